@@ -1,0 +1,44 @@
+"""The exception tree.
+
+    LakehouseError
+    ├── ConfigError       a configuration problem: file, line, column and what to do
+    ├── DecodeError       bytes that are no message of their format; `code` is counted in dead letters
+    ├── DdlError          a statement that the reader does not know, or that does not fit its schema
+    ├── SchemaConflict    gold cannot follow the source, or two changes of one identity differ
+    ├── QualityError      a batch that its expectations stop
+    └── EnvironmentError_ a missing Java, jar, network, port or permission
+
+Every message is one sentence, *where: expected what, got what*, and never holds a row's value.
+"""
+
+
+class LakehouseError(Exception):
+    """Anything lakehouse reports to its user in one sentence."""
+
+
+class ConfigError(LakehouseError):
+    """A configuration that must not start anything."""
+
+
+class DecodeError(LakehouseError):
+    """Bytes that can't be decoded; `code` is short and stable, for counting."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class DdlError(LakehouseError):
+    """A statement that is not understood; the table it names is held."""
+
+
+class SchemaConflict(LakehouseError):
+    """Gold can't follow: two changes of one identity differ, or a shape that no rule decides."""
+
+
+class QualityError(LakehouseError):
+    """Expectations with action `stop` failed."""
+
+
+class EnvironmentError_(LakehouseError):
+    """The machine lacks something; the message says what to do."""

@@ -1,0 +1,114 @@
+"""What the layers pass to each other: a message, and the four events a decoder makes of it.
+
+    Message ──decode──▶ RowChange | SchemaChange | Watermark | DeadLetter
+
+A position is six integers, epoch first, padded with 0, so that every family's order is one total order that Python
+(tuples) and Spark (structs) share:
+
+    TiCDC     (epoch, commit_ts, rank)                        rank: delete 0, upsert 1, DDL 2
+    binlog    (epoch, file number, offset, phase, row, half)  phase: snapshot 0, streamed 1
+    arrival   (epoch, Kafka offset, row, half)
+    files     (epoch, table version, date, file number, row)
+
+An image maps a column's name to its canonical value. A column that is absent was not sent, which is not null.
+"""
+
+from typing import Any
+
+import msgspec
+
+Position = tuple[int, int, int, int, int, int]
+Value = str | int | float | bool | None
+Image = dict[str, Any]
+
+DELETE, UPSERT, DDL = 0, 1, 2
+MIN_POSITION: Position = (0, 0, 0, 0, 0, 0)
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One record of a feed with everything its decoder needs: parts are joined and compression is undone before."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp: int | None = None
+    incarnation: str = ""
+    epoch: int = 0
+    path: str | None = None
+
+
+class RowChange(msgspec.Struct, gc=False, omit_defaults=True):
+    """One change of one row.
+
+    `key` holds the handle key's values in the order of `key_names`, which is name order; both are empty where the
+    message knows no key. `op` is insert, update, delete or snapshot. `encoding` is "canonical", or the wire family
+    whose values the schema has yet to resolve. `types` maps columns to the SQL type text that the message carried.
+    `row_id` tells equal rows of keyless tables apart; `physical_table` is the partition's own id, where sent.
+    """
+
+    database: str
+    table: str
+    op: str
+    key: tuple[Any, ...]
+    key_names: tuple[str, ...]
+    commit_ts: int | None
+    position: Position
+    before: Image | None
+    after: Image | None
+    index: int
+    encoding: str = "canonical"
+    types: dict[str, str] | None = None
+    flags: tuple[str, ...] = ()
+    row_id: str | None = None
+    physical_table: int | None = None
+
+
+class SchemaChange(msgspec.Struct, omit_defaults=True):
+    """One DDL statement as received, or one schema record (`kind` schema or snapshot), which never drops anything.
+
+    `columns` and `primary_key` come from schema records; `columns` is a list of `{"name", "type", …}`.
+    """
+
+    kind: str
+    database: str
+    table: str | None
+    commit_ts: int | None
+    position: Position
+    ddl: str | None
+    index: int
+    columns: list[dict[str, Any]] | None = None
+    primary_key: tuple[str, ...] | None = None
+
+
+class Watermark(msgspec.Struct):
+    """Every change of this partition at or below `position` has been delivered before it."""
+
+    position: Position
+    resolved_ts: int | None
+    index: int
+
+
+class DeadLetter(msgspec.Struct, omit_defaults=True):
+    """A message, or one row of it, that could not be decoded. `database` and `table` where they are known."""
+
+    code: str
+    message: str
+    index: int
+    database: str | None = None
+    table: str | None = None
+
+
+Event = RowChange | SchemaChange | Watermark | DeadLetter
+
+
+def tidb_position(epoch: int, commit_ts: int, rank: int) -> Position:
+    """The position of a TiCDC change."""
+    return (epoch, commit_ts, rank, 0, 0, 0)
+
+
+def key_order(image: Image, names: tuple[str, ...]) -> tuple[Any, ...]:
+    """The key values of an image, in the order of `names`."""
+    return tuple(image[name] for name in names)

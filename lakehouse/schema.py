@@ -1,0 +1,153 @@
+"""Column types, columns with ids, and table schemas: plain values that DDL edits turn into the next ones.
+
+A column has an id for life: a rename keeps it, drop and re-add makes a new one. Keys and partition rules name columns
+by id, so they survive renames. Type words are MySQL's own, lower case, after synonyms are resolved.
+"""
+
+import functools
+import re
+from dataclasses import dataclass, replace
+
+INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
+TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+GEOMETRIES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection")
+SYNONYMS = {
+    "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint", "int4": "int", "int8": "bigint",
+    "bool": "tinyint", "boolean": "tinyint", "numeric": "decimal", "dec": "decimal", "fixed": "decimal", "real": "double", "double precision": "double",
+    "float4": "float", "float8": "double", "character": "char", "nchar": "char", "nvarchar": "varchar", "character varying": "varchar",
+    "geomcollection": "geometrycollection", "long": "mediumtext", "long varchar": "mediumtext", "long varbinary": "mediumblob",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """A MySQL type. `length` is the length, precision, bit width or fraction digits, as the word has it."""
+
+    base: str
+    length: int | None = None
+    scale: int | None = None
+    unsigned: bool = False
+    charset: str | None = None
+    members: tuple[str, ...] = ()
+
+    @property
+    def family(self) -> str:
+        """integer, float, double, decimal, bit, text, binary, geometry, date, datetime, timestamp, time, year, enum, set, json, vector, unknown."""
+        return _FAMILIES.get(self.base, "unknown")
+
+    def __str__(self) -> str:
+        if self.members:
+            arguments = "(" + ",".join("'" + member.replace("'", "''") + "'" for member in self.members) + ")"
+        elif self.length is None:
+            arguments = ""
+        else:
+            arguments = f"({self.length},{self.scale})" if self.scale is not None else f"({self.length})"
+        charset = f" character set {self.charset}" if self.charset else ""
+        return f"{self.base}{arguments}{' unsigned' if self.unsigned else ''}{charset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `default` and `expression` are SQL text; `generated` is None, "virtual" or "stored"."""
+
+    id: int
+    name: str
+    type: ColumnType
+    not_null: bool = False
+    default: str | None = None
+    generated: str | None = None
+    expression: str | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRule:
+    """PARTITION BY RANGE or LIST over plain columns. A RANGE bound is the SQL text of LESS THAN (None: MAXVALUE); a
+    LIST bound is a tuple of SQL texts. Any other method is `method` alone, and its effects on rows are unknowable."""
+
+    method: str
+    columns: tuple[int, ...] = ()
+    partitions: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """A table's shape between two DDLs. Keys are tuples of column ids; `unique_keys` in the order they were declared.
+
+    `inferred` says that no CREATE was seen: types are those that messages carried.
+    """
+
+    columns: tuple[Column, ...]
+    primary_key: tuple[int, ...] = ()
+    unique_keys: tuple[tuple[int, ...], ...] = ()
+    partition: PartitionRule | None = None
+    next_id: int = 1
+    inferred: bool = False
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name; MySQL's column names do not tell upper from lower case."""
+        folded = name.casefold()
+        return next((column for column in self.columns if column.name.casefold() == folded), None)
+
+    def by_id(self, column_id: int) -> Column | None:
+        return next((column for column in self.columns if column.id == column_id), None)
+
+    @property
+    def handle_key(self) -> tuple[int, ...]:
+        """The ids of the primary key's columns, else of the first unique key whose columns are all NOT NULL, else none."""
+        if self.primary_key:
+            return self.primary_key
+        not_null = {column.id for column in self.columns if column.not_null}
+        return next((key for key in self.unique_keys if set(key) <= not_null), ())
+
+
+def make_schema(columns: list[Column], primary_key: tuple[str, ...] = (), *, inferred: bool = False) -> TableSchema:
+    """A schema whose columns get the ids 1… in their order; keys are given by name."""
+    numbered = tuple(replace(column, id=number) for number, column in enumerate(columns, 1))
+    ids = {column.name.casefold(): column.id for column in numbered}
+    return TableSchema(numbered, tuple(ids[name.casefold()] for name in primary_key), (), None, len(numbered) + 1, inferred)
+
+
+_FAMILIES = {
+    **dict.fromkeys(INTEGERS, "integer"),
+    **dict.fromkeys(TEXTS, "text"),
+    **dict.fromkeys(BINARIES, "binary"),
+    **dict.fromkeys(GEOMETRIES, "geometry"),
+    "inet4": "text", "inet6": "text", "uuid": "text",
+    **{word: word for word in ("float", "double", "decimal", "bit", "date", "datetime", "timestamp", "time", "year", "enum", "set", "json", "vector")},
+}  # fmt: skip
+_TYPE = re.compile(r"\s*([a-z][a-z0-9_]*(?: +(?:precision|varying|varchar|varbinary))?)\s*(?:\(([^()']*)\)|\(((?:'(?:[^'\\]|''|\\.)*'|[\s,])*)\))?\s*((?:[a-z_][a-z0-9_]*\s*)*)$", re.I)
+_MEMBER = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_type(text: str) -> ColumnType:
+    """The type that a message or schema file spells, such as `bigint unsigned`, `DECIMAL(10,2)` or `enum('a','b')`.
+
+    A word that is not known is kept as it is; its family is `unknown`.
+    """
+    found = _TYPE.match(text)
+    if not found:
+        return ColumnType(text.strip().lower())
+    words = f"{found[1]} {found[4]}".lower().split()
+    unsigned = "unsigned" in words or "zerofill" in words
+    charset = words[words.index("set") + 1] if "character" in words and words[-1] != "set" and "set" in words else None
+    base = " ".join(word for word in found[1].lower().split() if word not in ("unsigned", "zerofill", "signed"))
+    base = SYNONYMS.get(base, base)
+    members = tuple(unquote(item) for item in _MEMBER.findall(found[3] or ""))
+    numbers = [int(item) for item in (found[2] or "").split(",") if item.strip().lstrip("-").isdigit()]
+    length = numbers[0] if numbers else None
+    return ColumnType(base, length, numbers[1] if len(numbers) > 1 else None, unsigned, charset, members)
+
+
+def unquote(text: str) -> str:
+    """The inside of a single-quoted SQL string: `''` and backslash escapes undone (`\\%` and `\\_` keep theirs)."""
+    return re.sub(r"''|\\(.)", _unescape, text, flags=re.S)
+
+
+def _unescape(found: re.Match[str]) -> str:
+    char = found[1]
+    if char is None:
+        return "'"
+    return {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}.get(char, char)
