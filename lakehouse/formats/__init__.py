@@ -1,0 +1,89 @@
+"""Bytes to events: one module per wire format, each with one `decode(message, options) -> Iterator[Event]`.
+
+A decoder is stateless and does no I/O; parts of messages are joined and compression is undone before it
+(`lakehouse.assemble`). It raises DecodeError for bytes that are no message of its format, and yields a DeadLetter for a
+row that can't be read where the rows beside it can. FORMATS is the table of all of them. A module is imported at its
+first message, so a worker pays only for the format it reads.
+"""
+
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import DeadLetter, Event, Message
+
+Decode = Callable[[Message, Mapping[str, str]], Iterator[Event]]
+
+
+class Option(NamedTuple):
+    """One setting of the feed that its messages do not tell. Values are text, as YAML and the command line give them."""
+
+    default: str
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+class Format(NamedTuple):
+    """`order` names the family of positions (lakehouse.events): tidb, binlog, arrival or files."""
+
+    decode: Decode
+    order: str
+    options: Mapping[str, Option]
+    has_watermarks: bool
+
+
+@functools.cache
+def _load(module: str) -> Decode:
+    decode: Decode = importlib.import_module(f"lakehouse.formats.{module}").decode
+    return decode
+
+
+def _lazy(module: str) -> Decode:
+    def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
+        return _load(module)(message, options)
+
+    return decode
+
+
+_BOOLEAN = ("false", "true")
+_TIME_ZONE = Option("UTC", "zone of the server that prints TIMESTAMP text: an IANA name, or an offset such as +08:00")
+_LARGE = {
+    "compression": Option("none", "large-message-handle-compression of the changefeed", ("none", "lz4", "snappy")),
+    "claim_check": Option("", "folder that holds the claim-check files"),
+    "claim_check_raw": Option("false", "claim-check-raw-value: the file is the message's value itself", _BOOLEAN),
+}
+_COMPRESSION = {"compression": _LARGE["compression"]}
+_CSV = {
+    "protocol": Option("canal-json", "protocol of the data files", ("canal-json", "csv")),
+    "delimiter": Option(",", "csv.delimiter: one to three characters"),
+    "quote": Option('"', "csv.quote: one character, or empty"),
+    "terminator": Option("\r\n", "sink.terminator"),
+    "null": Option("\\N", "csv.null"),
+    "include_commit_ts": Option("false", "csv.include-commit-ts", _BOOLEAN),
+    "output_old_value": Option("false", "csv.output-old-value", _BOOLEAN),
+    "output_handle_key": Option("false", "csv.output-handle-key of TiCDC before 8.5's new architecture", _BOOLEAN),
+    "header": Option("false", "csv.output-field-header", _BOOLEAN),
+    "binary_encoding": Option("base64", "csv.binary-encoding-method", ("base64", "hex")),
+}
+
+# A module reads its options with `options.get(name, default)`; what stands here is what config and the CLI accept.
+FORMATS: dict[str, Format] = {
+    "ticdc-open": Format(_lazy("ticdc_open"), "tidb", {"time_zone": _TIME_ZONE, **_LARGE}, True),
+    "ticdc-canal-json": Format(_lazy("ticdc_canal_json"), "tidb", {"time_zone": _TIME_ZONE, **_LARGE}, True),
+    "ticdc-debezium": Format(_lazy("ticdc_debezium"), "tidb", {**_COMPRESSION}, True),
+    "ticdc-storage": Format(_lazy("ticdc_storage"), "tidb", {"time_zone": _TIME_ZONE, **_CSV}, True),
+    "canal": Format(_lazy("canal"), "arrival", {"time_zone": _TIME_ZONE}, False),
+    "canal-protobuf": Format(_lazy("canal_protobuf"), "binlog", {"time_zone": _TIME_ZONE}, False),
+    "debezium": Format(_lazy("debezium"), "binlog", {}, True),
+    "tencent-dts": Format(_lazy("tencent_dts"), "binlog", {"time_zone": _TIME_ZONE}, True),
+}
+
+
+def decode_message(format: str, message: Message, options: Mapping[str, str]) -> list[Event]:
+    """All events of one message; a message that can't be decoded is one dead letter of index 0 in their place."""
+    try:
+        return list(FORMATS[format].decode(message, options))
+    except DecodeError as error:
+        return [DeadLetter(error.code, str(error), 0)]

@@ -1,0 +1,88 @@
+"""Wire value to canonical value, one function per type family that more than one format shares.
+
+A canonical value is what silver holds: TIMESTAMP as UTC text with Z, binary as base64 text, integers as int, floats
+as float, everything else as MySQL's own text. A function raises ValueError (or a subclass) for text that is no value of
+its type; the decoder makes a dead letter of it. A TIMESTAMP that is no instant (zero, partial) stays as it is.
+"""
+
+import binascii
+import functools
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from lakehouse.errors import DecodeError
+
+_INSTANT = re.compile(r"(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]) (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?", re.A)
+_OFFSET = re.compile(r"([+-])(\d{1,2}):?([0-5]\d)?", re.A)
+_INTEGER = re.compile(r"[+-]?\d+", re.A)
+_UTC_NAMES = frozenset({"UTC", "Etc/UTC", "Z", "+00:00", "GMT", ""})
+
+
+def timestamp_utc(text: str, zone: str) -> str:
+    """TIMESTAMP text of a server in `zone` as UTC text with Z and the same fraction digits.
+
+    Of the two instants that one text can mean when clocks are set back, it is the first.
+    """
+    if not _INSTANT.fullmatch(text):
+        return text
+    if zone in _UTC_NAMES:
+        return text + "Z"
+    moved = _to_utc(text[:19], zone)
+    return text if moved is None else f"{moved}{text[19:]}Z"
+
+
+@functools.lru_cache(maxsize=65536)
+def _to_utc(seconds: str, zone: str) -> str | None:
+    """None for what is no date (the 31st of June), or leaves the calendar."""
+    place = time_zone(zone)
+    try:
+        return str(datetime.fromisoformat(seconds).replace(tzinfo=place).astimezone(UTC).replace(tzinfo=None))
+    except (ValueError, OverflowError):
+        return None
+
+
+@functools.lru_cache(maxsize=64)
+def time_zone(zone: str) -> tzinfo:
+    """An IANA name or an offset such as +08:00."""
+    if zone in _UTC_NAMES:
+        return UTC
+    found = _OFFSET.fullmatch(zone)
+    if found:
+        span = timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
+        if span < timedelta(hours=24):
+            return timezone(-span if found[1] == "-" else span)
+    try:
+        return ZoneInfo(zone)
+    except (ValueError, OSError, LookupError):
+        raise DecodeError("option", f"time_zone: expected an IANA name or an offset such as +08:00, got {zone!r}") from None
+
+
+def base64_text(data: bytes) -> str:
+    """Canonical binary."""
+    return binascii.b2a_base64(data, newline=False).decode()
+
+
+def base64_bytes(text: str) -> bytes:
+    """The bytes of base64 text, strictly."""
+    return binascii.a2b_base64(text, strict_mode=True)
+
+
+def latin1_base64(text: str) -> str:
+    """Canonical binary of bytes that the wire spells as the characters U+0000 to U+00FF."""
+    return base64_text(text.encode("latin-1"))
+
+
+def integer(text: str) -> int:
+    """An integer of any size from decimal text."""
+    if len(text) > 100 or not _INTEGER.fullmatch(text):
+        raise ValueError("no integer")
+    return int(text)
+
+
+def number(text: str) -> float:
+    """FLOAT and DOUBLE from text with or without exponent; there is no NaN and no infinity in MySQL."""
+    value = float(text)
+    if value - value != 0:
+        raise ValueError("no finite number")
+    return value

@@ -1,0 +1,366 @@
+"""TiCDC Open Protocol: many events per message, as length-prefixed JSON in the Kafka key and value.
+
+    key    8 bytes version 1, then per event: 8 bytes length, {"ts", "scm", "tbl", "t", "rid"?, "ptn"?, "ohk"?, "ccl"?}
+    value                          per event: 8 bytes length, a row {"u", "p"? | "d"}, a DDL {"q", "t"}, or nothing
+    column {"t": MySQL type code, "h"?: handle key, "f": flags, "v": value}
+
+Producers: all TiCDC releases; the oldest (columns without `f`) too. Specification: docs.pingcap.com, "TiCDC Open Protocol".
+Order: commit_ts, then delete before upsert before DDL, positions (epoch, ts, rank). `t` 3 is a watermark of the partition.
+Outcomes: framing that does not add up is a DecodeError for the whole message; a row that can't be read, or of which only the
+handle key was sent (`ohk`, or `ccl` whose file was not joined), is a DeadLetter in its place and the others go on.
+`u` without `p` is an upsert and given as insert. Old images that hold only what changed are completed from `u`.
+ENUM and SET are index and mask: such tables' rows are `encoding` "ticdc-open".
+"""
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter, itemgetter
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import DDL, DELETE, UPSERT, DeadLetter, Event, Image, Message, RowChange, SchemaChange, Watermark
+from lakehouse.formats.mysql_values import base64_bytes, base64_text, timestamp_utc
+from lakehouse.formats.wire_json import read_json
+
+_BINARY, _HANDLE, _UNSIGNED = 1, 2, 128
+_SPILLED = frozenset("tfvh")  # member names that the malformed `p` writes in place of a column's
+_Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class _Key(msgspec.Struct, gc=False):
+    ts: _Int64
+    t: int
+    scm: str = ""
+    tbl: str = ""
+    rid: int | None = None
+    ptn: _Int64 | None = None
+    ohk: bool = False
+    ccl: str = ""
+
+
+class _Column(msgspec.Struct, gc=False):
+    t: int
+    v: int | float | str | None
+    f: int | None = None
+    h: bool = False
+
+
+_Columns = dict[str, _Column]
+
+
+class _Row(msgspec.Struct):
+    u: _Columns | None = None
+    p: _Columns | None = None
+    d: _Columns | None = None
+
+
+class _LooseRow(msgspec.Struct):
+    """A row whose `p` holds members that are no columns (a known bug of the new architecture)."""
+
+    u: _Columns
+    p: dict[str, msgspec.Raw]
+
+
+class _Statement(msgspec.Struct):
+    q: str
+
+
+_KEY = msgspec.json.Decoder(_Key)
+_ROW = msgspec.json.Decoder(_Row)
+_LOOSE_ROW = msgspec.json.Decoder(_LooseRow)
+_COLUMN = msgspec.json.Decoder(_Column)
+_STATEMENT = msgspec.json.Decoder(_Statement)
+
+
+def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
+    """The events of one message."""
+    zone = options.get("time_zone", "UTC")
+    keys, values = frames(message)
+    index = 0
+    for key_bytes, value in zip(keys, values, strict=True):
+        key = None
+        try:
+            key = read_json(_KEY, key_bytes, "event key")
+            events = _events(key, value, message.epoch, zone)
+        except DecodeError as error:
+            place = (key.scm or None, key.tbl or None) if key else (None, None)
+            events = [DeadLetter(error.code, str(error), 0, *place)]
+        for event in events:
+            event.index = index
+            index += 1
+            yield event
+
+
+# Frame
+
+
+def frames(message: Message) -> tuple[list[bytes], list[bytes]]:
+    """The keys and the values of a message's events, still as JSON."""
+    if message.key is None or message.value is None:
+        raise DecodeError("frame", "message: expected a key and a value, got none")
+    if message.key[:8] != b"\0\0\0\0\0\0\0\1":
+        raise DecodeError("frame", "message key: expected Open Protocol version 1, got another start")
+    keys, values = _parts(message.key, 8, "key"), _parts(message.value, 0, "value")
+    if not keys or len(keys) != len(values):
+        raise DecodeError("frame", f"message: expected as many values as keys, got {len(keys)} keys and {len(values)} values")
+    return keys, values
+
+
+def _parts(data: bytes, start: int, what: str) -> list[bytes]:
+    parts = []
+    while start < len(data):
+        end = start + 8 + int.from_bytes(data[start : start + 8])
+        if end > len(data) or start + 8 > len(data):
+            raise DecodeError("frame", f"message {what}: expected {end - start} bytes at byte {start}, got {len(data) - start}")
+        parts.append(data[start + 8 : end])
+        start = end
+    return parts
+
+
+# Envelope
+
+
+def _events(key: _Key, value: bytes, epoch: int, zone: str) -> Sequence[Event]:
+    """What one key and value mean; `index` is the caller's to set."""
+    match key.t:
+        case 1:
+            return _row(key, value, epoch, zone)
+        case 2:
+            statement = read_json(_STATEMENT, value, "DDL").q
+            return [SchemaChange("ddl", key.scm, key.tbl or None, key.ts, (epoch, key.ts, DDL, 0, 0, 0), statement, 0)]
+        case 3:
+            return [Watermark((epoch, key.ts, DDL, 0, 0, 0), key.ts, 0)]
+        case _:
+            raise DecodeError("kind", f"event key: expected t 1, 2 or 3, got {key.t}")
+
+
+def _row(key: _Key, value: bytes, epoch: int, zone: str) -> Sequence[Event]:
+    row, intact = _read_row(value)
+    if row.d:
+        return [_delete(key, row.d, epoch, zone)]
+    if not row.u:
+        raise DecodeError("shape", "row: expected columns in u or d, got none")
+    if key.ohk or key.ccl:
+        why = "its claim-check file was not joined" if key.ccl else "the feed sends handle-key-only messages"
+        raise DecodeError("unresolved", f"row: expected all columns, got the handle key only: {why}")
+    plan = _plan_of(row.u, zone)
+    after = _image(row.u, plan)
+    if row.p is None:
+        return [_change(key, "insert", None, after, plan, UPSERT, epoch)]
+    before, flags = _old_image(row.p, after, plan, intact)
+    return _update(key, before, after, plan, epoch, flags)
+
+
+def _read_row(value: bytes) -> tuple[_Row, bool]:
+    """The row, and whether its `p` was well-formed; members of a malformed one that are no columns are left out."""
+    try:
+        return read_json(_ROW, value, "row"), True
+    except DecodeError as error:
+        if error.code != "shape":
+            raise
+        try:
+            loose = read_json(_LOOSE_ROW, value, "row")
+        except DecodeError:
+            raise error from None
+    columns = {name: read_json(_COLUMN, raw, "column") for name, raw in loose.p.items() if bytes(raw).startswith(b"{")}
+    if len(columns) == len(loose.p):
+        raise DecodeError("shape", "row: expected columns in p, got something else")
+    return _Row(loose.u, columns), False
+
+
+# Rows
+
+
+def _old_image(columns: _Columns, after: Image, plan: "_Plan", intact: bool) -> tuple[Image, tuple[str, ...]]:
+    """`p`, completed from the new image: what `p` leaves out has not changed.
+
+    A malformed `p` has lost the names of columns that became NULL, and columns named as its spilled members: those stay out.
+    """
+    sent = _image(columns, plan if columns.keys() <= plan.types.keys() else _plan_of(columns, plan.zone))
+    if len(sent) >= len(after) and sent.keys() >= after.keys():
+        return sent, ()
+    if intact:
+        return {**after, **sent}, ()
+    kept = {name: value for name, value in after.items() if value is not None and name not in _SPILLED}
+    return {**kept, **sent}, ("partial_before",)
+
+
+def _update(key: _Key, before: Image, after: Image, plan: "_Plan", epoch: int, flags: tuple[str, ...]) -> Sequence[Event]:
+    """One change, or the delete of the old key and the insert of the new one."""
+    names = plan.key_names
+    if not all(name in before for name in names):
+        return [_change(key, "update", before, after, plan, UPSERT, epoch, (*flags, "old_key_unknown"))]
+    if all(before[name] == after[name] for name in names):
+        return [_change(key, "update", before, after, plan, UPSERT, epoch, flags)]
+    deleted = _change(key, "delete", before, None, plan, DELETE, epoch, flags)
+    return [deleted, _change(key, "insert", None, after, plan, UPSERT, epoch)]
+
+
+def _delete(key: _Key, columns: _Columns, epoch: int, zone: str) -> RowChange:
+    plan = _plan_of(columns, zone)
+    # With delete-only-output-handle-key-columns the key is all there is; a table of key columns only looks the same.
+    flags = ("partial_before",) if len(plan.key_names) == len(columns) else ()
+    return _change(key, "delete", _image(columns, plan), None, plan, DELETE, epoch, flags)
+
+
+def _change(
+    key: _Key, op: str, before: Image | None, after: Image | None, plan: "_Plan", rank: int, epoch: int, flags: tuple[str, ...] = ()
+) -> RowChange:
+    image = before if after is None else after
+    row_key = tuple([image[name] for name in plan.key_names]) if image else ()
+    row_id = None
+    if key.rid is not None:
+        row_id = str(key.rid) if key.ptn is None else f"{key.ptn}/{key.rid}"
+    return RowChange(
+        key.scm, key.tbl, op, row_key, plan.key_names, key.ts, (epoch, key.ts, rank, 0, 0, 0), before, after, 0,
+        plan.encoding, plan.types, flags, row_id, key.ptn,
+    )  # fmt: skip
+
+
+# Values
+
+
+class _Plan(NamedTuple):
+    """How to read the values of one shape of row: everything that the values themselves do not change."""
+
+    numbers: Callable[[Image], set[type]]
+    texts: Callable[[Image], set[type]]
+    converters: tuple[tuple[str, Callable[[Any], Any]], ...]
+    types: dict[str, str]
+    key_names: tuple[str, ...]
+    encoding: str
+    zone: str
+
+
+_KIND = attrgetter("t", "f", "h")
+
+
+def _plan_of(columns: _Columns, zone: str) -> _Plan:
+    return _plan(tuple(columns), tuple(map(_KIND, columns.values())), zone)
+
+
+@functools.lru_cache(maxsize=4096)
+def _plan(names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], zone: str) -> _Plan:
+    legacy = all(flags is None for _, flags, _ in kinds)
+    families = {name: _family(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)}
+    types = {name: word for name, (code, flags, _) in zip(names, kinds, strict=True) if (word := _type(code, flags or 0, legacy))}
+    converters = {name: _CONVERTERS[family](zone) for name, family in families.items() if family in _CONVERTERS}
+    handle = [name for name, (_, flags, marked) in zip(names, kinds, strict=True) if marked or (flags or 0) & _HANDLE]
+    encoding = "ticdc-open" if any(code in (247, 248) for code, _, _ in kinds) else "canonical"
+    return _Plan(
+        _types_of(name for name, family in families.items() if family == "integer"),
+        _types_of(name for name, family in families.items() if family not in ("integer", "float")),
+        tuple(converters.items()), types, tuple(sorted(handle)), "ticdc-open-legacy" if legacy else encoding, zone,
+    )  # fmt: skip
+
+
+def _types_of(names: Iterator[str]) -> Callable[[Image], set[type]]:
+    """The Python types that an image's values of some columns have; columns that are absent do not count."""
+    chosen = tuple(names)
+    pick = itemgetter(*chosen) if len(chosen) > 1 else None
+
+    def types_of(image: Image) -> set[type]:
+        try:
+            return set(map(type, pick(image))) if pick else {type(image[name]) for name in chosen}
+        except KeyError:
+            return {type(image[name]) for name in chosen if name in image}
+
+    return types_of
+
+
+_NUMBERS = {int, type(None)}
+_TEXTS = {str, type(None)}
+
+
+def _image(columns: _Columns, plan: _Plan) -> Image:
+    image: Image = {name: column.v for name, column in columns.items()}
+    if not (plan.numbers(image) <= _NUMBERS and plan.texts(image) <= _TEXTS):
+        raise DecodeError("value", "row: expected numbers and texts as the columns' types say, got another JSON type")
+    for name, convert in plan.converters:
+        value = image.get(name)
+        if value is not None:
+            try:
+                image[name] = convert(value)
+            except (ValueError, TypeError, OverflowError):
+                raise DecodeError("value", f"column {name}: expected a {plan.types.get(name, 'value')}, got something else") from None
+    return image
+
+
+_WORDS = {
+    1: "tinyint", 2: "smallint", 3: "int", 8: "bigint", 9: "mediumint", 13: "year", 16: "bit", 4: "float", 5: "double", 246: "decimal",
+    10: "date", 14: "date", 12: "datetime", 7: "timestamp", 11: "time", 247: "enum", 248: "set", 245: "json", 225: "vector",
+    255: "geometry", 6: "", 15: "varchar", 253: "varchar", 254: "char", 249: "tinytext", 250: "mediumtext", 251: "longtext", 252: "text",
+}  # fmt: skip
+_BINARY_WORDS = {15: "varbinary", 253: "varbinary", 254: "binary", 249: "tinyblob", 250: "mediumblob", 251: "longblob", 252: "blob"}
+_FAMILIES = {
+    **dict.fromkeys((1, 2, 3, 8, 9, 13, 16, 247, 248), "integer"),
+    **dict.fromkeys((4, 5), "float"),
+    7: "timestamp",
+    **dict.fromkeys((249, 250, 251, 252), "base64 text"),
+}
+
+
+def _type(code: int, flags: int, legacy: bool) -> str:
+    """The SQL type text that code and flags mean, "" where they leave it open."""
+    if code not in _WORDS:
+        raise DecodeError("type", f"column: expected a known type code, got {code}")
+    if legacy and code in _BINARY_WORDS and code not in (15, 253, 254):
+        return ""
+    if flags & _BINARY and code in _BINARY_WORDS:
+        return _BINARY_WORDS[code]
+    return _WORDS[code] + (" unsigned" if flags & _UNSIGNED and code in (1, 2, 3, 8, 9, 4, 5, 246) else "")
+
+
+def _family(code: int, flags: int, legacy: bool) -> str:
+    if code in (15, 253, 254) and flags & _BINARY:
+        return "quoted"
+    if legacy and code in (15, 253):
+        return "base64 text"
+    if code in (249, 250, 251, 252) and (legacy or flags & _BINARY):
+        return "base64"
+    return _FAMILIES.get(code, "text")
+
+
+_ESCAPE = re.compile(rb"""\\(?:([abfnrtv\\"'])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.?))""", re.S)
+_NAMED = dict(zip(b"abfnrtv\\\"'", b"\a\b\f\n\r\t\v\\\"'", strict=True))
+
+
+def go_unquote(text: str) -> bytes:
+    """The bytes that Go's strconv.Quote wrote, without its outer quotes."""
+    data = text.encode()
+    return _ESCAPE.sub(_unescape, data) if b"\\" in data else data
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    named, byte, short, long, other = found.groups()
+    if named:
+        return bytes([_NAMED[named[0]]])
+    if byte:
+        return bytes.fromhex(byte.decode())
+    if other is not None:
+        raise ValueError("no Go escape")
+    return chr(int(short or long, 16)).encode()
+
+
+def _checked_base64(text: str) -> str:
+    base64_bytes(text)
+    return text
+
+
+def _float(value: Any) -> float:
+    if type(value) is str:
+        raise ValueError("no number")
+    return float(value)
+
+
+# Each takes the server's zone, which only TIMESTAMP needs, and gives the function for one value.
+_CONVERTERS: dict[str, Callable[[str], Callable[[Any], Any]]] = {
+    "float": lambda _: _float,
+    "timestamp": lambda zone: functools.partial(timestamp_utc, zone=zone),
+    "quoted": lambda _: lambda text: base64_text(go_unquote(text)),
+    "base64": lambda _: _checked_base64,
+    "base64 text": lambda _: lambda text: base64_bytes(text).decode(),
+}

@@ -1,0 +1,27 @@
+"""JSON on the wire: msgspec with its several exceptions as the one DecodeError, and without a value in its text."""
+
+from typing import TypeVar
+
+import msgspec
+
+from lakehouse.errors import DecodeError
+
+T = TypeVar("T")
+
+
+def read_json(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, what: str) -> T:
+    """`data` as the decoder's type. msgspec's texts name types, paths and byte offsets, never values."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise DecodeError("shape", f"{what}: {error}") from None
+    except msgspec.DecodeError as error:
+        raise DecodeError("json", f"{what}: expected JSON, got {_likely(bytes(data)[:4]) or error}") from None
+    except UnicodeDecodeError:
+        raise DecodeError("json", f"{what}: expected JSON in UTF-8, got other bytes") from None
+    except RecursionError:
+        raise DecodeError("json", f"{what}: expected JSON, got one nested too deep") from None
+
+
+def _likely(head: bytes) -> str:
+    return "an LZ4 frame (does the source's `compression` say so?)" if head == b"\x04\x22\x4d\x18" else ""
