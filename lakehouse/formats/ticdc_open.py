@@ -23,6 +23,7 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import DDL, DELETE, UPSERT, DeadLetter, Event, Image, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats.mysql_values import base64_bytes, base64_text, timestamp_utc
+from lakehouse.formats.open_frames import frames
 from lakehouse.formats.wire_json import read_json
 
 _BINARY, _HANDLE, _UNSIGNED = 1, 2, 128
@@ -78,7 +79,7 @@ _STATEMENT = msgspec.json.Decoder(_Statement)
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one message."""
     zone = options.get("time_zone", "UTC")
-    keys, values = frames(message)
+    keys, values = frames(message.key, message.value)
     index = 0
     for key_bytes, value in zip(keys, values, strict=True):
         key = None
@@ -92,32 +93,6 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
             event.index = index
             index += 1
             yield event
-
-
-# Frame
-
-
-def frames(message: Message) -> tuple[list[bytes], list[bytes]]:
-    """The keys and the values of a message's events, still as JSON."""
-    if message.key is None or message.value is None:
-        raise DecodeError("frame", "message: expected a key and a value, got none")
-    if message.key[:8] != b"\0\0\0\0\0\0\0\1":
-        raise DecodeError("frame", "message key: expected Open Protocol version 1, got another start")
-    keys, values = _parts(message.key, 8, "key"), _parts(message.value, 0, "value")
-    if not keys or len(keys) != len(values):
-        raise DecodeError("frame", f"message: expected as many values as keys, got {len(keys)} keys and {len(values)} values")
-    return keys, values
-
-
-def _parts(data: bytes, start: int, what: str) -> list[bytes]:
-    parts = []
-    while start < len(data):
-        end = start + 8 + int.from_bytes(data[start : start + 8])
-        if end > len(data) or start + 8 > len(data):
-            raise DecodeError("frame", f"message {what}: expected {end - start} bytes at byte {start}, got {len(data) - start}")
-        parts.append(data[start + 8 : end])
-        start = end
-    return parts
 
 
 # Envelope
@@ -144,7 +119,7 @@ def _row(key: _Key, value: bytes, epoch: int, zone: str) -> Sequence[Event]:
     if not row.u:
         raise DecodeError("shape", "row: expected columns in u or d, got none")
     if key.ohk or key.ccl:
-        why = "its claim-check file was not joined" if key.ccl else "the feed sends handle-key-only messages"
+        why = "its claim-check file is missing or unreadable" if key.ccl else "the feed sends handle-key-only messages"
         raise DecodeError("unresolved", f"row: expected all columns, got the handle key only: {why}")
     plan = _plan_of(row.u, zone)
     after = _image(row.u, plan)

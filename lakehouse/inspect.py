@@ -1,0 +1,134 @@
+"""What a decoder makes of messages, as the JSON objects of `lakehouse inspect --json`.
+
+    python -m lakehouse.inspect FILE --format ticdc-open [--option time_zone=Asia/Shanghai]…
+
+Claim-check files are read here, from the folder that the option `claim_check` names; decoders do no I/O.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lakehouse.assemble import attachment_names, prepare
+from lakehouse.errors import ConfigError, DecodeError, LakehouseError
+from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
+from lakehouse.formats import FORMATS, decode_message
+from lakehouse.recording import read_recording
+
+Json = dict[str, Any]
+
+
+def inspect_messages(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Iterator[Json]:
+    """One object per event, in the messages' order; what can't be decoded is a dead letter."""
+    for message in messages:
+        for event in decode_one(message, format, options):
+            yield event_json(message, event)
+
+
+def decode_one(message: Message, format: str, options: Mapping[str, str]) -> list[Event]:
+    """The events of a message as it came from Kafka or a recording: assembled, then decoded."""
+    try:
+        files = _files(attachment_names(message, format, options), options)
+        return decode_message(format, prepare(message, format, options, files), options)
+    except DecodeError as error:
+        return [DeadLetter(error.code, str(error), 0)]
+
+
+def _files(names: tuple[str, ...], options: Mapping[str, str]) -> dict[str, bytes]:
+    folder = options.get("claim_check", "")
+    return {name: (Path(folder) / name).read_bytes() for name in names if folder and (Path(folder) / name).is_file()}
+
+
+def event_json(message: Message, event: Event) -> Json:
+    """The event as design.md's contract spells it; members that an event has none of are left out where they are optional."""
+    match event:
+        case RowChange():
+            body = _change(event)
+        case SchemaChange():
+            body = _schema_change(event)
+        case Watermark():
+            body = {"event": "watermark", "position": list(event.position), "resolved_ts": event.resolved_ts}
+        case DeadLetter():
+            body = {"event": "dead_letter", "error": {"code": event.code, "message": event.message}}
+    return {**body, "origin": _origin(message, event.index)}
+
+
+def _change(event: RowChange) -> Json:
+    body: Json = {
+        "event": "change",
+        "database": event.database,
+        "table": event.table,
+        "op": event.op,
+        "key": list(event.key),
+        "commit_ts": event.commit_ts,
+        "position": list(event.position),
+        "before": event.before,
+        "after": event.after,
+        "encoding": event.encoding,
+    }
+    if event.types:
+        body["types"] = event.types
+    if event.flags:
+        body["flags"] = list(event.flags)
+    return body
+
+
+def _schema_change(event: SchemaChange) -> Json:
+    body: Json = {
+        "event": "schema_change",
+        "kind": event.kind,
+        "database": event.database,
+        "table": event.table,
+        "commit_ts": event.commit_ts,
+        "position": list(event.position),
+        "ddl": event.ddl,
+    }
+    if event.columns is not None:
+        body["columns"] = event.columns
+    return body
+
+
+def _origin(message: Message, index: int) -> Json:
+    if message.path is not None:
+        return {"path": message.path, "row": message.offset, "index": index}
+    return {"topic": message.topic, "partition": message.partition, "offset": message.offset, "index": index}
+
+
+def parse_options(format: str, settings: Iterable[str]) -> dict[str, str]:
+    """`name=value` texts as options, each checked against the format's table."""
+    if format not in FORMATS:
+        raise ConfigError(f"format: expected one of {', '.join(FORMATS)}, got {format!r}")
+    options = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        known = FORMATS[format].options.get(name)
+        if not equals or known is None:
+            raise ConfigError(f"option {name!r} of {format}: expected one of {', '.join(FORMATS[format].options) or 'none'}, as name=value")
+        if known.choices and value not in known.choices:
+            raise ConfigError(f"option {name} of {format}: expected one of {', '.join(known.choices)}, got {value!r}")
+        options[name] = value
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print a recording's events as JSON lines."""
+    parser = argparse.ArgumentParser(prog="python -m lakehouse.inspect", description="print a recording's events as JSON lines")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--format", required=True)
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+    chosen = parser.parse_args(arguments)
+    try:
+        options = parse_options(chosen.format, chosen.option)
+        for event in inspect_messages(read_recording(chosen.file), chosen.format, options):
+            print(json.dumps(event))
+    except LakehouseError as error:
+        print(error, file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Recordings: Kafka messages as JSON lines, one message a line.
+
+    {"topic"?, "partition", "offset", "timestamp"?, "key_b64", "value_b64", "headers"?: [[name, value_b64 | null], …]}
+
+Other members are ignored. Without `topic` it is the file's stem. A null value is a tombstone.
+"""
+
+import binascii
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from lakehouse.errors import DecodeError, EnvironmentError_
+from lakehouse.events import Message
+from lakehouse.formats.wire_json import read_json
+
+_Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class _Line(msgspec.Struct):
+    partition: _Int64
+    offset: _Int64
+    key_b64: str | None = None
+    value_b64: str | None = None
+    topic: str | None = None
+    timestamp: int | None = None
+    headers: list[tuple[str, str | None]] | None = None
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+def read_recording(path: Path) -> Iterator[Message]:
+    """The messages of a recording, in the file's order. Errors name file and line."""
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield _message(line, path.stem, f"{path}:{number}")
+    except OSError as error:
+        raise EnvironmentError_(f"{path}: expected a recording that can be read, got: {error.strerror}") from error
+
+
+def _message(text: bytes, topic: str, where: str) -> Message:
+    line = read_json(_LINE, text, where)
+    headers = tuple((name, _bytes(value, where)) for name, value in line.headers or ())
+    key, value = _bytes(line.key_b64, where), _bytes(line.value_b64, where)
+    return Message(topic if line.topic is None else line.topic, line.partition, line.offset, key, value, headers, line.timestamp)
+
+
+def _bytes(text: str | None, where: str) -> bytes | None:
+    try:
+        return None if text is None else binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        raise DecodeError("recording", f"{where}: expected base64 in key_b64, value_b64 and headers, got other text") from None
