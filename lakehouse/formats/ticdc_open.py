@@ -125,7 +125,7 @@ def _row(key: _Key, value: bytes, epoch: int, zone: str) -> Sequence[Event]:
     after = _image(row.u, plan)
     if row.p is None:
         return [_change(key, "insert", None, after, plan, UPSERT, epoch)]
-    before, flags = _old_image(row.p, after, plan, intact)
+    before, flags = _old_image(row.p, row.u, after, plan, intact)
     return _update(key, before, after, plan, epoch, flags)
 
 
@@ -149,13 +149,14 @@ def _read_row(value: bytes) -> tuple[_Row, bool]:
 # Rows
 
 
-def _old_image(columns: _Columns, after: Image, plan: "_Plan", intact: bool) -> tuple[Image, tuple[str, ...]]:
+def _old_image(columns: _Columns, new: _Columns, after: Image, plan: "_Plan", intact: bool) -> tuple[Image, tuple[str, ...]]:
     """`p`, completed from the new image: what `p` leaves out has not changed.
 
     A malformed `p` has lost the names of columns that became NULL, and columns named as its spilled members: those stay out.
     """
-    sent = _image(columns, plan if columns.keys() <= plan.types.keys() else _plan_of(columns, plan.zone))
-    if len(sent) >= len(after) and sent.keys() >= after.keys():
+    same_shape = columns.keys() == new.keys()
+    sent = _image(columns, plan if same_shape or columns.keys() <= new.keys() else _plan_of(columns, plan.zone), new, after)
+    if same_shape:
         return sent, ()
     if intact:
         return {**after, **sent}, ()
@@ -166,9 +167,9 @@ def _old_image(columns: _Columns, after: Image, plan: "_Plan", intact: bool) -> 
 def _update(key: _Key, before: Image, after: Image, plan: "_Plan", epoch: int, flags: tuple[str, ...]) -> Sequence[Event]:
     """One change, or the delete of the old key and the insert of the new one."""
     names = plan.key_names
-    if not all(name in before for name in names):
+    if not before.keys() >= set(names):
         return [_change(key, "update", before, after, plan, UPSERT, epoch, (*flags, "old_key_unknown"))]
-    if all(before[name] == after[name] for name in names):
+    if [before[name] for name in names] == [after[name] for name in names]:
         return [_change(key, "update", before, after, plan, UPSERT, epoch, flags)]
     deleted = _change(key, "delete", before, None, plan, DELETE, epoch, flags)
     return [deleted, _change(key, "insert", None, after, plan, UPSERT, epoch)]
@@ -248,19 +249,23 @@ def _types_of(names: Iterator[str]) -> Callable[[Image], set[type]]:
 
 _NUMBERS = {int, type(None)}
 _TEXTS = {str, type(None)}
+_NONE: dict[str, Any] = {}
 
 
-def _image(columns: _Columns, plan: _Plan) -> Image:
+def _image(columns: _Columns, plan: _Plan, new: _Columns = _NONE, new_image: Image = _NONE) -> Image:
+    """Canonical values. `new` and its image save the conversion of an old image's values that have not changed."""
     image: Image = {name: column.v for name, column in columns.items()}
     if not (plan.numbers(image) <= _NUMBERS and plan.texts(image) <= _TEXTS):
         raise DecodeError("value", "row: expected numbers and texts as the columns' types say, got another JSON type")
-    for name, convert in plan.converters:
-        value = image.get(name)
-        if value is not None:
-            try:
-                image[name] = convert(value)
-            except (ValueError, TypeError, OverflowError):
-                raise DecodeError("value", f"column {name}: expected a {plan.types.get(name, 'value')}, got something else") from None
+    name = ""
+    try:
+        for name, convert in plan.converters:
+            value = image.get(name)
+            if value is not None:
+                same = new.get(name)
+                image[name] = new_image[name] if same is not None and same.v == value else convert(value)
+    except (ValueError, TypeError, OverflowError):
+        raise DecodeError("value", f"column {name}: expected a {plan.types.get(name, 'value')}, got something else") from None
     return image
 
 
