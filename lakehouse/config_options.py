@@ -1,0 +1,120 @@
+"""Option names: the decoder's, the producer's and Kafka's; which of them are known, and the nearest one to a typo.
+
+`decoder_options` is what both the YAML's `options:` and the command line's `--option name=value` go through. A name is
+taken as the table in lakehouse.formats spells it, or as the producer does (`include-commit-ts`, `csv.delimiter`).
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from lakehouse.errors import ConfigError
+from lakehouse.formats import FORMATS
+
+
+class OptionProblem(NamedTuple):
+    """What is wrong with one option, and what to do."""
+
+    name: str
+    text: str
+    fix: str
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The valid name that a typo most likely means."""
+    plain = {_plain(known): known for known in names}
+    found = difflib.get_close_matches(_plain(name), plain, 1, 0.6)
+    return plain[found[0]] if found else None
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The advice for an unknown name: the nearest valid one, else all of them."""
+    known = sorted(names)
+    close = nearest(name, known)
+    if close:
+        return f"did you mean `{close}`?"
+    return f"valid names: {', '.join(known)}" if known else "remove it"
+
+
+def known_option(format: str, name: str) -> str | None:
+    """The format's own spelling of an option, None where it has no such option."""
+    plain = _plain(name.removeprefix("csv.").removeprefix("sink."))
+    plain = _PRODUCERS_NAMES.get(plain, plain)
+    return next((known for known in FORMATS[format].options if _plain(known) == plain), None)
+
+
+def option_problems(format: str, said: Mapping[str, object]) -> list[OptionProblem]:
+    """Every option that the format does not have, or whose value is none of its choices."""
+    found = []
+    seen: dict[str, str] = {}
+    for name, value in said.items():
+        known = known_option(format, name)
+        if known is None:
+            names = FORMATS[format].options
+            found.append(OptionProblem(name, f"is no option of {format}", did_you_mean(name, names)))
+        elif known in seen:
+            found.append(OptionProblem(name, f"says again what `{seen[known]}` says", "remove one of the two"))
+        elif FORMATS[format].options[known].choices and _text(value) not in FORMATS[format].options[known].choices:
+            choices = ", ".join(FORMATS[format].options[known].choices)
+            found.append(OptionProblem(name, f"expected one of {choices}", "write one of them"))
+        seen.setdefault(known or name, name)
+    return found
+
+
+def decoder_options(format: str, said: Mapping[str, str]) -> dict[str, str]:
+    """The options as the format's decoder reads them; a ConfigError where one is wrong."""
+    if format not in FORMATS:
+        raise ConfigError(f"--format: {format} is no format; {did_you_mean(format, FORMATS)}")
+    wrong = option_problems(format, said)
+    if wrong:
+        raise ConfigError("\n".join(f"option {name}: {text}; {fix}" for name, text, fix in wrong))
+    return {known: _text(value) for name, value in said.items() if (known := known_option(format, name))}
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "_").lower()
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_PRODUCERS_NAMES = {
+    "binary_encoding_method": "binary_encoding",
+    "claim_check_raw_value": "claim_check_raw",
+    "large_message_handle_compression": "compression",
+    "output_field_header": "header",
+}
+# The consumer's properties, of Kafka 4.1. A name that is like none of them is passed on: plug-ins have their own.
+KAFKA_PROPERTIES = frozenset(
+    """
+    allow.auto.create.topics auto.commit.interval.ms check.crcs client.dns.lookup client.id client.rack connections.max.idle.ms
+    default.api.timeout.ms exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.instance.id group.protocol
+    heartbeat.interval.ms isolation.level max.partition.fetch.bytes max.poll.interval.ms max.poll.records metadata.max.age.ms
+    metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms metric.reporters metrics.num.samples metrics.recording.level
+    metrics.sample.window.ms partition.assignment.strategy receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms
+    request.timeout.ms retry.backoff.max.ms retry.backoff.ms sasl.client.callback.handler.class sasl.jaas.config
+    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+    sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms
+    sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
+    sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+    sasl.mechanism sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+    sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url security.protocol
+    security.providers send.buffer.bytes session.timeout.ms socket.connection.setup.timeout.max.ms
+    socket.connection.setup.timeout.ms ssl.cipher.suites ssl.enabled.protocols ssl.endpoint.identification.algorithm
+    ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
+    ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider ssl.secure.random.implementation
+    ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
+    """.split()  # noqa: SIM905 - eighty quoted names read worse
+)
+# What the reader sets itself, or Spark refuses, with what says it here.
+KAFKA_TAKEN = {
+    "bootstrap.servers": "say it in kafka.bootstrap_servers",
+    "auto.offset.reset": "say where to start in kafka.starting",
+    "enable.auto.commit": "remove it: progress is kept in the checkpoint",
+    "group.id": "remove it: each query has its own group",
+    "interceptor.classes": "remove it: Spark refuses interceptors",
+    "key.deserializer": "remove it: bronze takes the bytes",
+    "value.deserializer": "remove it: bronze takes the bytes",
+}
