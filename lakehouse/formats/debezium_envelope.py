@@ -1,0 +1,119 @@
+"""What both Debezium dialects share: the converter's frame, keys, schema changes, and the split of key-changing updates.
+
+with schemas     {"schema": {…}, "payload": {…}}      (TiCDC leaves "payload" even where schemas are off)
+without          the payload itself
+schema change    {"source", "ddl", "databaseName", "tableChanges": [{"type", "id", "table": {"columns": […], …}}]}
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from lakehouse.events import Image, key_order
+from lakehouse.formats.connect_schema import type_text
+from lakehouse.formats.wire_json import read_json
+from lakehouse.schema import unquote
+
+Members = dict[str, msgspec.Raw]
+MEMBERS = msgspec.json.Decoder(Members)
+ROW = msgspec.json.Decoder(dict[str, Any] | None)
+_FRAME = {"schema", "payload"}
+_ABSENT = object()
+
+
+class _Column(msgspec.Struct):
+    name: str
+    typeName: str
+    charsetName: str | None = None
+    length: int | None = None
+    scale: int | None = None
+    optional: bool | None = None
+    comment: str | None = None
+    enumValues: list[str] | None = None
+
+
+class _Table(msgspec.Struct):
+    columns: list[_Column] = []
+    primaryKeyColumnNames: list[str] | None = None
+
+
+class TableChange(msgspec.Struct):
+    """One member of `tableChanges`; `table` is null where a table was dropped."""
+
+    type: str
+    id: str
+    table: _Table | None = None
+
+
+class Half(NamedTuple):
+    """One change that a row event means: itself, or one half of a key-changing update."""
+
+    op: str
+    rank: int
+    key: tuple[Any, ...]
+    before: Image | None
+    after: Image | None
+
+
+def unwrap(data: bytes, what: str) -> tuple[bytes | None, Members | None]:
+    """The embedded schema, if any, and the payload's members; None for a payload that is null."""
+    members = read_json(MEMBERS, data, what)
+    payload = members.get("payload")
+    if payload is None or not members.keys() <= _FRAME or bytes(payload)[:1] not in (b"{", b"n"):
+        return None, members
+    schema = bytes(members["schema"]) if "schema" in members else b"null"
+    inner = None if bytes(payload) == b"null" else read_json(MEMBERS, payload, what)
+    return (None if schema == b"null" else schema), inner
+
+
+def key_image(key: bytes | None) -> Image:
+    """The record key's columns, as the wire has them; none for a table without key."""
+    members = unwrap(key, "key")[1] if key is not None else None
+    return {name: read_json(_VALUE, raw, "key") for name, raw in (members or {}).items()}
+
+
+def halves(op: str, names: tuple[str, ...], before: Image | None, after: Image | None) -> Iterator[Half]:
+    """A change as it orders: an update whose key differs is the delete of the old row, then the insert of the new one."""
+    image = before if op == "delete" else after
+    key = key_order(image or {}, names) if names and image and all(name in image for name in names) else ()
+    if (
+        op == "update"
+        and key
+        and before
+        and any(before.get(name, _ABSENT) not in (_ABSENT, value) for name, value in zip(names, key, strict=True))
+    ):
+        old = key_order({**(after or {}), **before}, names)
+        yield Half("delete", 0, old, before, None)
+        yield Half("insert", 1, key, None, after)
+    else:
+        yield Half(op, 0 if op == "delete" else 1, key, before, after)
+
+
+def image_flags(before: Image | None, after: Image | None) -> tuple[str, ...]:
+    return ("partial_before",) if before is not None and after is not None and not after.keys() <= before.keys() else ()
+
+
+def schema_columns(change: TableChange) -> list[dict[str, Any]] | None:
+    """The table's columns after the change, in table order."""
+    return None if change.table is None else [_column(column) for column in change.table.columns]
+
+
+def _column(column: _Column) -> dict[str, Any]:
+    text = type_text(column.typeName, column.length, column.scale, [_label(value) for value in column.enumValues or ()])
+    if column.charsetName and not column.enumValues:
+        text += f" character set {column.charsetName}"
+    told: dict[str, Any] = {"name": column.name, "type": text, "not_null": column.optional is False}
+    return {**told, "comment": column.comment} if column.comment else told
+
+
+def _label(value: str) -> str:
+    """Debezium keeps the quotes of an ENUM's members, TiCDC does not."""
+    return unquote(value[1:-1]) if len(value) > 1 and value[0] == value[-1] == "'" else value
+
+
+def primary_key(change: TableChange) -> tuple[str, ...] | None:
+    return None if change.table is None else tuple(change.table.primaryKeyColumnNames or ())
+
+
+_VALUE: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
