@@ -117,7 +117,12 @@ _FAMILIES = {
     "inet4": "text", "inet6": "text", "uuid": "text",
     **{word: word for word in ("float", "double", "decimal", "bit", "date", "datetime", "timestamp", "time", "year", "enum", "set", "json", "vector")},
 }  # fmt: skip
-_TYPE = re.compile(r"\s*([a-z][a-z0-9_]*(?: +(?:precision|varying|varchar|varbinary))?)\s*(?:\(([^()']*)\)|\(((?:'(?:[^'\\]|''|\\.)*'|[\s,])*)\))?\s*((?:[a-z_][a-z0-9_]*\s*)*)$", re.I)
+# Possessive throughout: a type text may be garbage, and must not cost more than its length.
+_TYPE = re.compile(
+    r"\s*+([a-z][a-z0-9_]*+(?: ++(?:precision|varying|varchar|varbinary))?)\s*+"
+    r"(?:\(([^()']*+)\)|\(((?:'(?:[^'\\]|''|\\.)*+'|[\s,])*+)\))?\s*+([a-z0-9_\s]*+)$",
+    re.I,
+)
 _MEMBER = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
 
 

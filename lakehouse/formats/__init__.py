@@ -54,6 +54,7 @@ _LARGE = {
     "claim_check": Option("", "folder that holds the claim-check files"),
     "claim_check_raw": Option("false", "claim-check-raw-value: the file is the message's value itself", _BOOLEAN),
 }
+_EXTENSION = Option("auto", "enable-tidb-extension: without it order is arrival and there is no watermark", ("auto", "true", "false"))
 _COMPRESSION = {"compression": _LARGE["compression"]}
 _CSV = {
     "protocol": Option("canal-json", "protocol of the data files", ("canal-json", "csv")),
@@ -71,7 +72,7 @@ _CSV = {
 # A module reads its options with `options.get(name, default)`; what stands here is what config and the CLI accept.
 FORMATS: dict[str, Format] = {
     "ticdc-open": Format(_lazy("ticdc_open"), "tidb", {"time_zone": _TIME_ZONE, **_LARGE}, True),
-    "ticdc-canal-json": Format(_lazy("ticdc_canal_json"), "tidb", {"time_zone": _TIME_ZONE, **_LARGE}, True),
+    "ticdc-canal-json": Format(_lazy("ticdc_canal_json"), "tidb", {"time_zone": _TIME_ZONE, "tidb_extension": _EXTENSION, **_LARGE}, True),
     "ticdc-debezium": Format(_lazy("ticdc_debezium"), "tidb", {**_COMPRESSION}, True),
     "ticdc-storage": Format(_lazy("ticdc_storage"), "tidb", {"time_zone": _TIME_ZONE, **_CSV}, True),
     "canal": Format(_lazy("canal"), "arrival", {"time_zone": _TIME_ZONE}, False),

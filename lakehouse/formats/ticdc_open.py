@@ -114,7 +114,7 @@ def _events(key: _Key, value: bytes, epoch: int, zone: str) -> Sequence[Event]:
 
 def _row(key: _Key, value: bytes, epoch: int, zone: str) -> Sequence[Event]:
     row, intact = _read_row(value)
-    if row.d:
+    if row.d is not None:
         return [_delete(key, row.d, epoch, zone)]
     if not row.u:
         raise DecodeError("shape", "row: expected columns in u or d, got none")
@@ -178,7 +178,9 @@ def _update(key: _Key, before: Image, after: Image, plan: "_Plan", epoch: int, f
 def _delete(key: _Key, columns: _Columns, epoch: int, zone: str) -> RowChange:
     plan = _plan_of(columns, zone)
     # With delete-only-output-handle-key-columns the key is all there is; a table of key columns only looks the same.
-    flags = ("partial_before",) if len(plan.key_names) == len(columns) else ()
+    flags: tuple[str, ...] = ("partial_before",) if len(plan.key_names) == len(columns) else ()
+    if not columns:
+        flags = ("old_key_unknown", "partial_before")
     return _change(key, "delete", _image(columns, plan), None, plan, DELETE, epoch, flags)
 
 
@@ -220,7 +222,7 @@ def _plan_of(columns: _Columns, zone: str) -> _Plan:
 
 @functools.lru_cache(maxsize=4096)
 def _plan(names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], zone: str) -> _Plan:
-    legacy = all(flags is None for _, flags, _ in kinds)
+    legacy = bool(kinds) and all(flags is None for _, flags, _ in kinds)
     families = {name: _family(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)}
     types = {name: word for name, (code, flags, _) in zip(names, kinds, strict=True) if (word := _type(code, flags or 0, legacy))}
     converters = {name: _CONVERTERS[family](zone) for name, family in families.items() if family in _CONVERTERS}

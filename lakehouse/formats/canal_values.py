@@ -1,0 +1,76 @@
+"""Values of the Canal family: text or null on the wire, told apart by `mysqlType`.
+
+TiCDC's canal-json and Alibaba Canal print alike: integers, BIT, the ENUM index and the SET mask as decimal text, binary as
+the characters U+0000 to U+00FF, everything else as MySQL prints it. Where they differ (Canal's decimals without their
+scale, MariaDB's JSON) the format's own module says so.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import Image
+from lakehouse.formats.mysql_values import base64_text, integer, latin1_base64, number, timestamp_utc
+from lakehouse.schema import parse_type
+
+Convert = Callable[[str], Any]
+Converters = list[tuple[str, Convert]]
+WireRow = Mapping[str, str | None]
+
+
+def converters(types: Mapping[str, str], zone: str) -> Converters:
+    """The functions for the columns whose wire text is not canonical already."""
+    return [(name, convert) for name, text in types.items() if (convert := converter(text, zone)) is not None]
+
+
+@functools.lru_cache(maxsize=4096)
+def converter(type_text: str, zone: str) -> Convert | None:
+    """The function for one type, None where the wire's text is canonical."""
+    kind = parse_type(type_text)
+    match kind.family:
+        case "integer" | "year" | "bit":
+            return integer
+        case "float" | "double":
+            return number
+        case "enum" | "set":
+            return _index_or_label
+        case "timestamp":
+            return functools.partial(timestamp_utc, zone=zone)
+        case "binary" if kind.base == "binary":
+            return functools.partial(_padded, length=kind.length or 0)
+        case "binary" | "geometry":
+            return latin1_base64
+        case _:
+            return None
+
+
+def is_indexed(type_text: str) -> bool:
+    """Whether the wire may hold an index or a mask, which only the schema's labels can read."""
+    return parse_type(type_text).family in ("enum", "set")
+
+
+def image(row: WireRow, columns: Iterable[tuple[str, Convert]]) -> Image:
+    """A row's canonical values."""
+    values: Image = dict(row)
+    name = ""
+    try:
+        for name, convert in columns:
+            value = values.get(name)
+            if value is not None:
+                values[name] = convert(value)
+    except ValueError:
+        raise DecodeError("value", f"column {name}: expected a value of the type that the message names, got something else") from None
+    return values
+
+
+def _padded(text: str, length: int) -> str:
+    """BINARY(n): Canal drops the zero bytes at its end."""
+    return base64_text(text.encode("latin-1").ljust(length, b"\0"))
+
+
+def _index_or_label(text: str) -> int | str:
+    try:
+        return integer(text)
+    except ValueError:
+        return text

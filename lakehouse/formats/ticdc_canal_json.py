@@ -1,0 +1,182 @@
+"""TiCDC canal-json: one event per message, JSON in the Kafka value, no key.
+
+    row  {"database", "table", "pkNames", "type": INSERT | UPDATE | DELETE, "es", "mysqlType", "old": [{…}] | null, "data": [{…}], "_tidb"?}
+    DDL  {…, "isDdl": true, "type", "sql"}          watermark  {"type": "TIDB_WATERMARK", "_tidb": {"watermarkTs"}}
+    "_tidb" (enable-tidb-extension): {"commitTs" | "watermarkTs", "onlyHandleKey"?, "claimCheckLocation"?, "rowkey"?}
+
+Producers: all TiCDC releases. Specification: docs.pingcap.com, "TiCDC Canal-JSON Protocol".
+Order: with the extension commit_ts, then delete before upsert before DDL. Without it arrival within the partition, no watermark,
+and `commit_ts` is `es` in a TSO's unit (milliseconds << 18). Which of the two is read from each message, unless option
+`tidb_extension` says it.
+Old images that hold only what changed are completed from the new one. `pkNames` is the PRIMARY KEY only: the key of a table whose
+handle is a unique key is left to the schema. A row of which only the handle key was sent is a DeadLetter `unresolved`, unless it
+is a delete. ENUM and SET are index and mask: such rows' `encoding` is "ticdc-canal-json".
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import DDL, DELETE, UPSERT, DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange, Watermark
+from lakehouse.formats.canal_values import Converters, converters, image, is_indexed
+from lakehouse.formats.wire_json import read_json
+
+_Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=2**45 - 1)]
+_Row = dict[str, str | None]
+
+
+class _Extension(msgspec.Struct):
+    commitTs: _Int64 | None = None
+    watermarkTs: _Int64 | None = None
+    onlyHandleKey: bool = False
+    claimCheckLocation: str = ""
+    rowkey: str | None = None
+
+
+class _Message(msgspec.Struct):
+    type: str
+    database: str
+    table: str
+    es: _Milliseconds = 0
+    isDdl: bool = False
+    sql: str = ""
+    pkNames: list[str] | None = None
+    mysqlType: dict[str, str] | None = None
+    data: list[_Row] | None = None
+    old: list[_Row | None] | None = None
+    extension: _Extension | None = msgspec.field(default=None, name="_tidb")
+
+
+_MESSAGE = msgspec.json.Decoder(_Message)
+
+
+def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
+    """The events of one message."""
+    if message.value is None:
+        raise DecodeError("frame", "message: expected a value, got none")
+    wire = read_json(_MESSAGE, message.value, "message")
+    order = _order(message, wire, options.get("tidb_extension", "auto"))
+    if wire.isDdl:
+        yield SchemaChange("ddl", wire.database, wire.table or None, order.commit_ts, order.position(0, DDL), wire.sql, 0)
+    elif wire.type == "TIDB_WATERMARK":
+        resolved = wire.extension.watermarkTs if wire.extension else None
+        if resolved is None:
+            raise DecodeError("shape", "watermark: expected _tidb.watermarkTs, got none")
+        yield Watermark((message.epoch, resolved, DDL, 0, 0, 0), resolved, 0)
+    elif wire.type in ("INSERT", "UPDATE", "DELETE"):
+        yield from _rows(wire, order, options.get("time_zone", "UTC"))
+    else:
+        raise DecodeError("kind", "message: expected type INSERT, UPDATE, DELETE, TIDB_WATERMARK or a DDL, got another")
+
+
+class _Order(NamedTuple):
+    """Where a message stands: by its commit_ts, or by its offset where the extension is off."""
+
+    epoch: int
+    commit_ts: int
+    offset: int | None
+
+    def position(self, row: int, rank: int) -> Position:
+        if self.offset is None:
+            return (self.epoch, self.commit_ts, rank, 0, 0, 0)
+        return (self.epoch, self.offset, row, 1 if rank == UPSERT else 0, 0, 0)
+
+
+def _order(message: Message, wire: _Message, extension: str) -> _Order:
+    commit_ts = wire.extension.commitTs if wire.extension and extension != "false" else None
+    if commit_ts is not None:
+        return _Order(message.epoch, commit_ts, None)
+    if extension == "true" and wire.type != "TIDB_WATERMARK":
+        raise DecodeError("extension", "message: expected _tidb.commitTs as the option tidb_extension says, got none")
+    return _Order(message.epoch, wire.es << 18, message.offset)
+
+
+# Rows
+
+
+class _Table(NamedTuple):
+    """What a message says of all its rows."""
+
+    database: str
+    name: str
+    key_names: tuple[str, ...]
+    converters: Converters
+    types: dict[str, str]
+    encoding: str
+    row_id: str | None
+    unresolved: str
+
+
+def _rows(wire: _Message, order: _Order, zone: str) -> Iterator[Event]:
+    table = _table(wire, zone)
+    old = wire.old or []
+    index = 0
+    for number, row in enumerate(wire.data or []):
+        try:
+            events = _row(wire.type, row, old[number] if number < len(old) else None, table, order, number)
+        except DecodeError as error:
+            events = [DeadLetter(error.code, str(error), 0, wire.database, wire.table)]
+        for event in events:
+            event.index = index
+            index += 1
+            yield event
+    if not wire.data:
+        raise DecodeError("shape", "row message: expected rows in data, got none")
+
+
+def _table(wire: _Message, zone: str) -> _Table:
+    types = wire.mysqlType or {}
+    extension = wire.extension or _Extension()
+    unresolved = "its claim-check file is missing or unreadable" if extension.claimCheckLocation else ""
+    if extension.onlyHandleKey:
+        unresolved = unresolved or "the feed sends handle-key-only messages"
+    known = all(row.keys() <= types.keys() for row in wire.data or [])
+    encoding = "ticdc-canal-json" if not known or any(map(is_indexed, types.values())) else "canonical"
+    names = tuple(sorted(wire.pkNames or ()))
+    return _Table(wire.database, wire.table, names, converters(types, zone), types, encoding, extension.rowkey, unresolved)
+
+
+def _row(kind: str, data: _Row, old: _Row | None, table: _Table, order: _Order, number: int) -> list[Event]:
+    if kind == "DELETE":
+        before = image(data, table.converters)
+        return [_change("delete", before, None, table, order, number, _delete_flags(before, table))]
+    if table.unresolved:
+        raise DecodeError("unresolved", f"row: expected all columns, got the handle key only: {table.unresolved}")
+    after = image(data, table.converters)
+    if kind == "INSERT":
+        return [_change("insert", None, after, table, order, number)]
+    if old is None:
+        return [_change("update", None, after, table, order, number)]
+    before = {**after, **image(old, table.converters)}  # what `old` leaves out has not changed
+    if _key(before, table) == _key(after, table):
+        return [_change("update", before, after, table, order, number)]
+    return [_change("delete", before, None, table, order, number), _change("insert", None, after, table, order, number)]
+
+
+def _delete_flags(before: Image, table: _Table) -> tuple[str, ...]:
+    if not before:
+        return ("old_key_unknown", "partial_before")  # delete-only-handle-key of a table without one: `data` is [{}]
+    key_only = table.unresolved or len(before) == len(table.key_names)
+    return ("partial_before",) if key_only else ()
+
+
+def _key(row: Image, table: _Table) -> tuple[object, ...]:
+    try:
+        return tuple([row[name] for name in table.key_names])
+    except KeyError:
+        raise DecodeError("shape", "row: expected the columns that pkNames names, got a row without one") from None
+
+
+def _change(
+    op: str, before: Image | None, after: Image | None, table: _Table, order: _Order, number: int, flags: tuple[str, ...] = ()
+) -> RowChange:
+    now = after if after is not None else before or {}
+    position = order.position(number, DELETE if op == "delete" else UPSERT)
+    # Arrival order has one row per place: only the delete half of a key change stands before its other half.
+    return RowChange(
+        table.database, table.name, op, _key(now, table), table.key_names, order.commit_ts, position, before, after, 0,
+        table.encoding, table.types, flags, table.row_id,
+    )  # fmt: skip
