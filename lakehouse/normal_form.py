@@ -1,0 +1,221 @@
+"""The one normal form of every type's canonical values, so that equal values are equal, in keys too.
+
+A DECIMAL has exactly the column's scale, a FLOAT is the shortest number of its 32 bits, date and time fractions have exactly the
+column's digits, BINARY(n) has n bytes, an ENUM index or SET mask is its label.
+
+A type without a length (`datetime` in an inferred schema) has unknown fraction digits: the zeros that end a fraction are dropped.
+A DECIMAL without a precision keeps its text. A value that has no such form (text that would lose digits, what is no value of the type)
+stays as it is: never an exception, and None stays None.
+"""
+
+import base64
+import binascii
+import math
+import struct
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal, DecimalException, Inexact
+from typing import Any
+
+from lakehouse.schema import ColumnType
+
+Rule = Callable[[Any], Any]
+
+_EXACT = Context(prec=200, traps=[Inexact])
+_HALF_UP = Context(prec=200, rounding=ROUND_HALF_UP)
+_TINY_SINGLE = 2.0**-126
+
+
+def normal_form(column_type: ColumnType) -> Rule | None:
+    """The rule that gives a canonical value of this type its one form; None for types that have only one."""
+    form = _FORMS.get(column_type.family)
+    return form(column_type) if form else None
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def single(value: float) -> float:
+    """The shortest number that has the same 32-bit float; a value beyond its range as it is."""
+    if 1e-37 < abs(value) < 3e38 and float(f"{value:.6g}") == value:
+        return value
+    try:
+        packed = struct.pack("<f", value)
+    except (OverflowError, struct.error):
+        return value
+    exact: float = struct.unpack("<f", packed)[0]
+    for digits in range(6 if abs(exact) >= _TINY_SINGLE else 1, 9):
+        short = float(f"{exact:.{digits}g}")
+        if struct.pack("<f", short) == packed:
+            return short + 0.0
+    return float(f"{exact:.9g}")
+
+
+def _float(value: Any, finish: Callable[[float], float]) -> Any:
+    if type(value) not in (int, str, float, Decimal):
+        return value
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return value
+    return finish(number) if math.isfinite(number) else value
+
+
+def _single_form(_: ColumnType) -> Rule:
+    return lambda value: _float(value, single)
+
+
+def _double_form(_: ColumnType) -> Rule:
+    return lambda value: value + 0.0 if type(value) is float else _float(value, float)
+
+
+def _decimal_form(column_type: ColumnType) -> Rule | None:
+    if column_type.length is None:
+        return None
+    scale = column_type.scale or 0
+    point = slice(-scale - 1, -scale)
+
+    def scaled(value: Any) -> Any:
+        if type(value) is str and (value[point] == "." if scale else value.isdecimal()):
+            return value
+        return _filled(value, scale) if scale and type(value) is str else decimal_text(value, scale)
+
+    return scaled
+
+
+def _filled(text: str, scale: int) -> Any:
+    """Decimal text with fewer decimals than the scale: zeros are all it needs."""
+    whole, _, decimals = text.partition(".")
+    if len(decimals) < scale and whole != "-0" and (whole.removeprefix("-") + decimals).isdecimal():
+        return f"{whole}.{decimals:0<{scale}}"
+    return decimal_text(text, scale)
+
+
+def decimal_text(value: Any, scale: int) -> Any:
+    """A number or its text with exactly `scale` decimals. Text that would lose digits stays as it is; a double, which never was
+    exact, is rounded."""
+    if type(value) not in (str, int, float, Decimal):
+        return value
+    context = _HALF_UP if type(value) is float else _EXACT
+    try:
+        fixed = Decimal(repr(value) if type(value) is float else value).quantize(Decimal((0, (1,), -scale)), context=context)
+    except (DecimalException, ValueError):
+        return value
+    return f"{fixed if fixed else abs(fixed):f}" if fixed.is_finite() else value
+
+
+def _bit_form(_: ColumnType) -> Rule:
+    return lambda value: int(value) if type(value) is bool else value
+
+
+# --- dates and times ----------------------------------------------------------------------------------------------------
+
+
+def _fraction_form(column_type: ColumnType) -> Rule:
+    digits = column_type.length
+    if digits is None:
+        return lambda value: _stripped(value) if type(value) is str and "." in value else value
+    if not digits:
+        return lambda value: fraction(value, 0) if type(value) is str and "." in value else value
+    tail = digits + 1 + (column_type.base == "timestamp")
+
+    def fixed(value: Any) -> Any:
+        if type(value) is not str or value[-tail : 1 - tail] == ".":
+            return value
+        return fraction(value, digits)
+
+    return fixed
+
+
+def fraction(text: str, digits: int) -> str:
+    """Date and time text with exactly so many fraction digits; text that would lose any, or has no time of day, as it is."""
+    head, _, decimals = text.removesuffix("Z").partition(".")
+    if ":" not in head or decimals[digits:].strip("0"):
+        return text
+    zone = "Z" if text.endswith("Z") else ""
+    return f"{head}.{decimals[:digits]:0<{digits}}{zone}" if digits else head + zone
+
+
+def _stripped(text: str) -> str:
+    head, _, decimals = text.removesuffix("Z").partition(".")
+    return fraction(text, len(decimals.rstrip("0"))) if ":" in head else text
+
+
+def duration_text(micros: int) -> str:
+    """Microseconds as TIME text, with six fraction digits where there are any."""
+    seconds, rest = divmod(abs(micros), 1_000_000)
+    tail = f".{rest:06}" if rest else ""
+    return f"{'-' * (micros < 0)}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{tail}"
+
+
+# --- labels and bytes -----------------------------------------------------------------------------------------------------
+
+
+def _enum_form(column_type: ColumnType) -> Rule | None:
+    """Index -> label. Native Debezium escapes a comma in a label (`with\\,comma`): undone where only that makes it a member."""
+    labels = dict(enumerate(("", *column_type.members)))
+    known = {label: label for label in column_type.members}
+    known.update({label.replace(",", "\\,"): label for label in column_type.members if label.replace(",", "\\,") not in known})
+    if not column_type.members:
+        return None
+    return lambda value: labels.get(value, value) if type(value) is int else known.get(value, value) if type(value) is str else value
+
+
+def _set_form(column_type: ColumnType) -> Rule | None:
+    members = column_type.members
+    if not members:
+        return None
+
+    def labels(value: Any) -> Any:
+        if type(value) is not int or not 0 <= value < 1 << len(members):
+            return value
+        return ",".join(member for bit, member in enumerate(members) if value >> bit & 1)
+
+    return labels
+
+
+def _binary_form(column_type: ColumnType) -> Rule | None:
+    """BINARY(n) holds n bytes, but binlogs cut the zero bytes that end it."""
+    if column_type.base != "binary" or column_type.length is None:
+        return None
+    length = column_type.length
+    size, pads = (length + 2) // 3 * 4, -length % 3
+
+    def padded(value: Any) -> Any:
+        if type(value) is not str or (len(value) == size and value.count("=") == pads):
+            return value
+        data = bytes_of(value)
+        return value if data is None or len(data) > length else text_of(data.ljust(length, b"\0"))
+
+    return padded
+
+
+def bytes_of(text: str) -> bytes | None:
+    """The bytes of canonical binary text, None for text that is none."""
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        return None
+
+
+def text_of(data: bytes) -> str:
+    """Canonical binary text."""
+    return base64.b64encode(data).decode()
+
+
+def vector_text(numbers: list[float]) -> str:
+    """`[1,2.5]`: 32-bit floats without an exponent, as the servers print a VECTOR."""
+    return f"[{','.join(f'{Decimal(repr(single(number))).normalize():f}' for number in numbers)}]"
+
+
+_FORMS: dict[str, Callable[[ColumnType], Rule | None]] = {
+    "float": _single_form,
+    "double": _double_form,
+    "decimal": _decimal_form,
+    "bit": _bit_form,
+    "datetime": _fraction_form,
+    "timestamp": _fraction_form,
+    "time": _fraction_form,
+    "enum": _enum_form,
+    "set": _set_form,
+    "binary": _binary_form,
+}

@@ -1,0 +1,235 @@
+"""Wire values that only a schema can read, made canonical.
+
+A decoder knows the message alone. What it could not make canonical it left as the wire has it, and named the format as the
+row's encoding; here the column's type settles it: ENUM indexes and SET masks become labels, Debezium's numbers and base64 become
+decimals, dates and times. Then the value is brought into its type's one normal form (normal_form.py).
+
+Outcomes: the canonical value, or the value unchanged where the type can't read it (gold then writes NULL and keeps the text). Never an
+exception, and None stays None. `resolver` gives the compiled form, None where nothing is to be done.
+
+The encoding is "canonical" or a format's name. What a Debezium connector was set to is on no wire without a schema, so the name may carry
+it: `debezium/decimal.handling.mode=string,time.precision.mode=connect,binary.handling.mode=hex` (the producer's own names and words).
+"""
+
+import functools
+import struct
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from lakehouse.normal_form import Rule, bytes_of, duration_text, normal_form, text_of, vector_text
+from lakehouse.schema import ColumnType
+
+Modes = Mapping[str, str]
+
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+
+
+def resolve(value: Any, column_type: ColumnType, encoding: str) -> Any:
+    """The canonical value of a value of that encoding, or the value itself where the type can't read it."""
+    rule = resolver(column_type, encoding)
+    return value if rule is None else rule(value)
+
+
+@functools.lru_cache(maxsize=16384)
+def resolver(column_type: ColumnType, encoding: str) -> Rule | None:
+    """`resolve` compiled for one column; None where every value is already as it should be."""
+    name, _, settings = encoding.partition("/")
+    modes = dict(item.split("=", 1) for item in settings.split(",") if "=" in item)
+    reader = _READERS.get(name, {}).get(column_type.family)
+    return _chain(reader(column_type, modes) if reader else None, normal_form(column_type))
+
+
+def _chain(first: Rule | None, second: Rule | None) -> Rule | None:
+    if first is None or second is None:
+        return first or second
+    return lambda value: second(first(value))
+
+
+# --- Canal and DTS: numbers as text ---------------------------------------------------------------------------------------
+
+
+def _integer_text(value: Any) -> Any:
+    if type(value) is not str or not value.removeprefix("-").isdecimal():
+        return value
+    return int(value)
+
+
+def _read_number(_: ColumnType, __: Modes) -> Rule:
+    return _integer_text
+
+
+def _read_label(column_type: ColumnType, _: Modes) -> Rule:
+    """An index or mask that came as text; text that is a label stays one."""
+    members = frozenset(column_type.members)
+    return lambda value: value if type(value) is str and value in members else _integer_text(value)
+
+
+# --- Debezium: what its schema would have told ----------------------------------------------------------------------------
+
+
+def _read_integer(column_type: ColumnType, _: Modes) -> Rule:
+    """BIGINT UNSIGNED above 2^63 is negative in mode `long`, base64 of a decimal in mode `precise`."""
+    unsigned = column_type.base == "bigint" and column_type.unsigned
+
+    def integer(value: Any) -> Any:
+        if type(value) is bool:
+            return int(value)
+        if unsigned and type(value) is str and (data := bytes_of(value)):
+            value = int.from_bytes(data, "big", signed=True)
+        return value + (1 << 64) if unsigned and type(value) is int and value < 0 else value
+
+    return integer
+
+
+def _read_decimal(column_type: ColumnType, modes: Modes) -> Rule:
+    """Base64 of the unscaled number in mode `precise`. Text is told by its point or sign; where a DECIMAL(p,0) leaves it open (`1234` is
+    both), the mode decides."""
+    scale, precise = column_type.scale or 0, modes.get("decimal.handling.mode", "precise") == "precise"
+
+    def decimal(value: Any) -> Any:
+        if type(value) is dict:
+            return _scaled(value.get("value"), value.get("scale"))
+        if not precise or type(value) is not str or "." in value or value.startswith("-"):
+            return value
+        return _scaled(value, scale)
+
+    return decimal
+
+
+def _scaled(value: Any, scale: Any) -> Any:
+    data = bytes_of(value) if type(value) is str and type(scale) is int and scale >= 0 else None
+    if not data:
+        return value
+    number = int.from_bytes(data, "big", signed=True)
+    digits = f"{abs(number):0{scale + 1}}"
+    sign = "-" if number < 0 else ""
+    return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else sign + digits
+
+
+def _read_bit(_: ColumnType, __: Modes) -> Rule:
+    def bits(value: Any) -> Any:
+        data = bytes_of(value) if type(value) is str else None
+        return value if data is None else int.from_bytes(data, "little")
+
+    return bits
+
+
+def _read_date(_: ColumnType, __: Modes) -> Rule:
+    def day(value: Any) -> Any:
+        if type(value) is not int:
+            return value.removesuffix("Z") if type(value) is str else value
+        try:
+            return date.fromordinal(_EPOCH_ORDINAL + value).isoformat()
+        except (ValueError, OverflowError):
+            return value
+
+    return day
+
+
+def _ticks(column_type: ColumnType, modes: Modes, adaptive: str) -> int:
+    """How many units of the wire's number make a second."""
+    mode = modes.get("time.precision.mode", "adaptive_time_microseconds")
+    if mode == adaptive or mode == "adaptive":
+        return 1_000 if (column_type.length or 0) <= 3 else 1_000_000
+    return {"connect": 1_000, "nanoseconds": 1_000_000_000}.get(mode, 1_000_000)
+
+
+def _read_datetime(column_type: ColumnType, modes: Modes) -> Rule:
+    """Milliseconds to DATETIME(3), microseconds above, as if UTC; ISO text in mode `isostring`."""
+    ticks = _ticks(column_type, modes, "adaptive_time_microseconds")
+    digits = {3: "milliseconds", 6: "microseconds"}.get(column_type.length or 0, "auto")
+
+    def moment(value: Any) -> Any:
+        if type(value) is str:
+            return value.replace("T", " ").removesuffix("Z")
+        if type(value) is not int:
+            return value
+        try:
+            seconds, rest = divmod(value, ticks)
+            return (_EPOCH + timedelta(0, seconds, rest * 1_000_000 // ticks)).isoformat(" ", digits)
+        except OverflowError:
+            return value
+
+    return moment
+
+
+def _read_timestamp(_: ColumnType, __: Modes) -> Rule:
+    def instant(value: Any) -> Any:
+        if type(value) is not str or value[10:11] != "T":
+            return value
+        if value.endswith("Z"):
+            return value.replace("T", " ")
+        try:
+            return f"{datetime.fromisoformat(value).astimezone(UTC).replace(tzinfo=None)}Z"
+        except (ValueError, OverflowError):
+            return value
+
+    return instant
+
+
+def _read_time(column_type: ColumnType, modes: Modes) -> Rule:
+    ticks = _ticks(column_type, modes, "adaptive")
+
+    def duration(value: Any) -> Any:
+        if type(value) is not int:
+            return value.removesuffix("Z") if type(value) is str else value
+        micros = abs(value) * 1_000_000 // ticks
+        return duration_text(-micros if value < 0 else micros)
+
+    return duration
+
+
+def _read_binary(_: ColumnType, modes: Modes) -> Rule | None:
+    mode = modes.get("binary.handling.mode", "base64")
+    if mode == "hex":
+        return _from_hex
+    if mode == "base64-url-safe":
+        return lambda value: value.replace("-", "+").replace("_", "/") if type(value) is str else value
+    return None
+
+
+def _from_hex(value: Any) -> Any:
+    try:
+        return text_of(bytes.fromhex(value)) if type(value) is str else value
+    except ValueError:
+        return value
+
+
+def _read_geometry(_: ColumnType, __: Modes) -> Rule:
+    """`{"wkb": base64, "srid": n}` -> the SRID in four bytes, then the WKB, as the server stores it."""
+
+    def geometry(value: Any) -> Any:
+        wkb = bytes_of(value["wkb"]) if type(value) is dict and type(value.get("wkb")) is str else None
+        srid = value.get("srid") or 0 if wkb else None
+        return text_of(struct.pack("<I", srid) + wkb) if wkb and type(srid) is int and 0 <= srid < 1 << 32 else value
+
+    return geometry
+
+
+def _read_vector(_: ColumnType, __: Modes) -> Rule:
+    """MySQL 9 sends a VECTOR as a list of numbers."""
+    return lambda value: vector_text(value) if type(value) is list and all(type(item) in (int, float) for item in value) else value
+
+
+_TEXTS = dict.fromkeys(("integer", "year", "bit"), _read_number) | dict.fromkeys(("enum", "set"), _read_label)
+_DEBEZIUM: dict[str, Callable[[ColumnType, Modes], Rule | None]] = {
+    "integer": _read_integer,
+    "decimal": _read_decimal,
+    "bit": _read_bit,
+    "date": _read_date,
+    "datetime": _read_datetime,
+    "timestamp": _read_timestamp,
+    "time": _read_time,
+    "binary": _read_binary,
+    "geometry": _read_geometry,
+    "vector": _read_vector,
+}
+_READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
+    "canal": _TEXTS,
+    "canal-protobuf": _TEXTS,
+    "tencent-dts": _TEXTS,
+    "ticdc-debezium": _DEBEZIUM,
+    "debezium": _DEBEZIUM,
+}
