@@ -72,10 +72,20 @@ class PartitionRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Index:
+    """An index other than the primary key. DDL names it; a unique one's columns are also among `unique_keys`."""
+
+    name: str
+    columns: tuple[int, ...]
+    unique: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TableSchema:
     """A table's shape between two DDLs. Keys are tuples of column ids; `unique_keys` in the order they were declared.
 
-    `inferred` says that no CREATE was seen: types are those that messages carried.
+    `inferred` says that no CREATE was seen: types are those that messages carried. `charset` is the default of text
+    columns to come, `indexes` those that are known by name: DDL needs both to give the next schema.
     """
 
     columns: tuple[Column, ...]
@@ -84,6 +94,8 @@ class TableSchema:
     partition: PartitionRule | None = None
     next_id: int = 1
     inferred: bool = False
+    charset: str | None = None
+    indexes: tuple[Index, ...] = ()
 
     def column(self, name: str) -> Column | None:
         """The column of that name; MySQL's column names do not tell upper from lower case."""

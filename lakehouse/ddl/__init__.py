@@ -1,0 +1,1 @@
+"""SQL text → statements and edits (reader) → the next schema and its effects on rows (apply)."""

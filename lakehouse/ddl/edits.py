@@ -1,0 +1,310 @@
+"""What statements mean: plain values between the reader and whoever applies them.
+
+Names are (database or None, table) pairs, so that names with dots are never confused. SQL texts (defaults, expressions,
+partition bounds) stand as the statement wrote them. Conditions are part of an edit: servers log `CREATE TABLE IF NOT
+EXISTS` for tables that exist, and an edit whose condition is false has no effect.
+"""
+
+from dataclasses import dataclass
+
+from lakehouse.schema import ColumnType
+
+Name = tuple[str | None, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDef:
+    """One column definition. `default` is SQL text, "NULL" too. `charset` is the one written, or the one its COLLATE names."""
+
+    name: str
+    type: ColumnType
+    not_null: bool = False
+    default: str | None = None
+    generated: str | None = None
+    expression: str | None = None
+    comment: str | None = None
+    charset: str | None = None
+    primary_key: bool = False
+    unique: bool = False
+    auto_increment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDef:
+    """An index over columns; one with an expression among its parts never counts as unique, since it can't identify rows."""
+
+    name: str | None
+    columns: tuple[str, ...]
+    unique: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """PARTITION BY. RANGE and LIST over plain columns with literal bounds carry them, as lakehouse.schema.PartitionRule does."""
+
+    method: str
+    columns: tuple[str, ...] = ()
+    partitions: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
+
+
+# --- edits: the clauses of ALTER TABLE -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """`position` is "first", "after NAME" or None: the end."""
+
+    column: ColumnDef
+    position: str | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModifyColumn:
+    column: ColumnDef
+    position: str | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumn:
+    name: str
+    column: ColumnDef
+    position: str | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    name: str
+    to: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTo:
+    """ALTER TABLE … RENAME TO; without a database the table stays in its own."""
+
+    to: Name
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDefault:
+    """SET DEFAULT, or DROP DEFAULT where `default` is None. It touches no existing row."""
+
+    name: str
+    default: str | None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddPrimaryKey:
+    columns: tuple[str, ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropPrimaryKey:
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddUniqueKey:
+    columns: tuple[str, ...]
+    name: str | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddIndex:
+    """An index that identifies no rows; it matters only because its name is taken."""
+
+    columns: tuple[str, ...]
+    name: str | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropIndex:
+    """DROP INDEX or CONSTRAINT; the name PRIMARY is the primary key."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameIndex:
+    name: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartition:
+    partitions: tuple[tuple[str, tuple[str | None, ...]], ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartition:
+    partitions: tuple[str, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatePartition:
+    """`all`: TRUNCATE PARTITION ALL, which names none."""
+
+    partitions: tuple[str, ...]
+    all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangePartition:
+    """Rows of the partition and of the *other table* change places; that table's rows change as well."""
+
+    partition: str
+    table: Name
+
+
+@dataclass(frozen=True, slots=True)
+class ReorganizePartition:
+    """Some partitions are replaced by others that hold the same rows; without names, all of them by the same rule."""
+
+    names: tuple[str, ...]
+    partitions: tuple[tuple[str, tuple[str | None, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repartition:
+    """A new rule for the same rows, or none."""
+
+    partition: Partitioning | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableCharset:
+    """The default of columns to come; `convert` also converts those that exist. `charset` is None for DEFAULT."""
+
+    charset: str | None
+    convert: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceRows:
+    """Rows are exchanged below the logs (DISCARD or IMPORT TABLESPACE)."""
+
+    clause: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoEffect:
+    """A clause or statement without effect on tables, columns, keys or rows; `what` names it."""
+
+    what: str
+
+
+Edit = (
+    AddColumn | DropColumn | ModifyColumn | ChangeColumn | RenameColumn | RenameTo | AlterDefault | AddPrimaryKey | DropPrimaryKey
+    | AddUniqueKey | AddIndex | DropIndex | RenameIndex | AddPartition | DropPartition | TruncatePartition | ExchangePartition
+    | ReorganizePartition | Repartition | TableCharset | ReplaceRows | NoEffect
+)  # fmt: skip
+
+
+# --- statements ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """`as_select`: rows and maybe columns come from a query, so `columns` may not be all. `charset` is the table's default."""
+
+    database: str | None
+    table: str
+    columns: tuple[ColumnDef, ...]
+    primary_key: tuple[str, ...] = ()
+    indexes: tuple[IndexDef, ...] = ()
+    partition: Partitioning | None = None
+    charset: str | None = None
+    if_not_exists: bool = False
+    or_replace: bool = False
+    as_select: bool = False
+
+    @property
+    def unique_keys(self) -> tuple[tuple[str, ...], ...]:
+        """Declared order, column-level UNIQUE included."""
+        return tuple(index.columns for index in self.indexes if index.unique)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTableLike:
+    database: str | None
+    table: str
+    like: Name
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """`index_statement`: it was written as CREATE INDEX or DROP INDEX. `ignore`: ALTER IGNORE, which may drop rows."""
+
+    database: str | None
+    table: str
+    edits: tuple[Edit, ...]
+    if_exists: bool = False
+    ignore: bool = False
+    index_statement: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    pairs: tuple[tuple[Name, Name], ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    tables: tuple[Name, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable:
+    database: str | None
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase:
+    """Also CREATE OR REPLACE DATABASE, which drops first."""
+
+    database: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverTable:
+    """RECOVER or FLASHBACK TABLE: rows return that no change brought."""
+
+    database: str | None
+    table: str
+    to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverDatabase:
+    """FLASHBACK DATABASE: all its tables return."""
+
+    database: str
+    to: str | None = None
+
+
+Statement = (
+    CreateTable | CreateTableLike | AlterTable | RenameTable | DropTable | TruncateTable | DropDatabase | RecoverTable | RecoverDatabase
+    | NoEffect
+)  # fmt: skip

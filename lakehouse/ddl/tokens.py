@@ -1,0 +1,243 @@
+"""SQL text → tokens, and a cursor over those of one statement.
+
+The lexing is sqlglot's MySQL tokenizer without its keywords and commands, so that a word is a word; each token's text is
+taken from the source again, and what lies between two tokens must be blanks and comments, whatever sqlglot took it for.
+
+Comments that a server executes (`/*!50100 … */`, `/*M!… */`) are read as if they stood bare: servers log
+`DROP /*!40005 TEMPORARY */ TABLE`, which drops no table. TiDB's own (`/*T![ttl] … */`) hold options that touch neither
+columns nor rows and stay comments; one that holds more is refused.
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple, NoReturn
+
+from sqlglot.dialects.mysql import MySQL
+from sqlglot.errors import TokenError
+
+from lakehouse.ddl.edits import Name
+from lakehouse.errors import DdlError
+from lakehouse.schema import unquote
+
+# Reserved in MySQL 5.7, 8.0, MariaDB and TiDB alike: unquoted, none of them is a name.
+RESERVED = frozenset(
+    "ADD ALL ALTER AND AS ASC BETWEEN BIGINT BINARY BLOB BOTH BY CASE CHANGE CHAR CHARACTER CHECK COLLATE COLUMN CONSTRAINT CONVERT CREATE"
+    " CROSS CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DATABASE DATABASES DECIMAL DEFAULT DELETE DESC DESCRIBE DISTINCT DIV DOUBLE DROP"
+    " ELSE EXISTS EXPLAIN FALSE FLOAT FOR FORCE FOREIGN FROM FULLTEXT GRANT GROUP HAVING IF IGNORE IN INDEX INNER INSERT INT INTEGER"
+    " INTERVAL INTO IS JOIN KEY KEYS KILL LEFT LIKE LIMIT LINES LOAD LONG LONGBLOB LONGTEXT MEDIUMBLOB MEDIUMINT MEDIUMTEXT MOD NOT NULL"
+    " NUMERIC ON OPTION OR ORDER OUTER PRIMARY PROCEDURE RANGE READ REAL REFERENCES REGEXP RENAME REPLACE RESTRICT REVOKE RIGHT RLIKE"
+    " SELECT SET SHOW SMALLINT SQL TABLE TERMINATED THEN TINYBLOB TINYINT TINYTEXT TO TRIGGER TRUE UNION UNIQUE UNLOCK UNSIGNED UPDATE"
+    " USAGE USE USING VALUES VARBINARY VARCHAR WHEN WHERE WITH WRITE XOR ZEROFILL".split()
+)
+_GAP = re.compile(r"[ \t\n\r\f\v]+|/\*(?P<inner>.*?)\*/|--(?=[\x00-\x20\x7f]|$)[^\n]*|#[^\n]*", re.S)
+_EXECUTED = re.compile(r"(M?)!(\d{5,6})?(?=\D|$)")
+_NEVER = 200_000  # no server is of this version: MariaDB's dumps say `/*!999999\- enable the sandbox mode */`
+_WORD = re.compile(r"[0-9A-Za-z_$\x80-\U0010ffff]+")
+_QUOTED = re.compile(r"`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"")
+_STRING = re.compile(r"[nN]?(?:'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\")", re.S)
+_LITERAL = re.compile(r"[xXbB]'[0-9A-Fa-f]*'|0[xX][0-9A-Fa-f]+|0[bB][01]+")
+_NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
+_TIDB_ONLY_OPTIONS = re.compile(r"(?i)\b(?:ADD|DROP|MODIFY|CHANGE|RENAME|TRUNCATE|COLUMN|SELECT|LIKE)\b")
+
+
+class Token(NamedTuple):
+    """`kind`: word, name (quoted), string, literal (hex, bits), number, symbol. `upper` is for words and symbols, else "".
+    `text` is the value of a name or string, else the source's own. `start` and `end` are offsets in the source."""
+
+    kind: str
+    text: str
+    upper: str
+    start: int
+    end: int
+
+
+class _Words(MySQL.Tokenizer):  # type: ignore[misc]
+    KEYWORDS: dict[str, Any] = {}
+    COMMANDS: set[Any] = set()
+
+
+class _AnsiWords(_Words):
+    QUOTES = ["'"]
+    IDENTIFIERS = ["`", '"']
+
+
+@functools.cache
+def _lexer(ansi_quotes: bool) -> Any:
+    return (_AnsiWords if ansi_quotes else _Words)(dialect=MySQL)
+
+
+def tokenize(sql: str, ansi_quotes: bool = False, offset: int = 0) -> list[Token]:
+    """The tokens of a text, comments left out or executed; DdlError where a quote or comment has no end."""
+    try:
+        spans = [(token.start, token.end + 1) for token in _lexer(ansi_quotes).tokenize(sql)]
+    except TokenError as error:
+        raise DdlError(f"character {offset + 1} on: expected a quote or bracket that ends, got the end of the text") from error
+    result: list[Token] = []
+    last = 0
+    for start, end in [*spans, (len(sql), len(sql))]:
+        result += _gap(sql, last, start, ansi_quotes, offset)
+        if start < end:
+            result.append(_token(sql[start:end], ansi_quotes, offset + start))
+        last = end
+    return result
+
+
+def _gap(sql: str, start: int, end: int, ansi_quotes: bool, offset: int) -> Iterator[Token]:
+    while start < end:
+        found = _GAP.match(sql, start, end)
+        if found is None:
+            raise DdlError(f"character {offset + start + 1}: expected a word, a blank or a comment that ends, got neither")
+        if found["inner"] is not None:
+            yield from _comment(found["inner"], ansi_quotes, offset + start + 2)
+        start = found.end()
+
+
+def _comment(inner: str, ansi_quotes: bool, offset: int) -> Iterator[Token]:
+    if inner.startswith("T!") and _TIDB_ONLY_OPTIONS.search(re.sub(r"'[^']*'|`[^`]*`", "", inner)):
+        raise DdlError(f"character {offset - 1}: expected options in a TiDB comment, got a clause that edits the table")
+    found = _EXECUTED.match(inner)
+    if found and int(found[2] or 0) < _NEVER:
+        yield from tokenize(inner[found.end() :], ansi_quotes, offset + found.end())
+
+
+def _token(text: str, ansi_quotes: bool, start: int) -> Token:
+    end = start + len(text)
+    if _NUMBER.fullmatch(text):
+        return Token("number", text, "", start, end)
+    if _LITERAL.fullmatch(text):
+        return Token("literal", text, "", start, end)
+    if _WORD.fullmatch(text):
+        return Token("word", text, text.upper(), start, end)
+    if _QUOTED.fullmatch(text) and (ansi_quotes or text[0] == "`"):
+        return Token("name", text[1:-1].replace(text[0] * 2, text[0]), "", start, end)
+    if _STRING.fullmatch(text):
+        return Token("string", string_value(text), "", start, end)
+    if len(text) <= 3 and text.isascii() and text.isprintable() and not text.isalnum() and text[0] not in "`'\"":
+        return Token("symbol", text, text, start, end)
+    raise DdlError(f"character {start + 1}: expected a word, name, string, number or sign, got none of them")
+
+
+def string_value(text: str) -> str:
+    """The value of a quoted string, `N'…'` too."""
+    text = text.lstrip("nN")
+    inner = text[1:-1]
+    return unquote(inner) if text[0] == "'" else unquote(inner.replace('""', '"'))
+
+
+class Cursor:
+    """A place in the tokens of one statement. `take…` moves on if it fits, `need…` raises DdlError if it does not."""
+
+    __slots__ = ("at", "sql", "tokens")
+
+    def __init__(self, sql: str, tokens: list[Token]) -> None:
+        self.sql, self.tokens, self.at = sql, tokens, 0
+
+    @property
+    def token(self) -> Token | None:
+        return self.tokens[self.at] if self.at < len(self.tokens) else None
+
+    @property
+    def kind(self) -> str:
+        return self.tokens[self.at].kind if self.at < len(self.tokens) else "end"
+
+    @property
+    def upper(self) -> str:
+        return self.tokens[self.at].upper if self.at < len(self.tokens) else ""
+
+    def ahead(self, *words: str) -> bool:
+        """Do these words or signs stand next?"""
+        found = self.tokens[self.at : self.at + len(words)]
+        return len(found) == len(words) and all(token.upper == word for token, word in zip(found, words, strict=True))
+
+    def take(self, *words: str) -> bool:
+        if self.ahead(*words):
+            self.at += len(words)
+            return True
+        return False
+
+    def take_one(self, *words: str) -> str:
+        """The one of these words that stands next, or ""."""
+        word = self.upper
+        if word and word in words:
+            self.at += 1
+            return word
+        return ""
+
+    def need(self, *words: str) -> None:
+        if not self.take(*words):
+            self.fail(" ".join(words))
+
+    def need_one(self, *words: str) -> str:
+        return self.take_one(*words) or self.fail(" or ".join(words))
+
+    def end(self) -> None:
+        if self.at < len(self.tokens):
+            self.fail("the end of the statement")
+
+    def fail(self, expected: str) -> NoReturn:
+        """Raise: never with a string's or number's own text, which may be data."""
+        token = self.token
+        got = {"end": "the end", "string": "a string", "number": "a number", "literal": "a literal"}.get(self.kind) or repr(token and token.text)
+        where = f"character {token.start + 1}" if token else "the end of the statement"
+        raise DdlError(f"{where}: expected {expected}, got {got}")
+
+    def name(self, what: str = "a name", *, reserved: bool = False) -> str:
+        """A quoted or bare name; reserved words are none unless they follow a dot."""
+        token = self.token
+        if token is None or token.kind not in ("name", "word") or (token.kind == "word" and token.upper in RESERVED and not reserved):
+            self.fail(what)
+        self.at += 1
+        return token.text
+
+    def table(self) -> Name:
+        first = self.name("a table name")
+        return (first, self.name("a table name", reserved=True)) if self.take(".") else (None, first)
+
+    def string(self, what: str) -> str:
+        """Adjacent strings are one."""
+        if self.kind != "string":
+            self.fail(what)
+        parts = []
+        while (token := self.token) is not None and token.kind == "string":
+            parts.append(token.text)
+            self.at += 1
+        return "".join(parts)
+
+    def number(self, what: str) -> int:
+        token = self.token
+        if token is None or token.kind != "number" or not token.text.isdecimal():
+            self.fail(what)
+        self.at += 1
+        return int(token.text)
+
+    def numbers(self, at_most: int) -> list[int]:
+        """`(10, 2)`, or nothing."""
+        found: list[int] = []
+        if self.take("("):
+            found.append(self.number("a number"))
+            while self.take(","):
+                found.append(self.number("a number"))
+            if len(found) > at_most:
+                self.fail(f"at most {at_most} numbers")
+            self.need(")")
+        return found
+
+    def group(self) -> str:
+        """Move over a balanced (…) that is not empty; its inside as the source has it."""
+        start = self.at
+        self.need("(")
+        depth = 1
+        while depth:
+            if self.kind == "end":
+                self.fail("a closing bracket")
+            depth += {"(": 1, ")": -1}.get(self.upper, 0)
+            self.at += 1
+        if self.at - start < 3:
+            self.at -= 1
+            self.fail("something in brackets")
+        return self.source(start + 1, self.at - 1)
+
+    def source(self, start: int, end: int) -> str:
+        """The source text from one token's index to before another's."""
+        return self.sql[self.tokens[start].start : self.tokens[end - 1].end]
