@@ -1,0 +1,149 @@
+r"""CSV records of the TiCDC storage sink, in every dialect its settings allow.
+
+    "I","orders","shop",470607110537740288,1001,"25.5000",\N        with a quote: texts quoted, quotes in them doubled, line breaks raw
+    I|orders|shop|470607110537740288|1001|25.5000|a\|b\n            without: backslash before \, CR, LF and the delimiter
+
+A record is as many fields as the table's columns say, each of a *kind* (text, integer, number or boolean); one compiled expression
+per dialect and kinds reads a whole record at once. A record that it does not fit is read field by field, so that the reader can say
+what is wrong with it. The null word is NULL only where it stands without quotes. A record without its terminator was cut off.
+
+With a quote, what follows a broken quotation can't be framed: its Broken is the last item. Everything else costs its own record
+only. Not decidable, and read from the left: without a quote, a text that begins or ends with a part of a delimiter of several
+characters; with any dialect, a null word that equals a value.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+TEXT, INTEGER, NUMBER, BOOLEAN = "text", "integer", "number", "boolean"
+_KINDS = {INTEGER: rb"-?[0-9]{1,20}", NUMBER: rb"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?", BOOLEAN: rb"true|false"}
+_CHECKS = {kind: re.compile(pattern) for kind, pattern in _KINDS.items()}
+# A producer escapes a non-ASCII delimiter byte by byte, and writes each byte as the character of that number.
+_ESCAPE = re.compile(rb"\\(?:([\xc2\xc3][\x80-\xbf])|(.))", re.S)
+
+Row = tuple[bytes | None, ...]
+
+
+class Dialect(NamedTuple):
+    """The sink's settings, as bytes. An empty quote means backslash escapes."""
+
+    delimiter: bytes = b","
+    quote: bytes = b'"'
+    null: bytes = b"\\N"
+    terminator: bytes = b"\r\n"
+
+
+class Broken(NamedTuple):
+    """A record that is none: `code` is columns, value, framing or truncated."""
+
+    code: str
+    text: str
+
+
+def rows(data: bytes, start: int, dialect: Dialect, kinds: tuple[str, ...]) -> Iterator[Row | Broken]:
+    """The records from `start` on, one item each, unescaped; values that are not text fit their kind."""
+    match = _record(dialect, kinds).match
+    unescape = _unescaper(dialect, kinds)
+    position = start
+    while position < len(data):
+        found = match(data, position)
+        if found:
+            position = found.end()
+            yield unescape(found.groups())
+            continue
+        fields, end = split(data, position, dialect)
+        yield fields if isinstance(fields, Broken) else _checked(fields, kinds)
+        if end is None:
+            return
+        position = end
+
+
+def split(data: bytes, position: int, dialect: Dialect) -> tuple[Row | Broken, int | None]:
+    """One record of any number of fields, unescaped, and where the next one begins: None where that can't be told."""
+    field, fields = _field(dialect), []
+    while True:
+        found = field.match(data, position)
+        end = found.end() if found else position
+        fields.append(_value(found[1], found[2], dialect) if found else None)
+        if data.startswith(dialect.delimiter, end):
+            position = end + len(dialect.delimiter)
+        elif data.startswith(dialect.terminator, end):
+            return tuple(fields), end + len(dialect.terminator)
+        else:
+            return _unframed(data, end, dialect), None
+
+
+def _unframed(data: bytes, end: int, dialect: Dialect) -> Broken:
+    if end >= len(data) or not dialect.quote or data.startswith(dialect.quote, end):
+        return Broken("truncated", "row: expected the terminator at its end, got the end of the file")
+    return Broken("framing", "row: expected a delimiter or the terminator behind a value, got something else")
+
+
+def _checked(fields: Row, kinds: tuple[str, ...]) -> Row | Broken:
+    if len(fields) != len(kinds):
+        return Broken("columns", f"row: expected {len(kinds)} fields, got {len(fields)}")
+    for number, (value, kind) in enumerate(zip(fields, kinds, strict=True), 1):
+        if value is not None and kind != TEXT and not _CHECKS[kind].fullmatch(value):
+            return Broken("value", f"row: expected field {number} to be of kind {kind}, got something else")
+    return fields
+
+
+# The expressions
+
+
+@functools.lru_cache(maxsize=512)
+def _record(dialect: Dialect, kinds: tuple[str, ...]) -> re.Pattern[bytes]:
+    """One whole record, a group per field; a NULL's group is unmatched (without a quote: holds the null word, for texts)."""
+    null = re.escape(dialect.null)
+    text = rb"(?:%s|%s)" % (_quoted(dialect.quote), null) if dialect.quote else b"(%s)" % _escaped(dialect)
+    fields = [text if kind == TEXT else b"(?:%s|(%s))" % (null, _KINDS[kind]) for kind in kinds]
+    return re.compile(re.escape(dialect.delimiter).join(fields) + re.escape(dialect.terminator), re.S)
+
+
+@functools.lru_cache(maxsize=64)
+def _field(dialect: Dialect) -> re.Pattern[bytes]:
+    """One field: the inside of a quotation, or what stands up to the next delimiter or terminator."""
+    if not dialect.quote:
+        return re.compile(rb"(?P<quoted>(?!))?(%s)" % _escaped(dialect), re.S)
+    ends = b"|".join(map(re.escape, (dialect.delimiter, dialect.terminator)))
+    return re.compile(rb"%s|((?:(?!%s)[^%s])*+)" % (_quoted(dialect.quote), ends, re.escape(dialect.quote)), re.S)
+
+
+def _quoted(quote: bytes) -> bytes:
+    mark = re.escape(quote)
+    return rb"%s([^%s]*+(?:%s%s[^%s]*+)*+)%s" % (mark, mark, mark, mark, mark, mark)
+
+
+def _escaped(dialect: Dialect) -> bytes:
+    """Bytes up to an unescaped delimiter or terminator."""
+    firsts = re.escape(bytes(sorted({dialect.delimiter[0], dialect.terminator[0]})))
+    ends = b"|".join(map(re.escape, (dialect.delimiter, dialect.terminator)))
+    return rb"(?:[^\\%s]++|\\.|(?!%s)[%s])*+" % (firsts, ends, firsts)
+
+
+# Unescaping
+
+
+def _unescaper(dialect: Dialect, kinds: tuple[str, ...]) -> Callable[[Row], Row]:
+    texts = tuple(kind == TEXT for kind in kinds)
+    if dialect.quote:
+        double, quote = dialect.quote * 2, dialect.quote
+        return lambda row: tuple([v.replace(double, quote) if v and double in v else v for v in row])
+    return lambda row: tuple([_value(None, v, dialect) if is_text else v for v, is_text in zip(row, texts, strict=True)])
+
+
+def _value(quoted: bytes | None, bare: bytes | None, dialect: Dialect) -> bytes | None:
+    """One field's bytes, or None for NULL."""
+    if quoted is not None:
+        return quoted.replace(dialect.quote * 2, dialect.quote)
+    if bare is None or bare == dialect.null:
+        return None
+    return _ESCAPE.sub(_unescape, bare) if not dialect.quote and b"\\" in bare else bare
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    if found[1]:
+        return found[1].decode().encode("latin-1")
+    return {b"n": b"\n", b"r": b"\r"}.get(found[2], found[2])

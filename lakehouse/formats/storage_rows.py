@@ -1,0 +1,291 @@
+"""CSV rows of a TiCDC storage data file as changes: meta fields, the types of the schema file, and update pairs.
+
+    op, table, schema, [commit ts], [is-update], [handle key], the table's columns without VIRTUAL ones
+
+With output-old-value an update is two rows in a row, D with the old and I with the new image, both is-update true: they become one
+update of the D's row number (two changes, should their keys differ). is-update false stays D and I: TiCDC split a key change.
+A header line is known by its first name, needs no setting, and tells which columns were sent. Without one they are the schema file's
+without those known as VIRTUAL; a number of fields that is another is no guess but an error.
+"""
+
+import binascii
+import functools
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import DELETE, UPSERT, DeadLetter, Event, Image, Position, RowChange
+from lakehouse.formats.mysql_values import base64_text, number, timestamp_utc
+from lakehouse.formats.storage_csv import BOOLEAN, INTEGER, NUMBER, TEXT, Broken, Dialect, Row, rows, split
+from lakehouse.schema import parse_type
+from lakehouse.storage_layout import DataFile, setting, switch
+from lakehouse.storage_schema import read_definition, type_text
+
+
+class Place(NamedTuple):
+    """Where a file's rows stand: whose they are, and in which order."""
+
+    database: str
+    table: str
+    file: DataFile
+    epoch: int
+    by_commit_ts: bool
+
+    def position(self, commit_ts: int | None, rank: int, row: int, half: int) -> Position:
+        if self.by_commit_ts:
+            return (self.epoch, commit_ts or 0, rank, 0, 0, 0)
+        return (self.epoch, self.file.version, self.file.day, self.file.number, row * 2 + half, 0)
+
+
+def csv_rows(place: Place, schema: bytes, virtual: bytes | None, data: bytes, options: Mapping[str, str]) -> Iterator[Event]:
+    """The changes of one CSV file, whose table `schema` describes; `virtual` is a JSON list of columns that no row has."""
+    start, plan = _fitted(data, _plan(schema, virtual, place.database, place.table, _settings(options)))
+    kinds = tuple(_META[name] for name in plan.meta) + plan.kinds
+    yield from _changes(rows(data, start, plan.settings.dialect, kinds), _Reader(plan, place))
+
+
+# Settings and the plan
+
+
+class _Settings(NamedTuple):
+    dialect: Dialect
+    meta: tuple[str, ...]
+    binary: str
+    zone: str
+    virtual: frozenset[str]
+
+
+_META = {"operation": TEXT, "table": TEXT, "schema": TEXT, "commit-ts": INTEGER, "is-update": BOOLEAN, "handle-key": TEXT}
+_SWITCHES = {"commit-ts": "include-commit-ts", "is-update": "output-old-value", "handle-key": "output-handle-key"}
+_META_PREFIX = b"ticdc-meta$"
+
+
+def _settings(options: Mapping[str, str]) -> _Settings:
+    meta = tuple(name for name in _META if name not in _SWITCHES or switch(options, _SWITCHES[name]))
+    delimiter, quote, null, terminator = (setting(options, name).encode() for name in ("delimiter", "quote", "null", "terminator"))
+    if not delimiter or len(quote) > 1 or (quote and quote in delimiter):
+        raise DecodeError("option", "delimiter, quote: expected a delimiter, and a quote of one byte that is not in it, got something else")
+    return _Settings(
+        Dialect(delimiter, quote, null, terminator or b"\r\n"), meta, setting(options, "binary-encoding-method"),
+        setting(options, "time_zone"), frozenset(name.strip() for name in setting(options, "virtual-columns").split(",")),
+    )  # fmt: skip
+
+
+class _Plan(NamedTuple):
+    """How to read the rows of one table version: everything that the rows themselves do not change."""
+
+    settings: _Settings
+    meta: tuple[str, ...]
+    names: tuple[str, ...]
+    virtual: frozenset[str]
+    converters: tuple[Callable[[bytes], Any], ...]
+    kinds: tuple[str, ...]
+    key_names: tuple[str, ...]
+    types: dict[str, str]
+
+    def only(self, sent: Iterable[str]) -> "_Plan":
+        """The plan for rows that carry these columns."""
+        names = tuple(sent)
+        places = [self.names.index(name) for name in names]
+        kinds, converters = tuple(self.kinds[place] for place in places), tuple(self.converters[place] for place in places)
+        key_names = self.key_names if set(self.key_names) <= set(names) else ()
+        types = {name: self.types[name] for name in names}
+        return self._replace(names=names, kinds=kinds, converters=converters, key_names=key_names, types=types)
+
+
+@functools.lru_cache(maxsize=256)
+def _plan(schema: bytes, virtual: bytes | None, database: str, table: str, settings: _Settings) -> _Plan:
+    """The plan for all columns of a schema file."""
+    columns = read_definition(schema).columns
+    types = {column.column_name: type_text(column) for column in columns}
+    families = [parse_type(column.column_type).family for column in columns]
+    prefix = f"{database}.{table}."
+    named = {name.removeprefix(prefix) for name in settings.virtual if name.startswith(prefix)}
+    known = msgspec.json.decode(virtual, type=list[str]) if virtual else ()
+    return _Plan(
+        settings, settings.meta, tuple(column.column_name for column in columns), frozenset([*named, *known]),
+        tuple(_converter(family, settings) for family in families), tuple(_KINDS.get(family, TEXT) for family in families),
+        tuple(sorted(column.column_name for column in columns if column.column_is_pk)), types,
+    )  # fmt: skip
+
+
+# Which columns a file carries
+
+
+def _fitted(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
+    """Where the rows begin, and the plan for the columns that they have."""
+    if data.startswith(_META_PREFIX):
+        return _read_header(data, plan)
+    sent = plan.only(name for name in plan.names if name not in plan.virtual)
+    expected = len(plan.meta) + len(sent.names)
+    counts = list(itertools.islice(_field_counts(data, plan.settings.dialect), 16))
+    if expected in counts or not counts:
+        return 0, sent
+    if plan.meta[-1] == "handle-key" and expected - 1 in counts:  # the new architecture takes the setting and writes nothing
+        return 0, sent._replace(meta=plan.meta[:-1])
+    hint = "include-commit-ts, output-old-value and virtual-columns must be as its feed has them"
+    raise DecodeError("columns", f"data file: expected {expected} fields, as its schema file and the settings say, got {counts[0]}; {hint}")
+
+
+def _field_counts(data: bytes, dialect: Dialect) -> Iterator[int]:
+    position: int | None = 0
+    while position is not None and position < len(data):
+        fields, position = split(data, position, dialect)
+        if not isinstance(fields, Broken):
+            yield len(fields)
+
+
+def _read_header(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
+    """Names stand raw in a header, whatever is in them: it is read by the names that can come next."""
+    delimiter, terminator = plan.settings.dialect.delimiter, plan.settings.dialect.terminator
+    position, meta = 0, [name for name in plan.meta if name != "handle-key"]
+    for name in meta:
+        written = _META_PREFIX + name.encode() + delimiter
+        if not data.startswith(written, position):
+            raise DecodeError("columns", f"header: expected {_META_PREFIX.decode()}{name}, as the settings say, got another name")
+        position += len(written)
+    sent: list[str] = []
+    for name in plan.names:
+        end = position + len(name.encode())
+        if data.startswith(name.encode() + terminator, position):
+            return end + len(terminator), plan.only([*sent, name])._replace(meta=tuple(meta))
+        if data.startswith(name.encode() + delimiter, position):
+            sent.append(name)
+            position = end + len(delimiter)
+    raise DecodeError("columns", "header: expected names of its schema file's columns in their order, got another name")
+
+
+# Rows
+
+
+class _Reader(NamedTuple):
+    """One file's rows as changes."""
+
+    plan: _Plan
+    place: Place
+
+    def is_half(self, row: Row, op: bytes) -> bool:
+        """Whether a row is the old (D) or the new (I) half of an update."""
+        return row[0] == op and "is-update" in self.plan.meta and row[self.plan.meta.index("is-update")] == b"true"
+
+    def commit_ts(self, row: Row) -> int | None:
+        if "commit-ts" not in self.plan.meta:
+            return None
+        value = int(row[3] or -1)
+        if not 0 <= value < 2**63:
+            raise DecodeError("commit-ts", "row: expected a commit ts of 63 bits, got something else")
+        return value
+
+    def image(self, row: Row) -> Image:
+        if row[1] != self.place.table.encode() or row[2] != self.place.database.encode():
+            raise DecodeError("table", "row: expected the table that its folder names, got another one")
+        plan, values = self.plan, row[len(self.plan.meta) :]
+        try:
+            return {
+                name: None if value is None else convert(value)
+                for name, convert, value in zip(plan.names, plan.converters, values, strict=True)
+            }
+        except ValueError:
+            raise DecodeError("value", self._unreadable(values)) from None
+
+    def _unreadable(self, values: Row) -> str:
+        for name, convert, value in zip(self.plan.names, self.plan.converters, values, strict=True):
+            try:
+                convert(value or b"0")
+            except ValueError:
+                return f"column {name}: expected a value of type {self.plan.types[name]}, got something else"
+        return "row: expected values of its columns' types, got something else"
+
+    def single(self, index: int, row: Row) -> Iterator[RowChange]:
+        """A row that is a change by itself."""
+        match row[0]:
+            case b"D" if not self.is_half(row, b"D"):
+                yield self.change("delete", self.image(row), None, row, index)
+            case b"I" if not self.is_half(row, b"I"):
+                yield self.change("insert", None, self.image(row), row, index)
+            case b"U":
+                yield self.change("update", None, self.image(row), row, index)
+            case b"I":
+                raise DecodeError("pair", "row: expected the old half of its update before it, got none")
+            case _:
+                raise DecodeError("op", "row: expected I, D or U, got something else")
+
+    def pair(self, index: int, old: Row, new: Row) -> Iterator[RowChange]:
+        """An update's two rows: one change, or two where the key changes."""
+        before, after = self.image(old), self.image(new)
+        if self.commit_ts(old) != self.commit_ts(new):
+            raise DecodeError("pair", "row: expected the commit ts of its update's old half, got another one")
+        if all(before[name] == after[name] for name in self.plan.key_names):
+            yield self.change("update", before, after, new, index)
+        else:
+            yield self.change("delete", before, None, old, index, half=0)
+            yield self.change("insert", None, after, new, index + 1)
+
+    def change(self, op: str, before: Image | None, after: Image | None, row: Row, index: int, half: int = 1) -> RowChange:
+        image, commit_ts, names = (before if after is None else after) or {}, self.commit_ts(row), self.plan.key_names
+        position = self.place.position(commit_ts, DELETE if op == "delete" else UPSERT, index, half)
+        return RowChange(
+            self.place.database, self.place.table, op, tuple([image[name] for name in names]), names, commit_ts, position, before, after,
+            index, types=self.plan.types, physical_table=self.place.file.physical_id,
+        )  # fmt: skip
+
+    def dead(self, code: str, text: str, index: int) -> DeadLetter:
+        return DeadLetter(code, text, index, self.place.database, self.place.table)
+
+
+def _changes(records: Iterable[Row | Broken], reader: _Reader) -> Iterator[Event]:
+    """Changes in the order of rows; of an update the new half has to follow the old one."""
+    old: tuple[int, Row] | None = None
+    for index, row in enumerate(records):
+        if old and (isinstance(row, Broken) or not reader.is_half(row, b"I")):
+            yield reader.dead("pair", "row: expected the new half of its update behind it, got none", old[0])
+            old = None
+        if isinstance(row, Broken):
+            yield reader.dead(*row, index)
+        elif reader.is_half(row, b"D"):
+            old = (index, row)
+        else:
+            try:
+                yield from reader.pair(*old, row) if old else reader.single(index, row)
+            except DecodeError as error:
+                yield reader.dead(error.code, str(error), index)
+            old = None
+    if old:
+        yield reader.dead("pair", "row: expected the new half of its update behind it, got none", old[0])
+
+
+# Values
+
+
+_KINDS = {"integer": INTEGER, "bit": INTEGER, "year": INTEGER, "float": NUMBER, "double": NUMBER}
+_DECIMAL = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?")
+
+
+def _converter(family: str, settings: _Settings) -> Callable[[bytes], Any]:
+    """The function from a field's bytes to its canonical value; it raises ValueError for what is no value of the family."""
+    if family in ("binary", "geometry"):
+        return _from_hex if settings.binary == "hex" else _from_base64
+    if family == "timestamp":
+        return lambda data: timestamp_utc(data.decode(), settings.zone)
+    return _CONVERTERS.get(_KINDS.get(family, family), bytes.decode)
+
+
+def _from_hex(data: bytes) -> str:
+    return base64_text(binascii.unhexlify(data))
+
+
+def _from_base64(data: bytes) -> str:
+    return base64_text(binascii.a2b_base64(data, strict_mode=True))
+
+
+def _decimal(data: bytes) -> str:
+    if not _DECIMAL.fullmatch(data):
+        raise ValueError("no decimal")
+    return data.decode()
+
+
+_CONVERTERS: dict[str, Callable[[bytes], Any]] = {INTEGER: int, NUMBER: lambda data: number(data.decode()), "decimal": _decimal}

@@ -1,0 +1,136 @@
+r"""TiCDC storage sink: one message per file, its `path` relative to the sink's root, its schema file joined as a header.
+
+    metadata                          {"checkpoint-ts": N}          a watermark, where rows carry commit ts
+    …/meta/schema_{v}_{checksum}.json {"Query", "TableColumns", …}  a DDL, or a schema record where Query is empty
+    …/{v}/…/CDC{n}.csv                rows: op, table, schema, [commit ts], [is-update], [handle key], columns (formats/storage_csv.py)
+    …/{v}/…/CDC{n}.json               one canal-json object per line (formats/ticdc_canal_json.py)
+
+Producers: TiCDC 6.5 to 8.5 (classic) and the new architecture. Specification: docs.pingcap.com, "Sync data to storage services", "CSV".
+Headers of a data file: `schema`, its schema file's bytes; `virtual`, a JSON list of VIRTUAL columns; `dispatchers`, how many write into
+its folder (lakehouse.storage_layout.Schemas). Options are named as the sink's settings are (storage_layout.DEFAULTS).
+Order: with commit ts (include-commit-ts, enable-tidb-extension) positions are (epoch, commit ts, rank). Without, they are
+(epoch, table version, date, file number, row * 2 + half): several dispatchers have no order then and are refused, and `metadata` is silent.
+`index` is the row's number in its file (canal-json: the event's). A row that can't be read is a DeadLetter of its number. A file whose
+first row does not have the fields its schema and the settings say is a DecodeError: it would be wrong in every row.
+"""
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import DDL, DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
+from lakehouse.formats.storage_csv import Broken
+from lakehouse.formats.storage_rows import Place, csv_rows
+from lakehouse.storage_layout import Checkpoint, DataFile, Index, SchemaFile, classify, has_commit_ts, read_checkpoint, setting
+from lakehouse.storage_schema import TableDefinition, column_record, read_definition
+
+
+def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
+    """The events of one file."""
+    if message.path is None or message.value is None:
+        raise DecodeError("path", "message: expected a file's path and bytes, got none")
+    match classify(message.path, options):
+        case DataFile() as file:
+            yield from _data(file, message, message.value, options)
+        case SchemaFile() as file:
+            yield _schema_change(file, read_definition(message.value), message.epoch)
+        case Checkpoint():
+            checkpoint = read_checkpoint(message.value)
+            if has_commit_ts(options):
+                yield Watermark((message.epoch, checkpoint, DDL, 0, 0, 0), checkpoint, 0)
+        case Index():
+            return
+        case other:
+            raise DecodeError("path", f"path: expected a file of the storage sink, got {other.why}")
+
+
+def _schema_change(file: SchemaFile, definition: TableDefinition, epoch: int) -> SchemaChange:
+    """Names come from the path, where it has them: the file's own were seen exchanged."""
+    database = definition.schema if file.schema is None else file.schema
+    table = file.table if file.schema is not None else definition.table or None
+    commit_ts = definition.table_version or file.version
+    columns = [column_record(column) for column in definition.columns] if table else None
+    primary_key = definition.primary_key if table else None
+    position = (epoch, commit_ts, DDL, 0, 0, 0)
+    return SchemaChange(
+        "ddl" if definition.query else "schema", database, table, commit_ts, position, definition.query or None, 0, columns, primary_key
+    )
+
+
+# Data files
+
+
+def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, str]) -> Iterator[Event]:
+    joined = dict(message.headers)
+    schema = joined.get("schema")
+    if schema is None:
+        raise DecodeError("schema", "data file: expected its schema file beside it, got none")
+    definition = read_definition(schema)
+    place = Place(
+        definition.schema if file.schema is None else file.schema, definition.table if file.table is None else file.table,
+        file, message.epoch, has_commit_ts(options),
+    )  # fmt: skip
+    if not place.by_commit_ts and int(joined.get("dispatchers") or b"1") > 1:
+        text = "data file: expected one dispatcher in its folder, got several, which only commit ts could order"
+        yield DeadLetter("dispatchers", text, 0, place.database, place.table)
+        return
+    if file.extension == "json":
+        yield from _json_rows(place, message, data, options)
+    else:
+        yield from csv_rows(place, schema, joined.get("virtual"), data, options)
+
+
+# canal-json
+
+
+def _json_rows(place: Place, message: Message, data: bytes, options: Mapping[str, str]) -> Iterator[Event]:
+    from lakehouse.formats.ticdc_canal_json import decode as decode_line
+
+    index = 0
+    for row, line in enumerate(_lines(data, setting(options, "terminator").encode())):
+        try:
+            if isinstance(line, Broken):
+                raise DecodeError(*line)
+            part = msgspec.structs.replace(message, value=line, headers=(), path=None)
+            events = [_placed(event, place, row) for event in decode_line(part, options)]
+        except DecodeError as error:
+            events = [DeadLetter(error.code, str(error), 0, place.database, place.table)]
+        for event in events:
+            event.index = index
+            index += 1
+            yield event
+
+
+def _placed(event: Event, place: Place, row: int) -> Event:
+    """The event of one line, where files and rows are the order and in the partition that its folder is."""
+    if isinstance(event, RowChange):
+        if place.by_commit_ts and event.position[1] != event.commit_ts:
+            raise DecodeError("commit-ts", "row: expected _tidb.commitTs, as enable-tidb-extension says, got none")
+        if not place.by_commit_ts:
+            event.position = place.position(None, 0, row, int(event.op != "delete"))
+        event.physical_table = place.file.physical_id
+    return event
+
+
+def _lines(data: bytes, terminator: bytes) -> Iterator[bytes | Broken]:
+    """A JSON text holds no control character: a terminator with one can't be inside it. Any other is looked for outside strings."""
+    if min(terminator, default=0) < 0x20:
+        *lines, rest = data.split(terminator or b"\r\n")
+        yield from lines
+    else:
+        position = 0
+        while found := _json_line(terminator).match(data, position):
+            yield found[1]
+            position = found.end()
+        rest = data[position:]
+    if rest:
+        yield Broken("truncated", "row: expected the terminator at its end, got the end of the file")
+
+
+@functools.lru_cache(maxsize=16)
+def _json_line(terminator: bytes) -> re.Pattern[bytes]:
+    end, first = re.escape(terminator), re.escape(terminator[:1])
+    return re.compile(rb'((?:"(?:[^"\\]++|\\.)*+"|(?!%s)%s|[^"%s])*+)%s' % (end, first, first, end), re.S)

@@ -1,0 +1,319 @@
+"""Which files of a storage-sink tree are new, and a whole tree as messages; over any file system that can list, stat and read.
+
+`new_files` lists no folder again that can't have gained rows. A scan is *done at C* when the checkpoint C was read before its listing
+and all that it found has landed: every change at or below C was then in a whole, visible file. So, with the last scan done at C,
+
+    a version's folder is closed   once its table has a newer version that is at or below C
+    a date's folder is closed      once C is past that date in every time zone
+    an open folder with an index   is read by its index: new numbers are looked at one by one, the landed ones are not listed
+    any other open folder          is listed
+
+What a closed folder still gains is a replay of changes that have landed. `sweep` looks at everything all the same: for the first scan of
+a run, and after the changefeed's folder settings were changed. A file whose size or time has changed is new again.
+
+Never taken: an empty file, and one that is not whole (a data file that does not end with the terminator, a schema file that is no
+JSON), unless the checkpoint has passed its time: a crash left it, and its changes were sent again. The checkpoint waits for files
+that are not whole.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple, Protocol
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import Message
+from lakehouse.storage_layout import DataFile, Index, Other, SchemaFile, classify, join_schemas, read_checkpoint, setting
+from lakehouse.storage_schema import read_definition
+
+_SLACK = 600_000  # ms between the clocks of TiDB and of the storage, at most
+
+
+class FileInfo(NamedTuple):
+    """A file or folder; `path` is relative to the root, with slashes; `mtime` in ms."""
+
+    path: str
+    size: int
+    mtime: int
+    is_dir: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+class FileSystem(Protocol):
+    """What is asked of a file system. The root is ""; what is not there has no children, no stat, and no bytes."""
+
+    def list_dir(self, path: str) -> list[FileInfo]: ...
+
+    def stat(self, path: str) -> FileInfo | None: ...
+
+    def read(self, path: str, start: int = 0) -> bytes: ...
+
+
+class LocalFiles:
+    """A folder of this machine. A path that leads out of it, by its parts or by a link, is not there."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root).resolve()
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        folder = self._inside(path)
+        if folder is None or not folder.is_dir():
+            return []
+        found = (self.stat(f"{path}/{child.name}" if path else child.name) for child in folder.iterdir())
+        return sorted(info for info in found if info)
+
+    def stat(self, path: str) -> FileInfo | None:
+        place = self._inside(path)
+        if place is None or not (place.is_dir() or place.is_file()):
+            return None
+        try:
+            status = place.stat()
+        except OSError:
+            return None
+        return FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000, place.is_dir())
+
+    def read(self, path: str, start: int = 0) -> bytes:
+        place = self._inside(path)
+        try:
+            if place is None:
+                return b""
+            with place.open("rb") as file:
+                file.seek(start)
+                return file.read()
+        except OSError:
+            return b""
+
+    def _inside(self, path: str) -> Path | None:
+        parts = PurePosixPath(path)
+        if parts.is_absolute() or ".." in parts.parts or "\0" in path:
+            return None
+        try:
+            place = (self.root / parts).resolve()
+        except (OSError, RuntimeError):
+            return None
+        return place if place.is_relative_to(self.root) else None
+
+
+class Scan(NamedTuple):
+    """What to land now, in this order: `files`, then `metadata` as it was before the listing.
+
+    `checkpoint` is that of `metadata`: pass it as `done` to the next scan, once all of this one has landed. It is None, and so is
+    `metadata`, while a file is not whole. `pending` are files that were seen or announced and can't be taken yet.
+    """
+
+    files: list[FileInfo]
+    metadata: bytes | None
+    checkpoint: int | None
+    pending: list[str]
+    unknown: list[Other]
+
+
+def new_files(
+    files: FileSystem, landed: Mapping[str, tuple[int, int]], options: Mapping[str, str], done: int | None = None, sweep: bool = False
+) -> Scan:
+    """The files to land. `landed` maps paths to (size, mtime): those of folders that are closed at `done` may be left out."""
+    metadata = files.read("metadata")
+    checkpoint = _checkpoint(metadata)
+    walk = _Walk(files, landed, options, None if sweep else done, checkpoint)
+    walk.tree()
+    found = sorted(walk.found, key=lambda item: _landing_order(item[0], item[1]))
+    whole = checkpoint is not None and not walk.torn
+    return Scan([info for _, info in found], metadata if whole else None, checkpoint if whole else None, sorted(walk.pending), walk.unknown)
+
+
+def _checkpoint(metadata: bytes) -> int | None:
+    try:
+        return read_checkpoint(metadata)
+    except DecodeError:
+        return None
+
+
+def _landing_order(file: DataFile | SchemaFile, info: FileInfo) -> tuple[int, int, int, int, str]:
+    if isinstance(file, SchemaFile):
+        return (0, file.version, 0, 0, info.path)
+    return (1, file.version, file.day, file.number, info.path)
+
+
+def _milliseconds(checkpoint: int) -> int:
+    return checkpoint >> 18
+
+
+class _Walk:
+    """One scan: goes down from the root into what is open, and collects what is new."""
+
+    def __init__(
+        self, files: FileSystem, landed: Mapping[str, tuple[int, int]], options: Mapping[str, str], done: int | None, checkpoint: int | None
+    ) -> None:
+        self.files, self.landed, self.options, self.done, self.checkpoint = files, landed, options, done, checkpoint
+        self.terminator = setting(options, "terminator").encode() or b"\r\n"
+        self.found: list[tuple[DataFile | SchemaFile, FileInfo]] = []
+        self.pending: list[str] = []
+        self.torn = False
+        self.unknown: list[Other] = []
+        self.known: dict[str, dict[str | None, dict[int, str]]] = {}
+        for path in landed:
+            file = classify(path, options)
+            if isinstance(file, DataFile):
+                self.known.setdefault(file.folder, {}).setdefault(file.dispatcher, {})[file.number] = path
+
+    # Folders
+
+    def tree(self) -> None:
+        by_id = setting(self.options, "use-table-id-as-path") == "true"
+        for owner in self.files.list_dir(""):
+            if owner.is_dir and by_id:
+                self.table(owner.path)
+            elif owner.is_dir:
+                self.database(owner.path)
+
+    def database(self, path: str) -> None:
+        for child in self.files.list_dir(path):
+            if child.is_dir:
+                self.table(child.path)
+
+    def table(self, path: str) -> None:
+        """A table's folder, or the `meta` of a database: schema files in it or in its `meta`, and a folder per version."""
+        versions: dict[int, str] = {}
+        seen: list[int] = []
+        for child in self.files.list_dir(path):
+            if not child.is_dir:
+                seen += self.consider(child)
+            elif child.name == "meta":
+                for file in self.files.list_dir(child.path):
+                    seen += [] if file.is_dir else self.consider(file)
+            elif child.name.isascii() and child.name.isdigit():
+                versions[int(child.name)] = child.path
+        passed = max((version for version in (*versions, *seen) if self.done is not None and version <= self.done), default=0)
+        for version, folder in sorted(versions.items()):
+            if version >= passed:
+                self.data_folder(folder)
+
+    def data_folder(self, path: str) -> None:
+        """A version's folder, or one below it: by its index, else by listing."""
+        if self.done is not None and path in self.known and self.by_index(path):
+            return
+        for child in self.files.list_dir(path):
+            if not child.is_dir:
+                self.consider(child)
+            elif child.name != "meta" and not self.is_past(child.name):
+                self.data_folder(child.path)
+
+    def is_past(self, name: str) -> bool:
+        """Whether a date's folder can get no more first-time changes."""
+        end = _end_of_date(name) if self.done is not None and "-" in name else None
+        return end is not None and self.done is not None and _milliseconds(self.done) > end
+
+    # Index files
+
+    def by_index(self, folder: str) -> bool:
+        """Whether the folder's indexes tell all that can be new in it; then that has been looked at."""
+        beside = f"{folder}/CDC.index"
+        indexes = [info for info in self.files.list_dir(f"{folder}/meta") if isinstance(classify(info.path, self.options), Index)]
+        indexes = indexes or [info for info in [self.files.stat(beside)] if info]
+        newest = [classify(f"{folder}/{self.files.read(info.path).decode(errors='replace').strip()}", self.options) for info in indexes]
+        known = self.known[folder]
+        files = [file for file in newest if isinstance(file, DataFile) and file.folder == folder and file.dispatcher in known]
+        if len(files) < len(indexes) or {file.dispatcher for file in files} != known.keys():
+            return False
+        for file, index in zip(files, indexes, strict=True):
+            self.numbers(file, known[file.dispatcher], index)
+        return True
+
+    def numbers(self, newest: DataFile, known: Mapping[int, str], index: FileInfo) -> None:
+        """The files that have not landed up to the index's and behind it, and the last one that has: a crash may rewrite it."""
+        last, stem = (
+            max(known),
+            newest.path[: newest.path.rindex("CDC")] + ("CDC" if newest.dispatcher is None else f"CDC_{newest.dispatcher}_"),
+        )
+        width = min(len(path) for path in (*known.values(), newest.path)) - len(stem) - len(newest.extension) - 1
+        wanted = [number for number in range(1, last) if number not in known] if len(known) < last else []
+        number = last
+        while True:
+            info = self.files.stat(f"{stem}{number:0{width}}.{newest.extension}")
+            if info:
+                self.consider(info)
+            elif number > newest.number:
+                break
+            elif number != last and not self.is_settled(index):
+                self.pending.append(f"{stem}{number:0{width}}.{newest.extension}")
+            number += 1
+        for number in wanted:
+            if info := self.files.stat(f"{stem}{number:0{width}}.{newest.extension}"):
+                self.consider(info)
+
+    # Files
+
+    def consider(self, info: FileInfo) -> list[int]:
+        """Takes a file that is new and whole; gives the version of a schema file."""
+        file = classify(info.path, self.options)
+        if isinstance(file, Other):
+            self.unknown.append(file)
+        if not isinstance(file, DataFile | SchemaFile):
+            return []
+        if self.landed.get(info.path) != (info.size, info.mtime):
+            if info.size == 0:
+                self.pending += [] if self.is_settled(info) else [info.path]
+            elif self.is_settled(info) or self.is_whole(file, info):
+                self.found.append((file, info))
+            else:
+                self.pending.append(info.path)
+                self.torn = True
+        return [file.version] if isinstance(file, SchemaFile) else []
+
+    def is_settled(self, info: FileInfo) -> bool:
+        """Whether the checkpoint has passed the file's time: what was being written then is complete, or was sent again."""
+        return self.checkpoint is not None and _milliseconds(self.checkpoint) >= info.mtime + _SLACK
+
+    def is_whole(self, file: DataFile | SchemaFile, info: FileInfo) -> bool:
+        if isinstance(file, DataFile):
+            return self.files.read(info.path, max(info.size - len(self.terminator), 0)) == self.terminator
+        data = self.files.read(info.path)
+        try:
+            return len(data) == info.size and read_definition(data) is not None
+        except DecodeError:
+            return False
+
+
+def _end_of_date(name: str) -> int | None:
+    """When `2026-11` or `2026-11-21` is over in the last time zone, and an hour more, in ms."""
+    try:
+        first = datetime.fromisoformat(name if len(name) > 7 else f"{name}-01").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    end = first + timedelta(days=1) if len(name) > 7 else (first + timedelta(days=32)).replace(day=1)
+    return int((end + timedelta(hours=13)).timestamp() * 1000)
+
+
+# A whole tree
+
+
+def read_tree(root: str | Path, options: Mapping[str, str], topic: str = "storage") -> Iterator[Message]:
+    """All files of a tree in landing order, schemas joined, and its checkpoint behind them; nothing waits for a writer here."""
+    files = LocalFiles(root)
+    metadata = files.read("metadata")
+    found = [(classify(info.path, options), info) for info in _all_files(files, "")]
+    landing = [(file, info) for file, info in found if isinstance(file, DataFile | SchemaFile) and info.size]
+    landing.sort(key=lambda item: _landing_order(*item))
+    schemas = join_schemas((file, files.read(info.path)) for file, info in landing if isinstance(file, SchemaFile))
+    dispatchers: dict[str, set[str | None]] = {}
+    offset = 0
+    for offset, (file, info) in enumerate(landing, 1):
+        headers: tuple[tuple[str, bytes | None], ...] = ()
+        if isinstance(file, DataFile):
+            writers = dispatchers.setdefault(file.folder, set())
+            writers.add(file.dispatcher)
+            headers = schemas.headers(file, len(writers)) or ()
+        yield Message(topic, 0, offset - 1, None, files.read(info.path), headers, info.mtime, path=info.path)
+    if metadata:
+        yield Message(topic, 0, offset, None, metadata, path="metadata")
+
+
+def _all_files(files: FileSystem, path: str) -> Iterable[FileInfo]:
+    for info in files.list_dir(path):
+        if info.is_dir:
+            yield from _all_files(files, info.path)
+        else:
+            yield info

@@ -1,0 +1,251 @@
+"""Where the TiCDC storage sink puts things: what a path means, and which schema file describes the rows of a data file.
+
+    metadata                                                         the checkpoint
+    {schema}/meta/schema_{version}_{checksum}.json                   a database's DDL
+    {schema}/{table}/meta/schema_{version}_{checksum}.json           a table's schema, and the DDL that made it
+    {schema}/{table}/{version}/schema.json                           the same, before 6.5.3 and 7.1
+    {schema}/{table}/{version}[/{physical id}][/{date}]/CDC[_{dispatcher}_]{number}.{csv|json}
+    …/meta/CDC[_{dispatcher}].index                                  the newest data file's name (first releases: beside the data)
+
+With use-table-id-as-path `{table id}` stands for `{schema}/{table}`, and there is no physical id. Names are raw: any character but
+a slash. Paths are relative to the sink's root. Pure functions: no I/O here (lakehouse.storage_files has it).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from lakehouse.errors import DecodeError
+from lakehouse.storage_schema import Version, read_definition, virtual_columns
+
+# What the sink's settings are called by its producer, and their defaults here.
+DEFAULTS: dict[str, str] = {
+    "protocol": "canal-json",
+    "date-separator": "day",
+    "file-index-width": "20",
+    "enable-partition-separator": "true",
+    "use-table-id-as-path": "false",
+    "enable-tidb-extension": "false",
+    "terminator": "\r\n",
+    "delimiter": ",",
+    "quote": '"',
+    "null": "\\N",
+    "include-commit-ts": "false",
+    "output-old-value": "false",
+    "output-handle-key": "false",
+    "output-field-header": "false",
+    "binary-encoding-method": "base64",
+    "virtual-columns": "",
+    "time_zone": "UTC",
+}
+
+
+def setting(options: Mapping[str, str], name: str) -> str:
+    """The text of a setting, or its default."""
+    return options.get(name, DEFAULTS[name])
+
+
+def switch(options: Mapping[str, str], name: str) -> bool:
+    """A setting that is true or false."""
+    return setting(options, name).strip().lower() == "true"
+
+
+def has_commit_ts(options: Mapping[str, str]) -> bool:
+    """Whether rows carry their commit ts: then order is TiDB's own and the checkpoint is a watermark; else files are the order."""
+    return switch(options, "include-commit-ts" if setting(options, "protocol") == "csv" else "enable-tidb-extension")
+
+
+class DataFile(NamedTuple):
+    """A data file. `schema` and `table` are None in a table-id path (`layout` "table-id", else "names"): its schema file tells them."""
+
+    path: str
+    schema: str | None
+    table: str | None
+    table_id: int | None
+    version: int
+    physical_id: int | None
+    date: str | None
+    dispatcher: str | None
+    number: int
+    extension: str
+    layout: str
+
+    @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def day(self) -> int:
+        """The date as yyyymmdd, what is not in it zero."""
+        return int((self.date or "").replace("-", "").ljust(8, "0"))
+
+
+class SchemaFile(NamedTuple):
+    """A schema file; `table` is None for a database's DDL. `checksum` is None in the old layout."""
+
+    path: str
+    schema: str | None
+    table: str | None
+    table_id: int | None
+    version: int
+    checksum: str | None
+
+
+class Checkpoint(NamedTuple):
+    path: str
+
+
+class Index(NamedTuple):
+    """An index file of a data folder."""
+
+    path: str
+    folder: str
+    dispatcher: str | None
+
+
+class Other(NamedTuple):
+    """No file of the sink, or one whose path can't be read; `why` says so."""
+
+    path: str
+    why: str
+
+
+_DATA = re.compile(r"CDC(?:_([0-9A-Za-z-]+)_)?([0-9]{1,20})\.(csv|json)")
+_INDEX = re.compile(r"CDC(?:_([0-9A-Za-z-]+))?\.index")
+_SCHEMA = re.compile(r"schema_([0-9]{1,19})_([0-9]{1,10})\.json")
+_DATE = re.compile(r"[0-9]{4}(?:-[0-9]{2}){0,2}")
+_NUMBER = re.compile(r"[0-9]{1,19}")
+
+
+def classify(path: str, options: Mapping[str, str]) -> DataFile | SchemaFile | Checkpoint | Index | Other:
+    """What the file at `path` is. Only a single numeric folder below the version needs `date-separator` to be read."""
+    *folders, name = path.split("/")
+    if not folders and name == "metadata":
+        return Checkpoint(path)
+    by_id = switch(options, "use-table-id-as-path")
+    if found := _DATA.fullmatch(name):
+        return _data_file(path, folders, found, options)
+    if found := _INDEX.fullmatch(name):
+        return Index(path, "/".join(folders[:-1] if folders[-1:] == ["meta"] else folders), found[1])
+    if (found := _SCHEMA.fullmatch(name)) and folders[-1:] == ["meta"]:
+        return _schema_file(path, folders[:-1], int(found[1]), found[2], by_id)
+    if name == "schema.json" and folders and _NUMBER.fullmatch(folders[-1]):
+        return _schema_file(path, folders[:-1], int(folders[-1]), None, by_id)
+    return Other(path, "no file name of the storage sink")
+
+
+def _data_file(path: str, folders: list[str], found: re.Match[str], options: Mapping[str, str]) -> DataFile | Other:
+    by_id = switch(options, "use-table-id-as-path")
+    owner, tail = (folders[:1], folders[1:]) if by_id else (folders[:2], folders[2:])
+    named = _owner(owner, by_id)
+    below = _below_version(tail[1:], options) if tail and _NUMBER.fullmatch(tail[0]) else None
+    if named is None or below is None or int(found[2]) >= 2**63 or int(tail[0]) >= 2**63:
+        return Other(path, "a data file, but not in {schema}/{table}/{version}[/{physical id}][/{date}]")
+    return DataFile(path, *named, int(tail[0]), *below, found[1], int(found[2]), found[3], "table-id" if by_id else "names")
+
+
+def _below_version(folders: list[str], options: Mapping[str, str]) -> tuple[int | None, str | None] | None:
+    """The physical id and the date that the folders below a version mean; None: neither."""
+    match folders:
+        case []:
+            return None, None
+        case [one] if _is_date(one, options):
+            return None, one
+        case [one] if _NUMBER.fullmatch(one):
+            return int(one), None
+        case [physical, date] if _NUMBER.fullmatch(physical) and _DATE.fullmatch(date):
+            return int(physical), date
+        case _:
+            return None
+
+
+def _is_date(folder: str, options: Mapping[str, str]) -> bool:
+    if not _DATE.fullmatch(folder):
+        return False
+    partitioned = switch(options, "enable-partition-separator") and not switch(options, "use-table-id-as-path")
+    return "-" in folder or not partitioned or setting(options, "date-separator") == "year"
+
+
+def _owner(folders: list[str], by_id: bool) -> tuple[str | None, str | None, int | None] | None:
+    """Schema, table and table id of the folders above the version."""
+    if by_id:
+        return (None, None, int(folders[0])) if len(folders) == 1 and _NUMBER.fullmatch(folders[0]) else None
+    return (folders[0], folders[1], None) if len(folders) == 2 else None
+
+
+def _schema_file(path: str, folders: list[str], version: int, checksum: str | None, by_id: bool) -> SchemaFile | Other:
+    named = _owner(folders, by_id)
+    if named is None and checksum is not None and len(folders) == 1 and not by_id:
+        named = (folders[0], None, None)
+    if named is None or version >= 2**63:
+        return Other(path, "a schema file, but not in {schema}[/{table}]/meta or {schema}/{table}/{version}")
+    return SchemaFile(path, *named, version, checksum)
+
+
+# What belongs together
+
+
+def schema_for(data_file: DataFile, schema_files: Iterable[SchemaFile]) -> SchemaFile | None:
+    """The schema file that describes a data file's rows; None: it has not come yet.
+
+    It is always the one of the folder's own version: a writer that finds no file for its version, but an older one of equal checksum,
+    writes into that one's folder. Two files of one version (before and after an upgrade that changed the checksum) list equal columns.
+    """
+    owner = data_file[1:5]
+    found = [file for file in schema_files if file[1:5] == owner]
+    return max(found, key=lambda file: (file.checksum is not None, file.path), default=None)
+
+
+class Schemas(NamedTuple):
+    """The schema files that have landed, by owner and version: their bytes, and the columns known to be VIRTUAL."""
+
+    known: dict[tuple[str | None, str | None, int | None, int], tuple[SchemaFile, bytes, frozenset[str]]]
+
+    def headers(self, data_file: DataFile, dispatchers: int = 1) -> tuple[tuple[str, bytes | None], ...] | None:
+        """What a data file's message carries beside its bytes; None: its schema file has not come yet.
+
+        `dispatchers`: how many had written into the file's folder when it landed, itself included.
+        """
+        found = self.known.get(data_file[1:5])
+        if found is None:
+            return None
+        _, data, virtual = found
+        joined: tuple[tuple[str, bytes | None], ...] = (("schema", data),)
+        if virtual:
+            joined += (("virtual", msgspec.json.encode(sorted(virtual))),)
+        return joined if dispatchers < 2 else (*joined, ("dispatchers", str(dispatchers).encode()))
+
+
+def join_schemas(files: Iterable[tuple[SchemaFile, bytes]]) -> Schemas:
+    """All schema files of a source, in any order. One that can't be read describes nothing; its own message is a dead letter."""
+    readable = []
+    for file, data in files:
+        try:
+            definition = read_definition(data)
+        except DecodeError:
+            continue
+        if file.table is not None or file.table_id is not None:
+            readable.append((file, data, Version(file.schema or definition.schema, file.table or definition.table, definition)))
+    readable.sort(key=lambda item: (item[0].version, item[0].checksum is not None, item[0].path))
+    histories = virtual_columns(version for _, _, version in readable)
+    return Schemas({file[1:5]: (file, data, virtual) for (file, data, _), virtual in zip(readable, histories, strict=True)})
+
+
+class _Metadata(msgspec.Struct):
+    checkpoint: int = msgspec.field(name="checkpoint-ts")
+
+
+_METADATA = msgspec.json.Decoder(_Metadata)
+
+
+def read_checkpoint(data: bytes) -> int:
+    """The checkpoint ts that the sink's `metadata` tells."""
+    try:
+        checkpoint = _METADATA.decode(data).checkpoint
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise DecodeError("checkpoint", 'metadata: expected {"checkpoint-ts": number}, got something else') from None
+    if not 0 <= checkpoint < 2**63:
+        raise DecodeError("checkpoint", "metadata: expected a checkpoint-ts of 63 bits, got another number")
+    return checkpoint
