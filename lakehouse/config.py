@@ -29,7 +29,7 @@ from lakehouse.errors import ConfigError
 
 __all__ = [
     "NOT_YET", "Config", "Problem", "SourceConfig", "TableConfig",
-    "kafka_options", "load", "load_source", "problems", "resolve_source", "warnings",
+    "check", "kafka_options", "load", "load_source", "problems", "resolve_source", "warnings",
 ]  # fmt: skip
 
 AnyConfig = TypeVar("AnyConfig", SourceConfig, TableConfig)
@@ -59,6 +59,12 @@ def load_source(file: str | FilePath) -> SourceConfig:
     if source is None:
         raise ConfigError(f"{file}: is no source")
     return source
+
+
+def check(folder: str | FilePath) -> tuple[list[Problem], list[Problem]]:
+    """The problems and the warnings of a folder, as `validate` shows them; where there is a problem, no file is warned of."""
+    config, found = _read(FilePath(folder))
+    return found, [] if found else warnings(config)
 
 
 def problems(folder: str | FilePath) -> list[Problem]:

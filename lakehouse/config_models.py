@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, PlainValidator, WithJsonSchema
+from pydantic_core import CoreSchema
 
 from lakehouse.config_options import decoder_options
 
@@ -112,6 +113,13 @@ _START = {"anyOf": [{"type": "string", "pattern": "^(earliest|latest|timestamp:.
 Starting = Annotated[str | dict[str, dict[str, int]], PlainValidator(_starting), WithJsonSchema(_START)]
 
 
+class _OrText:
+    """Says in the JSON Schema that a mapping may be written as one text."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(core)]}
+
+
 class Model(BaseModel):
     """Closed: an option that is not named here is an error. Errors never quote what was written."""
 
@@ -126,7 +134,7 @@ class KafkaInput(Model):
     topic_pattern: Text | None = Field(default=None, description="A regular expression that whole topic names match; or use topics.")
     starting: Starting = Field(
         default="earliest",
-        description="Where the first run starts: earliest, latest, timestamp:<ISO 8601 instant>, or offsets {topic: {partition: offset}}.",
+        description="Where the first run starts: earliest, latest, `timestamp:2026-11-21T09:00:00Z`, or offsets `{topic: {0: 15}}`.",
     )
     options: dict[str, OptionText] = Field(
         default={}, description="Kafka consumer properties, each with the prefix kafka., for SASL, SSL and tuning."
@@ -198,7 +206,9 @@ class SourceConfig(Model):
         description="How long rows that no schema fits wait for their DDL before one is inferred, such as 30m. Unsaid, they wait.",
     )
     batch: Batch = Field(default=Batch(), description="How much one batch takes at most.")
-    lake: Annotated[Lake, BeforeValidator(_lake)] | None = Field(default=None, description="The lake: a root folder, or a mapping.")
+    lake: Annotated[Lake, BeforeValidator(_lake), _OrText()] | None = Field(
+        default=None, description="Where the lake is: its root folder, or a mapping. Default: the command's --lake."
+    )
     accept: list[Literal["replays"]] = Field(
         default=[], description="replays: append and keyless tables of a feed in arrival order are built although a replay can count twice."
     )
@@ -213,7 +223,7 @@ class SourceConfig(Model):
 class Gold(Model):
     """The gold table."""
 
-    target: Text | None = Field(default=None, description="The gold table's name. Default: <db>__<table>.")
+    target: Text | None = Field(default=None, description="The gold table's name. Default: `<db>__<table>`.")
     mode: Literal["upsert", "history", "append"] = Field(
         default="upsert", description="upsert: one row per live row; history: every version with its times; append: the change log."
     )
@@ -231,8 +241,8 @@ class ColumnConfig(Model):
     )
     rename: Text | None = Field(default=None, description="The column's name in gold.")
     exclude: bool = Field(default=False, description="true: gold leaves the column out.")
-    mask: Literal["null", "redact", "last4"] | None = Field(
-        default=None, description="Replaces the value: by NULL, by ***, or all but four characters."
+    mask: Literal["nullify", "redact", "last4"] | None = Field(
+        default=None, description="Replaces the value: by NULL, by stars, or all but its last four characters."
     )
     hash: Literal["sha256"] | None = Field(default=None, description="Replaces the value by its hash.")
     computed: Text | None = Field(default=None, description="A SQL expression over the table's columns; the column is gold's own.")
@@ -245,7 +255,7 @@ class Expectation(Model):
         description="The expectation's name, such as expect_column_values_to_not_be_null."
     )
     column: Text | None = Field(default=None, description="The column it is about, where it is about one.")
-    args: dict[str, Any] = Field(default={}, description="Its further arguments, such as {min_value: 0}.")
+    args: dict[str, Any] = Field(default={}, description="Its further arguments, such as `{min_value: 0}`.")
     action: Literal["warn", "reject", "stop"] = Field(
         default="warn", description="warn: report; reject: keep the row out of gold; stop: end the run."
     )
@@ -257,7 +267,7 @@ class TableConfig(Model):
     source: Text = Field(description="The source it comes from: a file of configs/sources.")
     table: Text | None = Field(default=None, description="db.table at the source, names with dots in backquotes. Default: the file's name.")
     tables: TextOrList | None = Field(
-        default=None, description="Several source tables that become one: names, or one pattern with * such as shop.orders_*."
+        default=None, description="Several source tables that become one: names, or one pattern with * such as `shop.orders_*`."
     )
     key: list[Text] | None = Field(default=None, min_length=1, description="The key's columns, where neither messages nor DDL tell them.")
     gold: Gold = Field(default=Gold(), description="The gold table.")

@@ -1,0 +1,203 @@
+"""The command line: one function per command, no logic. Heavy modules are imported inside the functions that need them.
+
+Results go to stdout, progress and errors to stderr. Exit codes: 0 ok, 1 failed, 2 bad usage or configuration.
+
+A command is offered when its name stands in READY; the functions are here and in lakehouse/cli_*.py.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse import cli_pipeline
+from lakehouse.errors import ConfigError, LakehouseError
+
+EXIT_CODES = "Exit codes: 0 ok, 1 failed, 2 bad usage or configuration. Results go to stdout, progress and errors to stderr."
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+Format = Annotated[str | None, typer.Option("--format", help="The wire format, such as ticdc-open.")]
+DecoderOption = Annotated[
+    list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="A decoder option of the format; may be repeated.")
+]
+
+
+def validate(
+    folder: Annotated[Path, typer.Argument(envvar="LAKEHOUSE_CONFIGS", help="The folder with sources/ and tables/.")] = Path("configs"),
+    as_json: Json = False,
+) -> None:
+    """Show everything wrong in a configuration: file, line, column and what to do."""
+    from lakehouse.config import check
+
+    errors, warnings = check(folder)
+    for severity, found in (("error", errors), ("warning", warnings)):
+        for problem in found:
+            print(json.dumps({"severity": severity, **problem._asdict()}) if as_json else f"{severity}: {problem}")
+    if not as_json:
+        print(f"{folder}: {counted(len(errors), 'error')}, {counted(len(warnings), 'warning')}")
+    raise typer.Exit(2 if errors else 0)
+
+
+def inspect(
+    recording: Annotated[Path | None, typer.Argument(help="A recording (JSON lines); - or nothing reads stdin.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="A file with one message's key.")] = None,
+    value: Annotated[Path | None, typer.Option("--value", help="A file with one message's value.")] = None,
+    format: Format = None,
+    source: Annotated[Path | None, typer.Option("--source", help="Take all settings from a configs/sources/*.yml.")] = None,
+    option: DecoderOption = None,
+    as_json: Json = False,
+) -> None:
+    """Decode messages and print their events."""
+    from lakehouse.cli_text import event_line
+    from lakehouse.inspect import inspect_messages
+
+    chosen, options = decoding(format, source, option)
+    messages = cli_messages(recording, key, value)
+    print_all(inspect_messages(messages, chosen, options), json.dumps if as_json else event_line)
+
+
+def schema_json(
+    kind: Annotated[str, typer.Argument(help="source or table.")] = "source",
+    to: Annotated[Path | None, typer.Option("--to", help="Write source.json and table.json into this folder instead.")] = None,
+) -> None:
+    """Print the JSON Schema of a YAML, for editors."""
+    from lakehouse.config_schema import MODELS, schema_text, write
+
+    if kind not in MODELS:
+        raise ConfigError(f"schema json: expected source or table, got {kind}")
+    if to is None:
+        sys.stdout.write(schema_text(kind))
+    else:
+        print_all(write(to), str)
+
+
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import version as installed
+
+    print(f"lakehouse {installed('lakehouse')}")
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "validate": validate,
+    "inspect": inspect,
+    "schema json": schema_json,
+    "version": version,
+    **cli_pipeline.COMMANDS,
+}
+# What works today, in the order of --help. Adding a name offers its command.
+READY = ("validate", "inspect", "schema json", "version")
+GROUPS = {
+    "schema": "Schemas: of the YAML files, and of the tables.",
+    "run": "Run layers.",
+    "epoch": "Epochs of a source.",
+    "partitions": "Partitions of a source's topics.",
+    "dead-letters": "What could not be decoded.",
+}
+
+
+def build(names: Iterable[str]) -> typer.Typer:
+    """The command line with these commands; a name of two words is a command of a group."""
+    root = typer.Typer(
+        name="lakehouse",
+        callback=_global_options,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        epilog=EXIT_CODES,
+    )
+    groups: dict[str, typer.Typer] = {}
+    for name in names:
+        group, _, command = name.rpartition(" ")
+        if group and group not in groups:
+            groups[group] = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=GROUPS[group])
+            root.add_typer(groups[group], name=group)
+        (groups[group] if group else root).command(command)(COMMANDS[name])
+    return root
+
+
+def _global_options(
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more about what is done.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Say everything, and show tracebacks.")] = False,
+) -> None:
+    """Exact Delta Lake tables from TiDB and MySQL change feeds."""
+    level = logging.DEBUG if debug else logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("lakehouse").setLevel(level)
+
+
+def main() -> None:
+    """The console script: an error becomes one sentence on stderr and an exit code."""
+    try:
+        build(READY)()
+    except Exception as error:
+        sys.exit(_failed(error))
+
+
+def _failed(error: Exception) -> int:
+    if logging.getLogger("lakehouse").isEnabledFor(logging.DEBUG):
+        logging.getLogger("lakehouse").debug("failed", exc_info=error)
+    if isinstance(error, LakehouseError):
+        print(error, file=sys.stderr)
+    elif isinstance(error, OSError) and error.strerror:
+        print(f"{error.filename or 'input'}: {error.strerror}", file=sys.stderr)
+    else:
+        # Its text may quote what was read: only --debug shows it.
+        print(f"internal error: {type(error).__name__}; `lakehouse --debug …` shows where", file=sys.stderr)
+    return 2 if isinstance(error, ConfigError) else 1
+
+
+def decoding(format: str | None, source: Path | None, option: list[str] | None) -> tuple[str, dict[str, str]]:
+    """The format and the decoder's options, from a source's YAML or the command line, which wins."""
+    from lakehouse.config_options import decoder_options
+
+    said: dict[str, str] = {}
+    if source is not None:
+        from lakehouse.config import load_source, resolve_source
+
+        loaded = resolve_source(load_source(source))
+        said, format = loaded.decoder_options(), format or loaded.format
+    if format is None:
+        raise ConfigError("inspect: expected a format, got none; add --format NAME or --source FILE")
+    return format, {**said, **decoder_options(format, dict(map(setting, option or ())))}
+
+
+def setting(text: str) -> tuple[str, str]:
+    """NAME=VALUE as its two parts."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--option {name}: expected NAME=VALUE")
+    return name, value
+
+
+def cli_messages(recording: Path | None, key: Path | None, value: Path | None) -> Iterable[Any]:
+    """The messages that `inspect` is asked to read."""
+    from lakehouse.events import Message
+    from lakehouse.recording import read_recording
+
+    if key is None and value is None:
+        if recording is None and sys.stdin.isatty():
+            raise ConfigError("inspect: expected a recording, got none; name a file, or give --value FILE")
+        return read_recording(Path("/dev/stdin") if recording in (None, Path("-")) else recording)
+    if recording is not None:
+        raise ConfigError("inspect: expected a recording or --key and --value, got both")
+    parts = [None if part is None else part.read_bytes() for part in (key, value)]
+    return [Message("file", 0, 0, parts[0], parts[1])]
+
+
+def print_all(items: Iterable[Any], as_text: Callable[[Any], str]) -> None:
+    """Each item on its line."""
+    for item in items:
+        print(as_text(item))
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+if __name__ == "__main__":
+    main()

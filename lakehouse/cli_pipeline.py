@@ -1,0 +1,235 @@
+"""The commands that work on a lake. Each reads its options, calls one function, and prints what it returns.
+
+Spark is imported when a command runs, never for --help.
+"""
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse.errors import ConfigError
+
+
+class Layer(StrEnum):
+    bronze = "bronze"
+    silver = "silver"
+    gold = "gold"
+    all = "all"
+
+
+class ShownLayer(StrEnum):
+    gold = "gold"
+    silver = "silver"
+
+
+class Consistency(StrEnum):
+    resolved = "resolved"
+    eventual = "eventual"
+
+
+Lake = Annotated[str, typer.Option("--lake", envvar="LAKEHOUSE_LAKE", help="The lake's root folder.")]
+SourceLake = Annotated[
+    str | None, typer.Option("--lake", envvar="LAKEHOUSE_LAKE", help="The lake's root. Default: the source's own, else ./lake.")
+]
+Configs = Annotated[Path, typer.Option("--configs", envvar="LAKEHOUSE_CONFIGS", help="The folder with sources/ and tables/.")]
+Select = Annotated[list[str] | None, typer.Option("--select", metavar="NAME", help="Only this source, or db.table; may be repeated.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+At = Annotated[list[str] | None, typer.Option("--at", metavar="T", help="The state at a TSO or position up to the watermark.")]
+Source = Annotated[str, typer.Argument(help="The source's name.")]
+Table = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, as the source names it.")]
+Why = Annotated[str, typer.Option("--why", help="The reason, which is kept.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it; without it, only say what would be done.")]
+
+
+def try_(
+    path: Annotated[Path, typer.Argument(help="A recording, or the folder of a storage sink.")],
+    format: Annotated[str, typer.Option("--format", help="The wire format, such as ticdc-open.")],
+    lake: Lake = "./lake",
+    consistency: Annotated[Consistency, typer.Option("--consistency", help="What gold shows.")] = Consistency.resolved,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="A decoder option of the format; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Take a recording through all three layers into a lake, with no YAML. A second time adds nothing."""
+    from lakehouse.cli import decoding
+
+    name, options = decoding(format, None, option)
+    print_result(backend("pipeline").try_recording(path, name, options, lake, consistency.value, progress), as_json)
+
+
+def show(
+    table: Annotated[str | None, typer.Argument(metavar="[DB.TABLE]", help="The table; or use --all.")] = None,
+    lake: Lake = "./lake",
+    layer: Annotated[ShownLayer, typer.Option("--layer", help="The table itself, or its changes.")] = ShownLayer.gold,
+    at: At = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="At most so many rows.")] = None,
+    as_json: Json = False,
+    all_tables: Annotated[bool, typer.Option("--all", help="Every live gold table; needs --json and --to.")] = False,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FOLDER", help="With --all: a file per table; with several --at, a folder each.")
+    ] = None,
+) -> None:
+    """Print a table's rows, in key order."""
+    ats = at or []
+    if all_tables and table is None and to is not None and as_json and limit is None and layer is ShownLayer.gold:
+        return print_result([str(file) for file in backend("show").show_all(lake, to, ats)], False)
+    if all_tables or to is not None:
+        raise ConfigError("show: --all goes with --json and --to FOLDER, and with no table, --layer or --limit")
+    if table is None or len(ats) > 1:
+        raise ConfigError("show: expected one DB.TABLE and at most one --at; or --all --json --to FOLDER")
+    return backend("show").show_table(lake, table, layer.value, ats[0] if ats else None, limit, as_json, sys.stdout)  # type: ignore[no-any-return]
+
+
+def run(
+    layer: Annotated[Layer, typer.Argument(help="The layer to run, or all of them.")],
+    configs: Configs = Path("configs"),
+    lake: SourceLake = None,
+    continuous: Annotated[
+        bool, typer.Option("--continuous/--once", help="Go on until stopped, or stop when all that is there is done.")
+    ] = False,
+    select: Select = None,
+    as_json: Json = False,
+) -> None:
+    """Run bronze, silver, gold or all of them."""
+    layers = ("bronze", "silver", "gold") if layer is Layer.all else (layer.value,)
+    print_result(backend("pipeline").run(loaded(configs), layers, not continuous, tuple(select or ()), lake, progress), as_json)
+
+
+def plan(configs: Configs = Path("configs"), lake: SourceLake = None, as_json: Json = False) -> None:
+    """Say what a run would read, which DDLs and how many rows it would apply. Changes nothing."""
+    print_result(backend("pipeline").plan(loaded(configs), lake), as_json)
+
+
+def status(configs: Configs = Path("configs"), lake: SourceLake = None, as_json: Json = False) -> None:
+    """Say how far each source and table is, and what holds it."""
+    config = loaded(configs) if configs.is_dir() else None
+    print_result(backend("pipeline").status(config, lake), as_json)
+
+
+def epoch_raise(
+    source: Source,
+    why: Why,
+    restored_to: Annotated[int | None, typer.Option("--restored-to", metavar="T", help="Changes above this TSO are void.")] = None,
+    lake: Lake = "./lake",
+) -> None:
+    """Begin a new epoch: the upstream is a restored or another cluster, or its binlog began anew."""
+    print_result(backend("admin").raise_epoch(lake, source, why, restored_to), False)
+
+
+def partitions_retire(
+    source: Source,
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    partition: Annotated[int, typer.Argument(min=0, help="Its partition, which the watermark no longer waits for.")],
+    why: Why,
+    lake: Lake = "./lake",
+) -> None:
+    """Let the watermark no longer wait for a partition that nothing writes to."""
+    print_result(backend("admin").retire_partition(lake, source, topic, partition, why), False)
+
+
+def dead_letters_list(
+    source: Annotated[str | None, typer.Option("--source", help="Only this source.")] = None,
+    code: Annotated[str | None, typer.Option("--code", help="Only this code.")] = None,
+    lake: Lake = "./lake",
+    as_json: Json = False,
+) -> None:
+    """List what could not be decoded, and where its bytes are."""
+    print_result(backend("admin").list_dead_letters(lake, source, code), as_json)
+
+
+def dead_letters_requeue(
+    source: Source, code: Annotated[str | None, typer.Option("--code", help="Only this code.")] = None, lake: Lake = "./lake"
+) -> None:
+    """Decode dead letters again, after what was wrong is mended."""
+    print_result(backend("admin").requeue_dead_letters(lake, source, code), False)
+
+
+def dead_letters_dismiss(
+    source: Source, why: Why, code: Annotated[str | None, typer.Option("--code", help="Only this code.")] = None, lake: Lake = "./lake"
+) -> None:
+    """Give up dead letters: they no longer keep a table from being exact."""
+    print_result(backend("admin").dismiss_dead_letters(lake, source, code, why), False)
+
+
+def rebuild(
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table; or `silver` with --source.")],
+    lake: Lake = "./lake",
+    at: Annotated[str | None, typer.Option("--at", metavar="T", help="Rebuild the state at a TSO or position.")] = None,
+    source: Annotated[str | None, typer.Option("--source", help="With `silver`: whose silver is decoded again from bronze.")] = None,
+    yes: Yes = False,
+) -> None:
+    """Build a gold table anew from silver, and say first how it differs from the live one."""
+    if table == "silver" and source is not None:
+        return print_result(backend("admin").rebuild_silver(lake, source, yes), False)
+    return print_result(backend("admin").rebuild_table(lake, table, at, yes), False)
+
+
+def schema_import(
+    file: Annotated[Path, typer.Argument(help="A file of CREATE TABLE statements.")],
+    at: Annotated[str, typer.Option("--at", metavar="T", help="The TSO or position at which they hold.")],
+    source: Annotated[str, typer.Option("--source", help="The source they belong to.")],
+    lake: Lake = "./lake",
+) -> None:
+    """Supply the CREATE TABLE of tables whose own was never seen, and refold them."""
+    print_result(backend("admin").import_schema(lake, source, file.read_text(encoding="utf-8"), at), False)
+
+
+def schema_history(table: Table, lake: Lake = "./lake", as_json: Json = False) -> None:
+    """List a table's DDL, in order, with what each statement did."""
+    print_result(backend("admin").schema_history(lake, table), as_json)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "try": try_,
+    "show": show,
+    "run": run,
+    "plan": plan,
+    "status": status,
+    "epoch raise": epoch_raise,
+    "partitions retire": partitions_retire,
+    "dead-letters list": dead_letters_list,
+    "dead-letters requeue": dead_letters_requeue,
+    "dead-letters dismiss": dead_letters_dismiss,
+    "rebuild": rebuild,
+    "schema import": schema_import,
+    "schema history": schema_history,
+}
+
+
+def backend(module: str) -> Any:
+    """A module of lakehouse.spark, imported now: it brings Spark, which takes a second."""
+    return importlib.import_module(f"lakehouse.spark.{module}")
+
+
+def loaded(configs: Path) -> Any:
+    """The configuration; its warnings go to stderr."""
+    from lakehouse.config import load, warnings
+
+    config = load(configs)
+    for warning in warnings(config):
+        progress(f"warning: {warning}")
+    return config
+
+
+def progress(text: str) -> None:
+    """One line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_result(result: Any, as_json: bool) -> None:
+    """A result as its lines: objects as JSON or as `name: value`, text as it is."""
+    items: Iterable[Any] = result if isinstance(result, list | tuple) else () if result is None else (result,)
+    for item in items:
+        if as_json:
+            print(json.dumps(item, default=str))
+        elif isinstance(item, dict):
+            print("\n".join(f"{name}: {value}" for name, value in item.items()))
+        else:
+            print(item)

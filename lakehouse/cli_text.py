@@ -1,0 +1,43 @@
+"""Events and results as lines for people."""
+
+import json
+from typing import Any
+
+
+def event_line(event: dict[str, Any]) -> str:
+    """One event of lakehouse.inspect as one readable line: what, of which table, where it stands, and its images."""
+    words = {"change": _change, "schema_change": _schema_change, "watermark": _watermark, "dead_letter": _dead_letter}
+    return f"{_place(event['origin'])}  {words[event['event']](event)}"
+
+
+def _place(origin: dict[str, Any]) -> str:
+    if "path" in origin:
+        return f"{origin['path']}:{origin['row']}[{origin['index']}]"
+    return f"{origin['topic']}/{origin['partition']}@{origin['offset']}[{origin['index']}]"
+
+
+def _change(event: dict[str, Any]) -> str:
+    images = [f"{sign} {_image(event[name])}" for sign, name in (("-", "before"), ("+", "after")) if event[name] is not None]
+    flags = f"  ({', '.join(event['flags'])})" if event.get("flags") else ""
+    return "  ".join([f"{event['op']} {_table(event)} {json.dumps(event['key'])} at {event['commit_ts']}{flags}", *images])
+
+
+def _schema_change(event: dict[str, Any]) -> str:
+    what = event["ddl"] or f"{len(event.get('columns') or ())} columns"
+    return f"{event['kind']} {_table(event)} at {event['commit_ts']}  {what}"
+
+
+def _watermark(event: dict[str, Any]) -> str:
+    return f"watermark {event['resolved_ts'] if event['resolved_ts'] is not None else event['position']}"
+
+
+def _dead_letter(event: dict[str, Any]) -> str:
+    return f"dead letter {event['error']['code']}: {event['error']['message']}"
+
+
+def _table(event: dict[str, Any]) -> str:
+    return ".".join(part for part in (event["database"], event["table"]) if part)
+
+
+def _image(image: dict[str, Any]) -> str:
+    return " ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in image.items()) or "(no columns)"
