@@ -68,6 +68,15 @@ _CSV = {
     "header": Option("false", "csv.output-field-header", _BOOLEAN),
     "binary_encoding": Option("base64", "csv.binary-encoding-method", ("base64", "hex")),
 }
+_DEBEZIUM = {
+    "decimal_handling_mode": Option("precise", "decimal.handling.mode, where schemas are off", ("precise", "string", "double")),
+    "time_precision_mode": Option(
+        "adaptive_time_microseconds",
+        "time.precision.mode, where schemas are off",
+        ("adaptive_time_microseconds", "adaptive", "connect", "isostring", "microseconds", "nanoseconds"),
+    ),
+    "binary_handling_mode": Option("bytes", "binary.handling.mode", ("bytes", "base64", "base64-url-safe", "hex")),
+}
 
 # A module reads its options with `options.get(name, default)`; what stands here is what config and the CLI accept.
 FORMATS: dict[str, Format] = {
@@ -77,7 +86,7 @@ FORMATS: dict[str, Format] = {
     "ticdc-storage": Format(_lazy("ticdc_storage"), "tidb", {"time_zone": _TIME_ZONE, **_CSV}, True),
     "canal": Format(_lazy("canal"), "arrival", {"time_zone": _TIME_ZONE}, False),
     "canal-protobuf": Format(_lazy("canal_protobuf"), "binlog", {"time_zone": _TIME_ZONE}, False),
-    "debezium": Format(_lazy("debezium"), "binlog", {}, True),
+    "debezium": Format(_lazy("debezium"), "binlog", _DEBEZIUM, True),
     "tencent-dts": Format(_lazy("tencent_dts"), "binlog", {"time_zone": _TIME_ZONE}, True),
 }
 

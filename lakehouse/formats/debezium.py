@@ -8,8 +8,8 @@
 Specification: Debezium's documentation of the connectors, the topics and the new record state extraction.
 Order: binlog file number, offset, phase, row, half; source.ts_ms runs backwards and is information only (commit_ts, in ms).
 Outcomes: RowChange, SchemaChange (kind `snapshot` while a snapshot runs); DecodeError for anything else. Without an
-embedded schema values stay as the wire has them: encoding "debezium", followed by the modes that are not the defaults
-(`debezium;decimal=string;time=connect`). Not supported: Avro and Protobuf converters.
+embedded schema values stay as the wire has them: encoding "debezium", followed by the handling modes that are not the
+defaults (debezium_values.py). Not supported: Avro and Protobuf converters.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,21 +19,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.connect_schema import (
-    Column,
-    Columns,
-    Field,
-    Read,
-    always,
-    cached,
-    embedded,
-    named,
-    negative,
-    source_type,
-    structured,
-    unscaled,
-    unsigned,
-)
+from lakehouse.formats.connect_schema import Columns, structured
 from lakehouse.formats.debezium_envelope import (
     ROW,
     Half,
@@ -46,12 +32,10 @@ from lakehouse.formats.debezium_envelope import (
     schema_columns,
     unwrap,
 )
-from lakehouse.formats.mysql_values import base64_text
+from lakehouse.formats.debezium_values import embedded_columns, encoding, modes
 from lakehouse.formats.wire_json import read_json
 
-FORMAT = "debezium"
 SNAPSHOT, STREAMED = 0, 1
-MODES = {"decimal": "precise", "time": "adaptive_time_microseconds", "binary": "bytes"}
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 _OLD_KEY_DELETE = "__debezium.newkey"
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -160,7 +144,7 @@ def _row_event(message: Message, schema: bytes | None, payload: Members, options
     rows = (read_json(ROW, payload.get("before", _NULL), "before"), read_json(ROW, payload.get("after", _NULL), "after"))
     flags = _snapshot_flags(source, code) + _transaction_flags(payload)
     yield from _row_changes(
-        message, _columns(schema, "after", *_modes(options)) if schema else None, source, _OPS[code], rows, flags, options
+        message, embedded_columns(schema, "after", modes(options)) if schema else None, source, _OPS[code], rows, flags, options
     )
 
 
@@ -181,7 +165,8 @@ def _row_changes(
         before, flags = dict(names), (*flags, "partial_before")
     if (before if op == "delete" else after) is None:
         raise DecodeError("image", f"a row of op {op}: expected its image, got null")
-    settled = columns is not None and not any(row and columns.leaves_open(row) for row in (before, after))
+    opened = columns is None or any(row and columns.leaves_open(row) for row in (before, after))
+    written = encoding(modes(options), columns is not None) if opened else "canonical"
     images = (_image(before, columns), _image(after, columns))
     flags += image_flags(*images)
     key_names = tuple(sorted(names))
@@ -197,7 +182,7 @@ def _row_changes(
             half.before,
             half.after,
             index,
-            "canonical" if settled else _encoding(*_modes(options)),
+            written,
             columns.types if columns else None,
             flags,
         )
@@ -261,7 +246,7 @@ def _unwrapped(message: Message, schema: bytes | None, payload: Members, options
     if code not in _OPS:
         raise DecodeError("op", "__op: expected c, u, d, r or t, got another")
     rows = (row, None) if deleted or code == "d" else (None, row)
-    columns = _columns(schema, "", *_modes(options)) if schema else None
+    columns = embedded_columns(schema, "", modes(options)) if schema else None
     yield from _row_changes(message, columns, source, _OPS[code], rows, _snapshot_flags(source, code), options)
 
 
@@ -322,70 +307,10 @@ def file_number(file: str) -> int:
     return int(digits)
 
 
-# Values by embedded schema
-
-
-def _modes(options: Mapping[str, str]) -> tuple[str, str, str]:
-    return (options.get("decimal", MODES["decimal"]), options.get("time", MODES["time"]), options.get("binary", MODES["binary"]))
-
-
-@cached
-def _encoding(decimal: str, time: str, binary: str) -> str:
-    """The wire family, with the handling modes that a reader of its values has to know."""
-    told = {"decimal": decimal, "time": time, "binary": "bytes" if binary == "base64" else binary}
-    return ";".join([FORMAT, *(f"{name}={mode}" for name, mode in told.items() if mode != MODES[name])])
-
-
-@cached
-def _columns(schema: bytes, image: str, decimal: str, time: str, binary: str) -> Columns | None:
-    return embedded(schema, image, lambda field: _column(field, decimal, binary))
-
-
-def _column(field: Field, decimal: str, binary: str) -> Column:
-    own = source_type(field)
-    known = named(field) or _plain(field, own or "", decimal, binary)
-    if field.name == _DECIMAL and "connect.decimal.precision" not in field.parameters and not int(field.parameters.get("scale", 0)):
-        known = _integer_or_decimal(own or "", known)
-    return known._replace(type=own or known.type)
-
-
-def _integer_or_decimal(own: str, known: Column) -> Column:
-    """A Decimal without precision and scale is what `bigint.unsigned.handling.mode=precise` sends."""
-    if own.startswith("decimal"):
-        return known
-    return Column(unscaled, None if own else always, "bigint unsigned")
-
-
-def _plain(field: Field, own: str, decimal: str, binary: str) -> Column:
-    match field.type:
-        case "double" | "float":
-            opened = own.startswith(("decimal", "numeric")) or (not own and field.type == "double" and decimal == "double")
-            return Column(None, always) if opened else Column(float, None, field.type)
-        case "int64":
-            return Column(unsigned) if own.startswith("bigint") and "unsigned" in own else Column(None, None if own else negative, "bigint")
-        case "string":
-            return _string(own, decimal, binary)
-        case kind:
-            return Column(structured if kind in ("struct", "array") else None, None, _PLAIN_TYPES.get(kind))
-
-
-def _string(own: str, decimal: str, binary: str) -> Column:
-    """Text, unless the modes put decimals and binaries there too and the schema does not tell which this is."""
-    is_binary = own.partition("(")[0].endswith(("binary", "blob"))
-    if is_binary:
-        return Column(_BINARY.get(binary))
-    unknown = not own and (binary in _BINARY or decimal == "string")
-    return Column(None, always) if not own and binary in _BINARY else Column(None, None, None if unknown else "longtext")
-
-
-_DECIMAL = "org.apache.kafka.connect.data.Decimal"
-_BINARY: dict[str, Read] = {
-    "hex": lambda text: base64_text(bytes.fromhex(text)),
-    "base64-url-safe": lambda text: text.replace("-", "+").replace("_", "/"),
-}
-_PLAIN_TYPES = {"int8": "tinyint", "int16": "smallint", "int32": "int", "bytes": "longblob"}
-_MARKER_MEMBERS = {"status", "id", "event_count", "data_collections", "ts_ms", "ts_us", "ts_ns"}
-_SOURCE_MEMBERS = ("version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "sequence", "table")
-_SOURCE_MEMBERS += ("server_id", "gtid", "file", "pos", "row", "thread", "query")
+_SOURCE_MEMBERS = (
+    *("version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "sequence"),
+    *("table", "server_id", "gtid", "file", "pos", "row", "thread", "query"),
+)
 _METADATA = frozenset(("__op", "__deleted", *(f"{prefix}{name}" for prefix in ("__", "__source_") for name in _SOURCE_MEMBERS)))
+_MARKER_MEMBERS = {"status", "id", "event_count", "data_collections", "ts_ms", "ts_us", "ts_ns"}
 _VALUE: msgspec.json.Decoder[Any] = msgspec.json.Decoder()

@@ -1,0 +1,153 @@
+"""Tencent DTS before decode: the Envelopes of one Entries joined, still as bytes.
+
+    records of a partition, in offset order ──join──▶ Message (one whole Entries) | Note (what is no such message)
+
+One Entries is cut into `total` Envelopes, index 0 to total-1, which one producer writes in a row to one partition. The header
+`ps` counts the records of a partition (and of a `ShardId`, where the source has shards) from 1 and in steps of 1; a restarted
+task counts anew and sends again. So parts belong together when their indexes follow each other and, where `ps` is sent,
+their `ps` do too. A record is dropped as a duplicate only if its `ps` *and* its bytes came before: the same changes under a new
+`ps` are for silver's identities to tell.
+
+Pure and without state: an Entries whose last parts are still to come is a note `waiting`, and the next call must begin
+with the first of its messages. (A call that begins right behind a whole Entries is better given that one too: a part of it
+that the producer repeats there would be taken for an orphan.) Every record given is in exactly one of the outcomes, except
+that a note `gap` repeats one.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+from google.protobuf.message import DecodeError as ProtobufError
+
+from lakehouse.events import Message
+from lakehouse.formats.proto.subscribe_pb2 import Envelope
+
+_REMEMBERED = 1024
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Records that are no whole Entries. `kind` is one of
+
+    dead        they never can be: not an Envelope, or parts of an Entries some of whose parts are missing
+    duplicate   sent twice by the producer's retry, byte for byte
+    waiting     the first parts of an Entries whose other parts are not there yet
+    gap         `ps` skips numbers before this record: records were lost; the record itself is also in another outcome
+    """
+
+    kind: str
+    messages: tuple[Message, ...]
+    text: str
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One partition's sequence (of one shard): what came, and the parts of the Entries under way."""
+
+    ps: int | None = None
+    seen: OrderedDict[int, bytes] = field(default_factory=OrderedDict)
+    parts: list[Message] = field(default_factory=list)
+    data: list[bytes] = field(default_factory=list)
+    total: int = 0
+
+
+def join(messages: Iterable[Message]) -> Iterator[Message | Note]:
+    """Whole Entries in the order in which they are complete; a joined message has the offset of its first part.
+
+    Messages of several partitions may be mixed; those of one partition come in the order of their offsets.
+    """
+    streams: dict[tuple[str, str, int, bytes], _Stream] = {}
+    for message in messages:
+        if message.value is None:
+            yield message
+            continue
+        shard = _header(message, "ShardId") or b""
+        yield from _next(streams.setdefault((message.topic, message.incarnation, message.partition, shard), _Stream()), message)
+    for stream in streams.values():
+        if stream.parts:
+            yield Note("waiting", tuple(stream.parts), f"{len(stream.parts)} of {stream.total} parts are there")
+
+
+def _next(stream: _Stream, message: Message) -> Iterator[Message | Note]:
+    number = _sequence(message)
+    if _is_repeated(stream, message, number):
+        yield Note("duplicate", (message,), "the same bytes came before under the same sequence number")
+        return
+    missing = number - stream.ps - 1 if number is not None and stream.ps is not None else 0
+    if missing > 0:
+        yield Note("gap", (message,), f"header ps: expected {stream.ps and stream.ps + 1}, got {number}: {missing} records are missing")
+    follows = missing == 0
+    stream.ps = number
+    envelope = _envelope(message)
+    if envelope is None:
+        yield from _abandon(stream)
+        yield Note("dead", (message,), "record: expected an Envelope of version 1 with index below total, got something else")
+    elif stream.parts and follows and (envelope.total, envelope.index) == (stream.total, len(stream.parts)):
+        yield from _add(stream, message, envelope)
+    else:
+        yield from _abandon(stream, message)
+        yield from _begin(stream, message, envelope)
+
+
+def _begin(stream: _Stream, message: Message, envelope: Envelope) -> Iterator[Message | Note]:
+    if envelope.total <= 1:
+        yield message
+    elif envelope.index:
+        yield Note("dead", (message,), f"part {envelope.index + 1} of {envelope.total}: the part before it is missing")
+    else:
+        stream.total = envelope.total
+        yield from _add(stream, message, envelope)
+
+
+def _add(stream: _Stream, message: Message, envelope: Envelope) -> Iterator[Message]:
+    stream.parts.append(message)
+    stream.data.append(envelope.data)
+    if len(stream.parts) == stream.total:
+        yield msgspec.structs.replace(stream.parts[0], value=b"".join(stream.data))
+        _clear(stream)
+
+
+def _abandon(stream: _Stream, message: Message | None = None) -> Iterator[Note]:
+    """The parts under way can't be completed by what comes; they are no loss where `message` begins the same Entries again."""
+    if stream.parts:
+        if message is not None and message.value == stream.parts[0].value:
+            yield Note("duplicate", tuple(stream.parts), "the same parts are sent again from the first one")
+        else:
+            yield Note("dead", tuple(stream.parts), f"{len(stream.parts)} of {stream.total} parts: the next part is missing")
+        _clear(stream)
+
+
+def _clear(stream: _Stream) -> None:
+    stream.parts, stream.data, stream.total = [], [], 0
+
+
+def _is_repeated(stream: _Stream, message: Message, number: int | None) -> bool:
+    """Remembers the record, too. Without `ps` only a part that comes twice in a row can be told."""
+    if number is None:
+        return bool(stream.parts) and message.value == stream.parts[-1].value
+    digest = hashlib.blake2b(message.value or b"", digest_size=16).digest()
+    if stream.seen.get(number) == digest:
+        return True
+    stream.seen[number] = digest
+    if len(stream.seen) > _REMEMBERED:
+        stream.seen.popitem(last=False)
+    return False
+
+
+def _envelope(message: Message) -> Envelope | None:
+    try:
+        envelope = Envelope.FromString(message.value or b"")
+    except ProtobufError:
+        return None
+    return envelope if envelope.version == 1 and envelope.index < max(envelope.total, 1) else None
+
+
+def _sequence(message: Message) -> int | None:
+    text = _header(message, "ps") or b""
+    return int(text) if text.isdigit() and len(text) < 20 else None
+
+
+def _header(message: Message, name: str) -> bytes | None:
+    return next((value for key, value in message.headers if key == name), None)

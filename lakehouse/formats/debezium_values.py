@@ -1,0 +1,100 @@
+"""Columns of native Debezium: what its handling modes do to values, and what an embedded schema settles.
+
+    mode (option)                default                      other modes
+    decimal.handling.mode        precise: base64, unscaled    string, double
+    time.precision.mode          adaptive_time_microseconds   adaptive, connect, isostring, microseconds, nanoseconds
+    binary.handling.mode         bytes: base64                base64, base64-url-safe, hex (text in the schema)
+    bigint.unsigned.handling…    long: wraps below zero       precise: a Decimal; both are told by the value itself
+
+With an embedded schema only a negative BIGINT, a double in mode `double`, a Decimal of scale 0 without precision and text
+in a binary mode that is not base64 stay open, unless `column.propagate.source.type` tells the column's own type.
+Encoding of a row that stays open: `debezium`, or `debezium/MODE=…,MODE=…` for what differs from the defaults.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from lakehouse.formats.connect_schema import (
+    Column,
+    Columns,
+    Field,
+    always,
+    cached,
+    embedded,
+    named,
+    negative,
+    source_type,
+    structured,
+    unscaled,
+    unsigned,
+)
+
+
+class Modes(NamedTuple):
+    """The connector's settings that its messages do not tell without a schema."""
+
+    decimal: str
+    time: str
+    binary: str
+
+
+_DEFAULTS = Modes("precise", "adaptive_time_microseconds", "bytes")
+_NAMES = Modes("decimal.handling.mode", "time.precision.mode", "binary.handling.mode")
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_TYPES = {"int8": "tinyint", "int16": "smallint", "int32": "int", "bytes": "longblob"}
+
+
+def modes(options: Mapping[str, str]) -> Modes:
+    """The modes that a source's options name, such as `decimal_handling_mode`."""
+    return Modes(*(options.get(name.replace(".", "_"), default) for name, default in zip(_NAMES, _DEFAULTS, strict=True)))
+
+
+@cached
+def encoding(chosen: Modes, has_schema: bool) -> str:
+    """The name under which a row's open values are resolved. Where there was a schema, decimals and times are text by now."""
+    told = Modes("string", _DEFAULTS.time, chosen.binary) if has_schema else chosen
+    told = told._replace(binary="bytes" if told.binary == "base64" else told.binary)
+    differing = [f"{name}={mode}" for name, mode, default in zip(_NAMES, told, _DEFAULTS, strict=True) if mode != default]
+    return "debezium/" + ",".join(differing) if differing else "debezium"
+
+
+@cached
+def embedded_columns(schema: bytes, image: str, chosen: Modes) -> Columns | None:
+    """The columns of the struct `image` in an embedded schema."""
+    return embedded(schema, image, lambda field: _column(field, chosen))
+
+
+def _column(field: Field, chosen: Modes) -> Column:
+    own = source_type(field)
+    known = named(field) or _plain(field, own or "", chosen)
+    if field.name == _DECIMAL and "connect.decimal.precision" not in field.parameters and field.parameters.get("scale", "0") == "0":
+        known = _whole_number(own or "", known)
+    return known._replace(type=own or known.type)
+
+
+def _whole_number(own: str, known: Column) -> Column:
+    """Without precision and scale it is what `bigint.unsigned.handling.mode=precise` sends, or an old connector's DECIMAL(p,0)."""
+    if own.startswith(("decimal", "numeric")):
+        return known
+    return Column(unscaled, None if own else always, "bigint unsigned")
+
+
+def _plain(field: Field, own: str, chosen: Modes) -> Column:
+    match field.type:
+        case "double" | "float":
+            opened = own.startswith(("decimal", "numeric")) or (not own and field.type == "double" and chosen.decimal == "double")
+            return Column(None, always) if opened else Column(float, None, field.type)
+        case "int64":
+            return Column(unsigned) if own.startswith("bigint") and "unsigned" in own else Column(None, None if own else negative, "bigint")
+        case "string":
+            return _text(own, chosen)
+        case kind:
+            return Column(structured if kind in ("struct", "array") else None, None, _TYPES.get(kind))
+
+
+def _text(own: str, chosen: Modes) -> Column:
+    """Text, unless a mode puts binaries or decimals into text too and the schema does not tell which this is."""
+    may_be_binary = own.partition("(")[0].endswith(("binary", "blob")) or not own
+    if chosen.binary in ("hex", "base64-url-safe") and may_be_binary:
+        return Column(None, always)
+    return Column(None, None, None if chosen.binary == "base64" or chosen.decimal == "string" else "longtext")
