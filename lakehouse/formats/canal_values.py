@@ -74,3 +74,11 @@ def _index_or_label(text: str) -> int | str:
         return integer(text)
     except ValueError:
         return text
+
+
+def utf8_of_latin1(text: str) -> str:
+    """Text whose UTF-8 bytes Canal printed as one character each; text that is not of that kind stays."""
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeError:
+        return text

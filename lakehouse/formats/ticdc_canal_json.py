@@ -26,6 +26,7 @@ from lakehouse.formats.wire_json import read_json
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=2**45 - 1)]
 _Row = dict[str, str | None]
+_Flags = tuple[str, ...]
 
 
 class _Extension(msgspec.Struct):
@@ -60,7 +61,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     wire = read_json(_MESSAGE, message.value, "message")
     order = _order(message, wire, options.get("tidb_extension", "auto"))
     if wire.isDdl:
-        yield SchemaChange("ddl", wire.database, wire.table or None, order.commit_ts, order.position(0, DDL), wire.sql, 0)
+        yield SchemaChange("ddl", wire.database, wire.table or None, order.commit_ts, order.position(0, DDL, 0), wire.sql, 0)
     elif wire.type == "TIDB_WATERMARK":
         resolved = wire.extension.watermarkTs if wire.extension else None
         if resolved is None:
@@ -79,10 +80,11 @@ class _Order(NamedTuple):
     commit_ts: int
     offset: int | None
 
-    def position(self, row: int, rank: int) -> Position:
+    def position(self, row: int, rank: int, half: int = 1) -> Position:
+        """`half` is 0 for the delete half of a key change, and for DDL."""
         if self.offset is None:
             return (self.epoch, self.commit_ts, rank, 0, 0, 0)
-        return (self.epoch, self.offset, row, 1 if rank == UPSERT else 0, 0, 0)
+        return (self.epoch, self.offset, row, half, 0, 0)
 
 
 def _order(message: Message, wire: _Message, extension: str) -> _Order:
@@ -102,6 +104,7 @@ class _Table(NamedTuple):
 
     database: str
     name: str
+    order: _Order
     key_names: tuple[str, ...]
     converters: Converters
     types: dict[str, str]
@@ -111,12 +114,12 @@ class _Table(NamedTuple):
 
 
 def _rows(wire: _Message, order: _Order, zone: str) -> Iterator[Event]:
-    table = _table(wire, zone)
+    table = _table(wire, order, zone)
     old = wire.old or []
     index = 0
     for number, row in enumerate(wire.data or []):
         try:
-            events = _row(wire.type, row, old[number] if number < len(old) else None, table, order, number)
+            events = _row(wire.type, row, old[number] if number < len(old) else None, table, number)
         except DecodeError as error:
             events = [DeadLetter(error.code, str(error), 0, wire.database, wire.table)]
         for event in events:
@@ -127,7 +130,7 @@ def _rows(wire: _Message, order: _Order, zone: str) -> Iterator[Event]:
         raise DecodeError("shape", "row message: expected rows in data, got none")
 
 
-def _table(wire: _Message, zone: str) -> _Table:
+def _table(wire: _Message, order: _Order, zone: str) -> _Table:
     types = wire.mysqlType or {}
     extension = wire.extension or _Extension()
     unresolved = "its claim-check file is missing or unreadable" if extension.claimCheckLocation else ""
@@ -136,27 +139,27 @@ def _table(wire: _Message, zone: str) -> _Table:
     known = all(row.keys() <= types.keys() for row in wire.data or [])
     encoding = "ticdc-canal-json" if not known or any(map(is_indexed, types.values())) else "canonical"
     names = tuple(sorted(wire.pkNames or ()))
-    return _Table(wire.database, wire.table, names, converters(types, zone), types, encoding, extension.rowkey, unresolved)
+    return _Table(wire.database, wire.table, order, names, converters(types, zone), types, encoding, extension.rowkey, unresolved)
 
 
-def _row(kind: str, data: _Row, old: _Row | None, table: _Table, order: _Order, number: int) -> list[Event]:
+def _row(kind: str, data: _Row, old: _Row | None, table: _Table, number: int) -> list[Event]:
     if kind == "DELETE":
         before = image(data, table.converters)
-        return [_change("delete", before, None, table, order, number, _delete_flags(before, table))]
+        return [_change("delete", before, None, table, number, flags=_delete_flags(before, table))]
     if table.unresolved:
         raise DecodeError("unresolved", f"row: expected all columns, got the handle key only: {table.unresolved}")
     after = image(data, table.converters)
     if kind == "INSERT":
-        return [_change("insert", None, after, table, order, number)]
+        return [_change("insert", None, after, table, number)]
     if old is None:
-        return [_change("update", None, after, table, order, number)]
+        return [_change("update", None, after, table, number)]
     before = {**after, **image(old, table.converters)}  # what `old` leaves out has not changed
     if _key(before, table) == _key(after, table):
-        return [_change("update", before, after, table, order, number)]
-    return [_change("delete", before, None, table, order, number), _change("insert", None, after, table, order, number)]
+        return [_change("update", before, after, table, number)]
+    return [_change("delete", before, None, table, number, half=0), _change("insert", None, after, table, number)]
 
 
-def _delete_flags(before: Image, table: _Table) -> tuple[str, ...]:
+def _delete_flags(before: Image, table: _Table) -> _Flags:
     if not before:
         return ("old_key_unknown", "partial_before")  # delete-only-handle-key of a table without one: `data` is [{}]
     key_only = table.unresolved or len(before) == len(table.key_names)
@@ -170,13 +173,10 @@ def _key(row: Image, table: _Table) -> tuple[object, ...]:
         raise DecodeError("shape", "row: expected the columns that pkNames names, got a row without one") from None
 
 
-def _change(
-    op: str, before: Image | None, after: Image | None, table: _Table, order: _Order, number: int, flags: tuple[str, ...] = ()
-) -> RowChange:
+def _change(op: str, before: Image | None, after: Image | None, table: _Table, number: int, half: int = 1, flags: _Flags = ()) -> RowChange:
     now = after if after is not None else before or {}
-    position = order.position(number, DELETE if op == "delete" else UPSERT)
-    # Arrival order has one row per place: only the delete half of a key change stands before its other half.
+    position = table.order.position(number, DELETE if op == "delete" else UPSERT, half)
     return RowChange(
-        table.database, table.name, op, _key(now, table), table.key_names, order.commit_ts, position, before, after, 0,
+        table.database, table.name, op, _key(now, table), table.key_names, table.order.commit_ts, position, before, after, 0,
         table.encoding, table.types, flags, table.row_id,
     )  # fmt: skip

@@ -1,0 +1,134 @@
+"""Alibaba Canal FlatMessage (flatMessage=true): one binlog row event with all its rows per message, as JSON.
+
+    {"database", "table", "type", "isDdl", "es", "id", "pkNames", "mysqlType", "sqlType", "sql", "data": [{…}] | null, "old": [{…}] | null}
+
+Producer: Canal 1.1.x (seen: 1.1.7). Specification: com.alibaba.otter.canal.protocol.FlatMessage.
+Order: arrival, positions (epoch, Kafka offset, row, half): no binlog position is on the wire. `commit_ts` is `es`, milliseconds of
+the statement's start, which runs backwards inside a binlog. There is no watermark.
+`old` holds more than what changed, never less: it completes to the old image. Values whose canonical form only the schema
+knows (a decimal "11.0", an ENUM index) stay, `encoding` is "canal". TIMESTAMP is text in the zone of Canal's JVM (`time_zone`).
+Nothing is given for XA messages and for the SQL text of row events (QUERY that is no DDL). A statement-format change, whose
+rows were lost at the source, is a DeadLetter `statement`; an update with binlog_row_image=MINIMAL, which names no row, `unresolved`.
+Not to be had from this format: non-ASCII text of gbk and latin1 columns (U+FFFD), order across partitions.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
+from lakehouse.formats.canal_values import Converters, converters, image, utf8_of_latin1
+from lakehouse.formats.wire_json import read_json
+
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Row = dict[str, str | None]
+_BLOB = 2004  # the java.sql.Types code of MariaDB's JSON, which Canal spells as bytes
+_DML = ("INSERT", "UPDATE", "DELETE")
+_SILENT = ("QUERY", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT")
+
+
+class _Message(msgspec.Struct):
+    type: str
+    database: str = ""
+    table: str = ""
+    es: _Int64 = 0
+    isDdl: bool = False
+    sql: str | None = None
+    pkNames: list[str] | None = None
+    mysqlType: dict[str, str] | None = None
+    sqlType: dict[str, int] | None = None
+    data: list[_Row] | None = None
+    old: list[_Row | None] | None = None
+
+
+_MESSAGE = msgspec.json.Decoder(_Message)
+
+
+def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
+    """The events of one message."""
+    if message.value is None:
+        raise DecodeError("frame", "message: expected a value, got none")
+    wire = read_json(_MESSAGE, message.value, "message")
+    if wire.isDdl:
+        position = (message.epoch, message.offset, 0, 0, 0, 0)
+        yield SchemaChange("ddl", wire.database, wire.table or None, wire.es, position, wire.sql or "", 0)
+    elif wire.type in _DML:
+        yield from _rows(wire, message, options.get("time_zone", "UTC"))
+    elif wire.type not in _SILENT:
+        raise DecodeError("kind", "message: expected INSERT, UPDATE, DELETE or a DDL, got another type")
+
+
+class _Table(NamedTuple):
+    """What a message says of all its rows."""
+
+    database: str
+    name: str
+    commit_ts: int
+    key_names: tuple[str, ...]
+    converters: Converters
+    types: dict[str, str]
+
+
+def _rows(wire: _Message, message: Message, zone: str) -> Iterator[Event]:
+    if not wire.data:
+        raise DecodeError("statement", "message: expected rows in data, got a statement alone: is the source's binlog_format ROW?")
+    table = _table(wire, zone)
+    old = wire.old or []
+    index = 0
+    for number, row in enumerate(wire.data):
+        place = (message.epoch, message.offset, number)
+        try:
+            events = _row(wire.type, row, old[number] if number < len(old) else None, table, place)
+        except DecodeError as error:
+            events = [DeadLetter(error.code, str(error), 0, wire.database, wire.table)]
+        for event in events:
+            event.index = index
+            index += 1
+            yield event
+
+
+def _table(wire: _Message, zone: str) -> _Table:
+    types = wire.mysqlType or {}
+    codes = wire.sqlType or {}
+    as_bytes = [(name, utf8_of_latin1) for name, text in types.items() if text.lower() == "json" and codes.get(name) == _BLOB]
+    names = tuple(sorted(wire.pkNames or ()))
+    return _Table(wire.database, wire.table, wire.es, names, [*converters(types, zone), *as_bytes], types)
+
+
+# Rows
+
+_Place = tuple[int, int, int]
+
+
+def _row(kind: str, data: _Row, old: _Row | None, table: _Table, place: _Place) -> list[Event]:
+    now = image(data, table.converters)
+    if kind == "INSERT":
+        return [_change("insert", None, now, table, place)]
+    if kind == "DELETE":
+        return [_change("delete", now, None, table, place)]
+    if not table.key_names and not old:
+        raise DecodeError("unresolved", "row: expected a key or an old image, got neither: is binlog_row_image FULL?")
+    before = {**now, **image(old or {}, table.converters)}  # what `old` leaves out has not changed
+    if _key(before, table) == _key(now, table):
+        return [_change("update", before, now, table, place)]
+    return [_change("delete", before, None, table, place, half=0), _change("insert", None, now, table, place)]
+
+
+def _key(row: Image, table: _Table) -> tuple[object, ...]:
+    try:
+        return tuple([row[name] for name in table.key_names])
+    except KeyError:
+        raise DecodeError("shape", "row: expected the columns that pkNames names, got a row without one") from None
+
+
+def _change(op: str, before: Image | None, after: Image | None, table: _Table, place: _Place, half: int = 1) -> RowChange:
+    now = after if after is not None else before or {}
+    position: Position = (*place, half, 0, 0)
+    partial = after is not None and len(now) < len(table.types)  # binlog_row_image=NOBLOB leaves unchanged columns out
+    flags = ("partial_after",) if partial else ()
+    return RowChange(
+        table.database, table.name, op, _key(now, table), table.key_names, table.commit_ts, position, before, after, 0,
+        "canal", table.types, flags,
+    )  # fmt: skip
