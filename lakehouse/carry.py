@@ -1,0 +1,139 @@
+"""Taking a row's image from the schema at its own position to a later one, by column ids.
+
+An image comes from silver as {name: value}. Here it becomes {column id: canonical value}: names are looked up and
+values resolved by the schema in force at the row's position, then the effects of every later DDL are applied in order.
+Renames and reorders are nothing, since ids stay.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lakehouse.convert import UNKNOWABLE, compile_convert
+from lakehouse.defaults import default_value
+from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype
+from lakehouse.lineage import Lineage
+from lakehouse.partition_rule import decidable, partition_of
+from lakehouse.resolve import resolver
+from lakehouse.schema import TableSchema
+
+Row = dict[int, Any]
+Move = Callable[[Row], Row | None]
+
+
+class Carrier:
+    """Carries images of one step of a lineage, in one encoding, to a target step. Compiled once, applied per row.
+
+    `unknown` collects the names that the schema does not have: a DDL that is still to come, or was filtered upstream.
+    """
+
+    def __init__(self, lineage: Lineage, source: int, target: int, encoding: str, zone: str) -> None:
+        self.unknown: set[str] = set()
+        self._schema = lineage.steps[source].schema
+        self._encoding = encoding
+        self._columns: dict[str, tuple[int, Callable[[Any], Any] | None] | None] = {}
+        self._moves = compile_moves(lineage, source, target, zone)
+
+    def __call__(self, image: Mapping[str, Any]) -> Row | None:
+        """The image at the target, or None where a DDL in between removed the row."""
+        row: Row = {}
+        columns = self._columns
+        for name, value in image.items():
+            try:
+                found = columns[name]
+            except KeyError:
+                found = self._look_up(name)
+            if found is not None:
+                column_id, resolve = found
+                row[column_id] = value if resolve is None or value is None else resolve(value)
+        return self.move(row)
+
+    def move(self, row: Row) -> Row | None:
+        """Apply the effects between source and target to a row that is already by id."""
+        moved: Row | None = row
+        for step in self._moves:
+            moved = step(row)
+            if moved is None:
+                return None
+            row = moved
+        return row
+
+    def _look_up(self, name: str) -> tuple[int, Callable[[Any], Any] | None] | None:
+        column = self._schema.column(name)
+        found = None if column is None else (column.id, resolver(column.type, self._encoding))
+        if column is None:
+            self.unknown.add(name)
+        self._columns[name] = found
+        return found
+
+
+def compile_moves(lineage: Lineage, source: int, target: int, zone: str) -> list[Move]:
+    """The effects of the steps source+1 … target, as functions over rows."""
+    moves = []
+    for index in range(source + 1, target + 1):
+        before = lineage.steps[index - 1].schema
+        moves += [move for effect in lineage.steps[index].effects if (move := _move(effect, before, zone)) is not None]
+    return moves
+
+
+def _move(effect: Effect, before: TableSchema, zone: str) -> Move | None:
+    match effect:
+        case Fill():
+            return _fill(effect, zone)
+        case Drop():
+            return _drop(effect.column_id)
+        case Retype():
+            return _retype(effect)
+        case RemoveRows():
+            return _remove_rows(effect, before)
+        case Clear():
+            return lambda row: None
+        case _:
+            return None
+
+
+def _fill(effect: Fill, zone: str) -> Move:
+    value = default_value(effect.default, effect.type, effect.not_null, zone)
+    filled = None if value is UNKNOWABLE else value
+
+    def move(row: Row) -> Row:
+        # TiCDC writes old images in the new shape, so the column may be there already
+        row.setdefault(effect.column_id, filled)
+        return row
+
+    return move
+
+
+def _drop(column_id: int) -> Move:
+    def move(row: Row) -> Row:
+        row.pop(column_id, None)
+        return row
+
+    return move
+
+
+def _retype(effect: Retype) -> Move | None:
+    change = compile_convert(effect.old, effect.new)
+    if change is None:
+        return None
+
+    def move(row: Row) -> Row:
+        value = row.get(effect.column_id)
+        if value is not None:
+            new = change(value)
+            row[effect.column_id] = None if new is UNKNOWABLE else new
+        return row
+
+    return move
+
+
+def _remove_rows(effect: RemoveRows, before: TableSchema) -> Move | None:
+    if not decidable(effect.rule):
+        return None
+    columns = [column for key in effect.rule.columns if (column := before.by_id(key)) is not None]
+    types = [column.type for column in columns]
+
+    def move(row: Row) -> Row | None:
+        values = [row.get(column.id) for column in columns]
+        return None if partition_of(effect.rule, values, types) in effect.partitions else row
+
+    return move

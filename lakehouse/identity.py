@@ -1,0 +1,59 @@
+"""What makes two changes one, beyond their position: keyless rows.
+
+A keyed change is identified by table, key and position (TiCDC: epoch, commit_ts, rank; binlog: all of it; arrival: with
+the partition). An update of a keyless table is stored as two halves, its before and its after image. Each half is
+identified by its row id where the feed sends them, else by (hash of the image, n): n counts equal halves within one run.
+A run is one (table, physical table, commit_ts) in one partition, ended by another commit_ts of the same table or by a
+resolved event at or above its commit_ts. A replay is a run of its own, so it counts from 0 again and merges.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from lakehouse.events import DELETE, UPSERT, Image, Position, RowChange
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def image_hash(image: Image) -> str:
+    """A hash of an image that does not depend on the order of its columns."""
+    return hashlib.blake2b(_encode(image), digest_size=12).hexdigest()
+
+
+def split_keyless(change: RowChange) -> list[RowChange]:
+    """The halves of a keyless TiCDC update; any other change as it is."""
+    if change.key_names or change.op != "update" or change.before is None or change.after is None:
+        return [change]
+    delete = msgspec.structs.replace(change, op="delete", after=None, position=with_rank(change.position, DELETE))
+    insert = msgspec.structs.replace(change, op="insert", before=None, position=with_rank(change.position, UPSERT))
+    return [delete, insert]
+
+
+def with_rank(position: Position, rank: int) -> Position:
+    return (position[0], position[1], rank, *position[3:])
+
+
+class RunCounter:
+    """Numbers equal halves within the runs of one partition, in the order in which they arrived."""
+
+    def __init__(self, state: dict[str, Any] | None = None) -> None:
+        self.runs: dict[str, list[Any]] = dict(state or {})
+
+    def number(self, table: str, commit_ts: int, half: str) -> int:
+        """n of this half: 0 for the first of its kind in the run. `table` names the physical table."""
+        run = self.runs.get(table)
+        if run is None or run[0] != commit_ts or run[1]:
+            run = self.runs[table] = [commit_ts, False, {}]
+        counts: dict[str, int] = run[2]
+        n = counts.get(half, 0)
+        counts[half] = n + 1
+        return n
+
+    def resolved(self, resolved_ts: int) -> None:
+        """A resolved event ends every run at or below it."""
+        for run in self.runs.values():
+            if run[0] <= resolved_ts:
+                run[1] = True
+                run[2] = {}

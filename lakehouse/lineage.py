@@ -1,0 +1,98 @@
+"""Names over positions become lineages: a table's life from CREATE to DROP, through renames and schema steps.
+
+Every read of silver selects by a lineage's name intervals, never by name alone. A row at position p belongs to the
+schema of the last step below p; a DDL's own position never equals a row's.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from lakehouse.effects import Effect, Unknowable
+from lakehouse.events import Position
+from lakehouse.schema import TableSchema
+
+Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From `position` on (exclusive for rows) the table has `schema`; `effects` fell on the rows that existed then."""
+
+    position: Position
+    schema: TableSchema
+    effects: tuple[Effect, ...] = ()
+    ddl: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Rows of `name` with low < position < high belong to the lineage."""
+
+    name: Name
+    low: Position
+    high: Position | None
+
+
+@dataclass(slots=True)
+class Lineage:
+    """One table's life. `end` is the position of its DROP. `held` is the first DDL that gold can't apply, and why."""
+
+    id: str
+    steps: list[Step]
+    intervals: list[Interval]
+    key_names: tuple[str, ...] = ()
+    end: Position | None = None
+    held: tuple[Position, str] | None = None
+    incomplete: list[tuple[Position, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def start(self) -> Position:
+        return self.steps[0].position
+
+    def step_at(self, position: Position) -> int:
+        """The index of the step whose schema decodes a row at `position` (0 for rows below the first)."""
+        return max(bisect_left([step.position for step in self.steps], position) - 1, 0)
+
+    def schema_at(self, position: Position) -> TableSchema:
+        return self.steps[self.step_at(position)].schema
+
+    def name_at(self, position: Position) -> Name | None:
+        """The name that the table has right after everything at or below `position`, or None where it does not live."""
+        if position < self.start or (self.end is not None and self.end <= position):
+            return None
+        live = [interval for interval in self.intervals if interval.low <= position and (interval.high is None or position < interval.high)]
+        return live[-1].name if live else None
+
+    def incomplete_at(self, position: Position) -> tuple[Position, str] | None:
+        """Since when, and why, something of the table is known to be missing at `position`."""
+        known = [entry for entry in self.incomplete if entry[0] <= position]
+        unknowable = [
+            (step.position, effect.reason)
+            for step in self.steps
+            if step.position <= position
+            for effect in step.effects
+            if isinstance(effect, Unknowable)
+        ]
+        return min(known + unknowable, default=None)
+
+
+@dataclass(slots=True)
+class History:
+    """All lineages of a source, and what could not be read."""
+
+    lineages: list[Lineage] = field(default_factory=list)
+    problems: list[tuple[Position, str]] = field(default_factory=list)
+
+    def live(self, position: Position) -> dict[Name, Lineage]:
+        """The tables that exist right after `position`."""
+        named = ((lineage.name_at(position), lineage) for lineage in self.lineages)
+        return {name: lineage for name, lineage in named if name is not None}
+
+    def owner(self, name: Name, position: Position) -> Lineage | None:
+        """The lineage that a row of `name` at `position` belongs to."""
+        for lineage in self.lineages:
+            for interval in lineage.intervals:
+                if interval.name == name and interval.low < position and (interval.high is None or position < interval.high):
+                    return lineage
+        return None

@@ -1,0 +1,98 @@
+"""Silver's changes as the fold wants them: read by lineage intervals, parsed once."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.events import Position
+from lakehouse.fold import Change
+from lakehouse.lineage import History, Lineage, Name
+
+FOLD_COLUMNS = ["database", "table", "op", "position", "before", "after", "encoding", "flags", "batch"]
+_decode = msgspec.json.decode
+
+
+def position_literal(position: Position) -> Column:
+    """A position as Spark compares it."""
+    names = ("epoch", "p1", "p2", "p3", "p4", "p5")
+    return F.struct(*[F.lit(value).cast("bigint").alias(name) for value, name in zip(position, names, strict=True)])
+
+
+def between(low: Position | None, high: Position | None) -> Column:
+    """low < position <= high; the leading integers are compared on their own too, so that files are skipped by statistics."""
+    condition = F.lit(True)
+    if low is not None:
+        condition = condition & (F.col("position.epoch") >= low[0]) & (F.col("position") > position_literal(low))
+        if low[0] == (high[0] if high else None):
+            condition = condition & (F.col("position.p1") >= low[1])
+    if high is not None:
+        condition = condition & (F.col("position.epoch") <= high[0]) & (F.col("position") <= position_literal(high))
+        if high[0] == (low[0] if low else None):
+            condition = condition & (F.col("position.p1") <= high[1])
+    return condition
+
+
+def of_lineage(lineage: Lineage) -> Column:
+    """Rows of the lineage, by its name intervals."""
+    condition = F.lit(False)
+    for interval in lineage.intervals:
+        database, table = interval.name
+        mine = (F.col("database") == database) & (F.col("table") == table) & (F.col("position") > position_literal(interval.low))
+        if interval.high is not None:
+            mine = mine & (F.col("position") < position_literal(interval.high))
+        condition = condition | mine
+    return condition
+
+
+def collect_changes(frame: DataFrame) -> Iterator[tuple[Name, Change, int]]:
+    """The rows of silver's changes with their names and batches, on the driver."""
+    table = frame.select(*FOLD_COLUMNS).toArrow()
+    for batch in table.to_batches():
+        columns = [batch.column(name).to_pylist() for name in FOLD_COLUMNS]
+        for database, name, op, position, before, after, encoding, flags, number in zip(*columns, strict=True):
+            yield (database, name), parse_change(position, op, before, after, encoding, flags), number
+
+
+def parse_change(position: dict[str, int], op: str, before: str | None, after: str | None, encoding: str, flags: list[str] | None) -> Change:
+    return Change(
+        tuple(position.values()),
+        op,
+        None if before is None else _decode(before),
+        None if after is None else _decode(after),
+        encoding,
+        tuple(flags or ()),
+    )  # type: ignore[arg-type]
+
+
+def by_lineage(history: History, changes: Iterable[tuple[Name, Change, int]]) -> tuple[dict[str, list[tuple[Change, int]]], int]:
+    """Changes by the id of the lineage they belong to, and how many belong to none."""
+    owners = _Owners(history)
+    found: dict[str, list[tuple[Change, int]]] = defaultdict(list)
+    strays = 0
+    for name, change, batch in changes:
+        lineage = owners.of(name, change.position)
+        if lineage is None:
+            strays += 1
+        else:
+            found[lineage.id].append((change, batch))
+    return found, strays
+
+
+class _Owners:
+    """History.owner, with the intervals of each name at hand."""
+
+    def __init__(self, history: History) -> None:
+        self.intervals: dict[Name, list[tuple[Any, Lineage]]] = defaultdict(list)
+        for lineage in history.lineages:
+            for interval in lineage.intervals:
+                self.intervals[interval.name].append((interval, lineage))
+
+    def of(self, name: Name, position: Position) -> Lineage | None:
+        for interval, lineage in self.intervals.get(name, ()):
+            if interval.low < position and (interval.high is None or position < interval.high):
+                return lineage
+        return None

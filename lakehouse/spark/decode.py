@@ -1,0 +1,159 @@
+"""Bronze rows to events inside `mapInArrow`: one Arrow batch in, one out, every kind of event in one wide row.
+
+The closure carries names and options only; the decoder is imported once per worker. Columns that a kind does not have
+are null. `kind` is change, schema_change, watermark, dead_letter, or book: how many records were decoded to the rows
+before it, and how many of them gave no event.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange, Watermark
+
+POSITION = "struct<epoch:bigint,p1:bigint,p2:bigint,p3:bigint,p4:bigint,p5:bigint>"
+EVENT_COLUMNS: dict[str, str] = {
+    "kind": "string", "database": "string", "table": "string", "key": "string", "op": "string", "commit_ts": "bigint", "position": POSITION,
+    "before": "string", "after": "string", "types": "string", "encoding": "string", "flags": "array<string>", "key_names": "array<string>",
+    "row_id": "string", "physical_table": "bigint", "half": "string", "schema_kind": "string", "ddl": "string", "columns": "string",
+    "primary_key": "array<string>", "resolved_ts": "bigint", "error_code": "string", "error_message": "string",
+    "topic": "string", "incarnation": "string", "partition": "int", "offset": "bigint", "index": "int", "path": "string",
+    "messages": "bigint", "silent": "bigint",
+}  # fmt: skip
+EVENT_SCHEMA = ", ".join(f"`{name}` {type_}" for name, type_ in EVENT_COLUMNS.items())
+INPUT = ["topic", "incarnation", "partition", "offset", "timestamp", "key", "value", "headers", "path"]
+_POSITION = pa.struct([(name, pa.int64()) for name in ("epoch", "p1", "p2", "p3", "p4", "p5")])
+_ARROW = {
+    "string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "array<string>": pa.list_(pa.string()), POSITION: _POSITION,
+}  # fmt: skip
+_ARROW_SCHEMA = pa.schema([(name, _ARROW[type_]) for name, type_ in EVENT_COLUMNS.items()])
+_NAMES = list(EVENT_COLUMNS)
+FLUSH = 8192
+
+# (topic, incarnation, partition) -> [(first offset, epoch)], ascending; what is not listed is epoch 0
+Epochs = Mapping[tuple[str, str, int], list[tuple[int, int]]]
+Settings = Mapping[str, Any]
+
+
+def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
+    """Decode bronze records. `settings`: format, options, epochs, keyless (whether halves need numbers), row_ids."""
+    return bronze.select(*INPUT).mapInArrow(_worker(dict(settings)), EVENT_SCHEMA)
+
+
+def _worker(settings: dict[str, Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from lakehouse.spark.decode import Rows
+
+        rows = Rows(settings)
+        for batch in batches:
+            for message in messages(batch, settings["epochs"]):
+                rows.add(message)
+                if rows.count >= FLUSH:
+                    yield rows.take()
+        yield rows.take()
+
+    return work
+
+
+def messages(batch: pa.RecordBatch, epochs: Epochs) -> Iterator[Message]:
+    """The records of an Arrow batch of bronze."""
+    columns = [batch.column(name).to_pylist() for name in INPUT]
+    for topic, incarnation, partition, offset, timestamp, key, value, headers, path in zip(*columns, strict=True):
+        pairs = tuple((header["key"], header["value"]) for header in headers) if headers else ()
+        epoch = epoch_of(epochs, (topic, incarnation, partition), offset) if epochs else 0
+        yield Message(topic, partition, offset, key, value, pairs, timestamp, incarnation, epoch, path)
+
+
+def epoch_of(epochs: Epochs, partition: tuple[str, str, int], offset: int) -> int:
+    """The epoch of a record, a function of its origin alone."""
+    return max((epoch for first, epoch in epochs.get(partition, ()) if first <= offset), default=0)
+
+
+class Rows:
+    """Collects events column by column."""
+
+    def __init__(self, settings: Settings) -> None:
+        import msgspec
+
+        from lakehouse.formats import decode_message
+        from lakehouse.identity import image_hash, split_keyless
+
+        self._decode, self._format, self._options = decode_message, settings["format"], settings["options"]
+        self._split, self._hash, self._row_ids = split_keyless, image_hash, settings.get("row_ids", False)
+        self._tidb = settings["order"] == "tidb"
+        self._json = msgspec.json.Encoder().encode
+        self._types: dict[int, tuple[Any, str]] = {}
+        self._columns: list[list[Any]] = [[] for _ in _NAMES]
+        self.count = self._messages = self._silent = 0
+
+    def add(self, message: Message) -> None:
+        events = self._decode(self._format, message, self._options)
+        self._messages += 1
+        self._silent += not events
+        for event in events:
+            match event:
+                case RowChange():
+                    self._change(message, event)
+                case SchemaChange():
+                    self._schema_change(message, event)
+                case Watermark():
+                    self._row(message, event.index, kind="watermark", position=event.position, resolved_ts=event.resolved_ts)
+                case DeadLetter():
+                    self._row(message, event.index, kind="dead_letter", database=event.database, table=event.table,
+                              error_code=event.code, error_message=event.message)  # fmt: skip
+
+    def _change(self, message: Message, event: RowChange) -> None:
+        for change in self._split(event) if self._tidb else (event,):
+            half = None
+            row_id = change.row_id if self._row_ids and not change.key_names else None
+            if self._tidb and not change.key_names and row_id is None:
+                half = self._hash(change.before if change.after is None else change.after or {})
+            self._append(
+                ("change", change.database, change.table, self._json(change.key), change.op, change.commit_ts, change.position,
+                 None if change.before is None else self._json(change.before), None if change.after is None else self._json(change.after),
+                 self._types_text(change.types), change.encoding, change.flags, change.key_names, row_id, change.physical_table, half,
+                 None, None, None, None, None, None, None,
+                 message.topic, message.incarnation, message.partition, message.offset, change.index, message.path, None, None)
+            )  # fmt: skip
+
+    def _types_text(self, types: dict[str, str] | None) -> bytes | None:
+        """Decoders share one types dict among the rows of a shape, so its text is made once."""
+        if types is None:
+            return None
+        found = self._types.get(id(types))
+        if found is None or found[0] is not types:
+            found = self._types[id(types)] = (types, self._json(types))
+            if len(self._types) > 10_000:
+                self._types.clear()
+        return found[1]
+
+    def _schema_change(self, message: Message, event: SchemaChange) -> None:
+        self._row(message, event.index, kind="schema_change", database=event.database, table=event.table, commit_ts=event.commit_ts,
+                  position=event.position, schema_kind=event.kind, ddl=event.ddl, primary_key=event.primary_key,
+                  columns=None if event.columns is None else self._json(event.columns))  # fmt: skip
+
+    def _row(self, message: Message, index: int, **values: Any) -> None:
+        origin = {"topic": message.topic, "incarnation": message.incarnation, "partition": message.partition, "offset": message.offset,
+                  "index": index, "path": message.path}  # fmt: skip
+        values = {**origin, **values}
+        self._append(tuple(values.get(name) for name in _NAMES))
+
+    def _append(self, values: tuple[Any, ...]) -> None:
+        for column, value in zip(self._columns, values, strict=True):
+            column.append(value)
+        self.count += 1
+
+    def take(self) -> pa.RecordBatch:
+        """The rows so far and their book as one Arrow batch; starts anew."""
+        book = {"kind": "book", "messages": self._messages, "silent": self._silent}
+        self._append(tuple(book.get(name) for name in _NAMES))
+        arrays = []
+        for field, values in zip(_ARROW_SCHEMA, self._columns, strict=True):
+            if field.type == _POSITION:
+                values = [None if value is None else dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), value, strict=True)) for value in values]
+            arrays.append(pa.array(values, field.type))
+        self._columns = [[] for _ in _NAMES]
+        self.count = self._messages = self._silent = 0
+        return pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)

@@ -1,0 +1,66 @@
+"""Loads a source's schema history: its schema records from silver, and what silver's rows tell where no DDL does."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.events import Position
+from lakehouse.history import Record, Shape, build
+from lakehouse.lineage import History, Name
+from lakehouse.spark.changes import between
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.silver import read_silver
+
+
+def load_history(spark: SparkSession, lake: Lake, source: str, done: dict[str, Any], log: OpsLog) -> History:
+    """The lineages of a source as of a done batch."""
+    rows = read_silver(spark, lake, source, "schema_changes").where(F.col("batch") <= done["batch"]).collect()
+    records = [
+        Record(row.kind, row.database, row.table, tuple(row.position), row.ddl, json.loads(row.columns) if row.columns else None,
+               tuple(row.primary_key) if row.primary_key else None)
+        for row in rows
+    ]  # fmt: skip
+    changes = read_silver(spark, lake, source, "changes").where(F.col("batch") <= done["batch"])
+    decisions = {record["ddl"]: record["decision"] for record in log.all("decision")}
+    return build(records, SilverSightings(changes, done["tables"]), decisions)
+
+
+class SilverSightings:
+    """Sightings from the done record's bounds, and from silver itself where they leave a doubt."""
+
+    def __init__(self, changes: DataFrame, tables: list[dict[str, Any]]) -> None:
+        self.changes = changes
+        self.bounds = {tuple(entry["name"]): entry for entry in tables}
+        self.shapes: dict[tuple[Name, Position, Position | None], Shape | None] = {}
+
+    def names(self) -> Iterable[Name]:
+        return list(self.bounds)  # type: ignore[arg-type]
+
+    def maybe(self, name: Name, low: Position, high: Position | None) -> bool:
+        entry = self.bounds.get(name)
+        return entry is not None and tuple(entry["high"]) > low and (high is None or tuple(entry["low"]) < high)
+
+    def key_names(self, name: Name) -> tuple[str, ...]:
+        entry = self.bounds.get(name)
+        return tuple(entry.get("keys") or ()) if entry else ()
+
+    def shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
+        if (name, low, high) not in self.shapes:
+            self.shapes[name, low, high] = self._shape(name, low, high)
+        return self.shapes[name, low, high]
+
+    def _shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
+        mine = self.changes.where((F.col("database") == name[0]) & (F.col("table") == name[1]) & between(low, high))
+        rows = mine.groupBy("types", "key_names").agg(F.min("position").alias("first")).orderBy("first", "types").collect()
+        if not rows:
+            return None
+        types: dict[str, str] = {}
+        for row in rows:
+            for column, text in (json.loads(row.types) if row.types else {}).items():
+                types.setdefault(column, text)
+        keys = next((tuple(row.key_names) for row in rows if row.key_names), ())
+        return Shape(types, keys)

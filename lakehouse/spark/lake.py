@@ -1,0 +1,97 @@
+"""Where a lake's tables are: a folder of Delta tables, or schemas of a catalog. Names are quoted here and nowhere else.
+
+A path lake is ROOT/{bronze,silver,gold,ops}/NAME. A catalog lake is CATALOG.{bronze,silver,gold,ops}.NAME, where the
+four schema names may be given (development targets rename them).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+LAYERS = ("bronze", "silver", "gold", "ops")
+Txn = tuple[str, int]
+
+
+def quote(name: str) -> str:
+    """A SQL identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A SQL string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """`root` is a folder or URL; with `catalog` set, tables are the catalog's, and `root` holds checkpoints only."""
+
+    root: str
+    catalog: str | None = None
+    schemas: dict[str, str] = field(default_factory=dict)
+
+    def path(self, layer: str, name: str) -> str:
+        return f"{self.root.rstrip('/')}/{layer}/{name}"
+
+    def ref(self, layer: str, name: str) -> str:
+        """The table as it stands in SQL."""
+        if self.catalog is None:
+            return "delta." + quote(self.path(layer, name))
+        return ".".join(quote(part) for part in (self.catalog, self.schemas.get(layer, layer), name) if part)
+
+    def checkpoint(self, name: str) -> str:
+        return f"{self.root.rstrip('/')}/_checkpoints/{name}"
+
+    def read(self, spark: SparkSession, layer: str, name: str, version: int | None = None) -> DataFrame:
+        reader = spark.read.format("delta")
+        if version is not None:
+            reader = reader.option("versionAsOf", version)
+        return reader.load(self.path(layer, name)) if self.catalog is None else reader.table(self.ref(layer, name))
+
+    def exists(self, spark: SparkSession, layer: str, name: str) -> bool:
+        try:
+            return bool(self.read(spark, layer, name).columns)
+        except AnalysisException as error:
+            if _is_missing(error):
+                return False
+            raise
+
+    def read_or_empty(self, spark: SparkSession, layer: str, name: str, schema: StructType) -> DataFrame:
+        """The table, or no rows of `schema` where it does not exist yet."""
+        if self.exists(spark, layer, name):
+            return self.read(spark, layer, name)
+        return spark.createDataFrame([], schema)
+
+    def append(self, frame: DataFrame, layer: str, name: str, txn: Txn | None = None, **options: Any) -> None:
+        """Append; with `txn` (application id, growing version) a repeated append of the same version is nothing."""
+        writer = frame.write.format("delta").mode("append")
+        for option, value in {**_txn_options(txn), **options}.items():
+            writer = writer.option(option, value)
+        self._save(writer, layer, name)
+
+    def overwrite(self, frame: DataFrame, layer: str, name: str, metadata: str | None = None) -> None:
+        """One commit that replaces rows and schema; keeps the table's id, history and properties."""
+        writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        if metadata is not None:
+            writer = writer.option("userMetadata", metadata)
+        self._save(writer, layer, name)
+
+    def _save(self, writer: Any, layer: str, name: str) -> None:
+        if self.catalog is None:
+            writer.save(self.path(layer, name))
+        else:
+            writer.saveAsTable(self.ref(layer, name))
+
+
+def _txn_options(txn: Txn | None) -> dict[str, Any]:
+    return {} if txn is None else {"txnAppId": txn[0], "txnVersion": txn[1]}
+
+
+def _is_missing(error: AnalysisException) -> bool:
+    condition = error.getCondition() or ""
+    return condition in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND") or condition.startswith(
+        ("DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST", "DELTA_MISSING_DELTA_TABLE", "DELTA_READ_TABLE_WITHOUT_COLUMNS")
+    )

@@ -1,0 +1,65 @@
+"""The log of a source's progress: one small append-only Delta table, `ops.<source>_log`, of JSON records.
+
+    kind      planned   a silver batch's offset ranges, before anything of it is written
+              done      the same batch after its last write: what is not done does not exist for gold
+              manifest  one published gold state: watermark, and per lineage its Delta table, version and state
+              epoch, retired, decision, gap    what operators said, and what bronze noticed
+
+`seq` grows by one per record; only one run at a time writes (the run lock), so it is never given twice.
+"""
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from lakehouse.spark.lake import Lake
+
+SCHEMA = StructType(
+    [
+        StructField("seq", LongType()),
+        StructField("kind", StringType()),
+        StructField("at", LongType()),
+        StructField("body", StringType()),
+    ]
+)
+Record = dict[str, Any]
+
+
+@dataclass(slots=True)
+class OpsLog:
+    """The records of one source, read once and kept in step with what this run appends."""
+
+    spark: SparkSession
+    lake: Lake
+    source: str
+    records: list[tuple[int, str, int, Record]] = field(default_factory=list)
+
+    @property
+    def table(self) -> str:
+        return f"{self.source}_log"
+
+    def load(self) -> "OpsLog":
+        frame = self.lake.read_or_empty(self.spark, "ops", self.table, SCHEMA)
+        rows = frame.orderBy("seq").collect()
+        self.records = [(row.seq, row.kind, row.at, json.loads(row.body)) for row in rows]
+        return self
+
+    def add(self, kind: str, body: Record) -> int:
+        """Append a record; returns its seq."""
+        seq = self.records[-1][0] + 1 if self.records else 1
+        now = int(time.time() * 1000)
+        frame = self.spark.createDataFrame([(seq, kind, now, json.dumps(body))], SCHEMA).withColumn("body", F.col("body"))
+        self.lake.append(frame.coalesce(1), "ops", self.table)
+        self.records.append((seq, kind, now, body))
+        return seq
+
+    def last(self, kind: str) -> Record | None:
+        return next((body for _, found, _, body in reversed(self.records) if found == kind), None)
+
+    def all(self, kind: str) -> list[Record]:
+        return [body for _, found, _, body in self.records if found == kind]

@@ -1,0 +1,281 @@
+"""Bronze to silver: decode each record once, keep every distinct change, in batches that a crash can only repeat.
+
+A batch is planned (offset ranges, in the ops log), decoded, deduped exactly, appended with its number as the Delta
+transaction's version, and then marked done. A batch planned but not done is done again with the same ranges; writes
+that had been committed are skipped by Delta, and rows of its own number do not count as known.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType, _parse_datatype_string
+
+from lakehouse.spark.bronze import BRONZE_SCHEMA
+from lakehouse.spark.decode import POSITION, decode
+from lakehouse.spark.dedupe import distinct_changes
+from lakehouse.spark.keyless import number_halves
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.session import capabilities
+
+ORIGIN = "struct<topic:string,incarnation:string,partition:int,offset:bigint,index:int,path:string>"
+CHANGES = f"""source string, database string, `table` string, key string, op string, commit_ts bigint, position {POSITION}, before string,
+  after string, types string, encoding string, flags array<string>, key_names array<string>, row_id string, physical_table bigint, origin {ORIGIN}, batch bigint"""
+SCHEMA_CHANGES = f"""source string, kind string, database string, `table` string, commit_ts bigint, position {POSITION}, ddl string, columns string,
+  primary_key array<string>, origin {ORIGIN}, batch bigint"""
+WATERMARKS = f"source string, topic string, incarnation string, partition int, position {POSITION}, resolved_ts bigint, batch bigint"
+DEAD_LETTERS = f"source string, code string, message string, database string, `table` string, origin {ORIGIN}, batch bigint"
+SCHEMAS = {"changes": CHANGES, "schema_changes": SCHEMA_CHANGES, "watermarks": WATERMARKS, "dead_letters": DEAD_LETTERS}
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What silver needs to know of a source."""
+
+    name: str
+    format: str
+    order: str
+    options: dict[str, str] = field(default_factory=dict)
+    row_ids: bool = False
+    max_records: int = 1_000_000
+    max_bytes: int = 256 * 1024 * 1024
+
+
+def silver_schema(name: str) -> StructType:
+    return _parse_datatype_string(SCHEMAS[name])  # type: ignore[return-value]
+
+
+def read_silver(spark: SparkSession, lake: Lake, source: str, name: str) -> DataFrame:
+    """A silver table of a source, empty where it does not exist yet."""
+    return lake.read_or_empty(spark, "silver", f"{source}_{name}", silver_schema(name))
+
+
+def run_silver(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, progress: Progress) -> int:
+    """Work off everything that bronze holds; returns how many batches were written."""
+    done = 0
+    while (plan := next_plan(spark, lake, feed, log)) is not None:
+        counts = run_batch(spark, lake, feed, log, plan)
+        progress(f"silver  {feed.name}: batch {plan['batch']}: {counts['messages']} messages, {counts['inserted']} changes,"
+                 f" {counts['duplicate']} duplicates, {counts['ddl']} DDLs, {counts['dead']} dead letters")  # fmt: skip
+        done += 1
+    return done
+
+
+def next_plan(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog) -> dict[str, Any] | None:
+    """The batch that was planned and not done, else a new one over the next bounded ranges, else None."""
+    last, done = log.last("planned"), log.last("done")
+    if last is not None and (done is None or done["batch"] < last["batch"]):
+        return last
+    ranges = next_ranges(spark, lake, feed, done)
+    if not ranges:
+        return None
+    generation = last["generation"] if last else uuid.uuid4().hex
+    plan = {"batch": (done["batch"] if done else 0) + 1, "generation": generation, "ranges": ranges}
+    log.add("planned", plan)
+    return plan
+
+
+def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Per partition the records to read next, from the first one not done, bounded by records and bytes."""
+    bronze = lake.read_or_empty(spark, "bronze", feed.name, BRONZE_SCHEMA)
+    fresh = bronze.where(_after(done["next"])) if done and done["next"] else bronze
+    size = F.coalesce(F.length("value"), F.lit(0)) + 100
+    rows = (
+        fresh.groupBy("topic", "incarnation", "partition")
+        .agg(F.min("offset").alias("first"), F.max("offset").alias("last"), F.count("*").alias("n"), F.sum(size).alias("bytes"))
+        .collect()
+    )
+    share = min(1.0, feed.max_records / max(sum(row.n for row in rows), 1), feed.max_bytes / max(sum(row.bytes for row in rows), 1))
+    return [
+        {"topic": row.topic, "incarnation": row.incarnation, "partition": row.partition, "first": row["first"],
+         "last": max(row["first"], row["first"] + int((row["last"] - row["first"] + 1) * share) - 1) if share < 1 else row["last"]}
+        for row in sorted(rows, key=lambda row: (row.topic, row.incarnation, row.partition))
+    ]  # fmt: skip
+
+
+def _after(next_offsets: list[dict[str, Any]]) -> Column:
+    """Records that no done batch has read."""
+    known = F.lit(False)
+    fresh = F.lit(False)
+    for entry in next_offsets:
+        mine = _is_partition(entry)
+        known = known | mine
+        fresh = fresh | (mine & (F.col("offset") >= entry["offset"]))
+    return fresh | ~known
+
+
+def _is_partition(entry: dict[str, Any]) -> Column:
+    return (F.col("topic") == entry["topic"]) & (F.col("incarnation") == entry["incarnation"]) & (F.col("partition") == entry["partition"])
+
+
+def in_ranges(ranges: list[dict[str, Any]]) -> Column:
+    """Records within the ranges."""
+    condition = F.lit(False)
+    for entry in ranges:
+        condition = condition | (_is_partition(entry) & F.col("offset").between(entry["first"], entry["last"]))
+    return condition
+
+
+def epochs_of(log: OpsLog) -> dict[tuple[str, str, int], list[tuple[int, int]]]:
+    """Where each partition enters an epoch, from what operators raised."""
+    found: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+    for record in log.all("epoch"):
+        for entry in record["from"]:
+            found.setdefault((entry["topic"], entry["incarnation"], entry["partition"]), []).append((entry["offset"], record["epoch"]))
+    return found
+
+
+def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: dict[str, Any]) -> dict[str, int]:
+    """Decode and write one planned batch; returns its counts."""
+    bronze = lake.read(spark, "bronze", feed.name).where(in_ranges(plan["ranges"]))
+    settings = {"format": feed.format, "options": feed.options, "order": feed.order, "row_ids": feed.row_ids, "epochs": epochs_of(log)}
+    with staged(spark, lake, feed, decode(bronze, settings)) as events:
+        summary = summarise(events)
+        batch, done = plan["batch"], log.last("done")
+        changes, runs = number_halves(events, summary, (done or {}).get("runs", {}))
+        result = distinct_changes(spark, lake, feed, changes, summary, batch, (done or {}).get("top"))
+        writer = Writer(spark, lake, feed, plan)
+        writer.changes(result.distinct)
+        writer.schema_changes(events, summary)
+        writer.dead_letters(events, result.conflicts, summary)
+        writer.watermarks(events, summary)
+        counts = {**summary.counts, "inserted": result.inserted, "duplicate": result.duplicates, "conflict": result.conflicted}
+    log.add("done", done_record(plan, done, summary, runs, counts))
+    return counts
+
+
+@dataclass(slots=True)
+class Summary:
+    """What one batch holds, from one pass over its events."""
+
+    counts: dict[str, int]
+    tables: dict[tuple[str, str], dict[str, Any]]
+    low: tuple[int, ...] | None
+    high: tuple[int, ...] | None
+    reach: tuple[int, ...] | None
+    keyless: bool
+
+
+def summarise(events: DataFrame) -> Summary:
+    rows = (
+        events.groupBy("kind", "database", "table")
+        .agg(
+            F.count("*").alias("n"), F.min("position").alias("low"), F.max("position").alias("high"), F.count("half").alias("halves"),
+            F.first(F.when(F.size("key_names") > 0, F.col("key_names")), ignorenulls=True).alias("keys"),
+            F.sum("messages").alias("messages"), F.sum("silent").alias("silent"),
+        )
+        .collect()
+    )  # fmt: skip
+    changes = [row for row in rows if row.kind == "change"]
+    counts = {kind: sum(row.n for row in rows if row.kind == kind) for kind in ("change", "schema_change", "watermark", "dead_letter")}
+    books = [row for row in rows if row.kind == "book"]
+    tables = {(row.database, row.table): {"low": list(row.low), "high": list(row.high), "n": row.n, "keys": row.keys} for row in changes}
+    named = {"messages": sum(row.messages for row in books), "control": sum(row.silent for row in books), "decoded": counts["change"],
+             "ddl": counts["schema_change"], "watermarks": counts["watermark"], "dead": counts["dead_letter"]}  # fmt: skip
+    return Summary(
+        counts=named,
+        tables=tables,
+        low=min((tuple(row.low) for row in changes), default=None),
+        high=max((tuple(row.high) for row in changes), default=None),
+        reach=max((tuple(row.high) for row in rows if row.kind in ("change", "schema_change")), default=None),
+        keyless=any(row.halves for row in changes),
+    )
+
+
+def done_record(plan: dict[str, Any], done: dict[str, Any] | None, summary: Summary, runs: dict[str, Any], counts: dict[str, int]) -> dict[str, Any]:
+    """The batch's last write: progress, what silver now holds of every table, and the books."""
+    following = {(e["topic"], e["incarnation"], e["partition"]): e["offset"] for e in (done["next"] if done else [])}
+    following.update({(r["topic"], r["incarnation"], r["partition"]): r["last"] + 1 for r in plan["ranges"]})
+    tables = {tuple(entry["name"]): entry for entry in (done["tables"] if done else [])}
+    for name, seen in summary.tables.items():
+        old = tables.get(name)
+        tables[name] = {
+            "name": list(name),
+            "low": min(old["low"], seen["low"]) if old else seen["low"],
+            "high": max(old["high"], seen["high"]) if old else seen["high"],
+            "n": seen["n"] + (old["n"] if old else 0),
+            "keys": (old and old.get("keys")) or seen["keys"],
+        }
+    return {
+        "batch": plan["batch"], "runs": runs, "counts": counts, "top": _higher(done, "top", summary.high), "reach": _higher(done, "reach", summary.reach),
+        "next": [{"topic": t, "incarnation": i, "partition": p, "offset": o} for (t, i, p), o in sorted(following.items())],
+        "tables": list(tables.values()), "touched": [list(name) for name in summary.tables],
+    }  # fmt: skip
+
+
+def _higher(done: dict[str, Any] | None, name: str, position: tuple[int, ...] | None) -> list[int] | None:
+    known = [done[name]] if done and done[name] else []
+    return max(known + ([list(position)] if position else []), default=None)
+
+
+@contextmanager
+def staged(spark: SparkSession, lake: Lake, feed: Feed, events: DataFrame) -> Iterator[DataFrame]:
+    """The decoded events, decoded once: kept in memory and on disk where the platform can, else in a staging table."""
+    if capabilities(spark).persist:
+        kept = events.persist()
+        try:
+            yield kept
+        finally:
+            kept.unpersist()
+    else:
+        lake.overwrite(events, "silver", f"_{feed.name}_staging")
+        yield lake.read(spark, "silver", f"_{feed.name}_staging")
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes one batch, in the order that a reader of `done` batches relies on."""
+
+    spark: SparkSession
+    lake: Lake
+    feed: Feed
+    plan: dict[str, Any]
+
+    def changes(self, frame: DataFrame | None) -> None:
+        if frame is not None:
+            self._append("changes", frame)
+
+    def schema_changes(self, events: DataFrame, summary: Summary) -> None:
+        """Broadcast and replayed DDLs are one: the same position, database and text."""
+        if not summary.counts["ddl"]:
+            return
+        identity = ["position", "database", "kind", "ddl", "columns"]
+        fresh = events.where(F.col("kind") == "schema_change").withColumn("kind", F.col("schema_kind")).dropDuplicates(identity)
+        known = read_silver(self.spark, self.lake, self.feed.name, "schema_changes").where(F.col("batch") < self.plan["batch"])
+        same = [fresh[name].eqNullSafe(known[name]) for name in identity]
+        condition = same[0]
+        for term in same[1:]:
+            condition = condition & term
+        self._append("schema_changes", fresh.join(known, condition, "left_anti").coalesce(1))
+
+    def dead_letters(self, events: DataFrame, conflicts: DataFrame | None, summary: Summary) -> None:
+        if summary.counts["dead"]:
+            fresh = events.where(F.col("kind") == "dead_letter").withColumn("code", F.col("error_code")).withColumn("message", F.col("error_message"))
+            self._append("dead_letters", fresh if conflicts is None else fresh.unionByName(conflicts, allowMissingColumns=True))
+        elif conflicts is not None:
+            self._append("dead_letters", conflicts)
+
+    def watermarks(self, events: DataFrame, summary: Summary) -> None:
+        """One row per partition whose resolved position rises."""
+        if not summary.counts["watermarks"]:
+            return
+        keys = ["topic", "incarnation", "partition"]
+        fresh = events.where(F.col("kind") == "watermark").groupBy(*keys).agg(F.max("position").alias("position"), F.max("resolved_ts").alias("resolved_ts"))
+        known = read_silver(self.spark, self.lake, self.feed.name, "watermarks").where(F.col("batch") < self.plan["batch"])
+        highest = known.groupBy(*keys).agg(F.max("position").alias("known"))
+        risen = fresh.join(highest, keys, "left").where(F.col("known").isNull() | (F.col("position") > F.col("known")))
+        self._append("watermarks", risen.coalesce(1))
+
+    def _append(self, name: str, frame: DataFrame) -> None:
+        origin = F.struct("topic", "incarnation", "partition", "offset", "index", "path")
+        frame = frame.withColumn("source", F.lit(self.feed.name)).withColumn("batch", F.lit(self.plan["batch"]).cast("bigint"))
+        if "origin" not in frame.columns and "offset" in frame.columns:
+            frame = frame.withColumn("origin", origin)
+        txn = (f"silver:{self.feed.name}:{name}:{self.plan['generation']}", self.plan["batch"])
+        self.lake.append(frame.select(*silver_schema(name).names), "silver", f"{self.feed.name}_{name}", txn)

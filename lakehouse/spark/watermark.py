@@ -1,0 +1,41 @@
+"""W(source): the smallest watermark over the partitions that count; everything at or below it has arrived."""
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.events import MIN_POSITION, Position
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.silver import read_silver
+
+Partition = tuple[str, int]
+
+
+def partition_watermarks(spark: SparkSession, lake: Lake, source: str, batch: int) -> dict[Partition, Position]:
+    """The highest watermark of each partition, over all its incarnations, in done batches."""
+    rows = (
+        read_silver(spark, lake, source, "watermarks")
+        .where(F.col("batch") <= batch)
+        .groupBy("topic", "partition")
+        .agg(F.max("position").alias("position"))
+        .collect()
+    )
+    return {(row.topic, row.partition): tuple(row.position) for row in rows}
+
+
+def counting_partitions(done: dict[str, Any], log: OpsLog) -> list[Partition]:
+    """The partitions that count: those listed by the broker or met in bronze, without those that were retired."""
+    retired = {(entry["topic"], partition) for entry in log.all("retired") for partition in entry["partitions"]}
+    listed = {(topic, partition) for entry in (log.last("partitions") or {}).get("listed", []) for topic, partition in [tuple(entry)]}
+    met = {(entry["topic"], entry["partition"]) for entry in done["next"]}
+    return sorted((listed | met) - retired)
+
+
+def source_watermark(marks: dict[Partition, Position], partitions: list[Partition]) -> tuple[Position, Partition | None]:
+    """W, and the partition that holds it. A partition without a watermark holds the source at the beginning."""
+    if not partitions:
+        return MIN_POSITION, None
+    held = min(partitions, key=lambda partition: marks.get(partition, MIN_POSITION))
+    return marks.get(held, MIN_POSITION), held

@@ -1,0 +1,113 @@
+"""Rows into gold's Delta tables: created or replaced in one commit, or merged by key."""
+
+import uuid
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype_string
+
+from lakehouse.carry import Row
+from lakehouse.spark.lake import Lake, quote
+from lakehouse.typed import GoldColumn, Typed, type_rows
+
+# set at creation: none of them can be added later without an upgrade of the table
+PROPERTIES = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableTypeWidening": "true",
+    "delta.enableDeletionVectors": "false",
+    "delta.feature.timestampNtz": "supported",
+}
+OP = "_lakehouse_op"
+
+
+def frame_of(spark: SparkSession, typed: Typed, columns: list[GoldColumn], ops: list[str] | None = None) -> DataFrame:
+    """Typed rows as a DataFrame in gold's column order, companions last."""
+    fields = [StructField(column.name, data_type(column.spark), True, comment_of(column)) for column in columns]
+    fields += [StructField(name, data_type("STRING")) for name in typed.raw]
+    values = [*typed.columns.values(), *typed.raw.values()]
+    if ops is not None:
+        fields.append(StructField(OP, data_type("STRING")))
+        values.append(ops)
+    return arrow_frame(spark, StructType(fields), values)
+
+
+def comment_of(column: GoldColumn) -> dict[str, Any] | None:
+    return {"comment": column.column.comment} if column.column.comment else None
+
+
+def data_type(text: str) -> DataType:
+    return _parse_datatype_string(text)
+
+
+def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]) -> DataFrame:
+    """A DataFrame from columns of Python values, through Arrow."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    arrow_schema = to_arrow_schema(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(values, arrow_schema, strict=True)]
+    names = [f"c{index}" for index in range(len(arrays))]
+    plain = StructType([StructField(name, field.dataType) for name, field in zip(names, schema.fields, strict=True)])
+    frame = spark.createDataFrame(pa.Table.from_arrays(arrays, names=names), plain)
+    # renamed afterwards: a name may hold anything, dots and quotes included
+    return frame.select(*[frame[name].alias(field.name, metadata=field.metadata or {}) for name, field in zip(names, schema.fields, strict=True)])
+
+
+def replace(spark: SparkSession, lake: Lake, table: str, rows: list[Row], columns: list[GoldColumn], *, create: bool) -> int:
+    """Create the table, or replace its rows and schema, in one commit; returns the version."""
+    frame = frame_of(spark, type_rows(rows, columns), columns).coalesce(1)
+    if create:
+        writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        for name, value in PROPERTIES.items():
+            writer = writer.option(name, value)
+        lake._save(writer, "gold", table)
+    else:
+        lake.overwrite(frame, "gold", table)
+    return version_of(spark, lake, table)
+
+
+def merge(spark: SparkSession, lake: Lake, table: str, puts: list[Row], deletes: list[Row], columns: list[GoldColumn], keys: list[str]) -> int:
+    """Upsert `puts` and remove `deletes`, matched by `keys`, in one commit; returns the version."""
+    typed = type_rows([*puts, *deletes], columns)
+    add_companions(spark, lake, table, typed)
+    source = frame_of(spark, typed, columns, ["put"] * len(puts) + ["delete"] * len(deletes)).coalesce(1)
+    view = f"lakehouse_{uuid.uuid4().hex}"
+    source.createOrReplaceTempView(view)
+    try:
+        spark.sql(merge_sql(lake.ref("gold", table), view, lake.read(spark, "gold", table).columns, source.columns, keys))
+    finally:
+        spark.catalog.dropTempView(view)
+    return version_of(spark, lake, table)
+
+
+def merge_sql(target: str, view: str, held: list[str], given: list[str], keys: list[str]) -> str:
+    """The MERGE; columns of gold that the batch does not give (companions) become null."""
+    condition = " AND ".join(f"t.{quote(key)} <=> s.{quote(key)}" for key in keys)
+    values = {name: f"s.{quote(name)}" if name in given else "NULL" for name in held}
+    update = ", ".join(f"t.{quote(name)} = {value}" for name, value in values.items())
+    names = ", ".join(quote(name) for name in values)
+    return (
+        f"MERGE INTO {target} t USING {quote(view)} s ON {condition}"
+        f" WHEN MATCHED AND s.{OP} = 'delete' THEN DELETE"
+        f" WHEN MATCHED THEN UPDATE SET {update}"
+        f" WHEN NOT MATCHED AND s.{OP} = 'put' THEN INSERT ({names}) VALUES ({', '.join(values.values())})"
+    )
+
+
+def add_companions(spark: SparkSession, lake: Lake, table: str, typed: Typed) -> None:
+    """Add the `_raw_` columns that this batch needs and the table lacks."""
+    held = set(lake.read(spark, "gold", table).columns) if typed.raw else set()
+    missing = [name for name in typed.raw if name not in held]
+    if missing:
+        added = ", ".join(f"{quote(name)} STRING" for name in missing)
+        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ADD COLUMNS ({added})")
+
+
+def version_of(spark: SparkSession, lake: Lake, table: str) -> int:
+    row = spark.sql(f"DESCRIBE HISTORY {lake.ref('gold', table)} LIMIT 1").select("version").first()
+    return int(row[0]) if row is not None else -1
+
+
+def table_id(spark: SparkSession, lake: Lake, table: str) -> str:
+    row = spark.sql(f"DESCRIBE DETAIL {lake.ref('gold', table)}").select("id").first()
+    return str(row[0]) if row is not None else ""

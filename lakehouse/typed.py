@@ -1,0 +1,81 @@
+"""Folded rows to gold's columns: names, Spark types, and a text companion for each value that gold's type can't hold."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from lakehouse.carry import Row
+from lakehouse.gold_types import spark_type, to_canonical, to_python
+from lakehouse.schema import Column, TableSchema
+
+RAW = "_raw_"
+
+
+@dataclass(frozen=True, slots=True)
+class GoldColumn:
+    """One column of a gold table: the source's column and what holds it."""
+
+    column: Column
+    spark: str
+    to_python: Callable[[Any], Any]
+    to_canonical: Callable[[Any], Any]
+
+    @property
+    def name(self) -> str:
+        return self.column.name
+
+
+def gold_columns(schema: TableSchema, policies: Mapping[str, str], *, virtual: bool) -> list[GoldColumn]:
+    """The columns that gold has: all of the source's, but VIRTUAL generated ones where no message carries them."""
+    return [_gold_column(column, policies) for column in schema.columns if virtual or column.generated != "virtual"]
+
+
+def _gold_column(column: Column, policies: Mapping[str, str]) -> GoldColumn:
+    spark = spark_type(column.type, policies)
+    return GoldColumn(column, spark, to_python(column.type, spark), to_canonical(column.type))
+
+
+@dataclass(slots=True)
+class Typed:
+    """Rows column by column; `raw` holds the companions that some row needed."""
+
+    columns: dict[str, list[Any]]
+    raw: dict[str, list[str | None]]
+    count: int
+
+
+def type_rows(rows: Iterable[Row], columns: list[GoldColumn]) -> Typed:
+    """Convert folded rows. A value that its column can't hold becomes null, with its text in `_raw_<column>`."""
+    rows = list(rows)
+    typed = Typed({}, {}, len(rows))
+    for column in columns:
+        values, raw = _type_column(rows, column)
+        typed.columns[column.name] = values
+        if raw is not None:
+            typed.raw[RAW + column.name] = raw
+    return typed
+
+
+def _type_column(rows: list[Row], column: GoldColumn) -> tuple[list[Any], list[str | None] | None]:
+    convert, column_id = column.to_python, column.column.id
+    values: list[Any] = []
+    raw: list[str | None] | None = None
+    for index, row in enumerate(rows):
+        value = row.get(column_id)
+        if value is None:
+            values.append(None)
+            continue
+        try:
+            values.append(convert(value))
+        except ValueError:
+            values.append(None)
+            raw = raw or [None] * len(rows)
+            raw[index] = source_text(value)
+    return values, raw
+
+
+def source_text(value: Any) -> str:
+    """The source's text of a canonical value."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,121 @@
+"""The whole path in plain Python over events in memory: decode, dedupe, history, fold. No Spark, so it takes milliseconds.
+
+It calls the same functions that the Spark layers call, and is what property tests and recordings are run against first.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
+from lakehouse.fold import Change, finish, fold, key_ids
+from lakehouse.formats import decode_message
+from lakehouse.history import Record, Shape, build
+from lakehouse.identity import RunCounter, image_hash, split_keyless
+from lakehouse.lineage import History, Name
+from lakehouse.typed import gold_columns, type_rows
+
+
+class Memory:
+    """Silver in memory: distinct changes, schema records and watermarks of one feed."""
+
+    def __init__(self, format_: str, options: Mapping[str, str] | None = None, *, tidb: bool = True) -> None:
+        self.format, self.options, self.tidb = format_, dict(options or {}), tidb
+        self.changes: dict[Any, RowChange] = {}
+        self.records: dict[Any, Record] = {}
+        self.marks: dict[tuple[str, int], Position] = {}
+        self.runs: dict[tuple[str, int], RunCounter] = {}
+        self.dead: list[Any] = []
+
+    def add(self, messages: Iterable[Message]) -> "Memory":
+        for message in messages:
+            place = (message.topic, message.partition)
+            self.marks.setdefault(place, MIN_POSITION)
+            for event in decode_message(self.format, message, self.options):
+                self._event(place, event)
+        return self
+
+    def _event(self, place: tuple[str, int], event: Any) -> None:
+        if isinstance(event, RowChange):
+            for change in split_keyless(event) if self.tidb else [event]:
+                self._change(place, change)
+        elif isinstance(event, SchemaChange):
+            key = tuple(event.primary_key) if event.primary_key else None
+            record = Record(event.kind, event.database, event.table, event.position, event.ddl, event.columns, key)
+            self.records[event.position, event.database, event.ddl, repr(event.columns)] = record
+        elif isinstance(event, Watermark):
+            self.marks[place] = max(self.marks[place], event.position)
+            self.runs.setdefault(place, RunCounter()).resolved(event.resolved_ts or 0)
+        else:
+            self.dead.append(event)
+
+    def _change(self, place: tuple[str, int], change: RowChange) -> None:
+        row_id = ""
+        if self.tidb and not change.key_names:
+            half = f"{change.position[2]}:{image_hash(change.before if change.after is None else change.after)}"
+            table = f"{change.database}.{change.table}.{change.physical_table}"
+            row_id = f"{half}:{self.runs.setdefault(place, RunCounter()).number(table, change.commit_ts or 0, half)}"
+        where = () if self.tidb else place
+        self.changes.setdefault((change.database, change.table, str(change.key), change.position, row_id, where), change)
+
+    @property
+    def watermark(self) -> Position:
+        return min(self.marks.values(), default=MIN_POSITION)
+
+    @property
+    def reach(self) -> Position:
+        return max([change.position for change in self.changes.values()] + [record.position for record in self.records.values()])
+
+    def history(self) -> History:
+        return build(self.records.values(), self)
+
+    # --- Sightings ---
+
+    def _rows(self, name: Name, low: Position, high: Position | None) -> list[RowChange]:
+        rows = [c for c in self.changes.values() if (c.database, c.table) == name and c.position > low and (high is None or c.position < high)]
+        return sorted(rows, key=lambda change: change.position)
+
+    def names(self) -> list[Name]:
+        return sorted({(change.database, change.table) for change in self.changes.values()})
+
+    def maybe(self, name: Name, low: Position, high: Position | None) -> bool:
+        return bool(self._rows(name, low, high))
+
+    def shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
+        rows = self._rows(name, low, high)
+        types: dict[str, str] = {}
+        for row in rows:
+            for column, text in (row.types or {}).items():
+                types.setdefault(column, text)
+        return Shape(types, next((row.key_names for row in rows if row.key_names), ())) if rows else None
+
+    def key_names(self, name: Name) -> tuple[str, ...]:
+        return next((c.key_names for c in self.changes.values() if (c.database, c.table) == name and c.key_names), ())
+
+    # --- gold ---
+
+    def tables(self, at: Position) -> dict[str, list[dict[str, Any]]]:
+        """Every table right after `at`, as `lakehouse show` prints its rows."""
+        found = {}
+        history = self.history()
+        for name, lineage in history.live(at).items():
+            mine = []
+            for change in self.changes.values():
+                if history.owner((change.database, change.table), change.position) is lineage:
+                    mine.append(Change(change.position, change.op, change.before, change.after, change.encoding, change.flags))
+            folded = fold(lineage, mine, at, self.options.get("time_zone", "UTC"))
+            columns = gold_columns(lineage.schema_at((*at[:5], at[5] + 1)), {}, virtual=not self.tidb)
+            found[".".join(name)] = printed(finish(folded), columns, lineage, at)
+        return found
+
+
+def printed(rows: list[Any], columns: list[Any], lineage: Any, at: Position) -> list[dict[str, Any]]:
+    typed = type_rows(rows, columns)
+    forms = {column.name: column.to_canonical for column in columns}
+    lines = []
+    for index in range(typed.count):
+        line = {name: None if values[index] is None else forms[name](values[index]) for name, values in typed.columns.items()}
+        line.update({name: values[index] for name, values in typed.raw.items() if values[index] is not None})
+        lines.append(line)
+    ids = key_ids(lineage, lineage.step_at((*at[:5], at[5] + 1)))
+    names = [column.column.name for column in columns if column.column.id in ids]
+    return sorted(lines, key=lambda line: str([line[name] for name in names] or line))
