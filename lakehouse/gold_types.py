@@ -190,7 +190,10 @@ def _string(value: Any) -> str:
     if type(value) is not str:
         raise ValueError("not text")
     if not value.isascii():
-        value.encode()  # a lone surrogate has no bytes, and UnicodeEncodeError is a ValueError
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError("text with half a surrogate pair") from None
     return value
 
 
@@ -217,13 +220,16 @@ def _binary(value: Any) -> bytes:
 def _date(value: Any) -> date:
     if type(value) is not str or len(value) != 10 or value[7] != "-":
         raise ValueError("not a date")
-    return date.fromisoformat(value)
+    try:
+        return date.fromisoformat(value)
+    except ValueError:
+        raise ValueError("no day of the calendar") from None
 
 
 def _datetime(value: Any) -> datetime:
     if type(value) is not str or value[10:11] != " " or value[-1] == "Z":
         raise ValueError("not a date and time")
-    moment = datetime.fromisoformat(value)
+    moment = _moment(value)
     if moment.tzinfo is not None:
         raise ValueError("a date and time with a zone")
     return moment
@@ -232,7 +238,14 @@ def _datetime(value: Any) -> datetime:
 def _timestamp(value: Any) -> datetime:
     if type(value) is not str or value[10:11] != " " or value[-1] != "Z":
         raise ValueError("not an instant")
-    return datetime.fromisoformat(value)
+    return _moment(value)
+
+
+def _moment(value: str) -> datetime:
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError("no moment of the calendar") from None
 
 
 def _micros(value: Any) -> int:
