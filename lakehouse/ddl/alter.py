@@ -11,7 +11,6 @@ from lakehouse.ddl.edits import (
     AddUniqueKey,
     AlterDefault,
     ChangeColumn,
-    ColumnDef,
     DropColumn,
     DropIndex,
     DropPrimaryKey,

@@ -91,7 +91,7 @@ def expect_form(statement: e.Statement) -> Meaning:
                 replace=statement.or_replace,
             )
         case e.AlterTable(index_statement=False):
-            edits = [_edit(edit) for edit in statement.edits]
+            edits = [_edit(edit) for edit in statement.edits if not isinstance(edit, e.DropDuplicates)]
             return _with({"kind": "alter_table", "table": _table(statement), "edits": edits}, if_exists=statement.if_exists)
         case e.RenameTable(pairs, condition):
             named = [[_name(old), _name(new)] for old, new in pairs]

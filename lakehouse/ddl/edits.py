@@ -203,6 +203,11 @@ class ReplaceRows:
 
 
 @dataclass(frozen=True, slots=True)
+class DropDuplicates:
+    """What IGNORE adds to a statement that adds a unique key: rows go that no message tells."""
+
+
+@dataclass(frozen=True, slots=True)
 class NoEffect:
     """A clause or statement without effect on tables, columns, keys or rows; `what` names it."""
 
@@ -212,7 +217,7 @@ class NoEffect:
 Edit = (
     AddColumn | DropColumn | ModifyColumn | ChangeColumn | RenameColumn | RenameTo | AlterDefault | AddPrimaryKey | DropPrimaryKey
     | AddUniqueKey | AddIndex | DropIndex | RenameIndex | AddPartition | DropPartition | TruncatePartition | ExchangePartition
-    | ReorganizePartition | Repartition | TableCharset | ReplaceRows | NoEffect
+    | ReorganizePartition | Repartition | TableCharset | ReplaceRows | DropDuplicates | NoEffect
 )  # fmt: skip
 
 
@@ -251,13 +256,12 @@ class CreateTableLike:
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
-    """`index_statement`: it was written as CREATE INDEX or DROP INDEX. `ignore`: ALTER IGNORE, which may drop rows."""
+    """`index_statement`: it was written as CREATE INDEX or DROP INDEX."""
 
     database: str | None
     table: str
     edits: tuple[Edit, ...]
     if_exists: bool = False
-    ignore: bool = False
     index_statement: bool = False
 
 

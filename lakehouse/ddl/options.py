@@ -6,23 +6,30 @@ An option that is not known here is refused, unless it is written `name = value`
 from lakehouse.ddl.tokens import Cursor
 from lakehouse.ddl.types import charset_name, read_charset
 
-_NAMES = frozenset(
+_NAME_LIST = (
     "ENGINE TYPE AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM TABLE_CHECKSUM PAGE_CHECKSUM COMMENT COMPRESSION CONNECTION DELAY_KEY_WRITE"
     " ENCRYPTION ENCRYPTED ENCRYPTION_KEY_ID INSERT_METHOD ITEF_QUOTES KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS PACK_KEYS PAGE_COMPRESSED"
     " PAGE_COMPRESSION_LEVEL PASSWORD ROW_FORMAT STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES STATS_BUCKETS STATS_TOPN"
     " STATS_SAMPLE_RATE STATS_COL_CHOICE STATS_COL_LIST SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE ENGINE_ATTRIBUTE AUTOEXTEND_SIZE"
     " TABLESPACE STORAGE NODEGROUP SEQUENCE TRANSACTIONAL IETF_QUOTES SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS AUTO_ID_CACHE"
-    " AUTO_RANDOM_BASE TTL_ENABLE TTL_JOB_INTERVAL ATTRIBUTES AFFINITY FORCE_AUTO_INCREMENT FORCE_AUTO_RANDOM_BASE CLUSTERING".split()
+    " AUTO_RANDOM_BASE TTL_ENABLE TTL_JOB_INTERVAL ATTRIBUTES AFFINITY FORCE_AUTO_INCREMENT FORCE_AUTO_RANDOM_BASE CLUSTERING"
 )
-_TWO_WORDS = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("PLACEMENT", "POLICY"), ("START", "TRANSACTION"), ("WITH", "SYSTEM", "VERSIONING"))
+_NAMES = frozenset(_NAME_LIST.split())
+_TWO_WORDS = (
+    ("DATA", "DIRECTORY"),
+    ("INDEX", "DIRECTORY"),
+    ("PLACEMENT", "POLICY"),
+    ("START", "TRANSACTION"),
+    ("WITH", "SYSTEM", "VERSIONING"),
+)
 _UNITS = ("MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 
 
 def read_option(cursor: Cursor) -> bool:
     """Move over one option other than a charset, if one stands next."""
-    if any(cursor.take(*words) for words in _TWO_WORDS[3:]):
+    if any(cursor.take(*words) for words in _ALONE):
         return True
-    if any(cursor.take(*words) for words in _TWO_WORDS[:3]):
+    if any(cursor.take(*words) for words in _WITH_VALUE):
         return _value(cursor)
     if cursor.take("FORCE") or cursor.take("UNION"):
         return _union(cursor)

@@ -29,7 +29,7 @@ def read_partitioning(cursor: Cursor) -> Partitioning:
     method = cursor.need_one("RANGE", "LIST", "HASH", "KEY", "SYSTEM_TIME").lower()
     columns = _columns(cursor, method)
     partitions = _tail(cursor)
-    if method in ("range", "list") and columns and partitions and not any(_NO_LITERAL == bounds for _, bounds in partitions):
+    if method in ("range", "list") and columns and partitions and not any(bounds == _NO_LITERAL for _, bounds in partitions):
         return Partitioning(method, columns, partitions)
     return Partitioning(method)
 
@@ -131,7 +131,7 @@ def _bounds(cursor: Cursor) -> Bounds:
 def _literals(cursor: Cursor) -> Bounds:
     """The bounds in brackets as SQL text, MAXVALUE as None; `_NO_LITERAL` where one must be computed."""
     start = cursor.at
-    found = []
+    found: list[str | None] = []
     cursor.need("(")
     while True:
         first = cursor.at

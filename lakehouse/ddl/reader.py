@@ -10,13 +10,18 @@ from collections.abc import Callable, Iterator
 from lakehouse.ddl.alter import read_clauses
 from lakehouse.ddl.create import create_table
 from lakehouse.ddl.edits import (
+    AddColumn,
     AddIndex,
+    AddPrimaryKey,
     AddUniqueKey,
     AlterTable,
+    ChangeColumn,
     DropDatabase,
+    DropDuplicates,
     DropIndex,
     DropTable,
     Edit,
+    ModifyColumn,
     Name,
     NoEffect,
     RecoverDatabase,
@@ -32,14 +37,17 @@ from lakehouse.errors import DdlError
 _ROUTINES = ("PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE")
 _OBJECTS = (
     "VIEW", "SEQUENCE", "USER", "ROLE", "SERVER", "TABLESPACE", "LOGFILE", "UNDO", "PLACEMENT", "RESOURCE", "BINDING", "STATISTICS",
-    "SPATIAL", "INSTANCE", "SESSION", "GLOBAL", "RANGE", "WORKLOAD", "MATERIALIZED", "LIBRARY", "MASKING", "CATALOG", "PREPARE", "SYSTEM", *_ROUTINES,
+    "SPATIAL", "INSTANCE", "SESSION", "GLOBAL", "RANGE", "WORKLOAD", "MATERIALIZED", "LIBRARY", "MASKING", "CATALOG", "PREPARE", "SYSTEM",
+    *_ROUTINES,
 )  # fmt: skip
-_WITHOUT_EFFECT = frozenset(
+_WITHOUT_EFFECT_LIST = (
     "SET USE GRANT REVOKE BEGIN START COMMIT ROLLBACK SAVEPOINT RELEASE XA FLUSH ANALYZE OPTIMIZE CHECK CHECKSUM REPAIR LOCK UNLOCK KILL"
     " SHOW SELECT EXPLAIN DESC DESCRIBE HELP PREPARE DEALLOCATE RESET PURGE STOP CHANGE INSTALL UNINSTALL CACHE SPLIT ADMIN TRACE BACKUP"
-    " SHUTDOWN RESTART CLONE".split()
+    " SHUTDOWN RESTART CLONE"
 )
-_ROWS = frozenset("INSERT UPDATE DELETE REPLACE LOAD CALL DO WITH EXECUTE IMPORT BATCH BINLOG HANDLER RESTORE TABLE VALUES".split())
+_WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT_LIST.split())
+_ROWS_LIST = "INSERT UPDATE DELETE REPLACE LOAD CALL DO WITH EXECUTE IMPORT BATCH BINLOG HANDLER RESTORE TABLE VALUES"
+_ROWS = frozenset(_ROWS_LIST.split())
 
 
 def read(sql: str, *, sql_mode_ansi_quotes: bool = False) -> list[Statement]:
@@ -219,7 +227,8 @@ def _alter(cursor: Cursor) -> Statement:
         condition = cursor.take("IF", "EXISTS")
         database, table = cursor.table()
         _wait(cursor)
-        return AlterTable(database, table, read_clauses(cursor), condition, ignore)
+        edits = read_clauses(cursor)
+        return AlterTable(database, table, (*edits, DropDuplicates()) if ignore and any(map(_is_unique, edits)) else edits, condition)
     cursor.at = start
     if cursor.take_one("DATABASE", "SCHEMA"):
         if cursor.kind == "end":
@@ -227,6 +236,16 @@ def _alter(cursor: Cursor) -> Statement:
         return NoEffect("ALTER DATABASE")
     _view_words(cursor)
     return _other(cursor)
+
+
+def _is_unique(edit: Edit) -> bool:
+    match edit:
+        case AddPrimaryKey() | AddUniqueKey():
+            return True
+        case AddColumn(column) | ModifyColumn(column) | ChangeColumn(_, column):
+            return column.unique or column.primary_key
+        case _:
+            return False
 
 
 def _rename(cursor: Cursor) -> Statement:

@@ -11,7 +11,7 @@ columns nor rows and stay comments; one that holds more is refused.
 import functools
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.errors import TokenError
@@ -21,15 +21,16 @@ from lakehouse.errors import DdlError
 from lakehouse.schema import unquote
 
 # Reserved in MySQL 5.7, 8.0, MariaDB and TiDB alike: unquoted, none of them is a name.
-RESERVED = frozenset(
+_RESERVED_LIST = (
     "ADD ALL ALTER AND AS ASC BETWEEN BIGINT BINARY BLOB BOTH BY CASE CHANGE CHAR CHARACTER CHECK COLLATE COLUMN CONSTRAINT CONVERT CREATE"
     " CROSS CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DATABASE DATABASES DECIMAL DEFAULT DELETE DESC DESCRIBE DISTINCT DIV DOUBLE DROP"
     " ELSE EXISTS EXPLAIN FALSE FLOAT FOR FORCE FOREIGN FROM FULLTEXT GRANT GROUP HAVING IF IGNORE IN INDEX INNER INSERT INT INTEGER"
     " INTERVAL INTO IS JOIN KEY KEYS KILL LEFT LIKE LIMIT LINES LOAD LONG LONGBLOB LONGTEXT MEDIUMBLOB MEDIUMINT MEDIUMTEXT MOD NOT NULL"
     " NUMERIC ON OPTION OR ORDER OUTER PRIMARY PROCEDURE RANGE READ REAL REFERENCES REGEXP RENAME REPLACE RESTRICT REVOKE RIGHT RLIKE"
     " SELECT SET SHOW SMALLINT SQL TABLE TERMINATED THEN TINYBLOB TINYINT TINYTEXT TO TRIGGER TRUE UNION UNIQUE UNLOCK UNSIGNED UPDATE"
-    " USAGE USE USING VALUES VARBINARY VARCHAR WHEN WHERE WITH WRITE XOR ZEROFILL".split()
+    " USAGE USE USING VALUES VARBINARY VARCHAR WHEN WHERE WITH WRITE XOR ZEROFILL"
 )
+RESERVED = frozenset(_RESERVED_LIST.split())
 _GAP = re.compile(r"[ \t\n\r\f\v]+|/\*(?P<inner>.*?)\*/|--(?=[\x00-\x20\x7f]|$)[^\n]*|#[^\n]*", re.S)
 _EXECUTED = re.compile(r"(M?)!(\d{5,6})?(?=\D|$)")
 _NEVER = 200_000  # no server is of this version: MariaDB's dumps say `/*!999999\- enable the sandbox mode */`
@@ -53,13 +54,13 @@ class Token(NamedTuple):
 
 
 class _Words(MySQL.Tokenizer):  # type: ignore[misc]
-    KEYWORDS: dict[str, Any] = {}
-    COMMANDS: set[Any] = set()
+    KEYWORDS: ClassVar[dict[str, Any]] = {}
+    COMMANDS: ClassVar[set[Any]] = set()
 
 
 class _AnsiWords(_Words):
-    QUOTES = ["'"]
-    IDENTIFIERS = ["`", '"']
+    QUOTES: ClassVar[list[Any]] = ["'"]
+    IDENTIFIERS: ClassVar[list[Any]] = ["`", '"']
 
 
 @functools.cache
@@ -125,6 +126,9 @@ def string_value(text: str) -> str:
     return unquote(inner) if text[0] == "'" else unquote(inner.replace('""', '"'))
 
 
+_SECRET = {"end": "the end", "string": "a string", "number": "a number", "literal": "a literal"}
+
+
 class Cursor:
     """A place in the tokens of one statement. `take…` moves on if it fits, `need…` raises DdlError if it does not."""
 
@@ -178,7 +182,7 @@ class Cursor:
     def fail(self, expected: str) -> NoReturn:
         """Raise: never with a string's or number's own text, which may be data."""
         token = self.token
-        got = {"end": "the end", "string": "a string", "number": "a number", "literal": "a literal"}.get(self.kind) or repr(token and token.text)
+        got = _SECRET.get(self.kind) or repr(token and token.text)
         where = f"character {token.start + 1}" if token else "the end of the statement"
         raise DdlError(f"{where}: expected {expected}, got {got}")
 

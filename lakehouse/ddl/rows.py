@@ -1,0 +1,102 @@
+"""What an edit does to rows that exist already, as far as the statement tells.
+
+New columns are filled from their default, types converted, partitions removed by their rule. What the statement alone
+does not decide is Unknowable beside the effect that goes as far as it can: the table is incomplete from there on.
+"""
+
+import re
+
+from lakehouse.ddl import edits as e
+from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype, Unknowable
+from lakehouse.schema import Column, ColumnType, PartitionRule
+
+Effects = tuple[Effect, ...]
+_STRING = r"(?:[nN]|_\w+\s*)?'(?:[^'\\]|''|\\.)*'(?:\s*'(?:[^'\\]|''|\\.)*')*|\"(?:[^\"\\]|\"\"|\\.)*\""
+_LITERAL = re.compile(
+    rf"\(*\s*(?:[+-]?\s*(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|(?:_\w+\s*)?(?:[xb]'[0-9a-f]*'|0x[0-9a-f]+|0b[01]+)|(?:(?:date|time|timestamp)\s*)?(?:{_STRING})"
+    r"|null|true|false)\s*\)*",
+    re.I | re.S,
+)
+_ZERO_TIME = re.compile(r"\D*(?:0{4}-00-00[ T]00:00:00(?:\.0*)?|0)\D*")
+_ORDERED_BY_VALUE = ("integer", "date", "datetime", "year", "binary")
+
+
+def added(column: Column, auto_increment: bool) -> Effects:
+    """ADD COLUMN. A virtual generated column is stored nowhere and so fills nothing."""
+    if column.generated == "virtual":
+        return ()
+    fill = Fill(column.id, column.default, column.type, column.not_null)
+    why = _unknown_fill(column, auto_increment)
+    return (fill,) if why is None else (fill, Unknowable(f"column {column.name}: {why}"))
+
+
+def _unknown_fill(column: Column, auto_increment: bool) -> str | None:
+    if auto_increment:
+        return "AUTO_INCREMENT numbers existing rows in an order that no message tells"
+    if column.generated is not None:
+        return "the source computes a stored generated column for existing rows"
+    if column.default is None or column.default.upper() == "NULL":
+        return None
+    if not _LITERAL.fullmatch(column.default.strip()):
+        return "its DEFAULT is computed by the source for existing rows"
+    if column.type.family == "timestamp" and not _ZERO_TIME.fullmatch(column.default):
+        return "a TIMESTAMP's DEFAULT is read in the time zone of a session"
+    return None
+
+
+def redefined(old: Column, new: Column) -> Effects:
+    """MODIFY and CHANGE. A rename, another default or place is nothing."""
+    effects: Effects = () if same_type(old.type, new.type) else (Retype(old.id, old.type, new.type),)
+    computed = new.generated == "stored" and (old.generated != "stored" or _spaceless(old) != _spaceless(new))
+    if computed or (old.generated == "virtual" and new.generated is None):
+        effects += (Unknowable(f"column {new.name}: the source computes its values for existing rows"),)
+    return effects
+
+
+def _spaceless(column: Column) -> str:
+    return re.sub(r"\s+", "", column.expression or "")
+
+
+def same_type(old: ColumnType, new: ColumnType) -> bool:
+    """Whether values of the one are values of the other as they are: YEAR's width says nothing, nor does a charset that is not known."""
+    if old.family == "year" == new.family:
+        return True
+    if None in (old.charset, new.charset):
+        return _bare(old) == _bare(new)
+    return old == new
+
+
+def _bare(column_type: ColumnType) -> ColumnType:
+    return ColumnType(column_type.base, column_type.length, column_type.scale, column_type.unsigned, None, column_type.members)
+
+
+def dropped(column: Column) -> Effects:
+    return () if column.generated == "virtual" else (Drop(column.id),)
+
+
+def partition_effects(edit: e.Edit, rule: PartitionRule | None, types: dict[int, ColumnType]) -> Effects:
+    """DROP, TRUNCATE and EXCHANGE PARTITION under the rule that holds before the statement."""
+    match edit:
+        case e.TruncatePartition(_, True):
+            return (Clear(),)
+        case e.TruncatePartition(names, _) | e.DropPartition(names, _):
+            return _removed(names, rule, types)
+        case e.ExchangePartition(partition):
+            return (Unknowable(f"EXCHANGE PARTITION {partition}: no message tells the rows that came"),)
+        case e.ReplaceRows(clause):
+            return (Unknowable(f"{clause}: rows were exchanged below the logs"),)
+        case e.DropDuplicates():
+            return (Unknowable("ALTER IGNORE: no message tells the rows that it removed"),)
+        case _:
+            return ()
+
+
+def _removed(names: tuple[str, ...], rule: PartitionRule | None, types: dict[int, ColumnType]) -> Effects:
+    known = {} if rule is None else {name.casefold(): name for name, _ in rule.partitions}
+    found = tuple(known[name.casefold()] for name in names if name.casefold() in known)
+    if rule is None or len(found) < len(names):
+        return (Unknowable(f"partition {', '.join(names)}: no rule over plain columns tells which rows it held"),)
+    removed: Effects = (RemoveRows(rule, found),)
+    if all(types[column].family in _ORDERED_BY_VALUE for column in rule.columns):
+        return removed
+    return (*removed, Unknowable(f"partition {', '.join(names)}: its bounds compare by a collation"))
