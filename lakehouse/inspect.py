@@ -23,9 +23,27 @@ Json = dict[str, Any]
 
 def inspect_messages(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Iterator[Json]:
     """One object per event, in the messages' order; what can't be decoded is a dead letter."""
-    for message in messages:
-        for event in decode_one(message, format, options):
-            yield event_json(message, event)
+    for message, event in _events(messages, format, options):
+        yield event_json(message, event)
+
+
+def _events(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Iterator[tuple[Message, Event]]:
+    for message in _joined(messages) if format == "tencent-dts" else messages:
+        if isinstance(message, Message):
+            yield from ((message, event) for event in decode_one(message, format, options))
+        else:
+            yield message
+
+
+def _joined(messages: Iterable[Message]) -> Iterator[Message | tuple[Message, Event]]:
+    """Whole Entries, and a dead letter for each record that is a part of none."""
+    from lakehouse.dts_envelopes import join
+
+    for found in join(messages):
+        if isinstance(found, Message):
+            yield found
+        elif found.kind in ("dead", "waiting"):
+            yield from ((message, DeadLetter("envelope", found.text, 0)) for message in found.messages)
 
 
 def decode_one(message: Message, format: str, options: Mapping[str, str]) -> list[Event]:

@@ -2,10 +2,12 @@
 
     {"topic"?, "partition", "offset", "timestamp"?, "key_b64", "value_b64", "headers"?: [[name, value_b64 | null], …]}
 
-Other members are ignored. Without `topic` it is the file's stem. A null value is a tombstone.
+Other members are ignored. Without `topic` it is the file's name without its suffix. A null value is a tombstone. A file
+that ends in .gz is read as what it holds.
 """
 
 import binascii
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -34,13 +36,16 @@ _LINE = msgspec.json.Decoder(_Line)
 
 def read_recording(path: Path) -> Iterator[Message]:
     """The messages of a recording, in the file's order. Errors name file and line."""
+    topic = Path(path.stem).stem if path.suffix == ".gz" else path.stem
     try:
-        with path.open("rb") as lines:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield _message(line, path.stem, f"{path}:{number}")
-    except OSError as error:
-        raise EnvironmentError_(f"{path}: expected a recording that can be read, got: {error.strerror}") from error
+                    yield _message(line, topic, f"{path}:{number}")
+    except (OSError, EOFError) as error:
+        raise EnvironmentError_(
+            f"{path}: expected a recording that can be read, got: {getattr(error, 'strerror', None) or error}"
+        ) from error
 
 
 def _message(text: bytes, topic: str, where: str) -> Message:
