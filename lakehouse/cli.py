@@ -60,6 +60,18 @@ def inspect(
     print_all(inspect_messages(messages, chosen, options), json.dumps if as_json else event_line)
 
 
+def ddl(
+    file: Annotated[Path | None, typer.Argument(help="SQL, or JSON lines with a member sql; - or nothing reads stdin.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what DDL statements mean, before anyone runs them upstream."""
+    from lakehouse.cli_text import meaning_lines
+    from lakehouse.ddl.answer import answers
+
+    with (Path("/dev/stdin") if file in (None, Path("-")) else file).open(encoding="utf-8") as lines:
+        print_all(answers(lines), json.dumps if as_json else meaning_lines)
+
+
 def schema_json(
     kind: Annotated[str, typer.Argument(help="source or table.")] = "source",
     to: Annotated[Path | None, typer.Option("--to", help="Write source.json and table.json into this folder instead.")] = None,
@@ -85,12 +97,13 @@ def version() -> None:
 COMMANDS: dict[str, Callable[..., None]] = {
     "validate": validate,
     "inspect": inspect,
+    "ddl": ddl,
     "schema json": schema_json,
     "version": version,
     **cli_pipeline.COMMANDS,
 }
 # What works today, in the order of --help. Adding a name offers its command.
-READY = ("validate", "inspect", "schema json", "version")
+READY = ("validate", "inspect", "ddl", "schema json", "version")
 GROUPS = {
     "schema": "Schemas: of the YAML files, and of the tables.",
     "run": "Run layers.",

@@ -10,6 +10,24 @@ def event_line(event: dict[str, Any]) -> str:
     return f"{_place(event['origin'])}  {words[event['event']](event)}"
 
 
+def meaning_lines(answer: dict[str, Any]) -> str:
+    """What one statement means: the statement, and a line per meaning and edit below it."""
+    lines = [" ".join(str(answer["sql"]).split())]
+    for meaning in answer["expect"]:
+        lines.append(f"    {meaning['kind']}{_details(meaning, ('kind', 'edits'))}")
+        lines += [f"        {edit['edit']}{_details(edit, ('edit',))}" for edit in meaning.get("edits", ())]
+    return "\n".join(lines)
+
+
+def _details(item: dict[str, Any], apart: tuple[str, ...]) -> str:
+    words = (
+        f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in item.items()
+        if name not in apart
+    )
+    return "".join(f" {word}" for word in words)
+
+
 def _place(origin: dict[str, Any]) -> str:
     if "path" in origin:
         return f"{origin['path']}:{origin['row']}[{origin['index']}]"

@@ -179,7 +179,7 @@ def _table(document: Document) -> TableConfig | None:
 
 def _validated(document: Document, model: type[AnyConfig], checks: Any) -> AnyConfig | None:
     """The model of a file; all that is wrong is added to the document's problems, whichever part found it."""
-    if document.data is None:
+    if document.data is None and document.problems:
         return None
     empty = list(empty_findings(document.data))
     found = list(empty)

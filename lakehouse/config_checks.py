@@ -129,7 +129,7 @@ def _format_options(data: Data) -> Iterator[Finding]:
     for name, text, fix in option_problems(format, options):
         if name.replace("-", "_") in ("time_zone", "compression", "claim_check"):
             continue
-        if name in FIDELITY.get(format, {}):
+        if name in FIDELITY[format] and not known_option(format, name):
             yield ("options", name), "is a setting that no decoder reads", "move it under `upstream:`"
         else:
             yield ("options", name), text, fix
@@ -182,7 +182,7 @@ def _watermarks(data: Data) -> Iterator[Finding]:
 
 
 def _upstream(data: Data) -> Iterator[Finding]:
-    names = FIDELITY.get(data["format"], {})
+    names = FIDELITY[data["format"]]
     for name in section(data, "upstream"):
         if known_option(data["format"], name):
             yield ("upstream", name), "is an option of the decoder", "move it under `options:`"

@@ -63,37 +63,29 @@ FIDELITY["canal-protobuf"] = FIDELITY["canal"]
 
 def fidelity_warnings(data: Data) -> Iterator[Finding]:
     """What is allowed, but loses something."""
-    format, upstream = data["format"], section(data, "upstream")
-    for name, (default, harmful, cost) in FIDELITY.get(format, {}).items():
-        value = upstream.get(name, default)
-        said = str(value).lower() if isinstance(value, bool) else value
-        if said is not None and re.fullmatch(harmful, str(said), re.I):
-            how = "" if name in upstream else f" is not said, and by default {said}"
-            yield (
-                ("upstream", name),
-                f"{how.strip()}: {cost}".removeprefix(": "),
-                "change it at the producer, and say so under `upstream:`",
-            )
+    yield from _harmful_settings(data)
+    format = data["format"]
     if "time_zone" in FORMATS[format].options and "time_zone" not in data and format != "tencent-dts":
-        yield (
-            ("time_zone",),
-            "is not said, and TIMESTAMP comes in the producer's zone: it is read as UTC",
-            "write time_zone: UTC, or the zone",
-        )
+        text = "is not said, and TIMESTAMP comes in the producer's zone: it is read as UTC"
+        yield ("time_zone",), text, "write time_zone: UTC, or the zone"
     if format == "ticdc-debezium":
         yield ("format",), "loses DECIMAL digits, and sends the default in place of NULL", "use ticdc-open where those matter"
-    if format == "ticdc-storage" and _is_csv(data) and not _is_true(_option(data, "include_commit_ts")):
-        yield (
-            ("options", "include-commit-ts"),
-            "is not true: rows have no commit time, and files no watermark",
-            "set it at the changefeed and here",
-        )
+    if _is_csv_without_commit_ts(data):
+        text = "is not true: rows have no commit time, and files no watermark"
+        yield ("options", "include-commit-ts"), text, "set it at the changefeed and here"
     if section(section(data, "kafka"), "options").get("kafka.isolation.level") == "read_uncommitted":
-        yield (
-            ("kafka", "options", "kafka.isolation.level"),
-            "reads what aborted transactions wrote",
-            "remove it: read_committed is the default",
-        )
+        path = ("kafka", "options", "kafka.isolation.level")
+        yield path, "reads what aborted transactions wrote", "remove it: read_committed is the default"
+
+
+def _harmful_settings(data: Data) -> Iterator[Finding]:
+    for name, (default, harmful, cost) in FIDELITY[data["format"]].items():
+        place = "options" if known_option(data["format"], name) else "upstream"
+        said = setting(data, name)
+        value = default if said is None else said
+        if value is not None and re.fullmatch(harmful, value, re.I):
+            text = cost if said is not None else f"is not said, and by default {value}: {cost}"
+            yield (place, name), text, f"change it at the producer, and say so under `{place}:`"
 
 
 def section(data: Data, name: str) -> Data:
@@ -102,20 +94,20 @@ def section(data: Data, name: str) -> Data:
     return found if isinstance(found, dict) else {}
 
 
+def setting(data: Data, name: str) -> str | None:
+    """What the source says of a producer's setting, as text: as a decoder's option if it is one, else under `upstream`."""
+    known = known_option(data["format"], name)
+    said = section(data, "options" if known else "upstream").items()
+    value = next((value for other, value in said if other == name or (known and known_option(data["format"], other) == known)), None)
+    return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+
+
 def sends_watermarks(data: Data) -> bool:
     """Does a feed with these settings send watermarks?"""
-    extension = section(data, "upstream").get("enable-tidb-extension")
-    csv_without_ts = data["format"] == "ticdc-storage" and _is_csv(data) and not _is_true(_option(data, "include_commit_ts"))
-    return FORMATS[data["format"]].has_watermarks and extension not in (False, "false") and not csv_without_ts
+    no_extension = setting(data, "enable-tidb-extension") == "false"
+    return FORMATS[data["format"]].has_watermarks and not no_extension and not _is_csv_without_commit_ts(data)
 
 
-def _is_csv(data: Data) -> bool:
-    return _option(data, "protocol") == "csv"
-
-
-def _option(data: Data, name: str) -> object:
-    return next((value for said, value in section(data, "options").items() if known_option(data["format"], said) == name), None)
-
-
-def _is_true(value: object) -> bool:
-    return value in (True, "true")
+def _is_csv_without_commit_ts(data: Data) -> bool:
+    is_csv = data["format"] == "ticdc-storage" and setting(data, "protocol") == "csv"
+    return is_csv and setting(data, "include-commit-ts") != "true"

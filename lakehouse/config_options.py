@@ -38,7 +38,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 def known_option(format: str, name: str) -> str | None:
     """The format's own spelling of an option, None where it has no such option."""
-    plain = _plain(name.removeprefix("csv.").removeprefix("sink."))
+    plain = _plain(name.removeprefix("csv.").removeprefix("sink.")).replace(".", "_")
     plain = _PRODUCERS_NAMES.get(plain, plain)
     return next((known for known in FORMATS[format].options if _plain(known) == plain), None)
 
@@ -82,6 +82,7 @@ def _text(value: object) -> str:
 _PRODUCERS_NAMES = {
     "binary_encoding_method": "binary_encoding",
     "claim_check_raw_value": "claim_check_raw",
+    "enable_tidb_extension": "tidb_extension",
     "large_message_handle_compression": "compression",
     "output_field_header": "header",
 }

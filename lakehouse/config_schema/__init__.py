@@ -57,6 +57,8 @@ def _drop_null(schema: Any) -> None:
 
 
 def _say_not_yet(kind: str, schema: dict[str, Any]) -> None:
+    for name, field in MODELS[kind].model_fields.items():
+        schema["properties"][name]["description"] = field.description  # the mapping's own, where it refers to a definition
     for option in _not_yet(kind):
         place = schema
         for name in option.split("."):
