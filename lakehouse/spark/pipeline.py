@@ -1,61 +1,182 @@
-"""The three layers of one source, one after another: what `try`, `run` and `demo` call."""
+"""The three layers of a source, one after another: what `try`, `run` and the jobs call."""
 
 import re
-from collections.abc import Callable, Mapping
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from lakehouse.config import Config
 from lakehouse.errors import ConfigError
+from lakehouse.events import Message
 from lakehouse.formats import FORMATS
+from lakehouse.kafka_admin import list_topics
 from lakehouse.recording import read_recording
-from lakehouse.spark.bronze import land_messages
+from lakehouse.run_lock import run_lock
+from lakehouse.spark.bronze import land_kafka, land_messages, offset_gaps
 from lakehouse.spark.gold import GoldFeed, run_gold
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import register
+from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import Feed, run_silver
+from lakehouse.spark.sources import Source, kafka_input, order_of, selected_sources
 
 Progress = Callable[[str], None]
+LAYERS = ("bronze", "silver", "gold")
 
 
-def feeds(name: str, format_: str, options: Mapping[str, str], consistency: str) -> tuple[Feed, GoldFeed]:
-    """How silver and gold read a source of this format with these decoder options."""
-    form = FORMATS[format_]
-    order = order_of(format_, options)
-    silver = Feed(name, format_, order, dict(options))
-    gold = GoldFeed(name, options.get("time_zone", "UTC"), consistency if form.has_watermarks else "eventual", virtual=order != "tidb")
-    return silver, gold
-
-
-def order_of(format_: str, options: Mapping[str, str]) -> str:
-    """The family of positions; what a format's own settings make of it."""
-    return FORMATS[format_].order
-
-
-def settings_of(silver: Feed, gold: GoldFeed) -> dict[str, Any]:
-    """What a reader of the lake must know of the source."""
-    return {"format": silver.format, "order": silver.order, "options": silver.options, "zone": gold.zone, "virtual": gold.virtual}
-
-
-def try_recording(
-    spark: SparkSession, path: Path, format_: str, options: Mapping[str, str], lake: Lake, consistency: str, progress: Progress
-) -> dict[str, Any]:
+def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: str, consistency: str, progress: Progress) -> dict[str, Any]:
     """A recording through all three layers, with no YAML. Returns what came out; a second call adds nothing."""
     if format_ not in FORMATS:
         raise ConfigError(f"--format {format_}: expected one of {', '.join(FORMATS)}")
+    if not path.exists():
+        raise ConfigError(f"{path}: expected a recording, found nothing")
     name = source_name(path)
-    silver, gold = feeds(name, format_, options, consistency)
-    register(spark, lake, name, settings_of(silver, gold))
-    log = OpsLog(spark, lake, name).load()
-    landed = land_messages(spark, lake, name, read_recording(path), progress)
-    batches = run_silver(spark, lake, silver, log, progress)
-    manifest = run_gold(spark, lake, gold, log, progress)
-    return {"source": name, "landed": landed, "batches": batches, "published": manifest is not None, "manifest": manifest or log.last("manifest"),
-            "done": log.last("done")}  # fmt: skip
+    order = order_of(format_, dict(options))
+    silver = Feed(name, format_, order, dict(options))
+    consistency = consistency if FORMATS[format_].has_watermarks else "eventual"
+    gold = GoldFeed(name, options.get("time_zone", "UTC"), consistency, virtual=order != "tidb")
+    settings = {"format": format_, "order": order, "options": dict(options), "zone": gold.zone, "virtual": gold.virtual}
+    with ExitStack() as held:
+        for layer in LAYERS:
+            held.enter_context(run_lock(lake, name, layer))
+        progress(f"lake    {lake}: starting Spark")
+        spark, place = get_session(), Lake(lake)
+        register(spark, place, name, settings)
+        log = OpsLog(spark, place, name).load()
+        landed = land_messages(spark, place, name, messages_of(path), progress)
+        batches = run_silver(spark, place, silver, log, progress)
+        published = run_gold(spark, place, gold, log, progress)
+    return outcome(name, place, log, landed, batches, published)
+
+
+def messages_of(path: Path) -> Iterator[Message]:
+    return read_recording(path)
 
 
 def source_name(path: Path) -> str:
     """A source's name from a file's: letters, digits and underscores."""
     return re.sub(r"\W+", "_", path.stem).strip("_").lower() or "recording"
+
+
+def outcome(name: str, lake: Lake, log: OpsLog, landed: int, batches: int, published: dict[str, Any] | None) -> dict[str, Any]:
+    """What a run came to, for people and scripts."""
+    manifest = log.last("manifest") or {"tables": [], "watermark": None}
+    return {
+        "source": name,
+        "new_messages": landed,
+        "silver_batches": batches,
+        "gold": "published" if published else "nothing new",
+        "watermark": manifest["watermark"],
+        "tables": [
+            {"table": f"{entry['database']}.{entry['table']}", "state": entry["state"], "why": entry.get("why"), "notes": entry["notes"],
+             "location": lake.path("gold", entry["gold"]) if lake.catalog is None else lake.ref("gold", entry["gold"])}
+            for entry in manifest["tables"]
+        ],
+    }  # fmt: skip
+
+
+class Stop:
+    """Set by SIGTERM and Ctrl-C: a continuous run ends after the batch in hand."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+
+    @contextmanager
+    def installed(self) -> Iterator["Stop"]:
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        before = {number: signal.signal(number, lambda *_: self.event.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def run(config: Config, layers: Iterable[str], once: bool, select: tuple[str, ...], lake: str | None, progress: Progress) -> list[dict[str, Any]]:
+    """Run layers of the selected sources; `once` ends when all that is there is done."""
+    sources = selected_sources(config, select, lake)
+    if not sources:
+        raise ConfigError("run: expected at least one source; --select names none that is configured")
+    spark = get_session()
+    with Stop().installed() as stop:
+        if once:
+            return [run_once(spark, source, tuple(layers), progress) for source in sources]
+        return run_continuously(spark, sources, tuple(layers), stop, progress)
+
+
+def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], progress: Progress) -> dict[str, Any]:
+    """One pass over one source."""
+    with locked(source, layers):
+        register(spark, source.lake, source.name, source.settings)
+        log = OpsLog(spark, source.lake, source.name).load()
+        landed = sum(land(spark, source, log, progress)) if "bronze" in layers else 0
+        batches = run_silver(spark, source.lake, source.silver, log, progress) if "silver" in layers else 0
+        published = run_gold(spark, source.lake, source.gold, log, progress) if "gold" in layers else None
+    return outcome(source.name, source.lake, log, landed, batches, published)
+
+
+def run_continuously(spark: SparkSession, sources: list[Source], layers: tuple[str, ...], stop: Stop, progress: Progress) -> list[dict[str, Any]]:
+    """Layers of the sources in turn, again and again, until a signal."""
+    with ExitStack() as held:
+        for source in sources:
+            held.enter_context(locked(source, layers))
+            register(spark, source.lake, source.name, source.settings)
+        logs = {source.name: OpsLog(spark, source.lake, source.name).load() for source in sources}
+        totals = dict.fromkeys(logs, (0, 0))
+        while not stop.event.is_set():
+            begun = time.monotonic()
+            for source in sources:
+                log, (landed, batches) = logs[source.name], totals[source.name]
+                if "bronze" in layers:
+                    landed += sum(land(spark, source, log, progress))
+                if "silver" in layers:
+                    batches += run_silver(spark, source.lake, source.silver, log, progress)
+                if "gold" in layers:
+                    run_gold(spark, source.lake, source.gold, log, progress)
+                totals[source.name] = (landed, batches)
+            stop.event.wait(max(0.0, 1.0 - (time.monotonic() - begun)))
+    progress("stopped after the batch in hand")
+    return [outcome(source.name, source.lake, logs[source.name], *totals[source.name], None) for source in sources]
+
+
+@contextmanager
+def locked(source: Source, layers: tuple[str, ...]) -> Iterator[None]:
+    with ExitStack() as held:
+        for layer in layers:
+            held.enter_context(run_lock(source.lake.root, source.name, layer))
+        yield
+
+
+def land(spark: SparkSession, source: Source, log: OpsLog, progress: Progress) -> Iterator[int]:
+    """Land what the source has now; yields counts of new records."""
+    if source.config.recording is not None:
+        for path in source.config.recording:
+            yield land_messages(spark, source.lake, source.name, messages_of(Path(path)), progress)
+        return
+    kafka = kafka_input(source)
+    names = kafka.subscribe.split(",") if kafka.subscribe else None
+    topics = list_topics(kafka.bootstrap, kafka.options, names, kafka.pattern)
+    if not topics:
+        wanted = kafka.subscribe or kafka.pattern
+        raise ConfigError(f"{source.name}: expected topics {wanted} at {kafka.bootstrap}, found none; check kafka.topics")
+    last = 0
+    for last in land_kafka(spark, source.lake, source.name, kafka, {topic.name: topic.id for topic in topics}, progress):
+        pass
+    yield last
+    # the list is taken again after the end offsets were fixed: a partition that is new holds the watermark
+    topics = list_topics(kafka.bootstrap, kafka.options, names, kafka.pattern)
+    limit = source.config.kafka.partitions if source.config.kafka else None
+    listed = [[topic.name, number] for topic in topics for number in topic.offsets if limit is None or number < limit]
+    if (log.last("partitions") or {}).get("listed") != listed:
+        log.add("partitions", {"listed": listed})
+    for gap in offset_gaps(spark, source.lake, source.name, log):
+        progress(f"warning: {gap['topic']}/{gap['partition']}: {gap['missing']} offsets are missing: they were deleted before they were read")

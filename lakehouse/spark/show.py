@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,12 +19,14 @@ from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
+from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import read_silver
 from lakehouse.typed import RAW, GoldColumn, gold_columns, type_rows
 
 
-def show_all(spark: SparkSession, lake: Lake, folder: Path, ats: list[str]) -> list[Path]:
-    """Write every live table as `db.table.jsonl` into `folder`; with `ats`, a folder per moment (none for a single one)."""
+def show_all(root: str, folder: Path, ats: list[str]) -> list[Path]:
+    """Write every live table as `db.table.jsonl` into `folder`; with several `ats`, into a folder of its own per moment."""
+    spark, lake = get_session(), Lake(root)
     written = []
     for source, settings in sources(spark, lake).items():
         reader = Reader(spark, lake, source, settings)
@@ -44,18 +47,21 @@ def write_lines(folder: Path, name: Name, lines: Iterator[str]) -> Path:
     return path
 
 
-def show_table(spark: SparkSession, lake: Lake, table: str, at: str | None, limit: int | None, out: TextIO) -> None:
-    """Print one gold table's rows as JSON lines."""
+def show_table(root: str, table: str, layer: str, at: str | None, limit: int | None, as_json: bool, out: TextIO) -> None:
+    """Print one table's rows, or its changes (`layer` silver), as JSON lines or as text."""
+    spark, lake = get_session(), Lake(root)
     for source, settings in sources(spark, lake).items():
         reader = Reader(spark, lake, source, settings)
-        lines = reader.find(table, at)
+        lines = reader.find(table, at) if layer == "gold" else reader.changes(table, at)
         if lines is not None:
-            for number, line in enumerate(lines):
-                if limit is not None and number >= limit:
-                    return
-                out.write(line + "\n")
+            out.writelines((line if as_json else as_text(line)) + "\n" for line in islice(lines, limit))
             return
     raise LakehouseError(f"{table}: expected a gold table of {lake.root}, found none; `lakehouse status` lists them")
+
+
+def as_text(line: str) -> str:
+    """A JSON line as `name=value` pairs."""
+    return "  ".join(f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in json.loads(line).items())
 
 
 class Reader:
@@ -109,6 +115,16 @@ class Reader:
         for name, lineage in sorted(self.history.live(position).items()):
             folded = fold(lineage, (change for change, _ in changes.get(lineage.id, [])), position, self.settings["zone"])
             yield name, self._folded_lines(lineage, finish(folded), position)
+
+    def changes(self, table: str, at: str | None) -> Iterator[str] | None:
+        """A table's change log up to `at`, in position order, as silver holds it."""
+        frame = read_silver(self.spark, self.lake, self.source, "changes")
+        mine = frame.where(F.concat_ws(".", "database", "table") == table)
+        if at is not None:
+            mine = mine.where(between(None, parse_position(at, self._watermark())))
+        if not any(".".join(entry["name"]) == table for entry in (self.done or {}).get("tables", [])):
+            return None
+        return (row.value for row in mine.orderBy("position").select(F.to_json(F.struct("*")).alias("value")).toLocalIterator())
 
     def _folded_lines(self, lineage: Lineage, rows: list[Row], position: Position) -> Iterator[str]:
         columns = self._columns(lineage, position)

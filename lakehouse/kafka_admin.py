@@ -1,0 +1,63 @@
+"""What a broker says of topics: their ids, partitions and offsets. Data goes through Spark's own source."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from lakehouse.errors import EnvironmentError_
+
+TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """`offsets` maps a partition to its (first, next) offset."""
+
+    name: str
+    id: str
+    offsets: dict[int, tuple[int, int]]
+
+
+def list_topics(bootstrap: str, options: Mapping[str, str], names: list[str] | None, pattern: str | None) -> list[Topic]:
+    """The topics of a source that exist now. EnvironmentError_ where the broker can't be reached."""
+    config = client_config(bootstrap, options)
+    try:
+        admin = AdminClient(config)
+        known = admin.list_topics(timeout=TIMEOUT).topics
+        chosen = [name for name in known if (name in names if names is not None else re.fullmatch(pattern or "", name))]
+        found = admin.describe_topics(TopicCollection(chosen), request_timeout=TIMEOUT) if chosen else {}
+        ids = {name: str(future.result().topic_id) for name, future in found.items()}
+        consumer = Consumer({**config, "group.id": "lakehouse-admin", "enable.auto.commit": False})
+        try:
+            return [Topic(name, ids.get(name, ""), _offsets(consumer, name, list(known[name].partitions))) for name in sorted(chosen)]
+        finally:
+            consumer.close()
+    except KafkaException as error:
+        raise EnvironmentError_(f"{bootstrap}: expected a Kafka broker, got: {error.args[0].str()}; check bootstrap_servers and kafka.options") from error
+
+
+def _offsets(consumer: Consumer, topic: str, partitions: list[int]) -> dict[int, tuple[int, int]]:
+    return {number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT) for number in sorted(partitions)}
+
+
+def client_config(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Spark's `kafka.*` options as librdkafka names them; a JAAS line gives its user and password."""
+    config = {"bootstrap.servers": bootstrap}
+    for name, value in options.items():
+        plain = name.removeprefix("kafka.")
+        if plain == "sasl.jaas.config":
+            for part, target in (("username", "sasl.username"), ("password", "sasl.password")):
+                found = re.search(rf'{part}="((?:[^"\\]|\\.)*)"', value)
+                if found:
+                    config[target] = found[1]
+        elif plain in _SHARED:
+            config[plain] = value
+    return config
+
+
+_SHARED = frozenset(
+    ("security.protocol", "sasl.mechanism", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "client.id")
+)

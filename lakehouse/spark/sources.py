@@ -1,0 +1,96 @@
+"""A source's configuration as the layers want it."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lakehouse.config import Config, kafka_options, resolve_source
+from lakehouse.config_models import SourceConfig
+from lakehouse.formats import FORMATS
+from lakehouse.spark.bronze import KafkaInput
+from lakehouse.spark.gold import GoldFeed
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.silver import Feed
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source, ready to run."""
+
+    name: str
+    config: SourceConfig
+    lake: Lake
+    silver: Feed
+    gold: GoldFeed
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a reader of the lake must know of it."""
+        return {"format": self.silver.format, "order": self.silver.order, "options": self.silver.options, "zone": self.gold.zone, "virtual": self.gold.virtual}
+
+
+def selected_sources(config: Config, select: tuple[str, ...], lake: str | None) -> list[Source]:
+    """The sources that `--select` names, by themselves or by one of their tables; all where it names none."""
+    wanted = set(select)
+    named = {table.source for name, table in config.tables.items() if name in wanted} | wanted
+    return [source_of(config, name, lake) for name in config.sources if not wanted or name in named]
+
+
+def source_of(config: Config, name: str, lake: str | None) -> Source:
+    """One source with its tables."""
+    found = resolve_source(config.sources[name])
+    options = found.decoder_options()
+    form = FORMATS[found.format]
+    order = order_of(found.format, options)
+    silver = Feed(name, found.format, order, options, found.row_ids == "sent", found.batch.max_records, found.batch.max_bytes)
+    consistency = found.consistency or ("resolved" if form.has_watermarks else "eventual")
+    gold = GoldFeed(name, options.get("time_zone", "UTC"), consistency, order != "tidb", tables_of(config, name))
+    return Source(name, found, lake_of(found, lake), silver, gold)
+
+
+def order_of(format_: str, options: dict[str, str]) -> str:
+    """The family of positions: what the format has, under its own settings."""
+    return FORMATS[format_].order
+
+
+def tables_of(config: Config, source: str) -> dict[tuple[str, str], dict[str, Any]] | None:
+    """The configured tables; None where the source takes every table it meets."""
+    if config.sources[source].tables == "auto":
+        return None
+    mine = [table for table in config.tables.values() if table.source == source]
+    return {name: {} for table in mine for name in table.source_tables}
+
+
+def lake_of(source: SourceConfig, given: str | None) -> Lake:
+    """The source's own lake, unless the command names another root."""
+    own = source.lake
+    if given is not None or own is None:
+        return Lake(given or "./lake")
+    schemas = {"bronze": own.bronze, "silver": own.silver, "gold": own.gold, "ops": own.ops}
+    return Lake(own.path, own.catalog, schemas)
+
+
+def kafka_input(source: Source) -> KafkaInput:
+    """The Kafka source as bronze wants it, secrets resolved."""
+    kafka = source.config.kafka
+    assert kafka is not None
+    return KafkaInput(
+        bootstrap=kafka.bootstrap_servers,
+        subscribe=",".join(kafka.topics) if kafka.topics else None,
+        pattern=kafka.topic_pattern,
+        starting=_starting(kafka.starting),
+        options=dict(kafka_options(source.config)),
+        max_records=source.config.batch.max_records,
+    )
+
+
+def _starting(starting: str | dict[str, dict[str, int]]) -> str:
+    return starting if isinstance(starting, str) else json.dumps(starting)
+
+
+def starting_millis(starting: str) -> int | None:
+    """The instant of `timestamp:…` in milliseconds."""
+    if not starting.startswith("timestamp:"):
+        return None
+    return int(datetime.fromisoformat(starting.removeprefix("timestamp:")).timestamp() * 1000)
