@@ -46,18 +46,21 @@ def rows(data: bytes, start: int, dialect: Dialect, kinds: tuple[str, ...]) -> I
     """The records from `start` on, one item each, unescaped; values that are not text fit their kind."""
     match = _record(dialect, kinds).match
     unescape = _unescaper(dialect, kinds)
+    # Without this in it a record needs no unescaping, and has no NULL that its groups do not tell.
+    mark = dialect.quote * 2 if dialect.quote else b"\\" if dialect.null.startswith(b"\\") else b""
     position = start
     while position < len(data):
         found = match(data, position)
         if found:
-            position = found.end()
-            yield unescape(found.groups())
+            end = found.end()
+            yield unescape(found.groups()) if data.find(mark, position, end) >= 0 else found.groups()
+            position = end
             continue
-        fields, end = split(data, position, dialect)
+        fields, behind = split(data, position, dialect)
         yield fields if isinstance(fields, Broken) else _checked(fields, kinds)
-        if end is None:
+        if behind is None:
             return
-        position = end
+        position = behind
 
 
 def split(data: bytes, position: int, dialect: Dialect) -> tuple[Row | Broken, int | None]:
@@ -117,10 +120,10 @@ def _quoted(quote: bytes) -> bytes:
 
 
 def _escaped(dialect: Dialect) -> bytes:
-    """Bytes up to an unescaped delimiter or terminator."""
+    """The null word, which nothing escapes, or bytes up to an unescaped delimiter or terminator."""
     firsts = re.escape(bytes(sorted({dialect.delimiter[0], dialect.terminator[0]})))
     ends = b"|".join(map(re.escape, (dialect.delimiter, dialect.terminator)))
-    return rb"(?:[^\\%s]++|\\.|(?!%s)[%s])*+" % (firsts, ends, firsts)
+    return rb"%s(?=%s)|(?:[^\\%s]++|\\.|(?!%s)[%s])*+" % (re.escape(dialect.null), ends, firsts, ends, firsts)
 
 
 # Unescaping

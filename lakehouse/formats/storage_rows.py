@@ -228,9 +228,12 @@ class _Reader(NamedTuple):
     def change(self, op: str, before: Image | None, after: Image | None, row: Row, index: int, half: int = 1) -> RowChange:
         image, commit_ts, names = (before if after is None else after) or {}, self.commit_ts(row), self.plan.key_names
         position = self.place.position(commit_ts, DELETE if op == "delete" else UPSERT, index, half)
+        key = tuple([image[name] for name in names])
+        if None in key:
+            raise DecodeError("key", "row: expected a value in every column of the primary key, got NULL")
         return RowChange(
-            self.place.database, self.place.table, op, tuple([image[name] for name in names]), names, commit_ts, position, before, after,
-            index, types=self.plan.types, physical_table=self.place.file.physical_id,
+            self.place.database, self.place.table, op, key, names, commit_ts, position, before, after, index,
+            types=self.plan.types, physical_table=self.place.file.physical_id,
         )  # fmt: skip
 
     def dead(self, code: str, text: str, index: int) -> DeadLetter:

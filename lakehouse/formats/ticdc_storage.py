@@ -9,7 +9,8 @@ Producers: TiCDC 6.5 to 8.5 (classic) and the new architecture. Specification: d
 Headers of a data file: `schema`, its schema file's bytes; `virtual`, a JSON list of VIRTUAL columns; `dispatchers`, how many write into
 its folder (lakehouse.storage_layout.Schemas). Options are named as the sink's settings are (storage_layout.DEFAULTS).
 Order: with commit ts (include-commit-ts, enable-tidb-extension) positions are (epoch, commit ts, rank). Without, they are
-(epoch, table version, date, file number, row * 2 + half): several dispatchers have no order then and are refused, and `metadata` is silent.
+(epoch, table version, date, file number, row * 2 + half), a DDL's (epoch, table version): it stands before its version's rows. Several
+dispatchers have no order then and are refused, and `metadata` is silent.
 `index` is the row's number in its file (canal-json: the event's). A row that can't be read is a DeadLetter of its number. A file whose
 first row does not have the fields its schema and the settings say is a DecodeError: it would be wrong in every row.
 """
@@ -36,7 +37,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         case DataFile() as file:
             yield from _data(file, message, message.value, options)
         case SchemaFile() as file:
-            yield _schema_change(file, read_definition(message.value), message.epoch)
+            yield _schema_change(file, read_definition(message.value), message.epoch, DDL if has_commit_ts(options) else 0)
         case Checkpoint():
             checkpoint = read_checkpoint(message.value)
             if has_commit_ts(options):
@@ -47,14 +48,14 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
             raise DecodeError("path", f"path: expected a file of the storage sink, got {other.why}")
 
 
-def _schema_change(file: SchemaFile, definition: TableDefinition, epoch: int) -> SchemaChange:
+def _schema_change(file: SchemaFile, definition: TableDefinition, epoch: int, rank: int) -> SchemaChange:
     """Names come from the path, where it has them: the file's own were seen exchanged."""
     database = definition.schema if file.schema is None else file.schema
     table = file.table if file.schema is not None else definition.table or None
     commit_ts = definition.table_version or file.version
     columns = [column_record(column) for column in definition.columns] if table else None
     primary_key = definition.primary_key if table else None
-    position = (epoch, commit_ts, DDL, 0, 0, 0)
+    position = (epoch, commit_ts, rank, 0, 0, 0)
     return SchemaChange(
         "ddl" if definition.query else "schema", database, table, commit_ts, position, definition.query or None, 0, columns, primary_key
     )
