@@ -247,7 +247,8 @@ def named(field: Field) -> Column | None:
     """A column whose schema has a name that settles its value; None for any other."""
     name = field.name or ""
     if name == _CONNECT + "Decimal":
-        return Column(_scaled(field), None, type_text("decimal", int(field.parameters.get("connect.decimal.precision", 65)), _scale(field)))
+        precision = field.parameters.get("connect.decimal.precision")
+        return Column(_scaled(field), None, type_text("decimal", int(precision), _scale(field)) if precision else "decimal")
     if name in (_DATA + "Enum", _DATA + "EnumSet"):
         return Column(label if name == _DATA + "Enum" else None, None, type_text(_LABELS[name], None, None, allowed(field)))
     if name == _DATA + "Bits":
@@ -265,18 +266,18 @@ _LABELS = {_DATA + "Enum": "enum", _DATA + "EnumSet": "set"}
 _NAMED = {
     _TIME + "Date": Column(day, None, "date"),
     _CONNECT + "Date": Column(day, None, "date"),
-    _TIME + "Timestamp": Column(milliseconds, None, "datetime(3)"),
-    _CONNECT + "Timestamp": Column(milliseconds, None, "datetime(3)"),
-    _TIME + "MicroTimestamp": Column(microseconds, None, "datetime(6)"),
-    _TIME + "NanoTimestamp": Column(nanoseconds, None, "datetime(6)"),
-    _TIME + "Time": Column(lambda value: duration(index(value) * 1000), None, "time(3)"),
-    _CONNECT + "Time": Column(lambda value: duration(index(value) * 1000), None, "time(3)"),
-    _TIME + "MicroTime": Column(duration, None, "time(6)"),
-    _TIME + "NanoTime": Column(lambda value: duration(index(value) // 1000), None, "time(6)"),
-    _TIME + "ZonedTimestamp": Column(zoned, None, "timestamp(6)"),
+    _TIME + "Timestamp": Column(milliseconds, None, "datetime"),
+    _CONNECT + "Timestamp": Column(milliseconds, None, "datetime"),
+    _TIME + "MicroTimestamp": Column(microseconds, None, "datetime"),
+    _TIME + "NanoTimestamp": Column(nanoseconds, None, "datetime"),
+    _TIME + "Time": Column(lambda value: duration(index(value) * 1000), None, "time"),
+    _CONNECT + "Time": Column(lambda value: duration(index(value) * 1000), None, "time"),
+    _TIME + "MicroTime": Column(duration, None, "time"),
+    _TIME + "NanoTime": Column(lambda value: duration(index(value) // 1000), None, "time"),
+    _TIME + "ZonedTimestamp": Column(zoned, None, "timestamp"),
     _TIME + "IsoDate": Column(without_z, None, "date"),
-    _TIME + "IsoTime": Column(without_z, None, "time(6)"),
-    _TIME + "IsoTimestamp": Column(local, None, "datetime(6)"),
+    _TIME + "IsoTime": Column(without_z, None, "time"),
+    _TIME + "IsoTimestamp": Column(local, None, "datetime"),
     _TIME + "Year": Column(None, None, "year"),
     _DATA + "Json": Column(None, None, "json"),
     _DATA + "VariableScaleDecimal": Column(structured),
