@@ -8,6 +8,7 @@ that ends in .gz is read as what it holds.
 
 import binascii
 import gzip
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -42,10 +43,9 @@ def read_recording(path: Path) -> Iterator[Message]:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     yield _message(line, topic, f"{path}:{number}")
-    except (OSError, EOFError) as error:
-        raise EnvironmentError_(
-            f"{path}: expected a recording that can be read, got: {getattr(error, 'strerror', None) or error}"
-        ) from error
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise EnvironmentError_(f"{path}: expected a recording that can be read, got: {why}") from error
 
 
 def _message(text: bytes, topic: str, where: str) -> Message:

@@ -132,7 +132,9 @@ def _row(header: wire.Header, op: str, row: wire.RowData, place: _Place, number:
         return [_change(table, op, before, None, here, _partial(row, "before", key_only=len(table.key_names)))]
     after = {**before, **after}  # with binlog_row_image=MINIMAL the new image holds what changed, the old one names the row
     before_flags, after_flags = _partial(row, "before"), _partial(row, "after")
-    if [before.get(name) for name in table.key_names] == [after[name] for name in table.key_names]:
+    if not before.keys() >= set(table.key_names):
+        return [_change(table, op, before, after, here, ("old_key_unknown", *before_flags, *after_flags))]
+    if [before[name] for name in table.key_names] == [after[name] for name in table.key_names]:
         return [_change(table, op, before, after, here, before_flags + after_flags)]
     deleted = _change(table, "delete", before, None, place.position(number, 0), before_flags)
     return [deleted, _change(table, "insert", None, after, here, after_flags)]
@@ -167,7 +169,9 @@ def _partial(row: wire.RowData, which: str, key_only: int = 0) -> tuple[str, ...
 
 def _change(table: _Table, op: str, before: Image | None, after: Image | None, position: Position, flags: tuple[str, ...]) -> RowChange:
     now = after if after is not None else before or {}
-    key = tuple([now.get(name) for name in table.key_names])
+    if not now.keys() >= set(table.key_names):
+        raise DecodeError("shape", "row: expected all columns of the key, got fewer")
+    key = tuple([now[name] for name in table.key_names])
     header = table.header
     return RowChange(
         header.schemaName, header.tableName, op, key, table.key_names, header.executeTime, position, before, after, 0,
