@@ -1,0 +1,403 @@
+"""Landing a storage-sink tree while it grows: everything once, nothing half, nothing listed twice (T108, T109, T111)."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files, read_tree
+
+HOUR = 3_600_000
+NOON = 1_795_262_400_000  # 2026-11-21 12:00 UTC, in ms
+CSV = {"protocol": "csv", "include-commit-ts": "true", "terminator": "\n"}
+
+
+def tso(milliseconds: int) -> int:
+    return milliseconds << 18
+
+
+class Tree:
+    """A file system in memory that counts what is asked of it; `now` is the time of what is written."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, tuple[bytes, int]] = {}
+        self.now = NOON
+        self.forget()
+
+    def forget(self) -> None:
+        self.lists, self.listed, self.stats, self.reads = 0, 0, 0, 0
+
+    def put(self, path: str, data: bytes = b"row\n") -> None:
+        self.files[path] = (data, self.now)
+
+    def index(self, folder: str, name: str, place: str = "meta/CDC.index") -> None:
+        self.put(f"{folder}/{place}", name.encode() + b"\n")
+
+    def checkpoint(self, milliseconds: int) -> None:
+        self.put("metadata", b'{"checkpoint-ts":%d}' % tso(milliseconds))
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        prefix = f"{path}/" if path else ""
+        names = {file[len(prefix) :].partition("/")[0] for file in self.files if file.startswith(prefix)}
+        found = [self.info(prefix + name) or FileInfo(prefix + name, 0, 0, True) for name in sorted(names)]
+        self.lists, self.listed = self.lists + 1, self.listed + len(found)
+        return found
+
+    def info(self, path: str) -> FileInfo | None:
+        return FileInfo(path, len(self.files[path][0]), self.files[path][1]) if path in self.files else None
+
+    def stat(self, path: str) -> FileInfo | None:
+        self.stats += 1
+        return self.info(path)
+
+    def read(self, path: str, start: int = 0) -> bytes:
+        self.reads += 1
+        return self.files[path][0][start:] if path in self.files else b""
+
+
+class Lander:
+    """What bronze does: lands a scan, and remembers paths with size and time, and the checkpoint of the last whole scan."""
+
+    def __init__(self, files: FileSystem, options: dict[str, str]) -> None:
+        self.files, self.options = files, options
+        self.landed: dict[str, tuple[int, int]] = {}
+        self.contents: dict[str, list[bytes]] = {}
+        self.done: int | None = None
+
+    def scan(self, sweep: bool = False) -> Scan:
+        scan = new_files(self.files, self.landed, self.options, self.done, sweep)
+        for info in scan.files:
+            self.landed[info.path] = (info.size, info.mtime)
+            self.contents.setdefault(info.path, []).append(self.files.read(info.path))
+        self.done = scan.checkpoint or self.done
+        return scan
+
+    def paths(self, sweep: bool = False) -> list[str]:
+        return [info.path for info in self.scan(sweep).files]
+
+
+def schema_file(version: int, table: str = "d/t") -> str:
+    return f"{table}/meta/schema_{version}_0000000001.json"
+
+
+@pytest.fixture
+def tree() -> Tree:
+    tree = Tree()
+    tree.put(schema_file(tso(NOON - 9)), b"{}")
+    tree.put(f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000001.csv")
+    tree.index(f"d/t/{tso(NOON - 9)}/2026-11-21", "CDC000001.csv")
+    tree.checkpoint(NOON - 5)
+    return tree
+
+
+def test_schema_files_land_before_data_and_the_checkpoint_is_that_of_before_the_listing(tree: Tree) -> None:
+    scan = new_files(tree, {}, CSV)
+
+    assert [info.path for info in scan.files] == [schema_file(tso(NOON - 9)), f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000001.csv"]
+    assert scan.metadata == tree.files["metadata"][0]
+    assert scan.checkpoint == tso(NOON - 5)
+
+
+def test_the_checkpoint_is_read_before_anything_is_listed(tree: Tree) -> None:
+    class Racing(Tree):
+        def list_dir(self, path: str) -> list[FileInfo]:
+            self.checkpoint(NOON + HOUR)
+            return super().list_dir(path)
+
+    racing = Racing()
+    racing.files = tree.files
+
+    assert new_files(racing, {}, CSV).checkpoint == tso(NOON - 5)
+
+
+def test_a_second_scan_lands_nothing_and_lists_no_data_folder(tree: Tree) -> None:
+    lander = Lander(tree, CSV)
+    lander.scan()
+    tree.forget()
+
+    assert lander.paths() == []
+    assert (tree.lists, tree.stats) == (6, 2)  # root, d, d/t, d/t/meta, the version (for dates), the index's folder; last file and the next
+
+
+def test_an_empty_and_a_half_written_file_wait_and_hold_nothing_else(tree: Tree) -> None:
+    folder = f"d/t/{tso(NOON - 9)}/2026-11-21"
+    tree.put(f"{folder}/CDC000002.csv", b"")
+    tree.put(f"{folder}/CDC000003.csv", b"row\nro")
+    tree.put(f"{folder}/CDC000004.csv")
+    tree.put(schema_file(tso(NOON)), b'{"Table')
+    lander = Lander(tree, CSV)
+
+    first = lander.scan()
+    tree.put(f"{folder}/CDC000002.csv")
+    tree.put(f"{folder}/CDC000003.csv", b"row\nrow\n")
+    tree.put(schema_file(tso(NOON)), b"{}")
+    second = lander.scan()
+
+    assert first.pending == sorted([f"{folder}/CDC000002.csv", f"{folder}/CDC000003.csv", schema_file(tso(NOON))])
+    assert f"{folder}/CDC000004.csv" in [info.path for info in first.files]
+    assert (first.metadata, first.checkpoint) == (None, None)
+    assert [info.path for info in second.files] == [schema_file(tso(NOON)), f"{folder}/CDC000002.csv", f"{folder}/CDC000003.csv"]
+    assert (second.pending, second.checkpoint) == ([], tso(NOON - 5))
+
+
+def test_what_a_crash_left_half_written_lands_once_the_checkpoint_has_passed_it(tree: Tree) -> None:
+    tree.put(f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000002.csv", b"row\nro")
+    lander = Lander(tree, CSV)
+    lander.scan()
+
+    tree.checkpoint(NOON + HOUR)
+
+    assert lander.paths() == [f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000002.csv"]
+
+
+def test_an_index_may_name_a_file_that_is_not_there_yet(tree: Tree) -> None:
+    folder = f"d/t/{tso(NOON - 9)}/2026-11-21"
+    lander = Lander(tree, CSV)
+    lander.scan()
+
+    tree.index(folder, "CDC000002.csv")
+    waiting = lander.scan()
+    tree.put(f"{folder}/CDC000002.csv")
+
+    assert waiting.pending == [f"{folder}/CDC000002.csv"]
+    assert lander.paths() == [f"{folder}/CDC000002.csv"]
+
+
+def test_a_file_that_its_index_does_not_tell_yet_is_found(tree: Tree) -> None:
+    lander = Lander(tree, CSV)
+    lander.scan()
+
+    tree.put(f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000002.csv")
+    tree.put(f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000003.csv")
+
+    assert len(lander.paths()) == 2
+
+
+def test_a_file_rewritten_after_a_crash_lands_again(tree: Tree) -> None:
+    path = f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000001.csv"
+    lander = Lander(tree, CSV)
+    lander.scan()
+
+    tree.now += 1000
+    tree.put(path, b"row\nrow\n")
+
+    assert lander.paths() == [path]
+    assert lander.contents[path] == [b"row\n", b"row\nrow\n"]
+    assert lander.paths() == []
+
+
+def test_a_new_dispatcher_in_a_folder_is_found(tree: Tree) -> None:
+    folder = "d/u/5"
+    tree.put(f"{folder}/CDC_11_000001.csv")
+    tree.index(folder, "CDC_11_000001.csv", "meta/CDC_11.index")
+    lander = Lander(tree, CSV)
+    lander.scan()
+
+    tree.put(f"{folder}/CDC_222_000001.csv")
+    tree.index(folder, "CDC_222_000001.csv", "meta/CDC_222.index")
+
+    assert lander.paths() == [f"{folder}/CDC_222_000001.csv"]
+
+
+def test_a_folder_without_an_index_is_listed_and_numbers_may_outgrow_their_width(tree: Tree) -> None:
+    tree.put("d/old/5/schema.json", b"{}")
+    tree.put("d/old/5/CDC000001.csv")
+    tree.put("d/new/5/CDC999999.csv")
+    tree.index("d/new/5", "CDC999999.csv")
+    lander = Lander(tree, CSV)
+    lander.scan()
+
+    tree.put("d/old/5/CDC000002.csv")
+    tree.put("d/new/5/CDC1000000.csv")
+    tree.index("d/new/5", "CDC1000000.csv")
+
+    assert lander.paths() == ["d/old/5/CDC000002.csv", "d/new/5/CDC1000000.csv"]
+
+
+def test_closed_folders_are_not_looked_at_but_by_a_sweep(tree: Tree) -> None:
+    lander = Lander(tree, CSV)
+    lander.scan()
+    tree.put(schema_file(tso(NOON)), b"{}")
+    tree.put(f"d/t/{tso(NOON)}/2026-11-21/CDC000001.csv")
+    tree.checkpoint(NOON + HOUR)
+    assert len(lander.paths()) == 2
+    late = f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000002.csv"
+
+    tree.put(late)
+
+    assert lander.paths() == []
+    assert lander.paths(sweep=True) == [late]
+
+
+def test_a_past_date_is_closed_once_the_checkpoint_is_past_it_in_every_zone(tree: Tree) -> None:
+    lander = Lander(tree, CSV)
+    tree.checkpoint(NOON + 24 * HOUR + 59 * 60_000)
+    lander.scan()
+    tree.put(f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000002.csv")
+    assert len(lander.paths()) == 1
+    tree.checkpoint(NOON + 26 * HOUR)
+    lander.scan()
+
+    tree.put(f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000003.csv")
+
+    assert lander.paths() == []
+
+
+def test_ten_thousand_files_are_landed_once_and_a_new_one_costs_a_few_calls() -> None:
+    tree = Tree()
+    for table in range(10):
+        folder = f"d/t{table}/5"
+        tree.put(schema_file(5, f"d/t{table}"), b"{}")
+        for number in range(1, 1001):
+            tree.put(f"{folder}/CDC{number:020}.csv")
+        tree.index(folder, f"CDC{1000:020}.csv")
+    tree.checkpoint(NOON + HOUR)
+    lander = Lander(tree, CSV)
+
+    assert len(lander.paths()) == 10_010
+    tree.forget()
+    tree.put(f"d/t3/5/CDC{1001:020}.csv")
+    tree.index("d/t3/5", f"CDC{1001:020}.csv")
+
+    assert lander.paths() == [f"d/t3/5/CDC{1001:020}.csv"]
+    assert tree.lists == 2 + 3 * 10
+    assert tree.listed < 100
+    assert tree.stats == 2 * 10 + 1
+    assert tree.reads == 1 + 10 + 1  # metadata, the indexes, and the lander's own
+
+
+# A writer and a reader in any order of steps
+
+
+@st.composite
+def scripts(draw: st.DrawFn) -> list[tuple[str, int]]:
+    """Steps of a writer and a reader; a step's number chooses a table, or how far time goes."""
+    step = st.sampled_from(["rows", "rows", "half", "ddl", "restart", "checkpoint", "time", "scan", "scan"])
+    return draw(st.lists(st.tuples(step, st.integers(0, 2)), max_size=40))
+
+
+class Writer:
+    """A sink that writes as TiCDC does: a file at a time, the index before or behind it, a number again where its file is not whole."""
+
+    def __init__(self, tree: Tree, dated: bool, index_first: bool) -> None:
+        self.tree, self.dated, self.index_first = tree, dated, index_first
+        self.version, self.half, self.number = [1, 1, 1], ["", "", ""], dict[str, int]()
+        self.rows, self.complete = dict[int, bytes](), 0
+        for table in range(3):
+            tree.put(schema_file(tso(1), f"d/t{table}"), b"{}")
+
+    def folder(self, table: int) -> str:
+        day = 21 + (self.tree.now - NOON) // (24 * HOUR)
+        return f"d/t{table}/{tso(self.version[table])}" + (f"/2026-11-{day}" if self.dated else "")
+
+    def write(self, table: int, whole: bool) -> None:
+        folder = self.folder(table)
+        if not self.half[table].startswith(folder):
+            self.number[folder] = self.number.get(folder, 0) + 1
+        path = f"{folder}/CDC{self.number[folder]:06}.csv"
+        row = b"<%d>\n" % (len(self.rows) + 1)
+        for step in ("index", "data") if self.index_first else ("data", "index"):
+            if step == "index":
+                self.tree.index(folder, path.rpartition("/")[2])
+            else:
+                self.tree.put(path, row if whole else row[: len(row) // 2])
+        self.half[table] = "" if whole else path
+        if whole:
+            self.rows[len(self.rows) + 1] = row
+
+    def step(self, step: str, number: int) -> None:
+        match step:
+            case "rows":
+                self.write(number, True)
+            case "half":
+                self.write(number, False)
+            case "ddl":
+                self.tree.now += 1
+                self.version[number] = self.tree.now
+                self.tree.put(schema_file(tso(self.tree.now), f"d/t{number}"), b"{}")
+                self.tree.now += 1
+            case "time":
+                self.tree.now += (1, HOUR, 40 * HOUR)[number]
+            case "checkpoint":
+                self.tree.checkpoint(self.tree.now - 1)
+                self.complete = len(self.rows)
+                self.tree.now += 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(scripts(), st.booleans(), st.booleans())
+def test_at_every_checkpoint_that_lands_all_rows_up_to_it_have_landed(
+    script: list[tuple[str, int]], dated: bool, index_first: bool
+) -> None:
+    tree = Tree()
+    writer, lander = Writer(tree, dated, index_first), Lander(tree, CSV)
+    for step, number in [*script, ("checkpoint", 0), ("scan", 0)]:
+        writer.step(step, number)
+        if step != "scan":
+            continue
+        complete = writer.complete
+        scan = lander.scan()
+        landed = b"".join(data for datas in lander.contents.values() for data in datas)
+        if scan.checkpoint is not None:
+            assert set(range(1, complete + 1)) <= {int(row) for row in re.findall(rb"<(\d+)>\n", landed)}
+    assert lander.scan().files == []
+    assert lander.scan(sweep=True).files == []
+
+
+# This machine's files
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "root" / "d").mkdir(parents=True)
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "root" / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "root" / "up").symlink_to(tmp_path)
+    (tmp_path / "root" / "d" / "file").write_bytes(b"abc")
+    yield tmp_path
+
+
+def test_local_files_are_listed_stat_and_read(outside: Path) -> None:
+    files = LocalFiles(outside / "root")
+    os.utime(outside / "root" / "d" / "file", ns=(0, 1_234_567_890))
+
+    assert [(info.path, info.is_dir) for info in files.list_dir("")] == [("d", True)]
+    assert files.list_dir("d") == [FileInfo("d/file", 3, 1234)]
+    assert files.stat("d/file") == FileInfo("d/file", 3, 1234)
+    assert (files.read("d/file"), files.read("d/file", 1), files.read("d/none")) == (b"abc", b"bc", b"")
+    assert (files.stat("none"), files.list_dir("none")) == (None, [])
+
+
+@pytest.mark.parametrize("path", ["../secret", "d/../../secret", "/etc/passwd", "link", "up/secret", "up", "a\0b"])
+def test_a_path_never_leaves_its_root(outside: Path, path: str) -> None:
+    files = LocalFiles(outside / "root")
+
+    assert (files.read(path), files.stat(path), files.list_dir(path)) == (b"", None, [])
+
+
+def test_a_tree_is_read_in_landing_order_with_its_schemas_and_its_checkpoint_last(tmp_path: Path) -> None:
+    content = {
+        "metadata": b'{"checkpoint-ts":7}',
+        "d/t/6/CDC000001.csv": b"b\n",
+        "d/t/5/CDC_1_000001.csv": b"a\n",
+        "d/t/5/CDC_2_000001.csv": b"a\n",
+        "d/t/5/CDC_2_000002.csv": b"",
+        "d/t/5/meta/CDC_1.index": b"CDC_1_000001.csv\n",
+        schema_file(5): b"{}",
+        "notes.txt": b"x",
+    }
+    for path, data in content.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+
+    messages = list(read_tree(tmp_path, CSV))
+
+    assert [message.path for message in messages] == [
+        schema_file(5), "d/t/5/CDC_1_000001.csv", "d/t/5/CDC_2_000001.csv", "d/t/6/CDC000001.csv", "metadata",
+    ]  # fmt: skip
+    assert [message.offset for message in messages] == [0, 1, 2, 3, 4]
+    assert [dict(message.headers) for message in messages] == [{}, {"schema": b"{}"}, {"schema": b"{}", "dispatchers": b"2"}, {}, {}]
