@@ -1,0 +1,233 @@
+"""What MODIFY COLUMN makes of the values that existing rows have: no row event tells it.
+
+    canonical value ──read──▶ cell ──store──▶ canonical value of the new type, or UNKNOWABLE
+
+A strict sql_mode refuses an ALTER whose data does not fit, so a value that doesn't fit was met by a lax one and is clipped as the server
+clips it. UNKNOWABLE is what no rule decides (a TIME's date, bytes that are no text of the charset, a value that is none of its old type);
+`reason` says why. None stays None.
+
+`server` is the one whose rules hold, for they differ: "mysql" (the default), "mariadb" or "tidb". MySQL and TiDB round what MariaDB cuts
+(fraction digits, `'1.9'` to INT); TiDB prints floats without an exponent and tells upper from lower case in labels, as its default
+collation does. For TiCDC's formats TiDB's documented behaviour stands.
+`zone` is the session's time zone, which a change between TIMESTAMP and local time depends on; None makes such a change UNKNOWABLE.
+"""
+
+import functools
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from lakehouse.cells import Bits, Cell, Dated, Document, Label, NoRule, Single, Span
+from lakehouse.normal_form import Rule, bytes_of
+from lakehouse.schema import ColumnType
+from lakehouse.stores import STORES, Target, charset_codec, labels_mask
+from lakehouse.temporal import read_duration, read_moment, to_local
+
+SERVERS = ("mysql", "mariadb", "tidb")
+
+
+class _Unknowable:
+    """The mark of a value that no rule decides. There is one."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWABLE"
+
+
+UNKNOWABLE: Final = _Unknowable()
+
+Converted = Any  # a canonical value, or UNKNOWABLE
+
+
+def convert(value: Any, old: ColumnType, new: ColumnType, *, server: str = "mysql", zone: str | None = "UTC") -> Converted:
+    """The canonical value of the new type that an existing row's value becomes."""
+    rule = compile_convert(old, new, server=server, zone=zone)
+    return value if rule is None else rule(value)
+
+
+def reason(value: Any, old: ColumnType, new: ColumnType, *, server: str = "mysql", zone: str | None = "UTC") -> str | None:
+    """Why `convert` gives UNKNOWABLE for this value, None where it doesn't. The text never holds the value."""
+    if value is None or is_identity(old, new, server):
+        return None
+    try:
+        _steps(old, new, server, zone)(value)
+    except NoRule as why:
+        return str(why)
+    return None
+
+
+@functools.lru_cache(maxsize=4096)
+def compile_convert(old: ColumnType, new: ColumnType, *, server: str = "mysql", zone: str | None = "UTC") -> Rule | None:
+    """`convert` for one change of type; None where it changes no value."""
+    if is_identity(old, new, server):
+        return None
+    steps = _steps(old, new, server, zone)
+
+    def rule(value: Any) -> Converted:
+        if value is None:
+            return None
+        try:
+            return steps(value)
+        except NoRule:
+            return UNKNOWABLE
+
+    return rule
+
+
+def _steps(old: ColumnType, new: ColumnType, server: str, zone: str | None) -> Rule:
+    """Read, then store. Between two TIMESTAMPs no zone matters; between TIMESTAMP and anything else the session's does."""
+    one_sided = (old.family == "timestamp") != (new.family == "timestamp")
+    read, store = reader(old, (zone if one_sided else "UTC") or "UTC"), STORES.get(new.family)
+    if one_sided and zone is None:
+        return _no_rule("the session's time zone is not known")
+    if store is None or read is None:
+        return _no_rule(f"no rule from {old.family} to {new.family}")
+    target = Target(new, server, zone if one_sided and zone else "UTC", charset_codec(old.charset))
+
+    def steps(value: Any) -> Any:
+        try:
+            return store(read(value), target)
+        except (ValueError, TypeError, ArithmeticError, struct.error):
+            raise NoRule(f"not a value of {old.family}") from None
+
+    return steps
+
+
+def _no_rule(text: str) -> Rule:
+    def rule(_: Any) -> Any:
+        raise NoRule(text)
+
+    return rule
+
+
+# --- changes that change nothing ----------------------------------------------------------------------------------------------
+
+_CAPACITY = {"tinytext": 255, "text": 65535, "mediumtext": (1 << 24) - 1, "longtext": (1 << 32) - 1}
+_WIDTH = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+
+
+def is_identity(old: ColumnType, new: ColumnType, server: str = "mysql") -> bool:
+    """Whether every value keeps its canonical form, as a widening does."""
+    if old == new:
+        return True
+    if old.family != new.family:
+        return False
+    match old.family:
+        case "integer":
+            signs = old.unsigned or not new.unsigned
+            return signs and _WIDTH[new.base] >= _WIDTH[old.base] + (old.unsigned and not new.unsigned)
+        case "decimal":
+            return _decimal_widens(old, new)
+        case "text":
+            return _text_widens(old, new)
+        case "enum" | "set":
+            return new.members[: len(old.members)] == old.members
+        case "datetime" | "timestamp" | "time":
+            return (old.length or 0) == (new.length or 0)
+        case "bit":
+            return (new.length or 1) >= (old.length or 1)
+        case "json":
+            return True
+        case "geometry":
+            return new.base == "geometry"
+        case _:
+            return False
+
+
+def _decimal_widens(old: ColumnType, new: ColumnType) -> bool:
+    if old.length is None or new.length is None or (new.unsigned and not old.unsigned):
+        return False
+    return (old.scale or 0) == (new.scale or 0) and new.length >= old.length
+
+
+def _text_widens(old: ColumnType, new: ColumnType) -> bool:
+    """Text is code points: only a shorter length, a charset that lacks some of them, or CHAR (it drops its last spaces) changes it."""
+    if new.charset not in (None, "utf8mb4", old.charset) or new.base not in _CHARACTERS | _CAPACITY.keys() or old.base not in _LENGTHS:
+        return False
+    if new.base == "char" and old.base != "char":
+        return False
+    if new.base in _CHARACTERS:
+        return old.base in _CHARACTERS and (new.length or 1) >= (old.length or 1)
+    return _CAPACITY[new.base] >= (old.length or 1) * 4 if old.base in _CHARACTERS else _CAPACITY[new.base] >= _CAPACITY[old.base]
+
+
+_CHARACTERS = {"char", "varchar"}
+_LENGTHS = _CHARACTERS | _CAPACITY.keys()
+
+# --- canonical value -> cell --------------------------------------------------------------------------------------------------
+
+
+def reader(old: ColumnType, zone: str) -> Callable[[Any], Cell] | None:
+    """The rule that makes a canonical value of this type a cell; it raises ValueError or TypeError for what is none."""
+    digits = old.length or 0
+    match old.family:
+        case "integer" | "year":
+            return _integer if old.family == "integer" else _year
+        case "text":
+            return _text
+        case "bit":
+            return lambda value: Bits(_integer(value), old.length or 1)
+        case "datetime":
+            return lambda value: Dated(read_moment(value), digits)
+        case "timestamp":
+            return lambda value: Dated(to_local(read_moment(value.removesuffix("Z")), zone), digits)
+        case "time":
+            return lambda value: Span(read_duration(value), digits)
+        case "enum" | "set":
+            return functools.partial(_label, old)
+        case family:
+            return _READERS.get(family)
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError("not an integer")
+    return value
+
+
+class _Year(int):
+    """A YEAR, which prints with four digits."""
+
+    def __str__(self) -> str:
+        return f"{int(self):04}"
+
+
+def _year(value: Any) -> int:
+    return _Year(_integer(value))
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError("not text")
+    return value
+
+
+def _real(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise TypeError("not a number")
+    return float(value)
+
+
+def _bytes(value: Any) -> bytes:
+    data = bytes_of(_text(value))
+    if data is None:
+        raise ValueError("not base64")
+    return data
+
+
+def _label(column_type: ColumnType, value: Any) -> Label:
+    members = column_type.members
+    if column_type.family == "set":
+        return Label(labels_mask(_text(value).split(",") if value else [], members), value)
+    return Label(members.index(_text(value)) + 1 if value in members else 0, value)
+
+
+_READERS: dict[str, Callable[[Any], Cell]] = {
+    "decimal": lambda value: Decimal(_text(value)),
+    "float": lambda value: Single(struct.unpack("<f", struct.pack("<f", _real(value)))[0]),
+    "double": _real,
+    "binary": _bytes,
+    "geometry": _bytes,
+    "date": lambda value: Dated(read_moment(value), None),
+    "json": lambda value: Document(_text(value)),
+}
