@@ -106,7 +106,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
 READY = ("validate", "inspect", "ddl", "schema json", "version")
 GROUPS = {
     "schema": "Schemas: of the YAML files, and of the tables.",
-    "run": "Run layers.",
     "epoch": "Epochs of a source.",
     "partitions": "Partitions of a source's topics.",
     "dead-letters": "What could not be decoded.",
