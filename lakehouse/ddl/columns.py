@@ -76,6 +76,8 @@ def _value_word(cursor: Cursor) -> None:
     cursor.at += 1
     if cursor.kind in ("string", "literal") and (word.startswith("_") or word in ("DATE", "TIME", "TIMESTAMP")):
         cursor.at += 1
+        if cursor.kind == "string":
+            cursor.string("a string")
         return
     called = cursor.upper == "("
     if called and cursor.tokens[cursor.at + 1 : cursor.at + 2] and cursor.tokens[cursor.at + 1].upper == ")":

@@ -128,7 +128,7 @@ def _bounds(cursor: Cursor) -> Bounds:
     return _NO_LITERAL
 
 
-def _literals(cursor: Cursor) -> Bounds:
+def _literals(cursor: Cursor, nested: bool = False) -> Bounds:
     """The bounds in brackets as SQL text, MAXVALUE as None; `_NO_LITERAL` where one must be computed."""
     start = cursor.at
     found: list[str | None] = []
@@ -137,7 +137,7 @@ def _literals(cursor: Cursor) -> Bounds:
         first = cursor.at
         if cursor.take("MAXVALUE"):
             found.append(None)
-        elif not _literal(cursor):
+        elif not _literal(cursor, nested):
             cursor.at = start
             cursor.group()
             return _NO_LITERAL
@@ -152,9 +152,10 @@ def _literals(cursor: Cursor) -> Bounds:
     return tuple(found)
 
 
-def _literal(cursor: Cursor) -> bool:
+def _literal(cursor: Cursor, nested: bool) -> bool:
+    """Move over one literal, or over one tuple of them."""
     if cursor.upper == "(":
-        return "?" not in _literals(cursor)
+        return not nested and _literals(cursor, nested=True) != _NO_LITERAL
     if cursor.take_one("+", "-"):
         return cursor.kind == "number" and bool(cursor.number("a number") + 1)
     if cursor.take_one("NULL", "DEFAULT"):

@@ -48,6 +48,7 @@ _WITHOUT_EFFECT_LIST = (
 _WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT_LIST.split())
 _ROWS_LIST = "INSERT UPDATE DELETE REPLACE LOAD CALL DO WITH EXECUTE IMPORT BATCH BINLOG HANDLER RESTORE TABLE VALUES"
 _ROWS = frozenset(_ROWS_LIST.split())
+_EXECUTED = (*_ROWS - {"TABLE"}, "FORMAT", "SELECT")
 
 
 def read(sql: str, *, sql_mode_ansi_quotes: bool = False) -> list[Statement]:
@@ -58,16 +59,31 @@ def read(sql: str, *, sql_mode_ansi_quotes: bool = False) -> list[Statement]:
 def read_statement(sql: str, tokens: list[Token]) -> Statement:
     """One statement's meaning."""
     cursor = Cursor(sql, tokens)
+    if cursor.take("SET", "STATEMENT"):
+        _set_statement(cursor)
     head = cursor.upper
     reader = _STATEMENTS.get(head)
     if reader is not None:
         cursor.at += 1
         return reader(cursor)
+    if cursor.ahead("BEGIN", "NOT") or (cursor.take("ANALYZE") and cursor.upper in _EXECUTED):
+        cursor.fail("a statement that executes no others")
     if head in _WITHOUT_EFFECT:
         return NoEffect(head)
     if head in _ROWS:
         cursor.fail("a statement that defines tables (rows of a statement that changes them come in no message)")
     return cursor.fail("the first word of a statement")
+
+
+def _set_statement(cursor: Cursor) -> None:
+    """MariaDB's SET STATEMENT name = value, … FOR statement: what counts stands behind FOR."""
+    while not cursor.take("FOR"):
+        if cursor.kind == "end":
+            cursor.fail("FOR and a statement")
+        if cursor.upper == "(":
+            cursor.group()
+        else:
+            cursor.at += 1
 
 
 def split(tokens: list[Token]) -> Iterator[list[Token]]:

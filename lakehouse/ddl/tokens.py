@@ -8,7 +8,6 @@ Comments that a server executes (`/*!50100 … */`, `/*M!… */`) are read as if
 columns nor rows and stay comments; one that holds more is refused.
 """
 
-import functools
 import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple, NoReturn
@@ -63,17 +62,12 @@ class _AnsiWords(_Words):
     IDENTIFIERS: ClassVar[list[Any]] = ["`", '"']
 
 
-@functools.cache
-def _lexer(ansi_quotes: bool) -> Any:
-    return (_AnsiWords if ansi_quotes else _Words)(dialect=MySQL)
-
-
 def tokenize(sql: str, ansi_quotes: bool = False, offset: int = 0) -> list[Token]:
     """The tokens of a text, comments left out or executed; DdlError where a quote or comment has no end."""
     try:
-        spans = [(token.start, token.end + 1) for token in _lexer(ansi_quotes).tokenize(sql)]
+        spans = [(token.start, token.end + 1) for token in (_AnsiWords if ansi_quotes else _Words)(dialect=MySQL).tokenize(sql)]
     except TokenError as error:
-        raise DdlError(f"character {offset + 1} on: expected a quote or bracket that ends, got the end of the text") from error
+        raise DdlError(f"character {offset + 1} on: expected a quote or comment that ends, got the end of the text") from error
     result: list[Token] = []
     last = 0
     for start, end in [*spans, (len(sql), len(sql))]:
@@ -210,7 +204,7 @@ class Cursor:
 
     def number(self, what: str) -> int:
         token = self.token
-        if token is None or token.kind != "number" or not token.text.isdecimal():
+        if token is None or token.kind != "number" or not token.text.isdecimal() or len(token.text) > 20:
             self.fail(what)
         self.at += 1
         return int(token.text)

@@ -1,0 +1,487 @@
+"""Statements applied to schemas: ids for life, keys, partition rules, and what happens to rows."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.ddl import edits as e
+from lakehouse.ddl.apply import alter, alter_by_edit, apply_edit, create
+from lakehouse.ddl.reader import read
+from lakehouse.effects import Clear, Drop, Effect, Fill, Rekey, RemoveRows, Retype, Unknowable
+from lakehouse.errors import DdlError
+from lakehouse.schema import ColumnType, TableSchema, parse_type
+
+
+def table(sql: str) -> TableSchema:
+    (statement,) = read(sql)
+    assert isinstance(statement, e.CreateTable)
+    return create(statement)
+
+
+def altered(schema: TableSchema, sql: str) -> tuple[TableSchema, tuple[Effect, ...]]:
+    (statement,) = read(f"ALTER TABLE t {sql}")
+    assert isinstance(statement, e.AlterTable)
+    return alter(schema, statement.edits)
+
+
+def shape(schema: TableSchema) -> list[tuple[int, str]]:
+    return [(column.id, column.name) for column in schema.columns]
+
+
+ABC = "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(10), c DATE)"
+
+
+# --- ids -------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def alters(draw: st.DrawFn) -> list[tuple[str, str, str | None, str | None]]:
+    """Clauses (word, column, new name, place) by *position* of the column, so that they fit whatever table there is."""
+    words = draw(st.lists(st.sampled_from(["add", "drop", "rename", "change", "modify"]), min_size=1, max_size=5))
+    return [
+        (word, draw(st.text("0123456789", min_size=1, max_size=3)), None, draw(st.sampled_from([None, "first", "after"]))) for word in words
+    ]
+
+
+class Model:
+    """The table as a list of (id, name): what a person would do by hand."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.columns = shape(schema)
+        self.next_id = schema.next_id
+        self.fresh = 0
+
+    def alter(self, clauses: list[tuple[str, str, str | None, str | None]]) -> str:
+        """Turn clauses into SQL over columns not yet used in the statement, and do the same to the list."""
+        free = list(self.columns[1:])
+        changes: dict[int, tuple[str, str, str | None]] = {}
+        renamed: list[tuple[int, str]] = []
+        adds: list[tuple[str, str | None]] = []
+        order: list[int | str] = []
+        for word, number, _, place in clauses:
+            if word == "add" or not free:
+                self.fresh += 1
+                adds.append((f"n{self.fresh}", place))
+                order.append(f"n{self.fresh}")
+                continue
+            column = free.pop(int(number) % len(free))
+            changes[column[0]] = (word, column[1], place if word in ("change", "modify") else None)
+            order.append(column[0])
+            if word in ("rename", "change"):
+                renamed.append(column)
+        # new names: those that renamed columns had, turned by one place, which swaps two; one alone gets a fresh one
+        names = [name for _, name in renamed[1:] + renamed[:1]]
+        if len(renamed) == 1:
+            self.fresh += 1
+            names = [f"n{self.fresh}"]
+        new_names = {column_id: name for (column_id, _), name in zip(renamed, names, strict=True)}
+        return self._apply(changes, new_names, dict(adds), order)
+
+    def _apply(
+        self,
+        changes: dict[int, tuple[str, str, str | None]],
+        new_names: dict[int, str],
+        adds: dict[str, str | None],
+        order: list[int | str],
+    ) -> str:
+        staying = [
+            (i, new_names.get(i, name))
+            for i, name in self.columns
+            if i not in changes or (changes[i][0] != "drop" and changes[i][2] is None)
+        ]
+        clauses = []
+        for item in order:
+            if isinstance(item, str):
+                place, entry = adds[item], (self.next_id, item)
+                self.next_id += 1
+                text = f"ADD COLUMN `{item}` INT"
+            else:
+                word, old, place = changes[item]
+                entry = (item, new_names.get(item, old))
+                text = {
+                    "drop": f"DROP COLUMN `{old}`",
+                    "rename": f"RENAME COLUMN `{old}` TO `{entry[1]}`",
+                    "change": f"CHANGE `{old}` `{entry[1]}` BIGINT",
+                    "modify": f"MODIFY `{old.upper()}` BIGINT",
+                }[word]
+                if word == "modify":
+                    entry = (item, old.upper())
+                    staying = [(i, name.upper()) if i == item else (i, name) for i, name in staying]
+                if word in ("drop", "rename") or place is None:
+                    clauses.append(text)
+                    continue
+            if place == "first":
+                staying.insert(0, entry)
+                text += " FIRST"
+            elif place == "after":
+                anchor = staying[len(staying) // 2]
+                staying.insert(len(staying) // 2 + 1, entry)
+                text += f" AFTER `{anchor[1]}`"
+            else:
+                staying.append(entry)
+            clauses.append(text)
+        self.columns = staying
+        return ", ".join(clauses)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(alters(), min_size=1, max_size=6))
+def test_ids_names_and_order_follow_every_sequence_of_alters(program: list[list[tuple[str, str, str | None, str | None]]]) -> None:
+    schema = table("CREATE TABLE t (k INT PRIMARY KEY, a INT, b INT, c INT, d INT)")
+    model = Model(schema)
+    ids = {column.id for column in schema.columns}
+    for clauses in program:
+        before = {column.id for column in schema.columns}
+
+        schema, effects = altered(schema, model.alter(clauses))
+
+        after = {column.id for column in schema.columns}
+        assert shape(schema) == model.columns
+        assert schema.next_id == model.next_id
+        assert not (after - before) & ids, "an id is never given twice"
+        assert {effect.column_id for effect in effects if isinstance(effect, Drop)} == before - after
+        assert {effect.column_id for effect in effects if isinstance(effect, Fill)} == after - before
+        ids |= after
+
+
+def test_t53_a_name_that_is_freed_and_added_again_is_another_column() -> None:
+    schema, _ = altered(table(ABC), "RENAME COLUMN b TO old")
+    schema, effects = altered(schema, "ADD b VARCHAR(10) AFTER old")
+
+    assert shape(schema) == [(1, "a"), (2, "old"), (4, "b"), (3, "c")]
+    assert effects == (Fill(4, None, ColumnType("varchar", 10)),)
+
+
+def test_t54_dropped_and_added_again_in_one_statement_is_another_column() -> None:
+    schema, effects = altered(table(ABC), "DROP b, ADD b BIGINT")
+
+    assert shape(schema) == [(1, "a"), (3, "c"), (4, "b")]
+    assert effects == (Drop(2), Fill(4, None, ColumnType("bigint")))
+
+
+@pytest.mark.parametrize("sql", ["RENAME COLUMN b TO c, RENAME COLUMN c TO b", "CHANGE b c VARCHAR(10), CHANGE c b DATE"])
+def test_t55_two_names_are_swapped_by_one_statement(sql: str) -> None:
+    schema, effects = altered(table(ABC), sql)
+
+    assert shape(schema) == [(1, "a"), (2, "c"), (3, "b")]
+    assert effects == ()
+
+
+def test_t56_first_and_after_move_a_column_without_touching_rows() -> None:
+    schema, effects = altered(table(ABC), "MODIFY c DATE FIRST, ADD d INT AFTER c")
+
+    assert shape(schema) == [(3, "c"), (4, "d"), (1, "a"), (2, "b")]
+    assert effects == (Fill(4, None, ColumnType("int")),)
+
+
+def test_t78_a_rename_in_case_alone_keeps_the_column() -> None:
+    schema, effects = altered(table(ABC), "CHANGE b B VARCHAR(10), RENAME COLUMN A TO `A`")
+
+    assert shape(schema) == [(1, "A"), (2, "B"), (3, "c")]
+    assert effects == ()
+
+
+# --- conditions and refusals -----------------------------------------------------------------------------------------
+
+
+def test_an_edit_whose_condition_is_false_has_no_effect() -> None:
+    schema = table(ABC)
+
+    sql = (
+        "ADD COLUMN IF NOT EXISTS B INT, DROP COLUMN IF EXISTS x, MODIFY COLUMN IF EXISTS x INT, CHANGE COLUMN IF EXISTS x y INT,"
+        " RENAME COLUMN IF EXISTS x TO y, ALTER COLUMN IF EXISTS x SET DEFAULT 1, ADD PRIMARY KEY IF NOT EXISTS (b)"
+    )
+
+    assert altered(schema, sql) == (schema, ())
+
+
+@pytest.mark.parametrize(
+    ("sql", "error"),
+    [
+        ("DROP x", "column x: expected a column of the table, got none of that name"),
+        ("MODIFY x INT", "column x: expected a column of the table, got none of that name"),
+        ("ADD B INT", "column B: expected one column of that name, got two"),
+        ("ADD x INT AFTER y", "AFTER y: expected a column of the table, got none of that name"),
+        ("CHANGE b x INT, ADD y INT AFTER b", "AFTER b: expected a column of the table, got none of that name"),
+        ("MODIFY b INT, MODIFY b BIGINT", "column b: expected one clause of the statement to change it, got two"),
+        ("ADD PRIMARY KEY (b)", "primary key: expected none before another is added, got one"),
+        ("ADD UNIQUE (x)", "key column x: expected a column of the table, got none of that name"),
+        ("DROP a, DROP b, DROP c", "table: expected at least one column to stay, got none"),
+    ],
+)
+def test_an_edit_that_does_not_fit_is_refused(sql: str, error: str) -> None:
+    with pytest.raises(DdlError) as caught:
+        altered(table(ABC), sql)
+
+    assert str(caught.value) == error
+
+
+def test_a_table_from_a_query_has_no_schema_of_its_own() -> None:
+    with pytest.raises(DdlError, match="got a query that adds its own"):
+        table("CREATE TABLE t (a INT) SELECT 1 AS b")
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_columns_of_a_primary_key_are_not_null_and_stay_so_without_it() -> None:
+    schema = table("CREATE TABLE t (a INT, b INT, PRIMARY KEY (b))")
+    schema, _ = altered(schema, "MODIFY b BIGINT")
+    assert [column.not_null for column in schema.columns] == [False, True]
+
+    schema, effects = altered(schema, "DROP PRIMARY KEY")
+
+    assert [column.not_null for column in schema.columns] == [False, True]
+    assert effects == (Rekey((2,), ()),)
+
+
+def test_t45_a_changed_primary_key_says_old_and_new_columns() -> None:
+    schema, effects = altered(table(ABC), "DROP PRIMARY KEY, CHANGE b bb VARCHAR(10), ADD PRIMARY KEY (a, bb)")
+
+    assert schema.primary_key == (1, 2)
+    assert effects == (Rekey((1,), (1, 2)),)
+
+
+def test_t46_a_primary_key_takes_over_from_a_unique_key() -> None:
+    schema = table("CREATE TABLE t (a INT, b INT NOT NULL, UNIQUE (a), UNIQUE (b))")
+    assert schema.handle_key == (2,)
+
+    schema, effects = altered(schema, "ADD PRIMARY KEY (a)")
+
+    assert effects == (Rekey((2,), (1,)),)
+    assert schema.unique_keys == ((1,), (2,))
+
+
+def test_modify_without_not_null_ends_a_unique_key_as_identity() -> None:
+    schema = table("CREATE TABLE t (a INT NOT NULL UNIQUE, b INT)")
+
+    schema, effects = altered(schema, "MODIFY a INT")
+
+    assert (schema.unique_keys, schema.handle_key) == (((1,),), ())
+    assert effects == (Rekey((1,), ()),)
+
+
+def test_a_dropped_column_leaves_its_keys_and_takes_the_empty_ones_along() -> None:
+    schema = table("CREATE TABLE t (a INT, b INT, c INT, PRIMARY KEY (a, b), UNIQUE u (b, c), UNIQUE v (b), KEY w (b))")
+
+    schema, effects = altered(schema, "DROP b")
+
+    assert (schema.primary_key, schema.unique_keys) == ((1,), ((3,),))
+    assert [index.name for index in schema.indexes] == ["u"]
+    assert effects == (Drop(2), Rekey((1, 2), (1,)))
+
+
+def test_unnamed_keys_have_the_names_that_mysql_gives_them() -> None:
+    schema = table("CREATE TABLE t (a INT UNIQUE, b INT, KEY a_2 (b), UNIQUE (a, b), UNIQUE (b))")
+    assert [index.name for index in schema.indexes] == ["a", "a_2", "a_3", "b"]
+
+    schema, _ = altered(schema, "ADD UNIQUE (a), DROP INDEX a_3, RENAME INDEX b TO a_3")
+
+    assert [(index.name, index.columns) for index in schema.indexes] == [("a", (1,)), ("a_2", (2,)), ("a_3", (2,)), ("a_4", (1,))]
+    assert schema.unique_keys == ((1,), (2,), (1,))
+
+
+def test_index_statements_change_keys_too() -> None:
+    schema = table(ABC)
+    for sql in ("CREATE UNIQUE INDEX u ON t (b)", "DROP INDEX `PRIMARY` ON t", "CREATE INDEX i ON t (c)"):
+        (statement,) = read(sql)
+        assert isinstance(statement, e.AlterTable)
+        schema = apply_edit(schema, statement.edits[0])
+
+    assert (schema.primary_key, schema.unique_keys) == ((), ((2,),))
+
+
+def test_an_inferred_schema_takes_indexes_over_columns_that_messages_never_showed() -> None:
+    schema = TableSchema(table(ABC).columns, inferred=True, next_id=4)
+
+    following, effects = altered(schema, "ADD INDEX i (virtual), DROP PRIMARY KEY, ADD UNIQUE u (virtual, b)")
+
+    assert (following.unique_keys, effects) == ((), ())
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "fill"),
+    [
+        ("ADD x INT", Fill(4, None, ColumnType("int"))),
+        ("ADD x INT NOT NULL", Fill(4, None, ColumnType("int"), True)),
+        ("ADD x VARCHAR(9) NOT NULL DEFAULT _utf8mb4'a' 'b'", Fill(4, "_utf8mb4'a' 'b'", ColumnType("varchar", 9), True)),
+        ("ADD x DECIMAL(5,2) DEFAULT -.5", Fill(4, "-.5", ColumnType("decimal", 5, 2))),
+        ("ADD x BINARY(2) DEFAULT x'4142'", Fill(4, "x'4142'", ColumnType("binary", 2))),
+        ("ADD x BIT(3) DEFAULT b'101'", Fill(4, "b'101'", ColumnType("bit", 3))),
+        ("ADD x TEXT DEFAULT ('a')", Fill(4, "('a')", ColumnType("text"))),
+        ("ADD x TINYINT(1) DEFAULT TRUE", Fill(4, "TRUE", ColumnType("tinyint", 1))),
+        ("ADD x DATETIME DEFAULT '2020-01-01 00:00:00'", Fill(4, "'2020-01-01 00:00:00'", ColumnType("datetime"))),
+        ("ADD x TIMESTAMP DEFAULT '0000-00-00 00:00:00'", Fill(4, "'0000-00-00 00:00:00'", ColumnType("timestamp"))),
+    ],
+)
+def test_t59_a_new_column_is_filled_by_its_literal_default(sql: str, fill: Fill) -> None:
+    assert altered(table(ABC), sql)[1] == (fill,)
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "DATETIME DEFAULT CURRENT_TIMESTAMP",
+        "TIMESTAMP(3) NULL DEFAULT NOW(3)",
+        "TIMESTAMP DEFAULT '2020-01-01 00:00:00'",
+        "CHAR(36) DEFAULT (UUID())",
+        "DOUBLE DEFAULT (RAND() * 2)",
+        "INT DEFAULT (1) + 1",
+        "INT DEFAULT NEXT VALUE FOR s",
+        "BIGINT NOT NULL AUTO_INCREMENT UNIQUE",
+        "INT AS (a + 1) STORED",
+    ],
+)
+def test_a_fill_that_the_source_computes_is_unknowable_beside_the_fill(definition: str) -> None:
+    if definition == "INT DEFAULT (1) + 1":
+        with pytest.raises(DdlError, match="got '\\+'"):
+            altered(table(ABC), f"ADD x {definition}")
+        return
+
+    effects = altered(table(ABC), f"ADD x {definition}")[1]
+
+    assert [type(effect) for effect in effects[:2]] == [Fill, Unknowable]
+    assert isinstance(effects[1], Unknowable)
+    assert effects[1].reason.startswith("column x: ")
+
+
+def test_t61_a_virtual_column_fills_and_drops_nothing() -> None:
+    schema, effects = altered(table(ABC), "ADD v INT GENERATED ALWAYS AS (`a` + 1)")
+    assert (effects, schema.columns[3].expression) == ((), "`a` + 1")
+
+    assert altered(schema, "DROP v")[1] == ()
+
+
+def test_t60_default_nullability_comment_and_place_touch_no_row() -> None:
+    schema, effects = altered(table(ABC), "ALTER c SET DEFAULT '2020-01-01', MODIFY b VARCHAR(10) NOT NULL DEFAULT 'x' COMMENT 'y' FIRST")
+
+    assert effects == ()
+    assert [(column.default, column.not_null) for column in schema.columns] == [("'x'", True), (None, True), ("'2020-01-01'", False)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("INT", "BIGINT"),
+        ("INT", "INT UNSIGNED"),
+        ("VARCHAR(10)", "VARCHAR(5)"),
+        ("ENUM('a','b')", "ENUM('b','a')"),
+        ("DATETIME(6)", "DATETIME"),
+        ("DECIMAL(10,2)", "DECIMAL(10,3)"),
+    ],
+)
+def test_t57_t58_a_new_type_is_said_with_the_old_one(old: str, new: str) -> None:
+    schema = table(f"CREATE TABLE t (a INT, b {old})")
+
+    assert altered(schema, f"MODIFY b {new}")[1] == (Retype(2, parse_type(old.lower()), parse_type(new.lower())),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("INT(11)", "INT"), ("YEAR(4)", "YEAR"), ("NUMERIC(5)", "DECIMAL(5,0)"), ("INTEGER", "INT4"), ("TEXT(100)", "TEXT")]
+)
+def test_two_spellings_of_a_type_are_one(old: str, new: str) -> None:
+    assert altered(table(f"CREATE TABLE t (a INT, b {old})"), f"MODIFY b {new}")[1] == ()
+
+
+def test_a_generated_column_that_is_computed_anew_is_unknowable() -> None:
+    schema = table("CREATE TABLE t (a INT, g INT AS (a + 1) STORED)")
+
+    assert altered(schema, "MODIFY g INT AS (a+1) STORED")[1] == ()
+    assert altered(schema, "MODIFY g INT")[1] == ()
+    assert altered(schema, "MODIFY g INT AS (a + 2) STORED")[1] == (
+        Unknowable("column g: the source computes its values for existing rows"),
+    )
+
+
+def test_the_default_charset_reaches_columns_that_name_none() -> None:
+    schema = table("CREATE TABLE t (a VARCHAR(5), b VARCHAR(5) CHARACTER SET gbk, c VARCHAR(5) COLLATE utf8mb4_bin, d INT) CHARSET=latin1")
+    assert [column.type.charset for column in schema.columns] == ["latin1", "gbk", "utf8mb4", None]
+
+    schema, effects = altered(schema, "DEFAULT CHARSET=binary, ADD e TEXT")
+    assert (schema.columns[4].type, effects[0]) == (ColumnType("blob"), Fill(5, None, ColumnType("blob")))
+
+    schema, effects = altered(schema, "CONVERT TO CHARACTER SET gbk")
+    assert [column.type.charset for column in schema.columns] == ["gbk", "gbk", "gbk", None, None]
+    assert [effect.column_id for effect in effects if isinstance(effect, Retype)] == [1, 3]
+
+
+def test_effects_are_told_edit_by_edit() -> None:
+    schema = table(ABC)
+    (statement,) = read("ALTER TABLE t DROP b, ADD COLUMN IF NOT EXISTS c INT, ADD d INT, COMMENT 'x'")
+    assert isinstance(statement, e.AlterTable)
+
+    _, steps = alter_by_edit(schema, statement.edits)
+
+    assert [(type(edit).__name__, len(effects)) for edit, effects in steps] == [("DropColumn", 1), ("AddColumn", 1), ("NoEffect", 0)]
+
+
+# --- partitions ------------------------------------------------------------------------------------------------------
+
+RANGE = (
+    "CREATE TABLE t (a INT, b DATE) PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (10),"
+    " PARTITION p1 VALUES LESS THAN (20), PARTITION pm VALUES LESS THAN MAXVALUE)"
+)
+
+
+def test_t39_a_partition_of_a_known_rule_takes_its_rows_along() -> None:
+    schema = table(RANGE)
+    rule = schema.partition
+    assert rule is not None
+
+    following, effects = altered(schema, "DROP PARTITION P1")
+
+    assert effects == (RemoveRows(rule, ("p1",)),)
+    assert following.partition is not None
+    assert following.partition.partitions == (("p0", ("10",)), ("pm", (None,)))
+    assert altered(schema, "TRUNCATE PARTITION p0, pm") == (schema, (RemoveRows(rule, ("p0", "pm")),))
+    assert altered(schema, "TRUNCATE PARTITION ALL") == (schema, (Clear(),))
+
+
+def test_a_rule_follows_renames_and_partition_clauses_and_names_ids() -> None:
+    schema, _ = altered(table(RANGE), "CHANGE a z INT FIRST")
+    schema, _ = altered(schema, "REORGANIZE PARTITION p1, pm INTO (PARTITION q VALUES LESS THAN (30), PARTITION r VALUES LESS THAN (40))")
+    schema, _ = altered(schema, "ADD PARTITION (PARTITION s VALUES LESS THAN (50))")
+
+    assert schema.partition is not None
+    assert schema.partition.columns == (1,)
+    assert schema.partition.partitions == (("p0", ("10",)), ("q", ("30",)), ("r", ("40",)), ("s", ("50",)))
+    assert altered(schema, "REMOVE PARTITIONING")[0].partition is None
+
+
+@pytest.mark.parametrize(
+    ("create_sql", "sql"),
+    [
+        ("CREATE TABLE t (a INT)", "DROP PARTITION p0"),
+        ("CREATE TABLE t (a DATE) PARTITION BY RANGE (YEAR(a)) (PARTITION p0 VALUES LESS THAN (5))", "TRUNCATE PARTITION p0"),
+        (RANGE, "TRUNCATE PARTITION p0sp1"),
+        (RANGE, "EXCHANGE PARTITION p0 WITH TABLE d.x"),
+        (RANGE, "IMPORT TABLESPACE"),
+    ],
+)
+def test_rows_that_no_rule_tells_are_unknowable(create_sql: str, sql: str) -> None:
+    (effect,) = altered(table(create_sql), sql)[1]
+
+    assert isinstance(effect, Unknowable)
+
+
+def test_text_bounds_go_as_far_as_code_points_can_and_say_so() -> None:
+    schema = table("CREATE TABLE t (a VARCHAR(5)) PARTITION BY LIST COLUMNS (a) (PARTITION p VALUES IN ('x'), PARTITION q VALUES IN ('y'))")
+
+    effects = altered(schema, "DROP PARTITION p")[1]
+
+    assert [type(effect) for effect in effects] == [RemoveRows, Unknowable]
+
+
+def test_a_bound_that_must_be_computed_ends_what_is_known_of_the_rule() -> None:
+    schema, _ = altered(table(RANGE), "REORGANIZE PARTITION pm INTO (PARTITION x VALUES LESS THAN (10 * 10))")
+
+    assert schema.partition is not None
+    assert (schema.partition.method, schema.partition.partitions) == ("range", ())
+
+
+def test_a_column_that_partitions_need_can_not_go() -> None:
+    with pytest.raises(DdlError, match="expected a column that the partitions do not need"):
+        altered(table(RANGE), "DROP a")
