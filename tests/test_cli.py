@@ -318,3 +318,9 @@ def test_help_and_validate_cost_less_than_half_a_second_of_cpu_over_python_with_
     extra = min(cpu_seconds(RUN, command, env=env) for _ in range(3)) - min(cpu_seconds(bare, env=env) for _ in range(3))
 
     assert extra < 0.5
+
+
+def test_the_committed_page_is_the_commands() -> None:
+    from lakehouse.cli_docs import text
+
+    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == text(), "run `python -m lakehouse.cli_docs docs/cli.md`"
