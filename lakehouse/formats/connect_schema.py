@@ -58,8 +58,10 @@ class Columns(NamedTuple):
     tests: tuple[tuple[str, Test], ...]
     types: dict[str, str] | None
 
-    def canonical(self, row: Image) -> Image:
+    def canonical(self, row: Image | None) -> Image | None:
         """The row with every value read; nulls and columns that the schema does not name stay as they are."""
+        if row is None:
+            return None
         for name, read in self.reads:
             value = row.get(name)
             if value is not None:
@@ -69,9 +71,9 @@ class Columns(NamedTuple):
                     raise DecodeError("value", f"column {name}: expected a value as its embedded schema says, got another") from None
         return row
 
-    def leaves_open(self, row: Image) -> bool:
-        """Whether a value of this row, as the wire has it, needs the table's own schema."""
-        return any(test(row[name]) for name, test in self.tests if row.get(name) is not None)
+    def leave_open(self, *rows: Image | None) -> bool:
+        """Whether a value of these rows, as the wire has it, needs the table's own schema."""
+        return any(row is not None and row.get(name) is not None and test(row[name]) for name, test in self.tests for row in rows)
 
 
 _FIELD = msgspec.json.Decoder(Field)

@@ -12,6 +12,8 @@ embedded schema values stay as the wire has them: encoding "debezium", followed 
 defaults (debezium_values.py). Not supported: Avro and Protobuf converters.
 """
 
+import functools
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -19,19 +21,8 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.connect_schema import Columns, structured
-from lakehouse.formats.debezium_envelope import (
-    ROW,
-    Half,
-    Members,
-    TableChange,
-    halves,
-    image_flags,
-    key_image,
-    primary_key,
-    schema_columns,
-    unwrap,
-)
+from lakehouse.formats.connect_schema import structured
+from lakehouse.formats.debezium_envelope import NULL, Frame, Half, TableChange, halves, image_flags, key_image, primary_key, schema_columns
 from lakehouse.formats.debezium_values import embedded_columns, encoding, modes
 from lakehouse.formats.wire_json import read_json
 
@@ -42,8 +33,8 @@ _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class _Source(msgspec.Struct):
-    file: str
-    pos: _Int64
+    file: str = ""
+    pos: _Int64 = 0
     row: _Int64 | None = 0
     db: str | None = None
     table: str | None = None
@@ -63,11 +54,35 @@ class _Collection(msgspec.Struct):
     event_count: int
 
 
-class _Marker(msgspec.Struct):
-    status: str
-    id: str
+class _Payload(msgspec.Struct):
+    """A record of any topic: a row (op), a schema change (ddl; with `position` the internal history's), a transaction marker (status)."""
+
+    source: _Source | None = None
+    op: str | None = None
+    before: Image | None = None
+    after: Image | None = None
+    transaction: _Transaction | None = None
+    ddl: str | None = None
+    databaseName: str | None = None
+    tableChanges: list[TableChange] | None = None
+    position: msgspec.Raw = NULL
+    status: str | None = None
+    id: str | None = None
     event_count: int | None = None
     data_collections: list[_Collection] | None = None
+
+
+class _Record(NamedTuple):
+    """One row event, framed or unwrapped, before its values are read."""
+
+    message: Message
+    schema: bytes | None
+    image: str
+    source: _Source
+    op: str
+    before: Image | None
+    after: Image | None
+    flags: tuple[str, ...]
 
 
 class TransactionEnd(NamedTuple):
@@ -78,99 +93,95 @@ class TransactionEnd(NamedTuple):
     counts: dict[str, int]
 
 
-_SOURCE = msgspec.json.Decoder(_Source)
-_TRANSACTION = msgspec.json.Decoder(_Transaction | None)
-_MARKER = msgspec.json.Decoder(_Marker)
-_TEXT = msgspec.json.Decoder(str | None)
-_CHANGES = msgspec.json.Decoder(list[TableChange] | None)
-_NULL = msgspec.Raw(b"null")
+_FLAT = msgspec.json.Decoder(_Payload)
+_FRAMED = msgspec.json.Decoder(Frame[_Payload])
+_MEMBERS = msgspec.json.Decoder(dict[str, Any])
+_FRAMED_MEMBERS = msgspec.json.Decoder(Frame[dict[str, Any]])
+_is_framed = re.compile(rb'\s*\{\s*"(?:schema|payload)"\s*:').match
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one message; tombstones, heartbeats and transaction markers have none."""
-    schema, payload = unwrap(message.value, "value") if message.value else (None, None)
-    if payload is None or _is_control(payload):
+    if not message.value:
         return
-    if _is_unwrapped(payload):
-        yield from _unwrapped(message, schema, payload, options)
-    elif "op" in payload and "source" in payload:
-        yield from _row_event(message, schema, payload, options)
-    elif "ddl" in payload and "source" in payload:
-        yield _schema_change(message, payload)
-    else:
-        raise DecodeError("shape", "value: expected a row, schema change, transaction or heartbeat record, got none of them")
+    if record := _unwrapped(message, message.value):
+        yield from _row_event(record, options)
+        return
+    schema, payload = _read(message.value)
+    if payload is None or payload.source is None:
+        return
+    if payload.op is not None:
+        flags = _snapshot_flags(payload.source, payload.op) + _transaction_flags(payload.transaction)
+        record = _Record(message, schema, "after", payload.source, payload.op, payload.before, payload.after, flags)
+        yield from _row_event(record, options)
+    elif payload.ddl is not None and payload.position == NULL:
+        yield _schema_change(message, payload, payload.source)
 
 
 def transaction_end(message: Message) -> TransactionEnd | None:
     """The END of a transaction, or None for any other message."""
-    payload = unwrap(message.value, "value")[1] if message.value and b'"END"' in message.value else None
-    if not payload or not {"status", "id", "event_count"} <= payload.keys() or "op" in payload:
+    payload = _read(message.value)[1] if message.value and b'"END"' in message.value and b'"event_count"' in message.value else None
+    if payload is None or payload.op is not None or payload.status != "END" or payload.id is None:
         return None
-    marker = read_json(_MARKER, msgspec.json.encode(payload), "transaction")
-    counts = {each.data_collection: each.event_count for each in marker.data_collections or ()}
-    return TransactionEnd(marker.id, marker.event_count or 0, counts) if marker.status == "END" else None
+    counts = {each.data_collection: each.event_count for each in payload.data_collections or ()}
+    return TransactionEnd(payload.id, payload.event_count or 0, counts)
 
 
 def binlog_source(message: Message) -> tuple[int, str | None, str] | None:
     """Server id, GTID and binlog file of a row or schema change; None for any other message."""
-    payload = unwrap(message.value, "value")[1] if message.value else None
-    if not payload or _is_control(payload):
+    if not message.value:
         return None
-    source = _flat_source(payload) if _is_unwrapped(payload) else _source(payload) if "source" in payload else None
-    return None if source is None else (source.server_id or 0, source.gtid, source.file)
+    record = _unwrapped(message, message.value)
+    source = record.source if record else getattr(_read(message.value)[1], "source", None)
+    return (source.server_id or 0, source.gtid, source.file) if source and source.file else None
 
 
-def _is_control(payload: Members) -> bool:
-    """Heartbeats, transaction markers, and the connector's own schema history, which the schema change topic repeats."""
-    names = payload.keys()
-    return names == {"ts_ms"} or {"status", "id", "event_count"} <= names <= _MARKER_MEMBERS or {"source", "position", "ddl"} <= names
+def _read(value: bytes) -> tuple[bytes | None, _Payload | None]:
+    """The embedded schema and the record; None for a null, and for a heartbeat, which has nothing but its time."""
+    if _is_framed(value):
+        frame = read_json(_FRAMED, value, "value")
+        schema, payload = frame.schema_bytes(), frame.payload
+    else:
+        schema, payload = None, read_json(_FLAT, value, "value")
+    if (
+        payload is None
+        or (payload.source is not None and (payload.op is not None or payload.ddl is not None))
+        or payload.status is not None
+    ):
+        return schema, payload
+    if _members(value).keys() != {"ts_ms"}:
+        raise DecodeError("shape", "value: expected a row, schema change, transaction or heartbeat record, got none of them")
+    return schema, None
 
 
-def _is_unwrapped(payload: Members) -> bool:
-    return "op" not in payload and ("__op" in payload or "__deleted" in payload or "__source_file" in payload or "__file" in payload)
+def _members(value: bytes) -> dict[str, Any]:
+    return (read_json(_FRAMED_MEMBERS, value, "value").payload or {}) if _is_framed(value) else read_json(_MEMBERS, value, "value")
 
 
 # Row events
 
 
-def _row_event(message: Message, schema: bytes | None, payload: Members, options: Mapping[str, str]) -> Iterator[Event]:
-    source = _source(payload)
-    code = read_json(_TEXT, payload["op"], "op") or ""
-    if code == "t":
-        yield _truncate(message, source)
-        return
-    if code not in _OPS:
-        raise DecodeError("op", "op: expected c, u, d, r or t, got another")
-    rows = (read_json(ROW, payload.get("before", _NULL), "before"), read_json(ROW, payload.get("after", _NULL), "after"))
-    flags = _snapshot_flags(source, code) + _transaction_flags(payload)
-    yield from _row_changes(
-        message, embedded_columns(schema, "after", modes(options)) if schema else None, source, _OPS[code], rows, flags, options
-    )
-
-
-def _row_changes(
-    message: Message,
-    columns: Columns | None,
-    source: _Source,
-    op: str,
-    rows: tuple[Image | None, Image | None],
-    flags: tuple[str, ...],
-    options: Mapping[str, str],
-) -> Iterator[RowChange]:
+def _row_event(record: _Record, options: Mapping[str, str]) -> Iterator[Event]:
+    source = record.source
     if not source.db or not source.table:
         raise DecodeError("table", "source: expected the names of database and table, got none")
-    names = key_image(message.key)
-    before, after = rows
-    if op == "delete" and before is None:
+    if record.op == "t":
+        yield _truncate(record.message, source, source.db, source.table)
+        return
+    if record.op not in _OPS:
+        raise DecodeError("op", "op: expected c, u, d, r or t, got another")
+    op = _OPS[record.op]
+    names = key_image(record.message.key)
+    before, after, flags = record.before, record.after, record.flags
+    if op == "delete" and before is None and names:
         before, flags = dict(names), (*flags, "partial_before")
     if (before if op == "delete" else after) is None:
         raise DecodeError("image", f"a row of op {op}: expected its image, got null")
-    opened = columns is None or any(row and columns.leaves_open(row) for row in (before, after))
-    written = encoding(modes(options), columns is not None) if opened else "canonical"
-    images = (_image(before, columns), _image(after, columns))
-    flags += image_flags(*images)
+    before, after, written, types = _canonical(record, before, after, options)
     key_names = tuple(sorted(names))
-    for index, half in enumerate(halves(op, key_names, *images)):
+    flags += image_flags(before, after)
+    place = (record.message.epoch, file_number(source.file), source.pos, SNAPSHOT if op == "snapshot" else STREAMED, source.row or 0)
+    for index, half in enumerate(halves(op, key_names, before, after)):
         yield RowChange(
             source.db,
             source.table,
@@ -178,24 +189,32 @@ def _row_changes(
             half.key,
             key_names if half.key else (),
             source.ts_ms,
-            _position(message, source, op == "snapshot", _half(message, op, half), source.row or 0),
+            (*place, _half(record.message, op, half)),
             half.before,
             half.after,
             index,
             written,
-            columns.types if columns else None,
+            types,
             flags,
         )
 
 
-def _image(row: Image | None, columns: Columns | None) -> Image | None:
+def _canonical(
+    record: _Record, before: Image | None, after: Image | None, options: Mapping[str, str]
+) -> tuple[Image | None, Image | None, str, dict[str, str] | None]:
+    """Both images with the values that an embedded schema settles, their encoding, and the types that it tells."""
+    chosen = modes(options)
+    columns = embedded_columns(record.schema, record.image, chosen) if record.schema else None
+    if columns is None:
+        return _structures(before), _structures(after), encoding(chosen, False), None
+    written = encoding(chosen, True) if columns.leave_open(before, after) else "canonical"
+    return columns.canonical(before), columns.canonical(after), written, columns.types
+
+
+def _structures(row: Image | None) -> Image | None:
+    """Without a schema, geometries and vectors alone tell what they are."""
     if row is None:
         return None
-    return columns.canonical(row) if columns else _structures(row)
-
-
-def _structures(row: Image) -> Image:
-    """Without a schema, geometries and vectors alone tell what they are."""
     for name, value in row.items():
         if isinstance(value, dict | list):
             try:
@@ -219,62 +238,61 @@ def _snapshot_flags(source: _Source, code: str) -> tuple[str, ...]:
     return ("snapshot",) if marker in ("true", "false") else ("snapshot", f"snapshot={marker}")
 
 
-def _transaction_flags(payload: Members) -> tuple[str, ...]:
-    told = read_json(_TRANSACTION, payload.get("transaction", _NULL), "transaction")
+def _transaction_flags(told: _Transaction | None) -> tuple[str, ...]:
     return () if told is None else (f"tx={told.id};{told.total_order or 0}",)
 
 
-def _truncate(message: Message, source: _Source) -> SchemaChange:
-    if not source.db or not source.table:
-        raise DecodeError("table", "source: expected the names of database and table, got none")
-    quoted = ".".join("`" + name.replace("`", "``") + "`" for name in (source.db, source.table))
-    return SchemaChange("ddl", source.db, source.table, source.ts_ms, _position(message, source, False, 0), f"TRUNCATE TABLE {quoted}", 0)
+def _truncate(message: Message, source: _Source, database: str, table: str) -> SchemaChange:
+    quoted = ".".join("`" + name.replace("`", "``") + "`" for name in (database, table))
+    return SchemaChange("ddl", database, table, source.ts_ms, _position(message, source, STREAMED), f"TRUNCATE TABLE {quoted}", 0)
 
 
 # Unwrapped rows
 
 
-def _unwrapped(message: Message, schema: bytes | None, payload: Members, options: Mapping[str, str]) -> Iterator[Event]:
-    """A flat row: its deletes carry the old image, its updates no old one."""
-    source = _flat_source(payload)
-    row = {name: read_json(_VALUE, raw, name) for name, raw in payload.items() if name not in _METADATA}
-    deleted = str(read_json(_VALUE, payload.get("__deleted", _NULL), "__deleted")).lower() == "true"
-    code = read_json(_TEXT, payload.get("__op", _NULL), "__op") or ("d" if deleted else "u")
-    if code == "t":
-        yield _truncate(message, source)
-        return
-    if code not in _OPS:
-        raise DecodeError("op", "__op: expected c, u, d, r or t, got another")
-    rows = (row, None) if deleted or code == "d" else (None, row)
-    columns = embedded_columns(schema, "", modes(options)) if schema else None
-    yield from _row_changes(message, columns, source, _OPS[code], rows, _snapshot_flags(source, code), options)
+def _unwrapped(message: Message, value: bytes) -> _Record | None:
+    """A flat row of ExtractNewRecordState, whose deletes carry the old image and whose updates none; None for any other record."""
+    if b'"__' not in value:
+        return None
+    members = _members(value)
+    if members.keys().isdisjoint(_UNWRAPPED):
+        return None
+    source = _flat_source(members)
+    row = {name: content for name, content in members.items() if name not in _METADATA}
+    deleted = str(members.get("__deleted")).lower() == "true" or members.get("__op") == "d"
+    code = "d" if deleted else str(members.get("__op") or "u")
+    schema = read_json(_FRAMED_MEMBERS, value, "value").schema_bytes() if _is_framed(value) else None
+    before, after = (row, None) if deleted else (None, row)
+    return _Record(message, schema, "", source, code, before, after, _snapshot_flags(source, code))
 
 
-def _flat_source(payload: Members) -> _Source:
+def _flat_source(members: dict[str, Any]) -> _Source:
     """`source` from the fields that ExtractNewRecordState was told to add (`add.fields`)."""
-    told = {name: payload.get(f"__source_{name}", payload.get(f"__{name}")) for name in _Source.__struct_fields__}
+    told = {name: members.get(f"__source_{name}", members.get(f"__{name}")) for name in _Source.__struct_fields__}
     if told["file"] is None or told["pos"] is None:
         raise DecodeError(
             "position", "unwrapped row: expected __source_file and __source_pos (add.fields), got none: it has no place in the order"
         )
-    return read_json(_SOURCE, msgspec.json.encode({name: raw for name, raw in told.items() if raw is not None}), "unwrapped row")
+    try:
+        return msgspec.convert({name: content for name, content in told.items() if content is not None}, _Source)
+    except msgspec.ValidationError as error:
+        raise DecodeError("shape", f"unwrapped row: {error}") from None
 
 
 # Schema changes
 
 
-def _schema_change(message: Message, payload: Members) -> SchemaChange:
-    source = _source(payload)
+def _schema_change(message: Message, payload: _Payload, source: _Source) -> SchemaChange:
     snapshot = str(source.snapshot or "false").lower() != "false"
-    changes = read_json(_CHANGES, payload.get("tableChanges", _NULL), "tableChanges") or []
+    changes = payload.tableChanges or []
     change = changes[0] if len(changes) == 1 else None
     return SchemaChange(
         "snapshot" if snapshot else "ddl",
-        source.db or read_json(_TEXT, payload.get("databaseName", _NULL), "databaseName") or "",
+        source.db or payload.databaseName or "",
         _table(source, change),
         source.ts_ms,
-        _position(message, source, snapshot, 0),
-        read_json(_TEXT, payload["ddl"], "ddl"),
+        _position(message, source, SNAPSHOT if snapshot else STREAMED),
+        payload.ddl,
         0,
         schema_columns(change) if change else None,
         primary_key(change) if change else None,
@@ -291,14 +309,12 @@ def _table(source: _Source, change: TableChange | None) -> str | None:
 # Position
 
 
-def _source(payload: Members) -> _Source:
-    return read_json(_SOURCE, payload["source"], "source")
+def _position(message: Message, source: _Source, phase: int) -> Position:
+    """The place of a statement: row 0, whatever the record says."""
+    return (message.epoch, file_number(source.file), source.pos, phase, 0, 0)
 
 
-def _position(message: Message, source: _Source, snapshot: bool, half: int, row: int = 0) -> Position:
-    return (message.epoch, file_number(source.file), source.pos, SNAPSHOT if snapshot else STREAMED, row, half)
-
-
+@functools.lru_cache(maxsize=1024)
 def file_number(file: str) -> int:
     """The running number of a binlog file: `mysql-bin.000012` is 12."""
     digits = file.rpartition(".")[2]
@@ -312,5 +328,4 @@ _SOURCE_MEMBERS = (
     *("table", "server_id", "gtid", "file", "pos", "row", "thread", "query"),
 )
 _METADATA = frozenset(("__op", "__deleted", *(f"{prefix}{name}" for prefix in ("__", "__source_") for name in _SOURCE_MEMBERS)))
-_MARKER_MEMBERS = {"status", "id", "event_count", "data_collections", "ts_ms", "ts_us", "ts_ns"}
-_VALUE: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_UNWRAPPED = frozenset({"__op", "__deleted", "__source_file", "__file"})

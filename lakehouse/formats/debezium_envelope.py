@@ -6,7 +6,7 @@ schema change    {"source", "ddl", "databaseName", "tableChanges": [{"type", "id
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,11 +15,21 @@ from lakehouse.formats.connect_schema import type_text
 from lakehouse.formats.wire_json import read_json
 from lakehouse.schema import unquote
 
-Members = dict[str, msgspec.Raw]
-MEMBERS = msgspec.json.Decoder(Members)
-ROW = msgspec.json.Decoder(dict[str, Any] | None)
+P = TypeVar("P")
+NULL = msgspec.Raw(b"null")
 _FRAME = {"schema", "payload"}
 _ABSENT = object()
+
+
+class Frame(msgspec.Struct, Generic[P]):
+    """A value with its embedded schema; both names as the converter spells them."""
+
+    payload: P | None
+    schema: msgspec.Raw = NULL
+
+    def schema_bytes(self) -> bytes | None:
+        data = bytes(self.schema)
+        return None if data == b"null" else data
 
 
 class _Column(msgspec.Struct):
@@ -56,21 +66,13 @@ class Half(NamedTuple):
     after: Image | None
 
 
-def unwrap(data: bytes, what: str) -> tuple[bytes | None, Members | None]:
-    """The embedded schema, if any, and the payload's members; None for a payload that is null."""
-    members = read_json(MEMBERS, data, what)
-    payload = members.get("payload")
-    if payload is None or not members.keys() <= _FRAME or bytes(payload)[:1] not in (b"{", b"n"):
-        return None, members
-    schema = bytes(members["schema"]) if "schema" in members else b"null"
-    inner = None if bytes(payload) == b"null" else read_json(MEMBERS, payload, what)
-    return (None if schema == b"null" else schema), inner
-
-
 def key_image(key: bytes | None) -> Image:
     """The record key's columns, as the wire has them; none for a table without key."""
-    members = unwrap(key, "key")[1] if key is not None else None
-    return {name: read_json(_VALUE, raw, "key") for name, raw in (members or {}).items()}
+    image = read_json(_KEY, key, "key") if key is not None else None
+    if image is not None and "payload" in image and image.keys() <= _FRAME:
+        inner = image["payload"]
+        image = inner if inner is None or isinstance(inner, dict) else image
+    return image or {}
 
 
 def halves(op: str, names: tuple[str, ...], before: Image | None, after: Image | None) -> Iterator[Half]:
@@ -116,4 +118,4 @@ def primary_key(change: TableChange) -> tuple[str, ...] | None:
     return None if change.table is None else tuple(change.table.primaryKeyColumnNames or ())
 
 
-_VALUE: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_KEY = msgspec.json.Decoder(dict[str, Any] | None)

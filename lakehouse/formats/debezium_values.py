@@ -46,6 +46,8 @@ _TYPES = {"int8": "tinyint", "int16": "smallint", "int32": "int", "bytes": "long
 
 def modes(options: Mapping[str, str]) -> Modes:
     """The modes that a source's options name, such as `decimal_handling_mode`."""
+    if not options:
+        return _DEFAULTS
     return Modes(*(options.get(name.replace(".", "_"), default) for name, default in zip(_NAMES, _DEFAULTS, strict=True)))
 
 

@@ -33,6 +33,7 @@ STREAMED = 1
 _LAST_ROW = 2**63 - 1
 _SHARD_BITS = 32
 _ENTRIES_TAG = b"\x0a"
+_NIL, _NA = pb.NIL, pb.NA
 _SILENT = frozenset({pb.BEGIN, pb.COMMIT, pb.ROLLBACK, pb.HEARTBEAT})
 _OPS = {pb.INSERT: "insert", pb.UPDATE: "update", pb.DELETE: "delete"}
 
@@ -185,22 +186,29 @@ def _image(values: Sequence[pb.Data], columns: _Columns, zone: str) -> tuple[Ima
     image: Image = {}
     opened = False
     for name, read, data in zip(columns.names, columns.reads, values, strict=True):
-        if data.dataType == pb.NA:
-            continue
-        try:
-            value = None if data.dataType == pb.NIL else read(data, zone)
-        except (ValueError, InvalidOperation):
-            raise DecodeError("value", f"column {name}: expected a value of its type, got another") from None
-        opened = opened or isinstance(value, _Open)
-        image[name] = value.value if isinstance(value, _Open) else value
+        kind = data.dataType
+        if kind == _NIL:
+            image[name] = None
+        elif kind != _NA:
+            try:
+                value = read(data, zone)
+            except (ValueError, InvalidOperation):
+                raise DecodeError("value", f"column {name}: expected a value of its type, got another") from None
+            if type(value) is _Open:
+                opened, value = True, value.value
+            image[name] = value
     return image, opened, len(image) < len(values)
 
 
 def _columns(columns: Sequence[pb.Column]) -> _Columns:
-    names = tuple(column.name for column in columns)
-    key = tuple(sorted(column.name for column in columns if column.isKey))
-    reads = tuple(_reader(column.originalType) for column in columns)
-    return _Columns(names, reads, key, {column.name: column.originalType for column in columns if column.originalType})
+    return _columns_of(tuple([(column.name, column.originalType, column.isKey) for column in columns]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _columns_of(told: tuple[tuple[str, str, bool], ...]) -> _Columns:
+    names = tuple(name for name, _, _ in told)
+    key = tuple(sorted(name for name, _, is_key in told if is_key))
+    return _Columns(names, tuple(_reader(type_) for _, type_, _ in told), key, {name: type_ for name, type_, _ in told if type_})
 
 
 # Values

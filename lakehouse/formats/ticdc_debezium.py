@@ -20,17 +20,7 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import DDL, Event, Image, Message, RowChange, SchemaChange, Watermark, tidb_position
 from lakehouse.formats.connect_schema import Column, Columns, Field, always, bits, cached, embedded, named, negative, unsigned
-from lakehouse.formats.debezium_envelope import (
-    ROW,
-    Members,
-    TableChange,
-    halves,
-    image_flags,
-    key_image,
-    primary_key,
-    schema_columns,
-    unwrap,
-)
+from lakehouse.formats.debezium_envelope import Frame, TableChange, halves, image_flags, key_image, primary_key, schema_columns
 from lakehouse.formats.wire_json import read_json
 
 FORMAT = "ticdc-debezium"
@@ -44,31 +34,37 @@ class _Source(msgspec.Struct):
     table: str | None = None
 
 
-_SOURCE = msgspec.json.Decoder(_Source)
-_TEXT = msgspec.json.Decoder(str | None)
-_CHANGES = msgspec.json.Decoder(list[TableChange] | None)
-_NULL = msgspec.Raw(b"null")
+class _Payload(msgspec.Struct):
+    source: _Source
+    op: str | None = None
+    before: Image | None = None
+    after: Image | None = None
+    ddl: str | None = None
+    tableChanges: list[TableChange] | None = None
+
+
+_FRAME = msgspec.json.Decoder(Frame[_Payload])
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one message; a tombstone has none."""
-    schema, payload = unwrap(message.value, "value") if message.value else (None, None)
-    if payload is None:
+    frame = read_json(_FRAME, message.value, "value") if message.value else None
+    if frame is None or frame.payload is None:
         return
-    source = read_json(_SOURCE, payload.get("source", _NULL), "source")
-    op = read_json(_TEXT, payload.get("op", _NULL), "op")
-    if op == "m":
-        yield Watermark(tidb_position(message.epoch, source.commit_ts, DDL), source.commit_ts, 0)
-    elif op is None and "ddl" in payload:
-        yield _schema_change(message, payload, source)
-    elif op in _OPS:
-        yield from _row_changes(message, schema, payload, source, _OPS[op])
+    payload = frame.payload
+    if payload.op == "m":
+        commit_ts = payload.source.commit_ts
+        yield Watermark(tidb_position(message.epoch, commit_ts, DDL), commit_ts, 0)
+    elif payload.op is None and payload.ddl is not None:
+        yield _schema_change(message, payload, payload.ddl)
+    elif payload.op in _OPS:
+        yield from _row_changes(message, payload, _OPS[payload.op], frame.schema_bytes())
     else:
         raise DecodeError("op", "payload.op: expected c, u, d or m, or a payload with ddl, got another")
 
 
-def _schema_change(message: Message, payload: Members, source: _Source) -> SchemaChange:
-    changes = read_json(_CHANGES, payload.get("tableChanges", _NULL), "tableChanges") or []
+def _schema_change(message: Message, payload: _Payload, ddl: str) -> SchemaChange:
+    source, changes = payload.source, payload.tableChanges or []
     change = changes[0] if len(changes) == 1 else None
     return SchemaChange(
         "ddl",
@@ -76,20 +72,21 @@ def _schema_change(message: Message, payload: Members, source: _Source) -> Schem
         source.table or None,
         source.commit_ts,
         tidb_position(message.epoch, source.commit_ts, DDL),
-        read_json(_TEXT, payload["ddl"], "ddl"),
+        ddl,
         0,
         schema_columns(change) if change else None,
         primary_key(change) if change else None,
     )
 
 
-def _row_changes(message: Message, schema: bytes | None, payload: Members, source: _Source, op: str) -> Iterator[RowChange]:
-    columns = _columns(schema) if schema else None
-    wire = tuple(read_json(ROW, payload.get(name, _NULL), name) for name in ("before", "after"))
-    encoding = FORMAT if columns is None or any(row and columns.leaves_open(row) for row in wire) else "canonical"
-    before, after = (_image(row, columns) for row in wire)
+def _row_changes(message: Message, payload: _Payload, op: str, schema: bytes | None) -> Iterator[RowChange]:
+    source, before, after = payload.source, payload.before, payload.after
     if (before if op == "delete" else after) is None:
         raise DecodeError("image", f"a row of op {op}: expected its image, got null")
+    columns = _columns(schema) if schema else None
+    encoding = FORMAT if columns is None or columns.leave_open(before, after) else "canonical"
+    if columns is not None:
+        before, after = columns.canonical(before), columns.canonical(after)
     names = tuple(sorted(key_image(message.key)))
     flags = image_flags(before, after)
     for index, half in enumerate(halves(op, names, before, after)):
@@ -108,10 +105,6 @@ def _row_changes(message: Message, schema: bytes | None, payload: Members, sourc
             columns.types if columns else None,
             flags,
         )
-
-
-def _image(row: Image | None, columns: Columns | None) -> Image | None:
-    return row if row is None or columns is None else columns.canonical(row)
 
 
 @cached

@@ -154,6 +154,12 @@ def test_the_end_of_a_transaction_has_counts() -> None:
     assert transaction_end(message(row("c", None, {"status": "END", "id": 1}))) is None
 
 
+def test_an_unwrapped_row_may_have_columns_named_as_an_envelope() -> None:
+    told = {"__op": "c", "__source_file": "b.000012", "__source_pos": 345, "__source_db": "d", "__source_table": "t"}
+    assert one(message({"op": "u", "source": "s", "ddl": "x"} | told)).after == {"op": "u", "source": "s", "ddl": "x"}
+    assert one(message(row("c", None, {"__op": "d", "id": 1}), {"id": 1})).after == {"__op": "d", "id": 1}
+
+
 def test_unwrapped_rows_are_read_as_far_as_they_tell() -> None:
     told = {"__op": "u", "__deleted": "false", "__source_file": "b.000012", "__source_pos": 345, "__source_row": 2}
     names = {"__source_db": "d", "__table": "t", "__source_ts_ms": 9000}
@@ -171,7 +177,7 @@ def test_unwrapped_rows_are_read_as_far_as_they_tell() -> None:
         (row("c", None, None), "a row of op insert: expected its image, got null"),
         (row("c", None, {"id": 1}, table=None), "source: expected the names of database and table, got none"),
         (row("c", None, {"id": 1}, file="binlog"), "binlog file: expected a name that ends in a number, got another"),
-        (row("c", None, {"id": 1}, pos=-1), "source: Expected `int` >= 0 - at `$.pos`"),
+        (row("c", None, {"id": 1}, pos=-1), "value: Expected `int` >= 0 - at `$.source.pos`"),
         (row("c", None, {"g": {"wkb": 1}}), "column g: expected a geometry or a vector, got another structure"),
         (
             {"id": 1, "__op": "c"},
