@@ -154,6 +154,16 @@ def test_what_a_crash_left_half_written_lands_once_the_checkpoint_has_passed_it(
     assert lander.paths() == [f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000002.csv"]
 
 
+def test_an_empty_file_never_lands(tree: Tree) -> None:
+    tree.put(f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000002.csv", b"")
+    tree.checkpoint(NOON + HOUR)
+
+    scan = Lander(tree, CSV).scan()
+
+    assert [info.size for info in scan.files if not info.size] == []
+    assert (scan.pending, scan.checkpoint) == ([], tso(NOON + HOUR))
+
+
 def test_an_index_may_name_a_file_that_is_not_there_yet(tree: Tree) -> None:
     folder = f"d/t/{tso(NOON - 9)}/2026-11-21"
     lander = Lander(tree, CSV)

@@ -7,7 +7,7 @@ r"""TiCDC storage sink: one message per file, its `path` relative to the sink's 
 
 Producers: TiCDC 6.5 to 8.5 (classic) and the new architecture. Specification: docs.pingcap.com, "Sync data to storage services", "CSV".
 Headers of a data file: `schema`, its schema file's bytes; `virtual`, a JSON list of VIRTUAL columns; `dispatchers`, how many write into
-its folder (lakehouse.storage_layout.Schemas). Options are named as the sink's settings are (storage_layout.DEFAULTS).
+its folder (lakehouse.storage_layout.Schemas). Options are named as the sink's settings are (storage_layout.OPTIONS).
 Order: with commit ts (include-commit-ts, enable-tidb-extension) positions are (epoch, commit ts, rank). Without, they are
 (epoch, table version, date, file number, row * 2 + half), a DDL's (epoch, table version): it stands before its version's rows. Several
 dispatchers have no order then and are refused, and `metadata` is silent.
@@ -96,7 +96,9 @@ def _json_rows(place: Place, message: Message, data: bytes, options: Mapping[str
             if isinstance(line, Broken):
                 raise DecodeError(*line)
             part = msgspec.structs.replace(message, value=line, headers=(), path=None)
-            events = [_placed(event, place, row) for event in decode_line(part, options)]
+            events = list(decode_line(part, options))
+            for half, event in enumerate(events, 2 - len(events)):
+                _put(event, place, row, half)
         except DecodeError as error:
             events = [DeadLetter(error.code, str(error), 0, place.database, place.table)]
         for event in events:
@@ -105,15 +107,14 @@ def _json_rows(place: Place, message: Message, data: bytes, options: Mapping[str
             yield event
 
 
-def _placed(event: Event, place: Place, row: int) -> Event:
-    """The event of one line, where files and rows are the order and in the partition that its folder is."""
+def _put(event: Event, place: Place, row: int, half: int) -> None:
+    """The event of one line where files and rows are the order, and in the partition that its folder is."""
     if isinstance(event, RowChange):
         if place.by_commit_ts and event.position[1] != event.commit_ts:
             raise DecodeError("commit-ts", "row: expected _tidb.commitTs, as enable-tidb-extension says, got none")
         if not place.by_commit_ts:
-            event.position = place.position(None, 0, row, int(event.op != "delete"))
+            event.position = place.position(None, 0, row, half)
         event.physical_table = place.file.physical_id
-    return event
 
 
 def _lines(data: bytes, terminator: bytes) -> Iterator[bytes | Broken]:

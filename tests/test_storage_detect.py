@@ -1,0 +1,35 @@
+"""The settings that a tree shows by itself."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakehouse.formats.ticdc_storage import decode
+from lakehouse.storage_detect import detect_options
+from lakehouse.storage_files import read_tree
+
+TREES = sorted(path.parent for path in (Path(__file__).parent / "data" / "storage").glob("*/expected.json"))
+HIDDEN = ("null", "binary-encoding-method", "time_zone")  # what no file shows
+
+
+@pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
+def test_a_recorded_tree_shows_its_own_settings(tree: Path) -> None:
+    told = json.loads((tree / "expected.json").read_text())["options"]
+
+    found = detect_options(tree / "data", {name: told[name] for name in HIDDEN if name in told})
+
+    def events(options: dict[str, str]) -> list[object]:
+        return [event for message in read_tree(tree / "data", options) for event in decode(message, options)]
+
+    assert events(found) == events(told)
+
+
+def test_what_is_told_stays(tmp_path: Path) -> None:
+    assert detect_options(tmp_path, {"protocol": "csv"}) == {"protocol": "csv"}
+    (tmp_path / "s/t/5").mkdir(parents=True)
+    (tmp_path / "s/t/5/CDC000001.csv").write_bytes(b"I||t||s||1\n")
+
+    found = detect_options(tmp_path, {"quote": "'"})
+
+    assert (found["quote"], found["delimiter"], found["terminator"], found["protocol"]) == ("'", "||", "\n", "csv")
