@@ -15,6 +15,7 @@ from lakehouse.cells import (
     Dated,
     Document,
     NoRule,
+    Single,
     Span,
     as_decimal,
     as_integer,
@@ -121,7 +122,7 @@ def _to_scale(number: float, digits: int, scale: int) -> float:
     bound = 10.0 ** (digits - scale) - 1.0 / factor
     if abs(number) < bound:
         whole = math.floor(number)
-        number = whole + round((number - whole) * factor) / factor
+        number = round(whole + round((number - whole) * factor) / factor, scale)
     return max(-bound, min(number, bound))
 
 
