@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse import cli_pipeline
+from lakehouse import cli_local, cli_pipeline
 from lakehouse.errors import ConfigError, LakehouseError
 
 EXIT_CODES = "Exit codes: 0 ok, 1 failed, 2 bad usage or configuration. Results go to stdout, progress and errors to stderr."
@@ -56,7 +56,7 @@ def inspect(
     from lakehouse.inspect import inspect_messages
 
     chosen, options = decoding(format, source, option)
-    messages = cli_messages(recording, key, value)
+    messages = messages_of(recording, key, value)
     print_all(inspect_messages(messages, chosen, options), json.dumps if as_json else event_line)
 
 
@@ -101,6 +101,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "schema json": schema_json,
     "version": version,
     **cli_pipeline.COMMANDS,
+    **cli_local.COMMANDS,
 }
 # What works today, in the order of --help. Adding a name offers its command.
 READY = ("validate", "inspect", "ddl", "schema json", "version")
@@ -186,7 +187,7 @@ def setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def cli_messages(recording: Path | None, key: Path | None, value: Path | None) -> Iterable[Any]:
+def messages_of(recording: Path | None, key: Path | None, value: Path | None) -> Iterable[Any]:
     """The messages that `inspect` is asked to read."""
     from lakehouse.events import Message
     from lakehouse.recording import read_recording

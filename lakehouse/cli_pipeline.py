@@ -224,12 +224,9 @@ def progress(text: str) -> None:
 
 
 def print_result(result: Any, as_json: bool) -> None:
-    """A result as its lines: objects as JSON or as `name: value`, text as it is."""
+    """A result, item by item: as JSON, or as lines for people."""
+    from lakehouse.cli_text import result_lines
+
     items: Iterable[Any] = result if isinstance(result, list | tuple) else () if result is None else (result,)
     for item in items:
-        if as_json:
-            print(json.dumps(item, default=str))
-        elif isinstance(item, dict):
-            print("\n".join(f"{name}: {value}" for name, value in item.items()))
-        else:
-            print(item)
+        print(json.dumps(item, default=str) if as_json else result_lines(item))

@@ -28,6 +28,31 @@ def _details(item: dict[str, Any], apart: tuple[str, ...]) -> str:
     return "".join(f" {word}" for word in words)
 
 
+def result_lines(item: Any) -> str:
+    """What a command returned: `name: value` lines, with a list of objects as a table below its name."""
+    if not isinstance(item, dict):
+        return str(item)
+    lines = []
+    for name, value in item.items():
+        is_table = isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+        lines += [f"{name}:", *(f"    {line}" for line in table_lines(value))] if is_table else [f"{name}: {_cell(value)}"]
+    return "\n".join(lines)
+
+
+def table_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows below their column names, aligned; a column that no row fills is left out."""
+    names = [name for name in rows[0] if any(_cell(row.get(name)) for row in rows)]
+    cells = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == []:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def _place(origin: dict[str, Any]) -> str:
     if "path" in origin:
         return f"{origin['path']}:{origin['row']}[{origin['index']}]"

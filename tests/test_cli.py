@@ -19,6 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lakehouse.cli import COMMANDS, GROUPS, READY, build, main
+from lakehouse.cli_text import result_lines
 
 ROOT = Path(__file__).parent.parent
 RUN = "from lakehouse.cli import main; main()"
@@ -280,6 +281,24 @@ def test_schema_json_prints_or_writes_the_schemas(tmp_path: Path) -> None:
 
 def test_version_prints_the_version() -> None:
     assert lakehouse("version").stdout.startswith("lakehouse 0.")
+
+
+def test_a_result_is_lines_and_tables_for_people() -> None:
+    result = {
+        "source": "shop",
+        "watermark": None,
+        "tables": [{"table": "a.b", "why": None, "notes": ["x", "y"]}, {"table": "shop.orders", "notes": []}],
+    }
+
+    assert result_lines(result).splitlines() == [
+        "source: shop",
+        "watermark: ",
+        "tables:",
+        "    table        notes",
+        "    a.b          x, y",
+        "    shop.orders",
+    ]
+    assert result_lines("lake/x.jsonl") == "lake/x.jsonl"
 
 
 # --- cost ------------------------------------------------------------------------------------------------------------

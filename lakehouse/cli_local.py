@@ -1,0 +1,66 @@
+"""The commands around the pipeline: what a newcomer runs first, and what looks at a machine or a lake."""
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse.cli_pipeline import Configs, Json, Lake, SourceLake, print_result, progress
+from lakehouse.errors import ConfigError
+
+Servers = Annotated[str, typer.Option("--bootstrap-servers", help="The brokers, as host:port.")]
+
+
+def demo(
+    lake: Lake = "./lake",
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The embedded broker's port on 127.0.0.1.")] = 39092,
+    as_json: Json = False,
+) -> None:
+    """Start an embedded Kafka broker, publish a recorded stream, run all layers, and show what came out."""
+    print_result(_local("demo").run_demo(lake, port, progress), as_json)
+
+
+def produce(
+    recording: Annotated[Path, typer.Argument(help="The recording (JSON lines).")],
+    topic: Annotated[str | None, typer.Option("--topic", help="The topic. Default: the recording's own.")] = None,
+    servers: Servers = "127.0.0.1:9092",
+) -> None:
+    """Publish a recording to a topic, partition by partition."""
+    print_result(_local("produce").produce(recording, servers, topic, progress), False)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="The folder to write sources/ and tables/ into.")] = Path("configs"),
+    format: Annotated[str | None, typer.Option("--format", help="The wire format. Default: what the messages look like.")] = None,
+    servers: Annotated[str | None, typer.Option("--bootstrap-servers", help="The brokers, for a topic.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="The topic to look at.")] = None,
+    storage: Annotated[str | None, typer.Option("--storage", help="The storage sink's folder or URL to look at.")] = None,
+) -> None:
+    """Write the YAML of a source and its tables, by looking at its topic or folder."""
+    if (topic is None) == (storage is None):
+        raise ConfigError("init: expected --topic with --bootstrap-servers, or --storage")
+    print_result(_local("init").init(folder, format, servers, topic, storage, progress), False)
+
+
+def doctor(configs: Configs = Path("configs"), as_json: Json = False) -> None:
+    """Check Java, jars, brokers, permissions and what the producers are set to."""
+    print_result(_local("doctor").doctor(configs, progress), as_json)
+
+
+def report(
+    lake: SourceLake = None,
+    configs: Configs = Path("configs"),
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The HTML file to write.")] = Path("lakehouse-report.html"),
+) -> None:
+    """Write one HTML page with lag, throughput, watermarks and DDL over time."""
+    print_result(importlib.import_module("lakehouse.spark.report").report(configs, lake, to), False)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"demo": demo, "produce": produce, "init": init, "doctor": doctor, "report": report}
+
+
+def _local(module: str) -> Any:
+    """A module of lakehouse.local, imported when a command runs."""
+    return importlib.import_module(f"lakehouse.local.{module}")
