@@ -83,6 +83,6 @@ def integer(text: str) -> int:
 def number(text: str) -> float:
     """FLOAT and DOUBLE from text with or without exponent; there is no NaN and no infinity in MySQL."""
     value = float(text)
-    if value - value != 0:
+    if "_" in text or value - value != 0:
         raise ValueError("no finite number")
     return value

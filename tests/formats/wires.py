@@ -197,9 +197,7 @@ WIRES = {
     for wire in (
         Wire("ticdc-open", open_rows, open_ddl, open_watermark, {}),
         Wire("ticdc-canal-json", ticdc_rows, ticdc_ddl, ticdc_watermark, {}),
-        Wire(
-            "canal", flat_rows, flat_ddl, None, {"key-only delete": "its deletes hold the whole row, and nothing marks one that does not"}
-        ),
+        Wire("canal", flat_rows, flat_ddl, None, {"key-only delete": "its deletes hold the whole row, nothing marks others"}),
         Wire("canal-protobuf", proto_rows, proto_ddl, None, {"changed columns": "its old image is the whole row, or names the row alone"}),
     )
 }

@@ -1,0 +1,186 @@
+"""What is particular to Alibaba Canal's two forms: positions, incomplete images, messages that are no change."""
+
+import json
+from typing import Any
+
+import pytest
+from recorded_truth import DATA, fold, wrong_cells
+from wires import dumps, packet
+
+from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange
+from lakehouse.formats import decode_message
+from lakehouse.formats.canal import decode
+from lakehouse.formats.canal_protobuf import decode as decode_packet
+from lakehouse.formats.proto import canal_pb2 as wire
+from lakehouse.inspect import inspect_messages
+from lakehouse.recording import read_recording
+
+
+def flat(**members: Any) -> list[Any]:
+    whole = {
+        "database": "d",
+        "table": "t",
+        "isDdl": False,
+        "type": "INSERT",
+        "es": 1000,
+        "pkNames": ["id"],
+        "sql": "",
+        "old": None,
+        **members,
+    }
+    return list(decode(Message("t", 2, 9, None, dumps(whole)), {}))
+
+
+@pytest.mark.parametrize("recording", ["canal/inventory", "canal/orders_small", "canal-protobuf/inventory"])
+def test_a_recording_folds_to_the_tables_of_the_source(recording: str) -> None:
+    format, name = recording.split("/")
+    truth = json.loads((DATA / "debezium" / name / "truth.json").read_text())
+
+    events = [event for message in read_recording(DATA / f"{recording}.jsonl.gz") for event in decode_message(format, message, {})]
+
+    assert not [event for event in events if isinstance(event, DeadLetter)]
+    assert wrong_cells(truth, fold(event for event in events if isinstance(event, RowChange))) == []
+
+
+def test_both_forms_of_one_binlog_give_the_same_changes() -> None:
+    as_json = inspect_messages(read_recording(DATA / "canal/inventory.jsonl.gz"), "canal", {})
+    as_protobuf = inspect_messages(read_recording(DATA / "canal-protobuf/inventory.jsonl.gz"), "canal-protobuf", {})
+
+    for one, other in zip(as_json, as_protobuf, strict=True):
+        assert {**one, "position": None, "origin": None} == {**other, "position": None, "origin": None}
+
+
+def test_positions_of_a_flat_message_are_its_offset_and_the_row_in_it() -> None:
+    first, second, third = flat(type="UPDATE", data=[{"id": "2"}, {"id": "3"}], old=[{"id": "1"}, {"x": "0"}], mysqlType={"id": "INT"})
+
+    assert [event.position for event in (first, second, third)] == [(0, 9, 0, 0, 0, 0), (0, 9, 0, 1, 0, 0), (0, 9, 1, 1, 0, 0)]
+
+
+def test_binary_loses_no_trailing_zero_bytes() -> None:
+    (event,) = flat(data=[{"id": "1", "b": "a", "v": "a"}], mysqlType={"id": "INT", "b": "BINARY(3)", "v": "VARBINARY(3)"})
+
+    assert event.after == {"id": 1, "b": "YQAA", "v": "YQ=="}
+
+
+def test_the_json_of_mariadb_is_text_again() -> None:
+    mangled = '{"a": "ж"}'.encode().decode("latin-1")
+
+    (event,) = flat(data=[{"id": "1", "j": mangled}], mysqlType={"id": "INT", "j": "JSON"}, sqlType={"id": 4, "j": 2004})
+
+    assert event.after["j"] == '{"a": "ж"}'
+
+
+def test_decimals_and_enum_indexes_are_left_to_the_schema() -> None:
+    (event,) = flat(data=[{"id": "1", "d": "11.0", "e": "2"}], mysqlType={"id": "INT", "d": "DECIMAL(10,2)", "e": "ENUM('a','b')"})
+
+    assert (event.after, event.encoding) == ({"id": 1, "d": "11.0", "e": 2}, "canal")
+
+
+@pytest.mark.parametrize("type", ["QUERY", "XACOMMIT", "XAROLLBACK", "GTID"])
+def test_what_is_neither_a_change_nor_a_statement_gives_no_event(type: str) -> None:
+    assert flat(type=type, data=None, database="", table="", sql="INSERT INTO t VALUES (1)") == []
+
+
+def test_a_statement_format_change_is_a_dead_letter_for_its_rows_are_lost() -> None:
+    (event,) = decode_message("canal", Message("t", 0, 0, None, dumps({"type": "UPDATE", "sql": "UPDATE t SET a=1", "data": None})), {})
+
+    assert event == DeadLetter("statement", "message: expected rows in data, got a statement alone: is the source's binlog_format ROW?", 0)
+
+
+def test_an_update_that_names_no_row_is_unresolved() -> None:
+    (event,) = flat(type="UPDATE", pkNames=None, data=[{"a": "1"}], old=[{}], mysqlType={"a": "INT"})
+
+    assert (event.code, event.message) == ("unresolved", "row: expected a key or an old image, got neither: is binlog_row_image FULL?")
+
+
+def test_a_row_without_all_columns_of_its_table_is_partial() -> None:
+    (event,) = flat(data=[{"id": "1"}], mysqlType={"id": "INT", "blob": "BLOB"})
+
+    assert (event.after, event.flags) == ({"id": 1}, ("partial_after",))
+
+
+def test_an_unknown_type_of_message_is_a_dead_letter_without_its_text() -> None:
+    (event,) = decode_message("canal", Message("t", 0, 0, None, dumps({"type": "SECRET"})), {})
+
+    assert event == DeadLetter("kind", "message: expected INSERT, UPDATE, DELETE or a DDL, got another type", 0)
+
+
+# Protobuf
+
+
+def column(index: int, name: str, value: str, *, key: bool = False) -> wire.Column:
+    return wire.Column(index=index, name=name, isKey=key, value=value, mysqlType="INT")
+
+
+def rows(event_type: str, *pairs: tuple[list[wire.Column], list[wire.Column]]) -> Message:
+    return packet(wire.RowChange(eventType=event_type, rowDatas=[wire.RowData(beforeColumns=old, afterColumns=new) for old, new in pairs]))
+
+
+def test_a_position_of_protobuf_is_the_binlog_s_own() -> None:
+    one, other = [column(0, "id", "1", key=True)], [column(0, "id", "2", key=True)]
+
+    events = list(decode_packet(rows("EVENT_UPDATE", (one, other), (other, other)), {}))
+
+    assert [event.position for event in events if isinstance(event, RowChange)] == [
+        (3, 7, 4711, 1, 0, 0),
+        (3, 7, 4711, 1, 0, 1),
+        (3, 7, 4711, 1, 1, 1),
+    ]
+
+
+def test_rows_of_one_event_that_was_cut_into_entries_go_on_counting() -> None:
+    events = [event for message in read_recording(DATA / "canal-protobuf/inventory.3p.jsonl.gz") for event in decode_packet(message, {})]
+
+    by_partition: dict[tuple[Any, ...], int] = {}
+    for message in read_recording(DATA / "canal-protobuf/inventory.3p.jsonl.gz"):
+        for event in decode_packet(message, {}):
+            if isinstance(event, RowChange):
+                place = (message.partition, event.position)
+                by_partition[place] = by_partition.get(place, 0) + 1
+    assert len(events) == 375
+    assert set(by_partition.values()) == {1}
+
+
+def test_a_minimal_row_image_is_completed_from_the_old_one_and_flagged() -> None:
+    (event,) = decode_packet(rows("EVENT_UPDATE", ([column(0, "id", "1", key=True)], [column(4, "qty", "5")])), {})
+
+    assert isinstance(event, RowChange)
+    assert (event.key, event.before, event.after, event.flags) == ((1,), {"id": 1}, {"id": 1, "qty": 5}, ("partial_after",))
+
+
+def test_a_statement_s_database_is_the_one_its_unqualified_names_mean() -> None:
+    change = wire.RowChange(eventType="EVENT_RENAME", isDdl=True, sql="RENAME TABLE a TO demo.t", ddlSchemaName="other")
+
+    (event,) = decode_packet(packet(change), {})
+
+    assert isinstance(event, SchemaChange)
+    assert (event.database, event.table, event.position) == ("other", None, (3, 7, 4711, 1, 0, 0))
+
+
+def test_a_heartbeat_packet_gives_no_event() -> None:
+    heartbeat = wire.Packet(type=wire.PACKET_HEARTBEAT).SerializeToString()
+
+    assert list(decode_packet(Message("t", 0, 0, None, heartbeat), {})) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "text"),
+    [
+        (b"{}", "protobuf", "message: expected a Canal packet, got other bytes"),
+        (wire.Packet(type=9).SerializeToString(), "kind", "packet: expected type MESSAGES, got 9"),
+        (wire.Packet(type=7, compression=2).SerializeToString(), "compression", "packet: expected no compression, got 2"),
+        (
+            wire.Packet(type=7, body=wire.Messages(messages=[b"\xff"]).SerializeToString()).SerializeToString(),
+            "protobuf",
+            "entry: expected a Canal entry, got other bytes",
+        ),
+    ],
+)
+def test_bytes_that_are_no_packet_are_a_dead_letter(value: bytes, code: str, text: str) -> None:
+    assert decode_message("canal-protobuf", Message("t", 0, 0, None, value), {}) == [DeadLetter(code, text, 0)]
+
+
+def test_a_statement_format_entry_is_a_dead_letter_in_its_place() -> None:
+    (event,) = decode_packet(packet(wire.RowChange(eventType="EVENT_UPDATE", sql="UPDATE t SET a=1")), {})
+
+    assert event == DeadLetter("statement", "entry: expected rows, got a statement alone: is the source's binlog_format ROW?", 0)

@@ -1,0 +1,136 @@
+"""Compression undone and claim-check payloads joined, still as bytes."""
+
+import base64
+import json
+from pathlib import Path
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.assemble import attachment_names, decompressed, file_name, prepare
+from lakehouse.errors import DecodeError
+from lakehouse.events import Message
+from lakehouse.formats.open_frames import framed, frames
+
+COMPRESS = {"lz4": cramjam.lz4.compress, "snappy": cramjam.snappy.compress_raw}
+JSON = b'{"a":1}'
+codec = pytest.mark.parametrize("compression", COMPRESS)
+
+
+def squeezed(compression: str, data: bytes) -> bytes:
+    return bytes(COMPRESS[compression](data))
+
+
+def open_message(keys: list[bytes], values: list[bytes]) -> Message:
+    return Message("t", 0, 0, *framed(keys, values))
+
+
+def payload(key: bytes | None, value: bytes) -> bytes:
+    return json.dumps({"key": key and base64.b64encode(key).decode(), "value": base64.b64encode(value).decode()}).encode()
+
+
+@codec
+@given(data=st.binary(min_size=1))
+def test_what_was_compressed_comes_back(compression: str, data: bytes) -> None:
+    assert decompressed(squeezed(compression, data), compression) == data
+
+
+@codec
+def test_open_protocol_compresses_each_value_but_neither_keys_nor_the_empty_one(compression: str) -> None:
+    message = open_message([b"{}", b"{}"], [squeezed(compression, JSON), b""])
+
+    plain = prepare(message, "ticdc-open", {"compression": compression})
+
+    assert frames(plain.key, plain.value) == ([b"{}", b"{}"], [JSON, b""])
+
+
+@codec
+def test_debezium_compresses_key_and_value_and_canal_json_the_value(compression: str) -> None:
+    packed = squeezed(compression, JSON)
+    options = {"compression": compression}
+
+    debezium = prepare(Message("t", 0, 0, packed, packed), "ticdc-debezium", options)
+    canal = prepare(Message("t", 0, 0, None, packed), "ticdc-canal-json", options)
+
+    assert (debezium.key, debezium.value, canal.key, canal.value) == (JSON, JSON, None, JSON)
+
+
+@codec
+def test_a_message_that_is_not_compressed_yet_is_let_through(compression: str) -> None:
+    message = Message("t", 0, 0, None, JSON)
+
+    assert prepare(message, "ticdc-canal-json", {"compression": compression}).value == JSON
+
+
+def test_without_compression_the_message_is_the_same_object() -> None:
+    message = Message("t", 0, 0, None, JSON)
+
+    assert prepare(message, "ticdc-canal-json", {}) is message
+
+
+@codec
+@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff\x0f", b"nothing of the kind", b"\x04\x22\x4d\x18"])
+def test_other_bytes_are_refused_by_the_name_of_the_setting(compression: str, data: bytes) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decompressed(data, compression)
+
+    assert str(caught.value) == f"message: expected {compression} as the source's `compression` says, got other bytes"
+
+
+def test_an_unknown_compression_is_refused() -> None:
+    with pytest.raises(DecodeError, match=r"^compression: expected none, lz4 or snappy, got 'zip'$"):
+        prepare(Message("t", 0, 0, None, b""), "ticdc-canal-json", {"compression": "zip"})
+
+
+@pytest.mark.parametrize("location", ["file:///a/b/u.json", "s3://bucket/p/u.json", "C:\\x\\u.json", "u.json"])
+def test_a_location_is_its_file_s_name(location: str) -> None:
+    assert file_name(location) == "u.json"
+
+
+@given(location=st.text() | st.lists(st.sampled_from(["..", ".", "/", "\\", "a", ":", "\0"])).map("".join))
+def test_no_location_leads_out_of_the_folder_it_is_looked_up_in(location: str) -> None:
+    try:
+        name = file_name(location)
+    except DecodeError as error:
+        assert str(error) == "claim-check location: expected one that ends in a file name, got another"
+    else:
+        assert (Path("/root-of-all") / name).resolve(strict=False).parent == Path("/root-of-all")
+
+
+@codec
+def test_a_claim_check_event_gets_the_payload_s_key_and_value_and_its_neighbours_stay(compression: str) -> None:
+    options = {"compression": compression}
+    located = [b'{"ccl":"file:///x/1.json"}', b'{"ccl":"file:///x/2.json"}']
+    message = open_message([b'{"ts":1}', *located], [squeezed(compression, JSON)] * 3)
+    whole = payload(*framed([b'{"ts":2}'], [squeezed(compression, b'{"u":{}}')]))
+
+    names = attachment_names(message, "ticdc-open", options)
+    joined = prepare(message, "ticdc-open", options, {"1.json": whole})
+
+    assert names == ("1.json", "2.json")
+    assert frames(joined.key, joined.value) == ([b'{"ts":1}', b'{"ts":2}', located[1]], [JSON, b'{"u":{}}', JSON])
+
+
+@pytest.mark.parametrize("file", [b"", b"{}", b"[]", payload(b"\0", b""), payload(None, JSON)])
+def test_an_unreadable_payload_leaves_its_event_as_it_came(file: bytes) -> None:
+    message = open_message([b'{"ccl":"x/1.json"}'], [JSON])
+
+    assert prepare(message, "ticdc-open", {}, {"1.json": file}) == message
+
+
+@pytest.mark.parametrize("raw", ["false", "true"])
+def test_a_claim_check_message_of_canal_json_becomes_the_payload_s_value(raw: str) -> None:
+    value = b'{"a": "claimCheckLocation", "_tidb": {"claimCheckLocation": "file:///x/1.json"}}'
+    message = Message("t", 0, 0, None, value)
+    options = {"claim_check_raw": raw}
+
+    names = attachment_names(message, "ticdc-canal-json", options)
+    joined = prepare(message, "ticdc-canal-json", options, {"1.json": JSON if raw == "true" else payload(None, JSON)})
+
+    assert (names, joined.value) == (("1.json",), JSON)
+
+
+def test_a_format_without_claim_check_needs_no_files() -> None:
+    assert attachment_names(Message("t", 0, 0, None, b'"claimCheckLocation"'), "debezium", {}) == ()
