@@ -257,6 +257,8 @@ def named(field: Field) -> Column | None:
         return Column(bits, None, type_text("bit", int(field.parameters.get("length", 64))))
     if name.startswith(_DATA + "geometry."):
         return Column(structured, None, name.rpartition(".")[2].lower())
+    if name.startswith(_TIME) and name not in _NAMED:
+        return Column(None, always)
     return _NAMED.get(name) or (Column(bits, None, "bit(1)") if field.type == "boolean" else None)
 
 
@@ -279,6 +281,7 @@ _NAMED = {
     _TIME + "ZonedTimestamp": Column(zoned, None, "timestamp"),
     _TIME + "IsoDate": Column(without_z, None, "date"),
     _TIME + "IsoTime": Column(without_z, None, "time"),
+    _TIME + "ZonedTime": Column(without_z, None, "time"),
     _TIME + "IsoTimestamp": Column(local, None, "datetime"),
     _TIME + "Year": Column(None, None, "year"),
     _DATA + "Json": Column(None, None, "json"),

@@ -67,6 +67,13 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
             yield event
 
 
+def binlog_sources(message: Message) -> Iterator[tuple[int, str | None, str]]:
+    """Server id, GTID and binlog file of each row event and DDL, as `debezium.binlog_source` gives them."""
+    for entry in _entries(message.value).items if message.value else ():
+        if entry.header.messageType in (pb.DML, pb.DDL):
+            yield entry.header.serverId, entry.header.gtid or None, entry.header.fileName
+
+
 def _entries(value: bytes) -> pb.Entries:
     try:
         if value.startswith(_ENTRIES_TAG):

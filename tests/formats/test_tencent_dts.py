@@ -17,7 +17,7 @@ from lakehouse.dts_envelopes import Note, join
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats.proto import subscribe_pb2 as pb
-from lakehouse.formats.tencent_dts import decode
+from lakehouse.formats.tencent_dts import binlog_sources, decode
 
 STREAM = DATA / "dts/inventory/stream.jsonl.gz"
 
@@ -149,7 +149,7 @@ def test_documented_envelopes_give_their_entries(name: str) -> None:
 # Envelopes
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_however_entries_are_cut_mixed_and_repeated_they_come_back_whole(data: st.DataObject) -> None:
     """Several partitions and shards, each with its own sequence, in any mixture; records repeated at once; two calls."""
@@ -375,6 +375,11 @@ def test_latin1_is_windows_1252_with_its_holes() -> None:
 )
 def test_what_only_the_schema_can_read_says_so(type_: str, data: pb.Data, value: Any) -> None:
     assert stored(type_, data) == (value, "tencent-dts")
+
+
+def test_the_server_of_each_row_event_and_ddl_is_told() -> None:
+    told = entries(dml(pb.INSERT, COLUMNS, serverId=7, gtid="g:1"), pb.Entry(header=header(pb.DDL)), pb.Entry(header=header(pb.BEGIN)))
+    assert list(binlog_sources(told)) == [(7, "g:1", "mysql-bin.000005"), (0, None, "mysql-bin.000005")]
 
 
 def test_null_is_not_absent() -> None:
