@@ -16,14 +16,16 @@ JSON), unless the checkpoint has passed its time: a crash left it, and its chang
 that are not whole.
 """
 
+import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message
-from lakehouse.storage_layout import DataFile, Index, Other, SchemaFile, classify, join_schemas, read_checkpoint, setting
+from lakehouse.storage_layout import DataFile, Index, Other, SchemaFile, classify, join_schemas, read_checkpoint, setting, switch
 from lakehouse.storage_schema import read_definition
 
 _SLACK = 600_000  # ms between the clocks of TiDB and of the storage, at most
@@ -62,18 +64,24 @@ class LocalFiles:
         folder = self._inside(path)
         if folder is None or not folder.is_dir():
             return []
-        found = (self.stat(f"{path}/{child.name}" if path else child.name) for child in folder.iterdir())
+        with os.scandir(folder) as children:
+            found = [self._child(f"{path}/{child.name}" if path else child.name, child) for child in children]
         return sorted(info for info in found if info)
+
+    def _child(self, path: str, child: os.DirEntry[str]) -> FileInfo | None:
+        if child.is_symlink():
+            return self.stat(path)
+        try:
+            return _info(path, child.stat(follow_symlinks=False))
+        except OSError:
+            return None
 
     def stat(self, path: str) -> FileInfo | None:
         place = self._inside(path)
-        if place is None or not (place.is_dir() or place.is_file()):
-            return None
         try:
-            status = place.stat()
+            return _info(path, place.stat()) if place else None
         except OSError:
             return None
-        return FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000, place.is_dir())
 
     def read(self, path: str, start: int = 0) -> bytes:
         place = self._inside(path)
@@ -87,14 +95,18 @@ class LocalFiles:
             return b""
 
     def _inside(self, path: str) -> Path | None:
-        parts = PurePosixPath(path)
-        if parts.is_absolute() or ".." in parts.parts or "\0" in path:
+        if path.startswith("/") or ".." in path.split("/") or "\0" in path:
             return None
-        try:
-            place = (self.root / parts).resolve()
-        except (OSError, RuntimeError):
-            return None
+        place = Path(os.path.realpath(self.root / path))
         return place if place.is_relative_to(self.root) else None
+
+
+def _info(path: str, status: os.stat_result) -> FileInfo | None:
+    """A file or folder; nothing else is read."""
+    is_dir = stat.S_ISDIR(status.st_mode)
+    if not (is_dir or stat.S_ISREG(status.st_mode)):
+        return None
+    return FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000, is_dir)
 
 
 class Scan(NamedTuple):
@@ -162,7 +174,7 @@ class _Walk:
     # Folders
 
     def tree(self) -> None:
-        by_id = setting(self.options, "use-table-id-as-path") == "true"
+        by_id = switch(self.options, "use-table-id-as-path")
         for owner in self.files.list_dir(""):
             if owner.is_dir and by_id:
                 self.table(owner.path)
@@ -186,6 +198,8 @@ class _Walk:
                     seen += [] if file.is_dir else self.consider(file)
             elif child.name.isascii() and child.name.isdigit():
                 versions[int(child.name)] = child.path
+            else:
+                self.unknown.append(Other(child.path, "a folder where a table has versions and meta only"))
         passed = max((version for version in (*versions, *seen) if self.done is not None and version <= self.done), default=0)
         for version, folder in sorted(versions.items()):
             if version >= passed:

@@ -25,6 +25,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DDL, DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats.storage_csv import Broken
 from lakehouse.formats.storage_rows import Place, csv_rows
+from lakehouse.formats.ticdc_canal_json import decode as decode_line
 from lakehouse.storage_layout import Checkpoint, DataFile, Index, SchemaFile, classify, has_commit_ts, read_checkpoint, setting
 from lakehouse.storage_schema import TableDefinition, column_record, read_definition
 
@@ -88,8 +89,6 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
 
 
 def _json_rows(place: Place, message: Message, data: bytes, options: Mapping[str, str]) -> Iterator[Event]:
-    from lakehouse.formats.ticdc_canal_json import decode as decode_line
-
     index = 0
     for row, line in enumerate(_lines(data, setting(options, "terminator").encode())):
         try:
