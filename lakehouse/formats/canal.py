@@ -19,7 +19,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.canal_values import Converters, converters, image, utf8_of_latin1
+from lakehouse.formats.canal_values import Reading, image, reading
 from lakehouse.formats.wire_json import read_json
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -67,8 +67,7 @@ class _Table(NamedTuple):
     name: str
     commit_ts: int
     key_names: tuple[str, ...]
-    converters: Converters
-    types: dict[str, str]
+    reading: Reading
 
 
 def _rows(wire: _Message, message: Message, zone: str) -> Iterator[Event]:
@@ -90,11 +89,12 @@ def _rows(wire: _Message, message: Message, zone: str) -> Iterator[Event]:
 
 
 def _table(wire: _Message, zone: str) -> _Table:
-    types = wire.mysqlType or {}
-    codes = wire.sqlType or {}
-    as_bytes = [(name, utf8_of_latin1) for name, text in types.items() if text.lower() == "json" and codes.get(name) == _BLOB]
+    types, codes = wire.mysqlType or {}, wire.sqlType or {}
+    json_bytes: tuple[str, ...] = ()
+    if _BLOB in codes.values():
+        json_bytes = tuple(name for name, text in types.items() if text.lower() == "json" and codes.get(name) == _BLOB)
     names = tuple(sorted(wire.pkNames or ()))
-    return _Table(wire.database, wire.table, wire.es, names, [*converters(types, zone), *as_bytes], types)
+    return _Table(wire.database, wire.table, wire.es, names, reading(tuple(types), tuple(types.values()), zone, json_bytes))
 
 
 # Rows
@@ -103,14 +103,14 @@ _Place = tuple[int, int, int]
 
 
 def _row(kind: str, data: _Row, old: _Row | None, table: _Table, place: _Place) -> list[Event]:
-    now = image(data, table.converters)
+    now = image(data, table.reading.converters)
     if kind == "INSERT":
         return [_change("insert", None, now, table, place)]
     if kind == "DELETE":
         return [_change("delete", now, None, table, place)]
     if not table.key_names and not old:
         raise DecodeError("unresolved", "row: expected a key or an old image, got neither: is binlog_row_image FULL?")
-    before = {**now, **image(old or {}, table.converters)}  # what `old` leaves out has not changed
+    before = {**now, **image(old or {}, table.reading.converters)}  # what `old` leaves out has not changed
     if _key(before, table) == _key(now, table):
         return [_change("update", before, now, table, place)]
     return [_change("delete", before, None, table, place, half=0), _change("insert", None, now, table, place)]
@@ -126,9 +126,9 @@ def _key(row: Image, table: _Table) -> tuple[object, ...]:
 def _change(op: str, before: Image | None, after: Image | None, table: _Table, place: _Place, half: int = 1) -> RowChange:
     now = after if after is not None else before or {}
     position: Position = (*place, half, 0, 0)
-    partial = after is not None and len(now) < len(table.types)  # binlog_row_image=NOBLOB leaves unchanged columns out
+    partial = after is not None and len(now) < len(table.reading.types)  # binlog_row_image=NOBLOB leaves unchanged columns out
     flags = ("partial_after",) if partial else ()
     return RowChange(
         table.database, table.name, op, _key(now, table), table.key_names, table.commit_ts, position, before, after, 0,
-        "canal", table.types, flags,
+        "canal", table.reading.types, flags,
     )  # fmt: skip

@@ -12,6 +12,7 @@ Values as in FlatMessage (`encoding` "canal"). A statement-format change is a De
 DeadLetter in its place, the others go on.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from google.protobuf.message import DecodeError as ProtobufError
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.canal_values import converters, image, utf8_of_latin1
+from lakehouse.formats.canal_values import Reading, image, reading
 from lakehouse.formats.proto import canal_pb2 as wire
 
 _BLOB = 2004  # the java.sql.Types code of MariaDB's JSON, which Canal spells as bytes
@@ -121,59 +122,77 @@ def _rows(header: wire.Header, change: wire.RowChange, place: _Place, rows: dict
 
 
 def _row(header: wire.Header, op: str, row: wire.RowData, place: _Place, number: int, zone: str) -> Sequence[Event]:
-    before, after = _image(row.beforeColumns, zone), _image(row.afterColumns, zone)
+    old, new = _shape_of(row.beforeColumns, zone), _shape_of(row.afterColumns, zone)
+    before, after = _image(row.beforeColumns, old), _image(row.afterColumns, new)
     if (not before and op != "insert") or (not after and op != "delete"):
         raise DecodeError("shape", f"row: expected what {op} needs of before and after images, got fewer")
-    table = _table(header, row)
     here = place.position(number, 1)
     if op == "insert":
-        return [_change(table, op, None, after, here, _partial(row, "after"))]
+        return [_change(header, op, None, after, new, here, _partial("after", new))]
     if op == "delete":
-        return [_change(table, op, before, None, here, _partial(row, "before", key_only=len(table.key_names)))]
+        only_key = ("partial_before",) if len(before) == len(old.key_names) else ()
+        return [_change(header, op, before, None, old, here, only_key or _partial("before", old))]
     after = {**before, **after}  # with binlog_row_image=MINIMAL the new image holds what changed, the old one names the row
-    before_flags, after_flags = _partial(row, "before"), _partial(row, "after")
+    flags = _partial("before", old, new), _partial("after", new, old)
+    table = _merged(old, new)
     if not before.keys() >= set(table.key_names):
-        return [_change(table, op, before, after, here, ("old_key_unknown", *before_flags, *after_flags))]
+        return [_change(header, op, before, after, table, here, ("old_key_unknown", *flags[0], *flags[1]))]
     if [before[name] for name in table.key_names] == [after[name] for name in table.key_names]:
-        return [_change(table, op, before, after, here, before_flags + after_flags)]
-    deleted = _change(table, "delete", before, None, place.position(number, 0), before_flags)
-    return [deleted, _change(table, "insert", None, after, here, after_flags)]
+        return [_change(header, op, before, after, table, here, flags[0] + flags[1])]
+    deleted = _change(header, "delete", before, None, table, place.position(number, 0), flags[0])
+    return [deleted, _change(header, "insert", None, after, table, here, flags[1])]
 
 
-class _Table(NamedTuple):
-    """What an entry says of all its rows."""
-
-    header: wire.Header
-    key_names: tuple[str, ...]
-    types: dict[str, str]
-
-
-def _table(header: wire.Header, row: wire.RowData) -> _Table:
-    columns = [*row.beforeColumns, *row.afterColumns]
-    keys = {column.name for column in columns if column.isKey}
-    return _Table(header, tuple(sorted(keys)), {column.name: column.mysqlType for column in columns})
-
-
-def _image(columns: Sequence[wire.Column], zone: str) -> Image:
-    row = {column.name: None if column.isNull else column.value for column in columns}
-    as_bytes = [(column.name, utf8_of_latin1) for column in columns if column.sqlType == _BLOB and column.mysqlType.lower() == "json"]
-    return image(row, [*converters({column.name: column.mysqlType for column in columns}, zone), *as_bytes])
-
-
-def _partial(row: wire.RowData, which: str, key_only: int = 0) -> tuple[str, ...]:
-    """The flag of an image with fewer columns than the other one, or with gaps in its column numbers."""
-    columns, other = (row.beforeColumns, row.afterColumns) if which == "before" else (row.afterColumns, row.beforeColumns)
-    gaps = max((column.index for column in columns), default=-1) + 1 > len(columns)
-    return (f"partial_{which}",) if gaps or len(columns) < len(other) or len(columns) == key_only else ()
-
-
-def _change(table: _Table, op: str, before: Image | None, after: Image | None, position: Position, flags: tuple[str, ...]) -> RowChange:
+def _change(
+    header: wire.Header, op: str, before: Image | None, after: Image | None, shape: "_Shape", position: Position, flags: tuple[str, ...]
+) -> RowChange:
     now = after if after is not None else before or {}
-    if not now.keys() >= set(table.key_names):
+    if not now.keys() >= set(shape.key_names):
         raise DecodeError("shape", "row: expected all columns of the key, got fewer")
-    key = tuple([now[name] for name in table.key_names])
-    header = table.header
+    key = tuple([now[name] for name in shape.key_names])
     return RowChange(
-        header.schemaName, header.tableName, op, key, table.key_names, header.executeTime, position, before, after, 0,
-        "canal", table.types, flags,
+        header.schemaName, header.tableName, op, key, shape.key_names, header.executeTime, position, before, after, 0,
+        "canal", shape.reading.types, flags,
     )  # fmt: skip
+
+
+# Images
+
+
+class _Shape(NamedTuple):
+    """What the columns of an image say besides their values."""
+
+    names: tuple[str, ...]
+    reading: Reading
+    key_names: tuple[str, ...]
+    gaps: bool
+
+
+def _shape_of(columns: Sequence[wire.Column], zone: str) -> _Shape:
+    return _shape(tuple([(c.name, c.mysqlType, c.isKey, c.index, c.sqlType) for c in columns]), zone)
+
+
+@functools.lru_cache(maxsize=4096)
+def _shape(columns: tuple[tuple[str, str, bool, int, int], ...], zone: str) -> _Shape:
+    names = tuple(column[0] for column in columns)
+    json_bytes = tuple(name for name, text, _, _, code in columns if code == _BLOB and text.lower() == "json")
+    keys = {name for name, _, is_key, _, _ in columns if is_key}
+    gaps = max((index for _, _, _, index, _ in columns), default=-1) + 1 > len(columns)
+    return _Shape(names, reading(names, tuple(column[1] for column in columns), zone, json_bytes), tuple(sorted(keys)), gaps)
+
+
+def _merged(old: _Shape, new: _Shape) -> _Shape:
+    """The shape of an update whose two images have different columns."""
+    if old is new:
+        return new
+    types = {**old.reading.types, **new.reading.types}
+    return new._replace(key_names=tuple(sorted({*old.key_names, *new.key_names})), reading=new.reading._replace(types=types))
+
+
+def _image(columns: Sequence[wire.Column], shape: _Shape) -> Image:
+    return image(dict(zip(shape.names, [None if c.isNull else c.value for c in columns], strict=True)), shape.reading.converters)
+
+
+def _partial(which: str, shape: _Shape, other: _Shape | None = None) -> tuple[str, ...]:
+    """The flag of an image with fewer columns than the other one, or with gaps in its column numbers."""
+    return (f"partial_{which}",) if shape.gaps or (other and len(shape.names) < len(other.names)) else ()

@@ -7,7 +7,7 @@ scale, MariaDB's JSON) the format's own module says so.
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
@@ -19,9 +19,25 @@ Converters = list[tuple[str, Convert]]
 WireRow = Mapping[str, str | None]
 
 
-def converters(types: Mapping[str, str], zone: str) -> Converters:
-    """The functions for the columns whose wire text is not canonical already."""
-    return [(name, convert) for name, text in types.items() if (convert := converter(text, zone)) is not None]
+class Reading(NamedTuple):
+    """How the rows of one shape are read: everything that their values do not change."""
+
+    converters: Converters
+    types: dict[str, str]
+    indexed: bool
+    typed: bool
+
+
+@functools.lru_cache(maxsize=4096)
+def reading(names: tuple[str, ...], texts: tuple[str | None, ...], zone: str, json_bytes: tuple[str, ...] = ()) -> Reading:
+    """For columns and their `mysqlType` texts: what converts them, and whether some may hold an index, whether all are typed.
+
+    `json_bytes` names the JSON columns whose UTF-8 bytes are spelled as characters.
+    """
+    types = {name: text for name, text in zip(names, texts, strict=True) if text is not None}
+    found = [(name, convert) for name, text in types.items() if (convert := converter(text, zone)) is not None]
+    indexed = any(parse_type(text).family in ("enum", "set") for text in types.values())
+    return Reading([*found, *((name, utf8_of_latin1) for name in json_bytes)], types, indexed, len(types) == len(names))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -43,11 +59,6 @@ def converter(type_text: str, zone: str) -> Convert | None:
             return latin1_base64
         case _:
             return None
-
-
-def is_indexed(type_text: str) -> bool:
-    """Whether the wire may hold an index or a mask, which only the schema's labels can read."""
-    return parse_type(type_text).family in ("enum", "set")
 
 
 def image(row: WireRow, columns: Iterable[tuple[str, Convert]]) -> Image:

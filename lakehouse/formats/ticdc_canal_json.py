@@ -20,7 +20,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DDL, DELETE, UPSERT, DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange, Watermark
-from lakehouse.formats.canal_values import Converters, converters, image, is_indexed
+from lakehouse.formats.canal_values import Reading, image, reading
 from lakehouse.formats.wire_json import read_json
 
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -51,6 +51,7 @@ class _Message(msgspec.Struct):
     extension: _Extension | None = msgspec.field(default=None, name="_tidb")
 
 
+_NO_EXTENSION = _Extension()
 _MESSAGE = msgspec.json.Decoder(_Message)
 
 
@@ -106,8 +107,7 @@ class _Table(NamedTuple):
     name: str
     order: _Order
     key_names: tuple[str, ...]
-    converters: Converters
-    types: dict[str, str]
+    reading: Reading
     encoding: str
     row_id: str | None
     unresolved: str
@@ -132,28 +132,28 @@ def _rows(wire: _Message, order: _Order, zone: str) -> Iterator[Event]:
 
 def _table(wire: _Message, order: _Order, zone: str) -> _Table:
     types = wire.mysqlType or {}
-    extension = wire.extension or _Extension()
+    columns = tuple(wire.data[0]) if wire.data else ()
+    read = reading(columns, tuple([types.get(name) for name in columns]), zone)
+    extension = wire.extension or _NO_EXTENSION
     unresolved = "its claim-check file is missing or unreadable" if extension.claimCheckLocation else ""
     if extension.onlyHandleKey:
         unresolved = unresolved or "the feed sends handle-key-only messages"
-    known = all(row.keys() <= types.keys() for row in wire.data or [])
-    encoding = "ticdc-canal-json" if not known or any(map(is_indexed, types.values())) else "canonical"
-    names = tuple(sorted(wire.pkNames or ()))
-    return _Table(wire.database, wire.table, order, names, converters(types, zone), types, encoding, extension.rowkey, unresolved)
+    encoding = "ticdc-canal-json" if read.indexed or not read.typed else "canonical"
+    return _Table(wire.database, wire.table, order, tuple(sorted(wire.pkNames or ())), read, encoding, extension.rowkey, unresolved)
 
 
 def _row(kind: str, data: _Row, old: _Row | None, table: _Table, number: int) -> list[Event]:
     if kind == "DELETE":
-        before = image(data, table.converters)
+        before = image(data, table.reading.converters)
         return [_change("delete", before, None, table, number, flags=_delete_flags(before, table))]
     if table.unresolved:
         raise DecodeError("unresolved", f"row: expected all columns, got the handle key only: {table.unresolved}")
-    after = image(data, table.converters)
+    after = image(data, table.reading.converters)
     if kind == "INSERT":
         return [_change("insert", None, after, table, number)]
     if old is None:
         return [_change("update", None, after, table, number)]
-    before = {**after, **image(old, table.converters)}  # what `old` leaves out has not changed
+    before = {**after, **image(old, table.reading.converters)}  # what `old` leaves out has not changed
     if _key(before, table) == _key(after, table):
         return [_change("update", before, after, table, number)]
     return [_change("delete", before, None, table, number, half=0), _change("insert", None, after, table, number)]
@@ -178,5 +178,5 @@ def _change(op: str, before: Image | None, after: Image | None, table: _Table, n
     position = table.order.position(number, DELETE if op == "delete" else UPSERT, half)
     return RowChange(
         table.database, table.name, op, _key(now, table), table.key_names, table.order.commit_ts, position, before, after, 0,
-        table.encoding, table.types, flags, table.row_id,
+        table.encoding, table.reading.types, flags, table.row_id,
     )  # fmt: skip
