@@ -28,6 +28,7 @@ from lakehouse.events import Message
 from lakehouse.storage_layout import DataFile, Index, Other, SchemaFile, classify, join_schemas, read_checkpoint, setting, switch
 from lakehouse.storage_schema import read_definition
 
+_FEW = 1000  # numbers to look at one by one; a list is cheaper than more
 _SLACK = 600_000  # ms between the clocks of TiDB and of the storage, at most
 
 
@@ -232,31 +233,32 @@ class _Walk:
         files = [file for file in newest if isinstance(file, DataFile) and file.folder == folder and file.dispatcher in known]
         if len(files) < len(indexes) or {file.dispatcher for file in files} != known.keys():
             return False
+        if any(file.number - len(known[file.dispatcher]) > _FEW for file in files):
+            return False
         for file, index in zip(files, indexes, strict=True):
             self.numbers(file, known[file.dispatcher], index)
         return True
 
     def numbers(self, newest: DataFile, known: Mapping[int, str], index: FileInfo) -> None:
-        """The files that have not landed up to the index's and behind it, and the last one that has: a crash may rewrite it."""
-        last, stem = (
-            max(known),
-            newest.path[: newest.path.rindex("CDC")] + ("CDC" if newest.dispatcher is None else f"CDC_{newest.dispatcher}_"),
-        )
-        width = min(len(path) for path in (*known.values(), newest.path)) - len(stem) - len(newest.extension) - 1
-        wanted = [number for number in range(1, last) if number not in known] if len(known) < last else []
-        number = last
-        while True:
-            info = self.files.stat(f"{stem}{number:0{width}}.{newest.extension}")
+        """The files up to the index's and behind it that have not landed, and the last one that has: a crash may rewrite it."""
+        last, behind = max(known), len(newest.extension) + 1
+        stem = f"{newest.folder}/CDC" + (f"_{newest.dispatcher}_" if newest.dispatcher else "")
+        width = min(len(path) for path in (*known.values(), newest.path)) - len(stem) - behind
+
+        def look(number: int) -> bool:
+            path = f"{stem}{number:0{width}}.{newest.extension}"
+            info = self.files.stat(path)
             if info:
                 self.consider(info)
-            elif number > newest.number:
-                break
-            elif number != last and not self.is_settled(index):
-                self.pending.append(f"{stem}{number:0{width}}.{newest.extension}")
+            elif last < number <= newest.number and not self.is_settled(index):
+                self.pending.append(path)
+            return info is not None
+
+        for number in sorted({*range(1, newest.number + 1)} - known.keys() | {last}):
+            look(number)
+        number = max(newest.number, last) + 1
+        while look(number):
             number += 1
-        for number in wanted:
-            if info := self.files.stat(f"{stem}{number:0{width}}.{newest.extension}"):
-                self.consider(info)
 
     # Files
 

@@ -173,6 +173,18 @@ def test_an_index_may_name_a_file_that_is_not_there_yet(tree: Tree) -> None:
     assert lander.paths() == [f"{folder}/CDC000002.csv"]
 
 
+def test_an_index_that_names_an_absurd_number_is_not_followed(tree: Tree) -> None:
+    lander = Lander(tree, CSV)
+    lander.scan()
+    tree.forget()
+
+    tree.index(f"d/t/{tso(NOON - 9)}/2026-11-21", f"CDC{2**62}.csv")
+    tree.put(f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000002.csv")
+
+    assert len(lander.paths()) == 1
+    assert tree.stats == 0
+
+
 def test_a_file_that_its_index_does_not_tell_yet_is_found(tree: Tree) -> None:
     lander = Lander(tree, CSV)
     lander.scan()
