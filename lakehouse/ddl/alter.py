@@ -145,7 +145,7 @@ def _statistics(cursor: Cursor) -> Edit:
 def _drop(cursor: Cursor) -> Edit:
     if cursor.take("PARTITION"):
         return drop_partition(cursor)
-    if cursor.take("PRIMARY", "KEY"):
+    if cursor.take("PRIMARY", "KEY") or cursor.take("CONSTRAINT", "PRIMARY", "KEY"):
         return DropPrimaryKey()
     if cursor.take("FOREIGN", "KEY") or cursor.take("CHECK") or cursor.take("STATS_EXTENDED"):
         cursor.take("IF", "EXISTS")
@@ -158,16 +158,12 @@ def _drop(cursor: Cursor) -> Edit:
         return NoEffect("DROP PERIOD")
     if cursor.take_one("INDEX", "KEY", "CONSTRAINT"):
         condition = cursor.take("IF", "EXISTS")
-        return _drop_index(cursor.name("an index name", reserved=cursor.upper == "PRIMARY"), condition)
+        return DropIndex(cursor.name("an index name"), condition)
     cursor.take("COLUMN")
     condition = cursor.take("IF", "EXISTS")
     edit = DropColumn(cursor.name("a column name"), condition)
     cursor.take_one("RESTRICT", "CASCADE")
     return edit
-
-
-def _drop_index(name: str, condition: bool) -> Edit:
-    return DropIndex(name, condition)
 
 
 # --- columns that are there ------------------------------------------------------------------------------------------
@@ -244,7 +240,7 @@ def _order_by(cursor: Cursor) -> Edit:
     """The list's commas are its own; another clause can't follow."""
     cursor.need("BY")
     while True:
-        cursor.name("a column name")
+        cursor.table()
         cursor.take_one("ASC", "DESC")
         if not cursor.take(","):
             return NoEffect("ORDER BY")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lakehouse.ddl import edits as e
-from lakehouse.ddl.indexes import Ids, Keys, add_keys, drop_and_rename
+from lakehouse.ddl.indexes import Ids, Keys, add_keys, drop_and_rename, keys_of
 from lakehouse.ddl.rows import Effects, added, dropped, partition_effects, redefined, same_type
 from lakehouse.ddl.rules import make_rule, next_rule
 from lakehouse.ddl.types import with_charset
@@ -63,7 +63,7 @@ def alter_by_edit(schema: TableSchema, edits: Iterable[e.Edit]) -> tuple[TableSc
     keys = Keys(work.columns, schema.inferred)
     keys.keep(schema)
     drop_and_rename(keys, live)
-    keys.forget_empty()
+    keys.follow(work.successors())
     add_keys(keys, live)
     following = replace(
         schema,
@@ -107,6 +107,8 @@ def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list
                 holds = True
         if holds:
             live.append(edit)
+        elif isinstance(edit, (e.AddColumn, e.ModifyColumn, e.ChangeColumn)):
+            live += keys_of(edit.column, True)  # MariaDB leaves the column out, not the key that its definition asks for (run)
     return live
 
 
@@ -118,13 +120,17 @@ class _Columns:
 
     def __init__(self, schema: TableSchema, edits: Sequence[e.Edit]) -> None:
         self.old, self.next_id, self.charset = schema, schema.next_id, schema.charset
-        self.convert = False
+        self.convert: e.TableCharset | None = None
+        self.new_names: set[str] = set()
         self.columns: list[Column] = []
         self.touched: dict[int, e.Edit] = {}
         self.made: dict[int, Column] = {}  # id(edit) → the column that it makes or changes
         for edit in edits:
             self._note(edit)
-        self._keep(edits)
+        self.defaults = {edit.name.casefold(): edit.default for edit in edits if isinstance(edit, e.AlterDefault)}
+        for name in self.defaults.keys() - self.new_names:
+            self._old(name)
+        self._keep()
         for edit in edits:
             self._place(edit)
 
@@ -137,10 +143,10 @@ class _Columns:
                     raise DdlError(f"column {name}: expected one clause of the statement to change it, got two")
                 self.touched[column.id] = edit
                 self.made[id(edit)] = column
-            case e.AlterDefault(name):
-                self._old(name)
+            case e.AddColumn(definition):
+                self.new_names.add(definition.name.casefold())
             case e.TableCharset(charset, convert):
-                self.charset, self.convert = charset, self.convert or convert
+                self.charset, self.convert = charset, edit if convert else self.convert
 
     def _old(self, name: str) -> Column:
         column = self.old.column(name)
@@ -148,35 +154,52 @@ class _Columns:
             raise DdlError(f"column {name}: expected a column of the table, got none of that name")
         return column
 
-    def _keep(self, edits: Sequence[e.Edit]) -> None:
-        """Columns that stay where they are."""
-        defaults = {self._old(edit.name).id: edit.default for edit in edits if isinstance(edit, e.AlterDefault)}
+    def _keep(self) -> None:
+        """The columns that stay, where they are: those that FIRST or AFTER moves stand there too until their turn comes."""
         for column in self.old.columns:
-            edit = self.touched.get(column.id)
-            kept = replace(column, default=defaults[column.id]) if column.id in defaults else column
-            match edit:
+            match self.touched.get(column.id):
                 case None:
-                    self.columns.append(self._converted(kept))
+                    self.columns.append(self._converted(self._with_default(column)))
                 case e.RenameColumn(_, to):
-                    self.columns.append(replace(self._converted(kept), name=to))
-                case e.ModifyColumn(definition, None) | e.ChangeColumn(_, definition, None):
-                    self.columns.append(_column(definition, column.id, self.charset))
+                    self.columns.append(replace(self._converted(self._with_default(column)), name=to))
+                case e.ModifyColumn(definition) | e.ChangeColumn(_, definition):
+                    self.columns.append(self._defined(definition, column.id))
+
+    def _with_default(self, column: Column) -> Column:
+        folded = column.name.casefold()
+        return replace(column, default=self.defaults[folded]) if folded in self.defaults else column
+
+    def _defined(self, definition: e.ColumnDef, column_id: int) -> Column:
+        return self._converted(_column(definition, column_id, self.charset))
 
     def _converted(self, column: Column) -> Column:
-        if not self.convert or column.type.family not in ("text", "enum", "set"):
+        """CONVERT TO CHARACTER SET reaches every text column, those that the statement itself defines too."""
+        if self.convert is None or column.type.family not in ("text", "enum", "set"):
             return column
-        return replace(column, type=with_charset(replace(column.type, charset=None), self.charset))
+        return replace(column, type=with_charset(replace(column.type, charset=None), self.convert.charset))
+
+    def successors(self) -> dict[int, int]:
+        """Which column keys have in place of each old one: itself, or a new one of its name if it comes first."""
+        old = {column.id for column in self.old.columns}
+        found: dict[int, int] = {}
+        for column in self.old.columns:
+            heirs = (new.id for new in self.columns if new.id == column.id or (new.id not in old and _same_name(new, column)))
+            if (heir := next(heirs, None)) is not None:
+                found[column.id] = heir
+        return found
 
     def _place(self, edit: e.Edit) -> None:
         """New columns, and those that FIRST or AFTER moves, in the order of their clauses."""
         match edit:
             case e.AddColumn(definition, position):
-                column = _column(definition, self.next_id, self.charset)
+                column = self._with_default(self._defined(definition, self.next_id))
                 self.next_id += 1
                 self.made[id(edit)] = column
                 self.columns.insert(self._index(position), column)
-            case e.ModifyColumn(definition, str(position)) | e.ChangeColumn(_, definition, str(position)):
-                self.columns.insert(self._index(position), _column(definition, self.made[id(edit)].id, self.charset))
+            case e.ModifyColumn(_, str(position)) | e.ChangeColumn(_, _, str(position)):
+                moved = self._new(self.made[id(edit)].id)
+                self.columns.remove(moved)
+                self.columns.insert(self._index(position), moved)
 
     def _index(self, position: str | None) -> int:
         if position is None:
@@ -215,13 +238,17 @@ class _Columns:
 _REDEFINING = (e.DropColumn, e.ModifyColumn, e.ChangeColumn)
 
 
+def _same_name(one: Column, other: Column) -> bool:
+    return one.name.casefold() == other.name.casefold()
+
+
 def _column(definition: e.ColumnDef, column_id: int, table_charset: str | None) -> Column:
     """The column as the table stores it: with its charset, labels without trailing spaces."""
     return Column(
         id=column_id,
         name=definition.name,
         type=_stored_type(definition, table_charset),
-        not_null=definition.not_null,
+        not_null=definition.not_null or definition.primary_key,
         default=definition.default,
         generated=definition.generated,
         expression=definition.expression,

@@ -15,8 +15,8 @@ _VALUE_WORDS = ("NULL", "TRUE", "FALSE", "CURRENT_TIMESTAMP", "CURRENT_DATE", "C
 def definition(cursor: Cursor) -> ColumnDef:
     """A name, a type and its attributes in any order."""
     name = cursor.name("a column name")
-    serial = cursor.upper == "SERIAL"
-    members: Members = {"type": read_type(cursor)}
+    serial, national = cursor.upper == "SERIAL", cursor.upper in ("NATIONAL", "NCHAR", "NVARCHAR")
+    members: Members = {"type": read_type(cursor), **({"charset": "utf8mb3"} if national else {})}
     if serial:
         members |= {"not_null": True, "unique": True, "auto_increment": True}
     while (attribute := _ATTRIBUTES.get(cursor.upper)) is not None:

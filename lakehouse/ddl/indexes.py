@@ -1,6 +1,6 @@
 """Keys and indexes of the next schema: by id, by name where DDL names them, and with MySQL's names for unnamed ones."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lakehouse.ddl import edits as e
 from lakehouse.errors import DdlError
@@ -18,6 +18,7 @@ class Keys:
         self.inferred = inferred
         self.primary: Ids = ()
         self.indexes: list[Index] = []
+        self.known: set[str] = set()  # the names that conditions look at: those before the statement, and those that it adds
 
     @property
     def unique(self) -> tuple[Ids, ...]:
@@ -42,7 +43,9 @@ class Keys:
         known = tuple(column for column in names if column.casefold() in self.columns)
         unique = unique and not (self.inferred and known != names)
         ids = self.ids(names) if unique else self.ids(known)
-        self.indexes.append(Index(name or self._free_name(names, taken), ids, unique and bool(ids)))
+        name = name or self._free_name(names, taken)
+        self.known.add(name.casefold())
+        self.indexes.append(Index(name, ids, unique and bool(ids)))
 
     def _free_name(self, names: tuple[str, ...], taken: Iterable[str]) -> str:
         """The first column's name, with _2, _3 … where an index has that already."""
@@ -55,16 +58,23 @@ class Keys:
         return name
 
     def keep(self, old: TableSchema) -> None:
-        """Take over what the table has, without the columns that are gone."""
-        self.primary = self._living(old.primary_key)
-        self.indexes = [Index(index.name, self._living(index.columns), index.unique) for index in named_indexes(old)]
+        """Take over what the table has, over columns that may be gone."""
+        self.primary, self.indexes = old.primary_key, list(named_indexes(old))
+        self.known = {index.name.casefold() for index in self.indexes} | ({"primary"} if old.primary_key else set())
 
-    def _living(self, ids: Ids) -> Ids:
-        return tuple(column for column in ids if column in self.names)
+    def follow(self, successors: Mapping[int, int]) -> None:
+        """Give the kept keys the columns that took the place of theirs; an index goes with its last column."""
+        self.primary = _followed(self.primary, successors)
+        moved = [Index(index.name, _followed(index.columns, successors), index.unique) for index in self.indexes]
+        self.indexes = [index for index in moved if index.columns]
 
-    def forget_empty(self) -> None:
-        """MySQL drops an index with its last column."""
-        self.indexes = [index for index in self.indexes if index.columns]
+    def stands(self, columns: Sequence[str], name: str | None) -> bool:
+        """Does IF NOT EXISTS find the index? An unnamed one is looked for by its first column's name."""
+        return (name or next(iter(columns), "")).casefold() in self.known
+
+
+def _followed(ids: Ids, successors: Mapping[int, int]) -> Ids:
+    return tuple(successors[column] for column in ids if column in successors)
 
 
 def named_indexes(schema: TableSchema) -> tuple[Index, ...]:
@@ -79,7 +89,9 @@ def named_indexes(schema: TableSchema) -> tuple[Index, ...]:
 
 
 def drop_and_rename(keys: Keys, edits: Iterable[e.Edit]) -> None:
-    """The clauses that take keys away, which come before those that add."""
+    """The clauses that take keys away, which come before those that add; all name indexes as they are before the statement."""
+    gone: set[str] = set()
+    renamed: dict[str, str] = {}
     for edit in edits:
         match edit:
             case e.DropPrimaryKey(if_exists):
@@ -87,11 +99,11 @@ def drop_and_rename(keys: Keys, edits: Iterable[e.Edit]) -> None:
             case e.DropIndex(name, if_exists) if name.casefold() == "primary":
                 _drop_primary(keys, if_exists)
             case e.DropIndex(name):
-                keys.indexes = [index for index in keys.indexes if index.name.casefold() != name.casefold()]
+                gone.add(name.casefold())
             case e.RenameIndex(name, to):
-                keys.indexes = [
-                    Index(to, index.columns, index.unique) if index.name.casefold() == name.casefold() else index for index in keys.indexes
-                ]
+                renamed[name.casefold()] = to
+    kept = [index for index in keys.indexes if index.name.casefold() not in gone]
+    keys.indexes = [Index(renamed.get(index.name.casefold(), index.name), index.columns, index.unique) for index in kept]
 
 
 def _drop_primary(keys: Keys, if_exists: bool) -> None:
@@ -104,18 +116,17 @@ def add_keys(keys: Keys, edits: Iterable[e.Edit]) -> None:
     """The clauses that add keys, in their order; a column's own PRIMARY KEY and UNIQUE too."""
     for edit in edits:
         match edit:
-            case e.AddColumn(column) | e.ModifyColumn(column) | e.ChangeColumn(_, column):
-                if column.primary_key:
-                    keys.set_primary((column.name,))
-                if column.unique:
-                    keys.add((column.name,), None, True)
-            case e.AddPrimaryKey(columns, condition) if not (condition and keys.primary):
+            case e.AddColumn(column, _, condition) | e.ModifyColumn(column, _, condition) | e.ChangeColumn(_, column, _, condition):
+                add_keys(keys, keys_of(column, condition))
+            case e.AddPrimaryKey(columns, condition) if not (condition and "primary" in keys.known):
                 keys.set_primary(columns)
-            case e.AddUniqueKey(columns, name, condition) if not (condition and _named(keys, name)):
+            case e.AddUniqueKey(columns, name, condition) if not (condition and keys.stands(columns, name)):
                 keys.add(columns, name, True)
-            case e.AddIndex(columns, name, condition) if not (condition and _named(keys, name)):
+            case e.AddIndex(columns, name, condition) if not (condition and keys.stands(columns, name)):
                 keys.add(columns, name, False)
 
 
-def _named(keys: Keys, name: str | None) -> bool:
-    return name is not None and any(index.name.casefold() == name.casefold() for index in keys.indexes)
+def keys_of(column: e.ColumnDef, condition: bool) -> list[e.Edit]:
+    """The keys that a column's own definition asks for. They share its clause's condition, IF EXISTS too (run on MariaDB)."""
+    primary: list[e.Edit] = [e.AddPrimaryKey((column.name,), condition)] if column.primary_key else []
+    return [*primary, e.AddUniqueKey((column.name,), None, condition)] if column.unique else primary

@@ -324,7 +324,7 @@ def _drop_tables(cursor: Cursor) -> Statement:
 def _drop_index(cursor: Cursor) -> Statement:
     cursor.take("HYPO")
     condition = cursor.take("IF", "EXISTS")
-    name = cursor.name("an index name", reserved=cursor.upper == "PRIMARY")
+    name = cursor.name("an index name")
     cursor.need("ON")
     table = cursor.table()
     _wait(cursor)

@@ -36,7 +36,7 @@ def _base(cursor: Cursor) -> str:
     if word == "LONG":
         return _long(cursor)
     if word == "NATIONAL":
-        word = cursor.need_one("CHAR", "CHARACTER", "VARCHAR")
+        word = cursor.need_one("CHAR", "CHARACTER", "VARCHAR", "VARCHARACTER")
     if word in ("CHAR", "CHARACTER", "NCHAR") and cursor.take_one("VARYING", "VARCHAR", "VARCHARACTER"):
         return "varchar"
     if word in ("DOUBLE", "FLOAT8", "REAL"):
