@@ -1,0 +1,100 @@
+"""The one module that knows what Spark it runs on: Databricks, Spark Connect, a cluster's spark-submit, or this machine.
+
+A session that is there already is used as it is. Otherwise a local one is made for small data, from the jars of the cache.
+Nobody else asks where it runs; what differs is in `capabilities`.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from lakehouse.local.jars import spark_jars
+from lakehouse.local.java import java_home
+
+_LOG = Path(__file__).with_name("log4j2.properties")
+
+# Measured on two cores (see the table in docs/decisions): one shuffle and snapshot partition halves the CPU of a small merge.
+_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.databricks.delta.schema.autoMerge.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+_JVM = "-XX:+UseSerialGC"
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a session can do: keep a DataFrame between two uses, run a stream without end, and whether it speaks Connect."""
+
+    persist: bool
+    continuous: bool
+    connect: bool
+
+
+def capabilities(spark: SparkSession) -> Capabilities:
+    """What this session can do; serverless compute can neither persist nor run for ever."""
+    serverless = _serverless()
+    return Capabilities(persist=not serverless, continuous=not serverless, connect=".connect." in type(spark).__module__)
+
+
+def get_session(*, app: str = "lakehouse", memory: str | None = None) -> SparkSession:
+    """The session to use. `app` and `memory` (such as 4g; of the one process) matter only where a local one is made."""
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return SparkSession.builder.getOrCreate() if _provided() else _local(app, memory)
+
+
+def _provided() -> bool:
+    """Databricks, a Connect server or spark-submit have said already what to run on."""
+    return any(os.environ.get(name) for name in ("DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"))
+
+
+def _serverless() -> bool:
+    return os.environ.get("IS_SERVERLESS", "").lower() == "true" or os.environ.get("DATABRICKS_RUNTIME_VERSION", "").startswith("client.")
+
+
+def _local(app: str, memory: str | None) -> SparkSession:
+    builder = SparkSession.builder.master("local[*]").appName(app)
+    jars = [str(jar) for jar in spark_jars()]
+    settings = {
+        **_SETTINGS,
+        "spark.jars": ",".join(jars),
+        "spark.driver.memory": memory or "2g",
+        "spark.driver.extraJavaOptions": f"{_JVM} -Dlog4j2.configurationFile={_LOG.as_uri()}",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with _environment(JAVA_HOME=str(java_home()), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """Set variables for what starts in here, and put the old ones back."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
