@@ -75,6 +75,7 @@ def alter_by_edit(schema: TableSchema, edits: Iterable[e.Edit]) -> tuple[TableSc
         charset=work.charset,
         indexes=tuple(keys.indexes),
     )
+    work.columns = list(following.columns)
     return following, _with_rekey(schema, following, [(edit, work.effects(edit)) for edit in live])
 
 

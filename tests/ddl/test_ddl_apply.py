@@ -485,3 +485,45 @@ def test_a_bound_that_must_be_computed_ends_what_is_known_of_the_rule() -> None:
 def test_a_column_that_partitions_need_can_not_go() -> None:
     with pytest.raises(DdlError, match="expected a column that the partitions do not need"):
         altered(table(RANGE), "DROP a")
+
+
+# --- what MariaDB 11.4 was seen to do ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns", "keys"),
+    [
+        ("MODIFY b INT AFTER c, MODIFY c DATE FIRST", "c a b", "primary(a) u(b,c)"),
+        ("DROP c, ADD c INT FIRST", "c a b", "primary(a) u(b,c)"),
+        ("DROP a, ADD a BIGINT", "b c a", "primary(a) u(b,c)"),
+        ("CHANGE a c INT, CHANGE c a DATE", "c b a", "primary(c) u(b,a)"),
+        ("DROP a, DROP PRIMARY KEY", "b c", "u(b,c)"),
+        ("MODIFY B INT", "a B c", "primary(a) u(B,c)"),
+        ("RENAME INDEX u TO v, ADD UNIQUE u (c)", "a b c", "primary(a) v(b,c) u(c)"),
+        ("ADD COLUMN IF NOT EXISTS b INT UNIQUE", "a b c", "primary(a) u(b,c) b(b)"),
+        ("ADD COLUMN IF NOT EXISTS c INT PRIMARY KEY", "a b c", "primary(a) u(b,c)"),
+        ("MODIFY IF EXISTS b INT PRIMARY KEY", "a b c", "primary(a) u(b,c)"),
+        ("ADD UNIQUE IF NOT EXISTS w (b), ADD UNIQUE IF NOT EXISTS w (c)", "a b c", "primary(a) u(b,c) w(b)"),
+        ("ADD x INT, ALTER x SET DEFAULT 5", "a b c x", "primary(a) u(b,c)"),
+    ],
+)
+def test_clauses_of_one_statement_meet_as_they_do_on_a_server(sql: str, columns: str, keys: str) -> None:
+    schema, _ = altered(table("CREATE TABLE t (a INT PRIMARY KEY, b INT, c DATE, UNIQUE u (b, c))"), sql)
+
+    names = {column.id: column.name for column in schema.columns}
+    indexes = [("primary", schema.primary_key)] * bool(schema.primary_key) + [(index.name, index.columns) for index in schema.indexes]
+    assert " ".join(names.values()) == columns
+    assert " ".join(f"{name}({','.join(names[column] for column in ids)})" for name, ids in indexes) == keys
+
+
+def test_a_key_that_its_column_leaves_to_a_new_one_of_its_name_is_another_key() -> None:
+    schema, effects = altered(table("CREATE TABLE t (a INT PRIMARY KEY, b INT)"), "DROP a, ADD a BIGINT")
+
+    assert schema.primary_key == (3,)
+    assert effects == (Drop(1), Fill(3, None, ColumnType("bigint"), True), Rekey((1,), (3,)))
+
+
+def test_convert_reaches_columns_that_the_statement_defines() -> None:
+    schema, _ = altered(table(ABC), "ADD x TEXT CHARACTER SET latin1, MODIFY b CHAR(5) CHARACTER SET gbk, CONVERT TO CHARACTER SET utf8mb4")
+
+    assert [column.type.charset for column in schema.columns] == [None, "utf8mb4", None, "utf8mb4"]
