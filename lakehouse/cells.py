@@ -46,8 +46,11 @@ class Span(NamedTuple):
     digits: int
 
 
+UNNUMBERED = -1
+
+
 class Label(NamedTuple):
-    """An ENUM or SET value: its index or mask, and its text."""
+    """An ENUM or SET value: its index or mask (UNNUMBERED where the type's labels are not known), and its text."""
 
     number: int
     text: str
@@ -90,6 +93,8 @@ def as_integer(cell: Cell, server: str) -> int:
         case Document():
             return as_integer(scalar(cell), server)
         case Label(number, _):
+            if number == UNNUMBERED:
+                raise NoRule("labels without their numbers")
             return number
         case Bits(value, _):
             return value

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from lakehouse.cells import Bits, Cell, Dated, Document, Label, NoRule, Single, Span
+from lakehouse.cells import UNNUMBERED, Bits, Cell, Dated, Document, Label, NoRule, Single, Span
 from lakehouse.normal_form import Rule, bytes_of
 from lakehouse.schema import ColumnType
 from lakehouse.stores import STORES, Target, charset_codec, labels_mask
@@ -168,11 +168,11 @@ def reader(old: ColumnType, zone: str) -> Callable[[Any], Cell] | None:
         case "bit":
             return lambda value: Bits(_integer(value), old.length or 1)
         case "datetime":
-            return lambda value: Dated(read_moment(value), digits)
+            return lambda value: Dated(read_moment(_text(value)), digits)
         case "timestamp":
-            return lambda value: Dated(to_local(read_moment(value.removesuffix("Z")), zone), digits)
+            return lambda value: Dated(to_local(read_moment(_text(value).removesuffix("Z")), zone), digits)
         case "time":
-            return lambda value: Span(read_duration(value), digits)
+            return lambda value: Span(read_duration(_text(value)), digits)
         case "enum" | "set":
             return functools.partial(_label, old)
         case family:
@@ -216,10 +216,15 @@ def _bytes(value: Any) -> bytes:
 
 
 def _label(column_type: ColumnType, value: Any) -> Label:
-    members = column_type.members
+    text, members = _text(value), column_type.members
+    words = text.split(",") if column_type.family == "set" else [text]
+    if not members:
+        return Label(UNNUMBERED, text)
+    if text and not all(word in members for word in words):
+        raise ValueError("not a label")
     if column_type.family == "set":
-        return Label(labels_mask(_text(value).split(",") if value else [], members), value)
-    return Label(members.index(_text(value)) + 1 if value in members else 0, value)
+        return Label(labels_mask(words, members), text)
+    return Label(members.index(text) + 1 if text in members else 0, text)
 
 
 _READERS: dict[str, Callable[[Any], Cell]] = {
@@ -228,6 +233,6 @@ _READERS: dict[str, Callable[[Any], Cell]] = {
     "double": _real,
     "binary": _bytes,
     "geometry": _bytes,
-    "date": lambda value: Dated(read_moment(value), None),
+    "date": lambda value: Dated(read_moment(_text(value)), None),
     "json": lambda value: Document(_text(value)),
 }

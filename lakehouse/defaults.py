@@ -7,6 +7,7 @@ UNKNOWABLE is what each row, or the moment of the statement, decides: CURRENT_TI
 """
 
 import functools
+import json
 import re
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -116,8 +117,8 @@ def _store(literal: _Literal, column_type: ColumnType, zone: str | None, server:
 
 def _vector(text: str) -> str:
     try:
-        return vector_text([float(number) for number in text.strip("[] ").split(",")])
-    except ValueError:
+        return vector_text([float(number) for number in json.loads(text)])
+    except (ValueError, TypeError):
         raise NoRule("not a vector") from None
 
 

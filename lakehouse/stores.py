@@ -14,6 +14,7 @@ from lakehouse.cells import (
     Cell,
     Dated,
     Document,
+    Label,
     NoRule,
     Single,
     Span,
@@ -298,6 +299,8 @@ def store_enum(cell: Cell, target: Target) -> str:
         raise NoRule("ENUM without labels")
     if _by_value(cell, target):
         return _at(members, as_integer(cell, target.server))
+    if isinstance(cell, Label) and cell.number == 0:
+        return ""
     text = as_text(cell, target.server)
     found = _member(text, members, target.server)
     if found is not None:

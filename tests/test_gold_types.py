@@ -6,10 +6,10 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from value_strategies import as_single, typed_values
 
 from lakehouse.gold_types import POLICIES, arrow_type, spark_type, to_canonical, to_python
 from lakehouse.schema import ColumnType, parse_type
-from tests.value_strategies import as_single, typed_values
 
 SPARK = {
     "tinyint": "TINYINT",

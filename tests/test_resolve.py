@@ -8,11 +8,11 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from value_strategies import as_single, binaries, decimals, enums, sets, typed_values
 
 from lakehouse.normal_form import normal_form, single
 from lakehouse.resolve import resolve, resolver
 from lakehouse.schema import ColumnType, parse_type
-from tests.value_strategies import as_single, binaries, decimals, enums, sets, typed_values
 
 ENCODINGS = ("canonical", "ticdc-open", "ticdc-canal-json", "canal", "canal-protobuf", "ticdc-debezium", "debezium", "tencent-dts")
 LABELS = "enum('new','paid','with,comma')"
