@@ -11,16 +11,19 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType, _parse_datatype_string
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from lakehouse.events import Message
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.type_text import columns
 
 HEADERS = "array<struct<key:string,value:binary>>"
-BRONZE_SCHEMA: StructType = _parse_datatype_string(  # type: ignore[assignment]
+BRONZE_SCHEMA: StructType = columns(
     f"topic string, incarnation string, partition int, offset bigint, timestamp bigint, timestamp_type int, key binary, value binary,"
     f" headers {HEADERS}, path string, size bigint, mtime bigint"
 )
@@ -46,27 +49,33 @@ def land_messages(spark: SparkSession, lake: Lake, source: str, messages: Iterab
     landed = 0
     stream = iter(messages)
     while chunk := list(islice(stream, CHUNK)):
-        frame = spark.createDataFrame([_row(message) for message in chunk], BRONZE_SCHEMA)
-        if lake.exists(spark, "bronze", source):
-            offsets = [message.offset for message in chunk]
-            known = lake.read(spark, "bronze", source).where(F.col("offset").between(min(offsets), max(offsets))).select(*PLACE)
-            frame = frame.join(known, PLACE, "left_anti")
-            new = frame.count()
-        else:
-            new = len(chunk)
-        if new:
-            lake.append(frame.coalesce(1), "bronze", source)
-        landed += new
+        chunk = _unknown(spark, lake, source, chunk)
+        if chunk:
+            rows = pa.Table.from_pylist([_row(message) for message in chunk], schema=to_arrow_schema(BRONZE_SCHEMA))
+            lake.append(spark.createDataFrame(rows, BRONZE_SCHEMA).coalesce(1), "bronze", source)
+        landed += len(chunk)
         progress(f"bronze  {source}: {landed} new messages")
     return landed
 
 
-def _row(message: Message) -> tuple[Any, ...]:
-    value = None if message.value is None else bytearray(message.value)
-    key = None if message.key is None else bytearray(message.key)
-    headers = [(name, None if data is None else bytearray(data)) for name, data in message.headers] or None
-    return (message.topic, message.incarnation, message.partition, message.offset, message.timestamp, None, key, value, headers,
-            message.path, None if message.value is None else len(message.value), None)  # fmt: skip
+def _unknown(spark: SparkSession, lake: Lake, source: str, chunk: list[Message]) -> list[Message]:
+    """The messages that bronze does not have, each once."""
+    if not lake.exists(spark, "bronze", source):
+        return list({(m.topic, m.incarnation, m.partition, m.offset): m for m in chunk}.values())
+    offsets = [message.offset for message in chunk]
+    frame = lake.read(spark, "bronze", source).where(F.col("offset").between(min(offsets), max(offsets)))
+    table = frame.select(*PLACE).toArrow()
+    known = set(zip(*[table[name].to_pylist() for name in PLACE], strict=True)) if table.num_rows else set()
+    return list({place: m for m in chunk if (place := (m.topic, m.incarnation, m.partition, m.offset)) not in known}.values())
+
+
+def _row(message: Message) -> dict[str, Any]:
+    return {
+        "topic": message.topic, "incarnation": message.incarnation, "partition": message.partition, "offset": message.offset,
+        "timestamp": message.timestamp, "key": message.key, "value": message.value, "path": message.path,
+        "headers": [{"key": name, "value": data} for name, data in message.headers] or None,
+        "size": None if message.value is None else len(message.value),
+    }  # fmt: skip
 
 
 def kafka_frame(spark: SparkSession, source: KafkaInput, incarnations: dict[str, str]) -> DataFrame:

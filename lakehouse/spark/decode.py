@@ -86,12 +86,12 @@ class Rows:
         self._json = msgspec.json.Encoder().encode
         self._types: dict[int, tuple[Any, str]] = {}
         self._columns: list[list[Any]] = [[] for _ in _NAMES]
-        self.count = self._messages = self._silent = 0
+        self.count = self.messages = self.silent = 0
 
     def add(self, message: Message) -> None:
         events = self._decode(self._format, message, self._options)
-        self._messages += 1
-        self._silent += not events
+        self.messages += 1
+        self.silent += not events
         for event in events:
             match event:
                 case RowChange():
@@ -145,9 +145,13 @@ class Rows:
             column.append(value)
         self.count += 1
 
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """The rows so far, as tuples in the order of EVENT_COLUMNS."""
+        return zip(*self._columns, strict=True)
+
     def take(self) -> pa.RecordBatch:
         """The rows so far and their book as one Arrow batch; starts anew."""
-        book = {"kind": "book", "messages": self._messages, "silent": self._silent}
+        book = {"kind": "book", "messages": self.messages, "silent": self.silent}
         self._append(tuple(book.get(name) for name in _NAMES))
         arrays = []
         for field, values in zip(_ARROW_SCHEMA, self._columns, strict=True):
@@ -155,5 +159,5 @@ class Rows:
                 values = [None if value is None else dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), value, strict=True)) for value in values]
             arrays.append(pa.array(values, field.type))
         self._columns = [[] for _ in _NAMES]
-        self.count = self._messages = self._silent = 0
+        self.count = self.messages = self.silent = 0
         return pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)

@@ -56,7 +56,7 @@ def run_gold(spark: SparkSession, lake: Lake, feed: GoldFeed, log: OpsLog, progr
     done, manifest = log.last("done"), log.last("manifest")
     if done is None:
         return None
-    position, holder = find_watermark(spark, lake, feed, log, done)
+    position, holder = find_watermark(feed, log, done)
     if manifest and manifest["consistency"] != feed.consistency:
         before: tuple[int, Position] = (0, MIN_POSITION)
     else:
@@ -79,11 +79,11 @@ def _before(manifest: dict[str, Any] | None) -> tuple[int, Position]:
     return manifest["batch"], tuple(manifest["watermark"])  # type: ignore[return-value]
 
 
-def find_watermark(spark: SparkSession, lake: Lake, feed: GoldFeed, log: OpsLog, done: dict[str, Any]) -> tuple[Position, Any]:
+def find_watermark(feed: GoldFeed, log: OpsLog, done: dict[str, Any]) -> tuple[Position, Any]:
     """W and the partition that holds it; under `eventual` everything that has arrived."""
     if feed.consistency == "eventual":
         return tuple(done["reach"] or MIN_POSITION), None  # type: ignore[return-value]
-    marks = partition_watermarks(spark, lake, feed.name, done["batch"])
+    marks = partition_watermarks(done)
     return source_watermark(marks, counting_partitions(done, log))
 
 
@@ -222,9 +222,10 @@ class GoldRun:
 
     def _dead_letters(self) -> dict[Name | None, int]:
         """Dead letters that nobody dismissed, by table; None: of no known table."""
-        frame = read_silver(self.spark, self.lake, self.feed.name, "dead_letters").where(F.col("batch") <= self.window.batch)
-        rows = frame.groupBy("database", "table").count().collect()
-        return {((row.database, row.table) if row.table is not None else None): row["count"] for row in rows}
+        done = self.log.last("done") or {"dead": []}
+        dismissed = {tuple(entry["name"]): entry["n"] for record in self.log.all("dismissed") for entry in record["dead"]}
+        left = {tuple(entry["name"]): entry["n"] - dismissed.get(tuple(entry["name"]), 0) for entry in done["dead"]}
+        return {(name if name[1] is not None else None): number for name, number in left.items() if number > 0}  # type: ignore[misc]
 
     def _allocate(self, name: Name) -> str:
         """A table name of its own: one-to-one, also where names differ only in case or in characters that are replaced."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 LAYERS = ("bronze", "silver", "gold", "ops")
@@ -63,7 +64,7 @@ class Lake:
         """The table, or no rows of `schema` where it does not exist yet."""
         if self.exists(spark, layer, name):
             return self.read(spark, layer, name)
-        return spark.createDataFrame([], schema)
+        return spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
 
     def append(self, frame: DataFrame, layer: str, name: str, txn: Txn | None = None, **options: Any) -> None:
         """Append; with `txn` (application id, growing version) a repeated append of the same version is nothing."""

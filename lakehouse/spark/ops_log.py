@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakehouse.spark.lake import Lake
@@ -44,17 +44,17 @@ class OpsLog:
         return f"{self.source}_log"
 
     def load(self) -> "OpsLog":
-        frame = self.lake.read_or_empty(self.spark, "ops", self.table, SCHEMA)
-        rows = frame.orderBy("seq").collect()
-        self.records = [(row.seq, row.kind, row.at, json.loads(row.body)) for row in rows]
+        if self.lake.exists(self.spark, "ops", self.table):
+            rows = self.lake.read(self.spark, "ops", self.table).toArrow().to_pylist()
+            self.records = sorted(((row["seq"], row["kind"], row["at"], json.loads(row["body"])) for row in rows), key=lambda record: record[0])
         return self
 
     def add(self, kind: str, body: Record) -> int:
         """Append a record; returns its seq."""
         seq = self.records[-1][0] + 1 if self.records else 1
         now = int(time.time() * 1000)
-        frame = self.spark.createDataFrame([(seq, kind, now, json.dumps(body))], SCHEMA).withColumn("body", F.col("body"))
-        self.lake.append(frame.coalesce(1), "ops", self.table)
+        row = pa.Table.from_pylist([{"seq": seq, "kind": kind, "at": now, "body": json.dumps(body)}])
+        self.lake.append(self.spark.createDataFrame(row, SCHEMA).coalesce(1), "ops", self.table)
         self.records.append((seq, kind, now, body))
         return seq
 

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -17,7 +18,9 @@ SCHEMA = StructType([StructField("seq", LongType()), StructField("layout", LongT
 
 def sources(spark: SparkSession, lake: Lake) -> dict[str, dict[str, Any]]:
     """The settings of every source that ever wrote here, newest first wins. Refuses a lake of a newer layout."""
-    rows = lake.read_or_empty(spark, "ops", "lake", SCHEMA).orderBy("seq").collect()
+    if not lake.exists(spark, "ops", "lake"):
+        return {}
+    rows = lake.read(spark, "ops", "lake").orderBy("seq").collect()
     newest = max((row.layout for row in rows), default=LAYOUT)
     if newest > LAYOUT:
         raise LakehouseError(f"{lake.root}: this lake was written by lakehouse {rows[-1].version}, newer than {__version__}: upgrade lakehouse")
@@ -29,5 +32,6 @@ def register(spark: SparkSession, lake: Lake, source: str, settings: dict[str, A
     known = sources(spark, lake)
     if known.get(source) == settings:
         return
-    frame = spark.createDataFrame([(len(known) + 1, LAYOUT, __version__, source, json.dumps(settings))], SCHEMA)
+    row = {"seq": len(known) + 1, "layout": LAYOUT, "version": __version__, "source": source, "settings": json.dumps(settings)}
+    frame = spark.createDataFrame(pa.Table.from_pylist([row]), SCHEMA)
     lake.append(frame.coalesce(1), "ops", "lake")

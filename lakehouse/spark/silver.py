@@ -5,23 +5,27 @@ transaction's version, and then marked done. A batch planned but not done is don
 that had been committed are skipped by Delta, and rows of its own number do not count as known.
 """
 
+import math
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType, _parse_datatype_string
+from pyspark.sql.types import StructType
 
 from lakehouse.spark.bronze import BRONZE_SCHEMA
-from lakehouse.spark.decode import POSITION, decode
+from lakehouse.spark.decode import INPUT, POSITION, decode
 from lakehouse.spark.dedupe import distinct_changes
 from lakehouse.spark.keyless import number_halves
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.session import capabilities
+from lakehouse.spark.silver_local import run_local_batch
+from lakehouse.spark.type_text import columns
 
 ORIGIN = "struct<topic:string,incarnation:string,partition:int,offset:bigint,index:int,path:string>"
 CHANGES = f"""source string, database string, `table` string, key string, op string, commit_ts bigint, position {POSITION}, before string,
@@ -32,6 +36,9 @@ WATERMARKS = f"source string, topic string, incarnation string, partition int, p
 DEAD_LETTERS = f"source string, code string, message string, database string, `table` string, origin {ORIGIN}, batch bigint"
 SCHEMAS = {"changes": CHANGES, "schema_changes": SCHEMA_CHANGES, "watermarks": WATERMARKS, "dead_letters": DEAD_LETTERS}
 Progress = Callable[[str], None]
+# up to this much the driver decodes by itself: the fixed cost of Spark jobs would be all there is
+SMALL_RECORDS = 20_000
+SMALL_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,7 @@ class Feed:
 
 
 def silver_schema(name: str) -> StructType:
-    return _parse_datatype_string(SCHEMAS[name])  # type: ignore[return-value]
+    return columns(SCHEMAS[name])
 
 
 def read_silver(spark: SparkSession, lake: Lake, source: str, name: str) -> DataFrame:
@@ -72,31 +79,39 @@ def next_plan(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog) -> dict[
     last, done = log.last("planned"), log.last("done")
     if last is not None and (done is None or done["batch"] < last["batch"]):
         return last
-    ranges = next_ranges(spark, lake, feed, done)
+    ranges, small = next_ranges(spark, lake, feed, done)
     if not ranges:
         return None
     generation = last["generation"] if last else uuid.uuid4().hex
-    plan = {"batch": (done["batch"] if done else 0) + 1, "generation": generation, "ranges": ranges}
+    plan = {"batch": (done["batch"] if done else 0) + 1, "generation": generation, "small": small, "ranges": ranges}
     log.add("planned", plan)
     return plan
 
 
-def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Per partition the records to read next, from the first one not done, bounded by records and bytes."""
+def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any] | None) -> tuple[list[dict[str, Any]], bool]:
+    """Per partition the records to read next, from the first one not done, bounded; and whether they are few."""
     bronze = lake.read_or_empty(spark, "bronze", feed.name, BRONZE_SCHEMA)
     fresh = bronze.where(_after(done["next"])) if done and done["next"] else bronze
-    size = F.coalesce(F.length("value"), F.lit(0)) + 100
-    rows = (
-        fresh.groupBy("topic", "incarnation", "partition")
-        .agg(F.min("offset").alias("first"), F.max("offset").alias("last"), F.count("*").alias("n"), F.sum(size).alias("bytes"))
-        .collect()
+    narrow = fresh.select("topic", "incarnation", "partition", "offset", (F.coalesce(F.length("value"), F.lit(0)) + 100).alias("bytes"))
+    few = narrow.limit(SMALL_RECORDS + 1).toArrow()
+    if few.num_rows <= SMALL_RECORDS and (few.num_rows == 0 or pc.sum(few["bytes"]).as_py() <= SMALL_BYTES):
+        return _ranges(few.group_by(["topic", "incarnation", "partition"]).aggregate([("offset", "min"), ("offset", "max")]).to_pylist()), True
+    grouped = narrow.groupBy("topic", "incarnation", "partition").agg(
+        F.min("offset").alias("offset_min"), F.max("offset").alias("offset_max"), F.count("*").alias("n"), F.sum("bytes").alias("bytes")
     )
-    share = min(1.0, feed.max_records / max(sum(row.n for row in rows), 1), feed.max_bytes / max(sum(row.bytes for row in rows), 1))
+    rows = [row.asDict() for row in grouped.collect()]
+    share = min(1.0, feed.max_records / max(sum(row["n"] for row in rows), 1), feed.max_bytes / max(sum(row["bytes"] for row in rows), 1))
+    for row in rows:
+        row["offset_max"] = max(row["offset_min"], row["offset_min"] + math.ceil((row["offset_max"] - row["offset_min"] + 1) * share) - 1)
+    return _ranges(rows), False
+
+
+def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    ordered = sorted(rows, key=lambda row: (row["topic"], row["incarnation"], row["partition"]))
     return [
-        {"topic": row.topic, "incarnation": row.incarnation, "partition": row.partition, "first": row["first"],
-         "last": max(row["first"], row["first"] + int((row["last"] - row["first"] + 1) * share) - 1) if share < 1 else row["last"]}
-        for row in sorted(rows, key=lambda row: (row.topic, row.incarnation, row.partition))
-    ]  # fmt: skip
+        {"topic": row["topic"], "incarnation": row["incarnation"], "partition": row["partition"], "first": row["offset_min"], "last": row["offset_max"]}
+        for row in ordered
+    ]
 
 
 def _after(next_offsets: list[dict[str, Any]]) -> Column:
@@ -135,19 +150,33 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
     """Decode and write one planned batch; returns its counts."""
     bronze = lake.read(spark, "bronze", feed.name).where(in_ranges(plan["ranges"]))
     settings = {"format": feed.format, "options": feed.options, "order": feed.order, "row_ids": feed.row_ids, "epochs": epochs_of(log)}
+    done = log.last("done")
+    if plan["small"]:
+        table = bronze.select(*INPUT).toArrow()
+        summary, runs, counts = run_local_batch(spark, lake, feed, table, settings, plan, done)
+    else:
+        summary, runs, counts = run_spark_batch(spark, lake, feed, bronze, settings, plan, done)
+    log.add("done", done_record(plan, done, summary, runs, counts))
+    return counts
+
+
+def run_spark_batch(
+    spark: SparkSession, lake: Lake, feed: Feed, bronze: DataFrame, settings: dict[str, Any], plan: dict[str, Any], done: dict[str, Any] | None
+) -> tuple["Summary", dict[str, Any], dict[str, int]]:
+    """Decode and write one batch of any size in Spark jobs."""
     with staged(spark, lake, feed, decode(bronze, settings)) as events:
         summary = summarise(events)
-        batch, done = plan["batch"], log.last("done")
         changes, runs = number_halves(events, summary, (done or {}).get("runs", {}))
-        result = distinct_changes(spark, lake, feed, changes, summary, batch, (done or {}).get("top"))
+        result = distinct_changes(spark, lake, feed, changes, summary, plan["batch"], (done or {}).get("top"))
+        if result.conflicts is not None:
+            for row in result.conflicts.groupBy("database", "table").count().collect():
+                summary.dead[row.database, row.table] = summary.dead.get((row.database, row.table), 0) + row["count"]
         writer = Writer(spark, lake, feed, plan)
         writer.changes(result.distinct)
         writer.schema_changes(events, summary)
         writer.dead_letters(events, result.conflicts, summary)
         writer.watermarks(events, summary)
-        counts = {**summary.counts, "inserted": result.inserted, "duplicate": result.duplicates, "conflict": result.conflicted}
-    log.add("done", done_record(plan, done, summary, runs, counts))
-    return counts
+    return summary, runs, {**summary.counts, "inserted": result.inserted, "duplicate": result.duplicates, "conflict": result.conflicted}
 
 
 @dataclass(slots=True)
@@ -160,6 +189,8 @@ class Summary:
     high: tuple[int, ...] | None
     reach: tuple[int, ...] | None
     keyless: bool
+    marks: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    dead: dict[tuple[str | None, str | None], int] = field(default_factory=dict)
 
 
 def summarise(events: DataFrame) -> Summary:
@@ -185,7 +216,14 @@ def summarise(events: DataFrame) -> Summary:
         high=max((tuple(row.high) for row in changes), default=None),
         reach=max((tuple(row.high) for row in rows if row.kind in ("change", "schema_change")), default=None),
         keyless=any(row.halves for row in changes),
+        marks=_marks(events) if counts["watermark"] else {},
+        dead={(row.database, row.table): row.n for row in rows if row.kind == "dead_letter"},
     )
+
+
+def _marks(events: DataFrame) -> dict[tuple[str, int], tuple[int, ...]]:
+    rows = events.where(F.col("kind") == "watermark").groupBy("topic", "partition").agg(F.max("position").alias("position")).collect()
+    return {(row.topic, row.partition): tuple(row.position) for row in rows}
 
 
 def done_record(plan: dict[str, Any], done: dict[str, Any] | None, summary: Summary, runs: dict[str, Any], counts: dict[str, int]) -> dict[str, Any]:
@@ -205,8 +243,22 @@ def done_record(plan: dict[str, Any], done: dict[str, Any] | None, summary: Summ
     return {
         "batch": plan["batch"], "runs": runs, "counts": counts, "top": _higher(done, "top", summary.high), "reach": _higher(done, "reach", summary.reach),
         "next": [{"topic": t, "incarnation": i, "partition": p, "offset": o} for (t, i, p), o in sorted(following.items())],
-        "tables": list(tables.values()), "touched": [list(name) for name in summary.tables],
+        "marks": _highest_marks(done, summary), "dead": _dead_counts(done, summary), "tables": list(tables.values()), "touched": [list(name) for name in summary.tables],
     }  # fmt: skip
+
+
+def _highest_marks(done: dict[str, Any] | None, summary: Summary) -> list[dict[str, Any]]:
+    marks = {(entry["topic"], entry["partition"]): tuple(entry["position"]) for entry in (done["marks"] if done else [])}
+    for place, position in summary.marks.items():
+        marks[place] = max(marks.get(place, position), position)
+    return [{"topic": topic, "partition": partition, "position": list(position)} for (topic, partition), position in sorted(marks.items())]
+
+
+def _dead_counts(done: dict[str, Any] | None, summary: Summary) -> list[dict[str, Any]]:
+    counts = {tuple(entry["name"]): entry["n"] for entry in (done["dead"] if done else [])}
+    for name, number in summary.dead.items():
+        counts[name] = counts.get(name, 0) + number
+    return [{"name": list(name), "n": number} for name, number in counts.items()]
 
 
 def _higher(done: dict[str, Any] | None, name: str, position: tuple[int, ...] | None) -> list[int] | None:

@@ -2,27 +2,15 @@
 
 from typing import Any
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
-from lakehouse.spark.silver import read_silver
 
 Partition = tuple[str, int]
 
 
-def partition_watermarks(spark: SparkSession, lake: Lake, source: str, batch: int) -> dict[Partition, Position]:
-    """The highest watermark of each partition, over all its incarnations, in done batches."""
-    rows = (
-        read_silver(spark, lake, source, "watermarks")
-        .where(F.col("batch") <= batch)
-        .groupBy("topic", "partition")
-        .agg(F.max("position").alias("position"))
-        .collect()
-    )
-    return {(row.topic, row.partition): tuple(row.position) for row in rows}
+def partition_watermarks(done: dict[str, Any]) -> dict[Partition, Position]:
+    """The highest watermark of each partition, over all its incarnations, as the done record keeps it."""
+    return {(entry["topic"], entry["partition"]): tuple(entry["position"]) for entry in done["marks"]}
 
 
 def counting_partitions(done: dict[str, Any], log: OpsLog) -> list[Partition]:

@@ -5,10 +5,11 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype_string
+from pyspark.sql.types import StructField, StructType
 
 from lakehouse.carry import Row
 from lakehouse.spark.lake import Lake, quote
+from lakehouse.spark.type_text import data_type
 from lakehouse.typed import GoldColumn, Typed, type_rows
 
 # set at creation: none of them can be added later without an upgrade of the table
@@ -34,10 +35,6 @@ def frame_of(spark: SparkSession, typed: Typed, columns: list[GoldColumn], ops: 
 
 def comment_of(column: GoldColumn) -> dict[str, Any] | None:
     return {"comment": column.column.comment} if column.column.comment else None
-
-
-def data_type(text: str) -> DataType:
-    return _parse_datatype_string(text)
 
 
 def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]) -> DataFrame:

@@ -1,0 +1,223 @@
+"""A small batch of silver, on the driver: the same steps as lakehouse/spark/silver.py without a Spark job for each.
+
+Most batches of a scheduled feed are small, and for them the fixed cost of a job is all there is. Both ways call the same
+pure functions and write the same rows; a test holds them equal.
+"""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.identity import RunCounter
+from lakehouse.spark.decode import EVENT_COLUMNS, Rows, messages
+from lakehouse.spark.dedupe import CONFLICT, disagree
+from lakehouse.spark.lake import Lake
+
+if TYPE_CHECKING:
+    from lakehouse.spark.silver import Feed, Summary
+
+Event = dict[str, Any]
+NAMES = list(EVENT_COLUMNS)
+PLACE = ("topic", "incarnation", "partition")
+
+
+def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event], dict[str, int]]:
+    """The events of bronze records in arrival order, and the book of the records themselves."""
+    rows = Rows(settings)
+    for batch in table.to_batches():
+        for message in messages(batch, settings["epochs"]):
+            rows.add(message)
+    events = [dict(zip(NAMES, values, strict=True)) for values in rows.rows()]
+    return events, {"messages": rows.messages, "control": rows.silent}
+
+
+def summarise_rows(events: list[Event], book: dict[str, int]) -> "Summary":
+    """What lakehouse.spark.silver.summarise finds, in Python."""
+    from lakehouse.spark.silver import Summary
+
+    changes = [event for event in events if event["kind"] == "change"]
+    tables: dict[tuple[str, str], dict[str, Any]] = {}
+    for event in changes:
+        name, position = (event["database"], event["table"]), event["position"]
+        seen = tables.setdefault(name, {"low": position, "high": position, "n": 0, "keys": None})
+        seen["low"], seen["high"], seen["n"] = min(seen["low"], position), max(seen["high"], position), seen["n"] + 1
+        seen["keys"] = seen["keys"] or list(event["key_names"]) or None
+    reaching = [event["position"] for event in events if event["kind"] in ("change", "schema_change")]
+    counts = {kind: sum(event["kind"] == kind for event in events) for kind in ("schema_change", "watermark", "dead_letter")}
+    marks: dict[tuple[str, int], Any] = {}
+    dead: dict[tuple[str | None, str | None], int] = {}
+    for event in events:
+        if event["kind"] == "watermark":
+            place = (event["topic"], event["partition"])
+            marks[place] = max(marks.get(place, event["position"]), event["position"])
+        elif event["kind"] == "dead_letter":
+            name = (event["database"], event["table"])
+            dead[name] = dead.get(name, 0) + 1
+    return Summary(
+        counts={**book, "decoded": len(changes), "ddl": counts["schema_change"], "watermarks": counts["watermark"], "dead": counts["dead_letter"]},
+        tables={name: {**seen, "low": list(seen["low"]), "high": list(seen["high"])} for name, seen in tables.items()},
+        low=min((event["position"] for event in changes), default=None),
+        high=max((event["position"] for event in changes), default=None),
+        reach=max(reaching, default=None),
+        keyless=any(event["half"] for event in changes),
+        marks=marks,
+        dead=dead,
+    )
+
+
+def number_rows(events: list[Event], runs: dict[str, Any]) -> dict[str, Any]:
+    """Set `row_id` on keyless halves, in arrival order; returns the runs that stay open."""
+    counters: dict[str, RunCounter] = {}
+    for event in sorted(events, key=lambda event: (event["topic"], event["incarnation"], event["partition"], event["offset"], event["index"])):
+        place = "\x00".join((event["topic"], event["incarnation"], str(event["partition"])))
+        if event["kind"] == "watermark":
+            counters.setdefault(place, RunCounter(runs.get(place))).resolved(event["resolved_ts"] or 0)
+        elif event["half"] is not None:
+            table = "\x00".join((event["database"], event["table"], "" if event["physical_table"] is None else str(event["physical_table"])))
+            counter = counters.setdefault(place, RunCounter(runs.get(place)))
+            n = counter.number(table, event["commit_ts"], f"{event['position'][2]}:{event['half']}")
+            event["row_id"] = f"{event['half']}:{n}"
+    return {**runs, **{place: counter.runs for place, counter in counters.items()}}
+
+
+def identity_of(event: Event, order: str) -> tuple[Any, ...]:
+    base = (event["database"], event["table"], _text(event["key"]), tuple(event["position"]), event["row_id"] or "")
+    return (*base, *(event[name] for name in PLACE)) if order == "arrival" else base
+
+
+def distinct_rows(events: list[Event], known: dict[tuple[Any, ...], str | None], order: str) -> tuple[list[Event], list[Event], int]:
+    """(new changes, conflicts as dead letters, how many duplicates). `known` maps identities that silver has to after-images."""
+    firsts: dict[tuple[Any, ...], Event] = {}
+    conflicts: list[Event] = []
+    total = 0
+    for event in events:
+        if event["kind"] != "change":
+            continue
+        total += 1
+        identity = identity_of(event, order)
+        first = firsts.get(identity)
+        if first is None or _one_message(first, event):
+            firsts[identity] = event
+        elif disagree(_text(first["after"]), _text(event["after"])):
+            conflicts.append(conflict_letter(event))
+        if identity in known and disagree(known[identity], _text(event["after"])):
+            conflicts.append(conflict_letter(event))
+    new = [event for identity, event in firsts.items() if identity not in known]
+    return new, conflicts, total - len(new) - len(conflicts)
+
+
+def _one_message(one: Event, other: Event) -> bool:
+    """Of equal identities inside one message the later row stands."""
+    return all(one[name] == other[name] for name in (*PLACE, "offset"))
+
+
+def conflict_letter(event: Event) -> Event:
+    return {**event, "kind": "dead_letter", "error_code": "conflict", "error_message": CONFLICT}
+
+
+def _text(value: bytes | str | None) -> str | None:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def known_identities(spark: SparkSession, lake: Lake, feed: "Feed", summary: "Summary", batch: int) -> dict[tuple[Any, ...], str | None]:
+    """What silver holds of other batches in the range that this batch touches."""
+    from lakehouse.spark.silver import read_silver
+
+    assert summary.low is not None and summary.high is not None
+    known = read_silver(spark, lake, feed.name, "changes").where((F.col("batch") < batch) & F.col("position.epoch").between(summary.low[0], summary.high[0]))
+    if summary.low[0] == summary.high[0]:
+        known = known.where(F.col("position.p1").between(summary.low[1], summary.high[1]))
+    table = known.select("database", "table", "key", "position", "row_id", "origin", "after").toArrow()
+    found = {}
+    for row in table.to_pylist():
+        event = {**row, **row["origin"], "position": tuple(row["position"].values())}
+        found[identity_of(event, feed.order)] = row["after"]
+    return found
+
+
+def new_schema_rows(spark: SparkSession, lake: Lake, feed: "Feed", events: list[Event], batch: int) -> list[Event]:
+    """Schema changes that silver does not have: broadcast and replayed ones are one."""
+    from lakehouse.spark.silver import read_silver
+
+    def identity(row: Any) -> tuple[Any, ...]:
+        return (tuple(row["position"]), row["database"], row["schema_kind"], row["ddl"], _text(row["columns"]))
+
+    fresh = {identity(event): event for event in reversed(events) if event["kind"] == "schema_change"}
+    if not fresh:
+        return []
+    table = read_silver(spark, lake, feed.name, "schema_changes").where(F.col("batch") < batch)
+    for row in table.select("position", "database", F.col("kind").alias("schema_kind"), "ddl", "columns").toArrow().to_pylist():
+        fresh.pop(identity({**row, "position": row["position"].values()}), None)
+    return list(reversed(fresh.values()))
+
+
+def run_local_batch(
+    spark: SparkSession, lake: Lake, feed: "Feed", table: pa.Table, settings: dict[str, Any], plan: dict[str, Any], done: dict[str, Any] | None
+) -> tuple["Summary", dict[str, Any], dict[str, int]]:
+    """Decode and write one small batch; returns its summary, open runs and counts."""
+    events, book = decode_rows(table, settings)
+    summary = summarise_rows(events, book)
+    runs = number_rows(events, (done or {}).get("runs", {})) if summary.keyless else (done or {}).get("runs", {})
+    top = (done or {}).get("top")
+    overlaps = summary.low is not None and top is not None and list(summary.low) <= top
+    known = known_identities(spark, lake, feed, summary, plan["batch"]) if overlaps else {}
+    new, conflicts, duplicates = distinct_rows(events, known, feed.order)
+    for letter in conflicts:
+        name = (letter["database"], letter["table"])
+        summary.dead[name] = summary.dead.get(name, 0) + 1
+    writes = {
+        "changes": new,
+        "schema_changes": new_schema_rows(spark, lake, feed, events, plan["batch"]),
+        "dead_letters": [event for event in events if event["kind"] == "dead_letter"] + conflicts,
+        "watermarks": risen(summary, done, events),
+    }
+    with ThreadPoolExecutor(4) as pool:
+        for written in [pool.submit(append_rows, spark, lake, feed, plan, name, rows) for name, rows in writes.items() if rows]:
+            written.result()
+    return summary, runs, {**summary.counts, "inserted": len(new), "duplicate": duplicates, "conflict": len(conflicts)}
+
+
+def risen(summary: "Summary", done: dict[str, Any] | None, events: list[Event]) -> list[Event]:
+    """One watermark per partition whose resolved position rises."""
+    before = {(entry["topic"], entry["partition"]): tuple(entry["position"]) for entry in (done or {}).get("marks", [])}
+    highest = {}
+    for event in events:
+        place = (event["topic"], event["partition"])
+        if event["kind"] == "watermark" and event["position"] == summary.marks[place] and event["position"] > before.get(place, ()):
+            highest[place] = event
+    return list(highest.values())
+
+
+def append_rows(spark: SparkSession, lake: Lake, feed: "Feed", plan: dict[str, Any], name: str, events: Iterable[Event]) -> None:
+    """Append events to a silver table under the batch's transaction."""
+    from lakehouse.spark.silver import silver_schema
+
+    schema = silver_schema(name)
+    rows = [_silver_row(feed, plan["batch"], name, event) for event in events]
+    arrow = pa.Table.from_pylist(rows, schema=_arrow_schema(schema))
+    txn = (f"silver:{feed.name}:{name}:{plan['generation']}", plan["batch"])
+    lake.append(spark.createDataFrame(arrow, schema).coalesce(1), "silver", f"{feed.name}_{name}", txn)
+
+
+def _arrow_schema(schema: Any) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema)
+
+
+def _silver_row(feed: "Feed", batch: int, name: str, event: Event) -> dict[str, Any]:
+    row = {column: _text(value) if isinstance(value, bytes) else value for column, value in event.items()}
+    if event["position"] is not None:
+        row["position"] = dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), event["position"], strict=True))
+    row["origin"] = {name: event[name] for name in ("topic", "incarnation", "partition", "offset", "index", "path")}
+    row["source"], row["batch"] = feed.name, batch
+    if name == "schema_changes":
+        row["kind"] = event["schema_kind"]
+    if name == "dead_letters":
+        row["code"], row["message"] = event["error_code"], event["error_message"]
+    return row
+
