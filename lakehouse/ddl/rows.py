@@ -7,17 +7,11 @@ does not decide is Unknowable beside the effect that goes as far as it can: the 
 import re
 
 from lakehouse.ddl import edits as e
+from lakehouse.defaults import default_reason
 from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype, Unknowable
 from lakehouse.schema import Column, ColumnType, PartitionRule
 
 Effects = tuple[Effect, ...]
-_STRING = r"(?:[nN]|_\w+\s*)?'(?:[^'\\]|''|\\.)*'(?:\s*'(?:[^'\\]|''|\\.)*')*|\"(?:[^\"\\]|\"\"|\\.)*\""
-_LITERAL = re.compile(
-    rf"\(*\s*(?:[+-]?\s*(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|(?:_\w+\s*)?(?:[xb]'[0-9a-f]*'|0x[0-9a-f]+|0b[01]+)|(?:(?:date|time|timestamp)\s*)?(?:{_STRING})"
-    r"|null|true|false)\s*\)*",
-    re.I | re.S,
-)
-_ZERO_TIME = re.compile(r"\D*(?:0{4}-00-00[ T]00:00:00(?:\.0*)?|0)\D*")
 _ORDERED_BY_VALUE = ("integer", "date", "datetime", "year", "binary")
 
 
@@ -35,18 +29,17 @@ def _unknown_fill(column: Column, auto_increment: bool) -> str | None:
         return "AUTO_INCREMENT numbers existing rows in an order that no message tells"
     if column.generated is not None:
         return "the source computes a stored generated column for existing rows"
-    if column.default is None or column.default.upper() == "NULL":
-        return None
-    if not _LITERAL.fullmatch(column.default.strip()):
-        return "its DEFAULT is computed by the source for existing rows"
-    if column.type.family == "timestamp" and not _ZERO_TIME.fullmatch(column.default):
-        return "a TIMESTAMP's DEFAULT is read in the time zone of a session"
-    return None
+    return default_reason(column.default, column.type, column.not_null, zone=None)  # the zone is its session's, which no message tells
 
 
 def redefined(old: Column, new: Column) -> Effects:
     """MODIFY and CHANGE. A rename, another default or place is nothing."""
     effects: Effects = () if same_type(old.type, new.type) else (Retype(old.id, old.type, new.type),)
+    families = (old.type.family, new.type.family)
+    if families[0] != families[1] and "timestamp" in families:
+        effects += (Unknowable(f"column {new.name}: a session's time zone decides what TIMESTAMP is in another type"),)
+    elif families in (("time", "date"), ("time", "datetime")):
+        effects += (Unknowable(f"column {new.name}: the day of the statement becomes the date of a TIME"),)
     computed = new.generated == "stored" and (old.generated != "stored" or _spaceless(old) != _spaceless(new))
     if computed or (old.generated == "virtual" and new.generated is None):
         effects += (Unknowable(f"column {new.name}: the source computes its values for existing rows"),)
@@ -97,6 +90,6 @@ def _removed(names: tuple[str, ...], rule: PartitionRule | None, types: dict[int
     if rule is None or len(found) < len(names):
         return (Unknowable(f"partition {', '.join(names)}: no rule over plain columns tells which rows it held"),)
     removed: Effects = (RemoveRows(rule, found),)
-    if all(types[column].family in _ORDERED_BY_VALUE for column in rule.columns):
-        return removed
-    return (*removed, Unknowable(f"partition {', '.join(names)}: its bounds compare by a collation"))
+    if (rule.method == "list" and len(rule.columns) > 1) or any(types[column].family not in _ORDERED_BY_VALUE for column in rule.columns):
+        return (*removed, Unknowable(f"partition {', '.join(names)}: its bounds compare by a collation, or as a list of tuples"))
+    return removed

@@ -386,6 +386,15 @@ def test_two_spellings_of_a_type_are_one(old: str, new: str) -> None:
     assert altered(table(f"CREATE TABLE t (a INT, b {old})"), f"MODIFY b {new}")[1] == ()
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("TIMESTAMP", "DATETIME"), ("DATETIME", "TIMESTAMP(3)"), ("TIMESTAMP", "VARCHAR(30)"), ("TIME", "DATETIME")]
+)
+def test_a_type_that_a_session_decides_is_unknowable_beside_the_change(old: str, new: str) -> None:
+    effects = altered(table(f"CREATE TABLE t (a INT, b {old})"), f"MODIFY b {new}")[1]
+
+    assert [type(effect) for effect in effects] == [Retype, Unknowable]
+
+
 def test_a_generated_column_that_is_computed_anew_is_unknowable() -> None:
     schema = table("CREATE TABLE t (a INT, g INT AS (a + 1) STORED)")
 
