@@ -23,7 +23,7 @@ from lakehouse.local.java import java, trust_options
 
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
 SPARK = ("io.delta:delta-spark_2.13:4.0.1", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0")
-BROKER = ("org.apache.kafka:kafka_2.13:4.1.2",)
+BROKER = ("org.apache.kafka:kafka_2.13:4.1.2", "org.slf4j:slf4j-simple:1.7.36")
 
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="maven"/>
