@@ -35,9 +35,11 @@ def produce(
     broker refuses or does not answer.
     """
     config = client_config(bootstrap, options or {}) | {"log_level": 0}
-    again = (lambda: read_recording(recording)) if isinstance(recording, Path) else list(recording).__iter__
-    needed, in_order = _survey(again(), topic)
-    messages = again() if in_order else iter(sorted(again(), key=lambda message: (message.partition, message.offset)))
+    held = None if isinstance(recording, Path) else list(recording)
+    needed, in_order = _survey(_messages(recording, held), topic)
+    messages = _messages(recording, held)
+    if not in_order:
+        messages = sorted(messages, key=lambda message: (message.partition, message.offset))
     try:
         for name, count in needed.items():
             ensure_topic(config, name, max(count, partitions))
@@ -46,6 +48,10 @@ def produce(
         raise EnvironmentError_(f"{bootstrap}: expected a Kafka broker that takes messages, got: {error.args[0].str()}") from error
     places = [{"topic": name, "partition": number, "messages": count} for (name, number), count in sorted(counts.items())]
     return {"messages": counts.total(), "partitions": places}
+
+
+def _messages(recording: Path | Iterable[Message], held: list[Message] | None) -> Iterable[Message]:
+    return read_recording(recording) if isinstance(recording, Path) else held or ()
 
 
 def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> None:
