@@ -6,7 +6,7 @@ Renames and reorders are nothing, since ids stay.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakehouse.convert import UNKNOWABLE, compile_convert
 from lakehouse.defaults import default_value
@@ -20,18 +20,26 @@ Row = dict[int, Any]
 Move = Callable[[Row], Row | None]
 
 
+class Upstream(NamedTuple):
+    """What values depend on beside their types: the zone of TIMESTAMP text in DDL, and whose conversion rules hold
+    (mysql, mariadb or tidb)."""
+
+    zone: str = "UTC"
+    server: str = "mysql"
+
+
 class Carrier:
     """Carries images of one step of a lineage, in one encoding, to a target step. Compiled once, applied per row.
 
     `unknown` collects the names that the schema does not have: a DDL that is still to come, or was filtered upstream.
     """
 
-    def __init__(self, lineage: Lineage, source: int, target: int, encoding: str, zone: str) -> None:
+    def __init__(self, lineage: Lineage, source: int, target: int, encoding: str, upstream: Upstream) -> None:
         self.unknown: set[str] = set()
         self._schema = lineage.steps[source].schema
         self._encoding = encoding
         self._columns: dict[str, tuple[int, Callable[[Any], Any] | None] | None] = {}
-        self._moves = compile_moves(lineage, source, target, zone)
+        self._moves = compile_moves(lineage, source, target, upstream)
 
     def __call__(self, image: Mapping[str, Any]) -> Row | None:
         """The image at the target, or None where a DDL in between removed the row."""
@@ -66,23 +74,23 @@ class Carrier:
         return found
 
 
-def compile_moves(lineage: Lineage, source: int, target: int, zone: str) -> list[Move]:
+def compile_moves(lineage: Lineage, source: int, target: int, upstream: Upstream) -> list[Move]:
     """The effects of the steps source+1 … target, as functions over rows."""
     moves = []
     for index in range(source + 1, target + 1):
         before = lineage.steps[index - 1].schema
-        moves += [move for effect in lineage.steps[index].effects if (move := _move(effect, before, zone)) is not None]
+        moves += [move for effect in lineage.steps[index].effects if (move := _move(effect, before, upstream)) is not None]
     return moves
 
 
-def _move(effect: Effect, before: TableSchema, zone: str) -> Move | None:
+def _move(effect: Effect, before: TableSchema, upstream: Upstream) -> Move | None:
     match effect:
         case Fill():
-            return _fill(effect, zone)
+            return _fill(effect, upstream)
         case Drop():
             return _drop(effect.column_id)
         case Retype():
-            return _retype(effect)
+            return _retype(effect, upstream)
         case RemoveRows():
             return _remove_rows(effect, before)
         case Clear():
@@ -91,8 +99,8 @@ def _move(effect: Effect, before: TableSchema, zone: str) -> Move | None:
             return None
 
 
-def _fill(effect: Fill, zone: str) -> Move:
-    value = default_value(effect.default, effect.type, effect.not_null, zone)
+def _fill(effect: Fill, upstream: Upstream) -> Move:
+    value = default_value(effect.default, effect.type, effect.not_null, upstream.zone, server=upstream.server)
     filled = None if value is UNKNOWABLE else value
 
     def move(row: Row) -> Row:
@@ -111,8 +119,8 @@ def _drop(column_id: int) -> Move:
     return move
 
 
-def _retype(effect: Retype) -> Move | None:
-    change = compile_convert(effect.old, effect.new)
+def _retype(effect: Retype, upstream: Upstream) -> Move | None:
+    change = compile_convert(effect.old, effect.new, server=upstream.server, zone=upstream.zone)
     if change is None:
         return None
 

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from lakehouse.carry import Carrier, Row
+from lakehouse.carry import Carrier, Row, Upstream
 from lakehouse.effects import Clear, Rekey
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Lineage
 
 Key = tuple[Any, ...]
 PUT, PATCH, DELETE = "put", "patch", "delete"
+UPSTREAM = Upstream()
 
 
 class Change(NamedTuple):
@@ -90,7 +91,7 @@ def last_clear(lineage: Lineage, upto: int) -> int:
     return max((i for i in range(upto + 1) if any(isinstance(effect, Clear) for effect in lineage.steps[i].effects)), default=0)
 
 
-def fold(lineage: Lineage, changes: Iterable[Change], at: Position, zone: str = "UTC") -> Folded:
+def fold(lineage: Lineage, changes: Iterable[Change], at: Position, upstream: Upstream = UPSTREAM) -> Folded:
     """The table's rows after every change at or below `at`, in the schema of that place. Changes come in any order."""
     target = _target(lineage, at)
     ordered = sorted((change for change in changes if change.position <= at), key=lambda change: change.position)
@@ -99,9 +100,9 @@ def fold(lineage: Lineage, changes: Iterable[Change], at: Position, zone: str = 
     start = 0
     for end in [*(step - 1 for step in rekeyings(lineage, target)), target]:
         piece = [change for change in ordered if start <= lineage.step_at(change.position) <= end]
-        folded = _fold_piece(lineage, piece, carried, start, end, zone, folded)
+        folded = _fold_piece(lineage, piece, carried, start, end, upstream, folded)
         if end < target:
-            carried = _cross(lineage, [*folded.rows.values(), *folded.keyless], end, zone)
+            carried = _cross(lineage, [*folded.rows.values(), *folded.keyless], end, upstream)
         start = end + 1
     return folded
 
@@ -111,18 +112,18 @@ def _target(lineage: Lineage, at: Position) -> int:
     return max((index for index, step in enumerate(lineage.steps) if step.position <= at), default=0)
 
 
-def _cross(lineage: Lineage, rows: list[Row], end: int, zone: str) -> list[Row]:
-    carrier = Carrier(lineage, end, end + 1, "canonical", zone)
+def _cross(lineage: Lineage, rows: list[Row], end: int, upstream: Upstream) -> list[Row]:
+    carrier = Carrier(lineage, end, end + 1, "canonical", upstream)
     return [row for row in map(carrier.move, rows) if row is not None]
 
 
-def _fold_piece(lineage: Lineage, piece: list[Change], base: list[Row], start: int, end: int, zone: str, before: Folded) -> Folded:
+def _fold_piece(lineage: Lineage, piece: list[Change], base: list[Row], start: int, end: int, upstream: Upstream, before: Folded) -> Folded:
     """One stretch without a change of key: `base` rows are in the schema of `start`, results in that of `end`."""
     folded = Folded(unknown=before.unknown, problems=before.problems, applied=before.applied, cleared=before.cleared)
     ids = key_ids(lineage, end)
-    mover = Carrier(lineage, start, end, "canonical", zone)
+    mover = Carrier(lineage, start, end, "canonical", upstream)
     rows = [row for row in map(mover.move, base) if row is not None]
-    source = Deltas(lineage, end, zone, ids)
+    source = Deltas(lineage, end, upstream, ids)
     if ids:
         _net(folded, rows, source.of(piece), ids)
     else:
@@ -136,8 +137,8 @@ def _fold_piece(lineage: Lineage, piece: list[Change], base: list[Row], start: i
 class Deltas:
     """Turns changes into deltas in the schema of a target step; keeps one compiled carrier per step and encoding."""
 
-    def __init__(self, lineage: Lineage, target: int, zone: str, ids: tuple[int, ...]) -> None:
-        self.lineage, self.target, self.zone, self.ids = lineage, target, zone, ids
+    def __init__(self, lineage: Lineage, target: int, upstream: Upstream, ids: tuple[int, ...]) -> None:
+        self.lineage, self.target, self.upstream, self.ids = lineage, target, upstream, ids
         self.carriers: dict[tuple[int, str], Carrier] = {}
         self.applied = 0
         self.cleared = 0
@@ -164,7 +165,7 @@ class Deltas:
     def _carrier(self, step: int, encoding: str) -> Carrier:
         found = self.carriers.get((step, encoding))
         if found is None:
-            found = self.carriers[step, encoding] = Carrier(self.lineage, step, self.target, encoding, self.zone)
+            found = self.carriers[step, encoding] = Carrier(self.lineage, step, self.target, encoding, self.upstream)
         return found
 
     def _deltas(self, change: Change, before: Row | None, after: Row | None) -> Iterator[Delta]:
@@ -195,7 +196,7 @@ def _net(folded: Folded, base: list[Row], deltas: Iterable[Delta], ids: tuple[in
             folded.rows[key] = row
     for delta in deltas:
         key = row_key(delta.row, ids)
-        if key is None:
+        if key is None or (delta.kind == DELETE and not delta.row):
             folded.problems.append("an image without its key")
         elif delta.kind == DELETE:
             _delete(folded, key)

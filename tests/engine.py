@@ -6,6 +6,7 @@ It calls the same functions that the Spark layers call, and is what property tes
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lakehouse.carry import Upstream
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.fold import Change, finish, fold, key_ids
 from lakehouse.formats import decode_message
@@ -65,6 +66,10 @@ class Memory:
     def reach(self) -> Position:
         return max([change.position for change in self.changes.values()] + [record.position for record in self.records.values()])
 
+    @property
+    def upstream(self) -> Upstream:
+        return Upstream(self.options.get("time_zone", "UTC"), "tidb" if self.format.startswith("ticdc") else "mysql")
+
     def history(self) -> History:
         return build(self.records.values(), self)
 
@@ -102,7 +107,7 @@ class Memory:
             for change in self.changes.values():
                 if history.owner((change.database, change.table), change.position) is lineage:
                     mine.append(Change(change.position, change.op, change.before, change.after, change.encoding, change.flags))
-            folded = fold(lineage, mine, at, self.options.get("time_zone", "UTC"))
+            folded = fold(lineage, mine, at, self.upstream)
             columns = gold_columns(lineage.schema_at((*at[:5], at[5] + 1)), {}, virtual=not self.tidb)
             found[".".join(name)] = printed(finish(folded), columns, lineage, at)
         return found

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -50,11 +51,22 @@ def of_lineage(lineage: Lineage) -> Column:
 
 def collect_changes(frame: DataFrame) -> Iterator[tuple[Name, Change, int]]:
     """The rows of silver's changes with their names and batches, on the driver."""
-    table = frame.select(*FOLD_COLUMNS).toArrow()
+    yield from named_changes(frame.select(*FOLD_COLUMNS).toArrow())
+
+
+def named_changes(table: pa.Table) -> Iterator[tuple[Name, Change, int]]:
+    """The rows of collected changes, with their names and batches."""
     for batch in table.to_batches():
         columns = [batch.column(name).to_pylist() for name in FOLD_COLUMNS]
         for database, name, op, position, before, after, encoding, flags, number in zip(*columns, strict=True):
             yield (database, name), parse_change(position, op, before, after, encoding, flags), number
+
+
+def changes_of(batch: pa.RecordBatch) -> Iterator[Change]:
+    """The changes of one Arrow batch, for a worker."""
+    columns = [batch.column(name).to_pylist() for name in FOLD_COLUMNS[2:8]]
+    for op, position, before, after, encoding, flags in zip(*columns, strict=True):
+        yield parse_change(position, op, before, after, encoding, flags)
 
 
 def parse_change(position: dict[str, int], op: str, before: str | None, after: str | None, encoding: str, flags: list[str] | None) -> Change:

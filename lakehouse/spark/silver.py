@@ -199,6 +199,7 @@ def summarise(events: DataFrame) -> Summary:
         .agg(
             F.count("*").alias("n"), F.min("position").alias("low"), F.max("position").alias("high"), F.count("half").alias("halves"),
             F.first(F.when(F.size("key_names") > 0, F.col("key_names")), ignorenulls=True).alias("keys"),
+            F.sum(F.coalesce(F.length("before"), F.lit(0)) + F.coalesce(F.length("after"), F.lit(0))).alias("bytes"),
             F.sum("messages").alias("messages"), F.sum("silent").alias("silent"),
         )
         .collect()
@@ -206,7 +207,7 @@ def summarise(events: DataFrame) -> Summary:
     changes = [row for row in rows if row.kind == "change"]
     counts = {kind: sum(row.n for row in rows if row.kind == kind) for kind in ("change", "schema_change", "watermark", "dead_letter")}
     books = [row for row in rows if row.kind == "book"]
-    tables = {(row.database, row.table): {"low": list(row.low), "high": list(row.high), "n": row.n, "keys": row.keys} for row in changes}
+    tables = {(row.database, row.table): {"low": list(row.low), "high": list(row.high), "n": row.n, "bytes": row.bytes, "keys": row.keys} for row in changes}
     named = {"messages": sum(row.messages for row in books), "control": sum(row.silent for row in books), "decoded": counts["change"],
              "ddl": counts["schema_change"], "watermarks": counts["watermark"], "dead": counts["dead_letter"]}  # fmt: skip
     return Summary(
@@ -238,10 +239,11 @@ def done_record(plan: dict[str, Any], done: dict[str, Any] | None, summary: Summ
             "low": min(old["low"], seen["low"]) if old else seen["low"],
             "high": max(old["high"], seen["high"]) if old else seen["high"],
             "n": seen["n"] + (old["n"] if old else 0),
+            "bytes": seen["bytes"] + (old["bytes"] if old else 0),
             "keys": (old and old.get("keys")) or seen["keys"],
         }
     return {
-        "batch": plan["batch"], "runs": runs, "counts": counts, "top": _higher(done, "top", summary.high), "reach": _higher(done, "reach", summary.reach),
+        "batch": plan["batch"], "runs": runs, "bytes": sum(seen["bytes"] for seen in summary.tables.values()), "counts": counts, "top": _higher(done, "top", summary.high), "reach": _higher(done, "reach", summary.reach),
         "next": [{"topic": t, "incarnation": i, "partition": p, "offset": o} for (t, i, p), o in sorted(following.items())],
         "marks": _highest_marks(done, summary), "dead": _dead_counts(done, summary), "tables": list(tables.values()), "touched": [list(name) for name in summary.tables],
     }  # fmt: skip

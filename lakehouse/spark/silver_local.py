@@ -43,8 +43,9 @@ def summarise_rows(events: list[Event], book: dict[str, int]) -> "Summary":
     tables: dict[tuple[str, str], dict[str, Any]] = {}
     for event in changes:
         name, position = (event["database"], event["table"]), event["position"]
-        seen = tables.setdefault(name, {"low": position, "high": position, "n": 0, "keys": None})
+        seen = tables.setdefault(name, {"low": position, "high": position, "n": 0, "bytes": 0, "keys": None})
         seen["low"], seen["high"], seen["n"] = min(seen["low"], position), max(seen["high"], position), seen["n"] + 1
+        seen["bytes"] += len(event["before"] or b"") + len(event["after"] or b"")
         seen["keys"] = seen["keys"] or list(event["key_names"]) or None
     reaching = [event["position"] for event in events if event["kind"] in ("change", "schema_change")]
     counts = {kind: sum(event["kind"] == kind for event in events) for kind in ("schema_change", "watermark", "dead_letter")}

@@ -1,0 +1,226 @@
+"""The fold of a large table in Spark: the same functions as lakehouse/fold.py, row by row, partitioned by key.
+
+    silver rows ─carry─▶ (key, position, kind, image) ─by key, in position order─▶ net ─▶ (op, image) ─type─▶ gold's columns
+
+Images travel as JSON by column id. Between two changes of the key the net rows are carried over as the first images of
+the new key. A keyless row's key is its whole image, and netting counts.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from lakehouse.carry import Upstream
+from lakehouse.events import MIN_POSITION, Position
+from lakehouse.fold import rekeyings
+from lakehouse.lineage import Lineage
+from lakehouse.spark.changes import FOLD_COLUMNS, position_literal
+from lakehouse.spark.decode import POSITION
+from lakehouse.spark.type_text import columns as parse_columns
+from lakehouse.spark.type_text import data_type
+from lakehouse.typed import RAW, GoldColumn
+
+DELTAS = f"key string, position {POSITION}, kind string, image string"
+NETTED = "key string, kind string, image string"
+ROWS_PER_PARTITION = 200_000
+_DELTAS = to_arrow_schema(parse_columns(DELTAS))
+_NETTED = to_arrow_schema(parse_columns(NETTED))
+Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of steps without a change of key, and what the workers need to fold it."""
+
+    lineage: Lineage
+    start: int
+    end: int
+    upstream: Upstream
+
+
+def fold_frame(changes: DataFrame, lineage: Lineage, at: Position, target: int, upstream: Upstream, rows: int) -> DataFrame:
+    """The netted rows (kind put, patch or delete; images by id) of a lineage's changes up to `at`, in the schema of `target`."""
+    partitions = max(2, rows // ROWS_PER_PARTITION)
+    changes = changes.where(F.col("position") <= position_literal(at)).select(*FOLD_COLUMNS)
+    netted: DataFrame | None = None
+    start = 0
+    for end in [*(step - 1 for step in rekeyings(lineage, target)), target]:
+        piece = Piece(lineage, start, end, upstream)
+        deltas = _of_piece(changes, piece, target).mapInArrow(_carry(piece), DELTAS)
+        if netted is not None:
+            deltas = deltas.unionByName(netted.where("kind <> 'delete'").mapInArrow(_cross(piece), DELTAS))
+        netted = deltas.repartition(partitions, "key").sortWithinPartitions("key", "position").mapInArrow(_net(piece), NETTED)
+        start = end + 1
+    assert netted is not None
+    return netted
+
+
+def _of_piece(changes: DataFrame, piece: Piece, target: int) -> DataFrame:
+    """The rows whose position lies in the piece's steps."""
+    if piece.start > 0:
+        changes = changes.where(F.col("position") > position_literal(piece.lineage.steps[piece.start].position))
+    if piece.end < target:
+        changes = changes.where(F.col("position") < position_literal(piece.lineage.steps[piece.end + 1].position))
+    return changes
+
+
+def _carry(piece: Piece) -> Worker:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from lakehouse.fold import Deltas, key_ids
+        from lakehouse.spark.changes import changes_of
+
+        ids = key_ids(piece.lineage, piece.end)
+        deltas = Deltas(piece.lineage, piece.end, piece.upstream, ids)
+        for batch in batches:
+            yield _delta_batch(deltas.of(changes_of(batch)), ids)
+
+    return work
+
+
+def _cross(piece: Piece) -> Worker:
+    """Rows of the piece before, as first images of this one's key."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from lakehouse.carry import Carrier
+        from lakehouse.fold import PUT, Delta, key_ids
+        from lakehouse.spark.fold_frame import decode_row
+
+        ids = key_ids(piece.lineage, piece.end)
+        move = Carrier(piece.lineage, piece.start - 1, piece.end, "canonical", piece.upstream).move
+        for batch in batches:
+            rows = (move(decode_row(text)) for text in batch.column("image").to_pylist())
+            yield _delta_batch((Delta(MIN_POSITION, PUT, row) for row in rows if row is not None), ids)
+
+    return work
+
+
+def _delta_batch(deltas: Iterable[Any], ids: tuple[int, ...]) -> pa.RecordBatch:
+    from lakehouse.fold import image_text, row_key
+    from lakehouse.spark.fold_frame import encode_key, encode_row
+
+    keys, positions, kinds, images = [], [], [], []
+    for delta in deltas:
+        key = row_key(delta.row, ids) if ids else ()
+        if key is None:
+            continue
+        keys.append(encode_key(key) if ids else image_text(delta.row))
+        positions.append(dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), delta.position, strict=True)))
+        kinds.append(delta.kind)
+        images.append(encode_row(delta.row))
+    return pa.RecordBatch.from_arrays([pa.array(v, f.type) for v, f in zip((keys, positions, kinds, images), _DELTAS, strict=True)], schema=_DELTAS)
+
+
+def _net(piece: Piece) -> Worker:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from lakehouse.fold import key_ids
+        from lakehouse.spark.fold_frame import count_group, net_group
+
+        net = net_group if key_ids(piece.lineage, piece.end) else count_group
+        out: list[tuple[str, str, str]] = []
+        for key, group in groupby(_triples(batches), key=lambda triple: triple[0]):
+            out.extend(net(key, group))
+            if len(out) >= 8192:
+                yield _netted_batch(out)
+                out = []
+        yield _netted_batch(out)
+
+    return work
+
+
+def _triples(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, str, str]]:
+    for batch in batches:
+        yield from zip(batch.column("key").to_pylist(), batch.column("kind").to_pylist(), batch.column("image").to_pylist(), strict=True)
+
+
+def _netted_batch(rows: list[tuple[str, str, str]]) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    return pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], schema=_NETTED)
+
+
+def net_group(key: str, group: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
+    """One outcome for the changes of one key, which come in position order."""
+    kind, image = "", ""
+    for _, following, text in group:
+        if following == "patch" and kind in ("put", "patch"):
+            image = encode_row({**decode_row(image), **decode_row(text)})
+        else:
+            kind, image = ("put" if following == "patch" and kind == "delete" else following), text
+    yield key, kind, image
+
+
+def count_group(key: str, group: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
+    """As many equal rows as were inserted more often than deleted."""
+    count, image = 0, ""
+    for _, kind, text in group:
+        count += -1 if kind == "delete" else 1
+        image = text
+    for _ in range(count):
+        yield key, "put", image
+
+
+def encode_row(row: dict[int, Any]) -> str:
+    import msgspec
+
+    return msgspec.json.encode(row).decode()
+
+
+def decode_row(text: str) -> dict[int, Any]:
+    import msgspec
+
+    return msgspec.json.decode(text, type=dict[int, Any])
+
+
+def encode_key(key: tuple[Any, ...]) -> str:
+    import msgspec
+
+    return msgspec.json.encode(key).decode()
+
+
+def typed_frame(netted: DataFrame, columns: list[GoldColumn], op: str) -> tuple[DataFrame, StructType]:
+    """Gold's columns, a companion for each, and the kind as column `op`; names are positional until the caller renames them."""
+    fields = [StructField(f"c{i}", data_type(column.spark)) for i, column in enumerate(columns)]
+    fields += [StructField(f"r{i}", StringType()) for i in range(len(columns))]
+    schema = StructType([*fields, StructField(op, StringType())])
+    return netted.mapInArrow(_type([column.column for column in columns], [column.spark for column in columns], schema), schema), schema
+
+
+def _type(source: list[Any], sparks: list[str], schema: StructType) -> Worker:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from lakehouse.gold_types import to_canonical, to_python
+        from lakehouse.spark.fold_frame import decode_row
+        from lakehouse.typed import RAW, GoldColumn, type_rows
+
+        columns = [GoldColumn(column, spark, to_python(column.type, spark), to_canonical(column.type)) for column, spark in zip(source, sparks, strict=True)]
+        arrow = to_arrow_schema(schema)
+        for batch in batches:
+            typed = type_rows([decode_row(text) for text in batch.column("image").to_pylist()], columns)
+            nothing = [None] * typed.count
+            values = [typed.columns[column.name] for column in columns] + [typed.raw.get(RAW + column.name, nothing) for column in columns]
+            values.append(batch.column("kind").to_pylist())
+            yield pa.RecordBatch.from_arrays([pa.array(v, f.type) for v, f in zip(values, arrow, strict=True)], schema=arrow)
+
+    return work
+
+
+def needed_companions(typed: DataFrame, columns: list[GoldColumn]) -> list[str]:
+    """The `_raw_` companions that at least one row needs."""
+    counts = typed.agg(*[F.count(f"r{i}").alias(f"r{i}") for i in range(len(columns))]).first()
+    return [RAW + column.name for i, column in enumerate(columns) if counts is not None and counts[i]]
+
+
+def named(typed: DataFrame, columns: list[GoldColumn], companions: list[str], op: str | None) -> DataFrame:
+    """The typed frame under gold's own names."""
+    from lakehouse.spark.write_gold import comment_of
+
+    chosen = [F.col(f"c{i}").alias(column.name, metadata=comment_of(column) or {}) for i, column in enumerate(columns)]
+    chosen += [F.col(f"r{i}").alias(RAW + column.name) for i, column in enumerate(columns) if RAW + column.name in companions]
+    return typed.select(*chosen, *([F.col(op)] if op else []))
