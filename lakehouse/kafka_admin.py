@@ -36,7 +36,9 @@ def list_topics(bootstrap: str, options: Mapping[str, str], names: list[str] | N
         finally:
             consumer.close()
     except KafkaException as error:
-        raise EnvironmentError_(f"{bootstrap}: expected a Kafka broker, got: {error.args[0].str()}; check bootstrap_servers and kafka.options") from error
+        raise EnvironmentError_(
+            f"{bootstrap}: expected a Kafka broker, got: {error.args[0].str()}; check bootstrap_servers and kafka.options"
+        ) from error
 
 
 def _offsets(consumer: Consumer, topic: str, partitions: list[int]) -> dict[int, tuple[int, int]]:
@@ -59,5 +61,13 @@ def client_config(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
 
 
 _SHARED = frozenset(
-    ("security.protocol", "sasl.mechanism", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "client.id")
+    (
+        "security.protocol",
+        "sasl.mechanism",
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.key.location",
+        "ssl.key.password",
+        "client.id",
+    )
 )

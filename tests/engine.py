@@ -6,12 +6,12 @@ It calls the same functions that the Spark layers call, and is what property tes
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lakehouse.carry import Upstream
+from lakehouse.carry import Upstream, upstream_of
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.fold import Change, finish, fold, key_ids
-from lakehouse.formats import decode_message
 from lakehouse.history import Record, Shape, build
 from lakehouse.identity import RunCounter, image_hash, split_keyless
+from lakehouse.inspect import decode_one
 from lakehouse.lineage import History, Name
 from lakehouse.typed import gold_columns, type_rows
 
@@ -31,7 +31,7 @@ class Memory:
         for message in messages:
             place = (message.topic, message.partition)
             self.marks.setdefault(place, MIN_POSITION)
-            for event in decode_message(self.format, message, self.options):
+            for event in decode_one(message, self.format, self.options):
                 self._event(place, event)
         return self
 
@@ -68,7 +68,7 @@ class Memory:
 
     @property
     def upstream(self) -> Upstream:
-        return Upstream(self.options.get("time_zone", "UTC"), "tidb" if self.format.startswith("ticdc") else "mysql")
+        return upstream_of(self.format, self.options)
 
     def history(self) -> History:
         return build(self.records.values(), self)
@@ -76,7 +76,9 @@ class Memory:
     # --- Sightings ---
 
     def _rows(self, name: Name, low: Position, high: Position | None) -> list[RowChange]:
-        rows = [c for c in self.changes.values() if (c.database, c.table) == name and c.position > low and (high is None or c.position < high)]
+        rows = [
+            c for c in self.changes.values() if (c.database, c.table) == name and c.position > low and (high is None or c.position < high)
+        ]
         return sorted(rows, key=lambda change: change.position)
 
     def names(self) -> list[Name]:

@@ -141,7 +141,12 @@ def offset_gaps(spark: SparkSession, lake: Lake, name: str, log: OpsLog) -> list
     known = {(gap["topic"], gap["incarnation"], gap["partition"]): gap["missing"] for gap in log.all("gap")}
     found = []
     for row in rows:
-        gap = {"topic": row.topic, "incarnation": row.incarnation, "partition": row.partition, "missing": row["last"] - row["first"] + 1 - row.n}
+        gap = {
+            "topic": row.topic,
+            "incarnation": row.incarnation,
+            "partition": row.partition,
+            "missing": row["last"] - row["first"] + 1 - row.n,
+        }
         if known.get((row.topic, row.incarnation, row.partition)) != gap["missing"]:
             log.add("gap", {**gap, "seen_at": int(time.time() * 1000)})
             found.append(gap)

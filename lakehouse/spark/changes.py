@@ -69,7 +69,9 @@ def changes_of(batch: pa.RecordBatch) -> Iterator[Change]:
         yield parse_change(position, op, before, after, encoding, flags)
 
 
-def parse_change(position: dict[str, int], op: str, before: str | None, after: str | None, encoding: str, flags: list[str] | None) -> Change:
+def parse_change(
+    position: dict[str, int], op: str, before: str | None, after: str | None, encoding: str, flags: list[str] | None
+) -> Change:
     return Change(
         tuple(position.values()),
         op,

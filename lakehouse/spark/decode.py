@@ -156,7 +156,9 @@ class Rows:
         arrays = []
         for field, values in zip(_ARROW_SCHEMA, self._columns, strict=True):
             if field.type == _POSITION:
-                values = [None if value is None else dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), value, strict=True)) for value in values]
+                values = [
+                    None if value is None else dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), value, strict=True)) for value in values
+                ]
             arrays.append(pa.array(values, field.type))
         self._columns = [[] for _ in _NAMES]
         self.count = self.messages = self.silent = 0

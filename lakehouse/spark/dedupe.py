@@ -79,9 +79,13 @@ def _join_known(spark: SparkSession, lake: Lake, feed: "Feed", first: DataFrame,
     known = known.where(F.col("position.epoch").between(summary.low[0], summary.high[0]))
     if summary.low[0] == summary.high[0]:
         known = known.where(F.col("position.p1").between(summary.low[1], summary.high[1]))
-    known = known.select("database", "table", "key", "position", "row_id", "origin.topic", "origin.incarnation", "origin.partition", "after")
+    known = known.select(
+        "database", "table", "key", "position", "row_id", "origin.topic", "origin.incarnation", "origin.partition", "after"
+    )
     names = ["database", "table", "key", "position", "row_id"] + (["topic", "incarnation", "partition"] if feed.order == "arrival" else [])
-    right = known.select(*[F.col(name).alias(f"k_{name}") for name in names], F.col("after").alias("_known_after"), F.lit(True).alias("_known"))
+    right = known.select(
+        *[F.col(name).alias(f"k_{name}") for name in names], F.col("after").alias("_known_after"), F.lit(True).alias("_known")
+    )
     condition = F.lit(True)
     for name in names:
         condition = condition & F.col(name).eqNullSafe(F.col(f"k_{name}"))
@@ -92,7 +96,9 @@ def _join_known(spark: SparkSession, lake: Lake, feed: "Feed", first: DataFrame,
 def _split(marked: DataFrame, total: int) -> Distinct:
     others = F.concat(F.coalesce("_twins", F.array().cast("array<string>")), F.array_compact(F.array("_known_after")))
     suspects = marked.withColumn("_others", F.filter(others, lambda other: other != F.col("after")))
-    suspects = suspects.where(F.size("_others") > 0).select("database", "table", "topic", "incarnation", "partition", "offset", "index", "path", "after", "_others")
+    suspects = suspects.where(F.size("_others") > 0).select(
+        "database", "table", "topic", "incarnation", "partition", "offset", "index", "path", "after", "_others"
+    )
     conflicts = suspects.mapInArrow(_conflicting, "database string, `table` string, topic string, incarnation string, partition int,"
                                     " offset bigint, index int, path string, code string, message string").persist()  # fmt: skip
     conflicted = conflicts.count()

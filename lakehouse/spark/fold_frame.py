@@ -45,8 +45,13 @@ class Piece:
     upstream: Upstream
 
 
-def fold_frame(changes: DataFrame, lineage: Lineage, at: Position, target: int, upstream: Upstream, rows: int) -> DataFrame:
-    """The netted rows (kind put, patch or delete; images by id) of a lineage's changes up to `at`, in the schema of `target`."""
+def fold_frame(
+    changes: DataFrame, lineage: Lineage, at: Position, target: int, upstream: Upstream, rows: int, whole: frozenset[int]
+) -> DataFrame:
+    """The netted rows (kind put, patch or delete; images by id) of a lineage's changes up to `at`, in the schema of `target`.
+
+    A patch is an image that lacks some column of `whole` and whose earlier image is not among the changes.
+    """
     partitions = max(2, rows // ROWS_PER_PARTITION)
     changes = changes.where(F.col("position") <= position_literal(at)).select(*FOLD_COLUMNS)
     netted: DataFrame | None = None
@@ -56,7 +61,7 @@ def fold_frame(changes: DataFrame, lineage: Lineage, at: Position, target: int, 
         deltas = _of_piece(changes, piece, target).mapInArrow(_carry(piece), DELTAS)
         if netted is not None:
             deltas = deltas.unionByName(netted.where("kind <> 'delete'").mapInArrow(_cross(piece), DELTAS))
-        netted = deltas.repartition(partitions, "key").sortWithinPartitions("key", "position").mapInArrow(_net(piece), NETTED)
+        netted = deltas.repartition(partitions, "key").sortWithinPartitions("key", "position").mapInArrow(_net(piece, whole), NETTED)
         start = end + 1
     assert netted is not None
     return netted
@@ -114,18 +119,24 @@ def _delta_batch(deltas: Iterable[Any], ids: tuple[int, ...]) -> pa.RecordBatch:
         positions.append(dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), delta.position, strict=True)))
         kinds.append(delta.kind)
         images.append(encode_row(delta.row))
-    return pa.RecordBatch.from_arrays([pa.array(v, f.type) for v, f in zip((keys, positions, kinds, images), _DELTAS, strict=True)], schema=_DELTAS)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(v, f.type) for v, f in zip((keys, positions, kinds, images), _DELTAS, strict=True)], schema=_DELTAS
+    )
 
 
-def _net(piece: Piece) -> Worker:
+def _net(piece: Piece, whole: frozenset[int]) -> Worker:
+    """Net the deltas of each key. A patch that has every column of `whole` needs no earlier image: it is a put."""
+
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.fold import key_ids
-        from lakehouse.spark.fold_frame import count_group, net_group
+        from lakehouse.spark.fold_frame import count_group, decode_row, net_group
 
         net = net_group if key_ids(piece.lineage, piece.end) else count_group
         out: list[tuple[str, str, str]] = []
         for key, group in groupby(_triples(batches), key=lambda triple: triple[0]):
-            out.extend(net(key, group))
+            for _, kind, image in net(key, group):
+                settled = "put" if kind == "patch" and whole <= decode_row(image).keys() else kind
+                out.append((key, settled, image))
             if len(out) >= 8192:
                 yield _netted_batch(out)
                 out = []
@@ -199,7 +210,10 @@ def _type(source: list[Any], sparks: list[str], schema: StructType) -> Worker:
         from lakehouse.spark.fold_frame import decode_row
         from lakehouse.typed import RAW, GoldColumn, type_rows
 
-        columns = [GoldColumn(column, spark, to_python(column.type, spark), to_canonical(column.type)) for column, spark in zip(source, sparks, strict=True)]
+        columns = [
+            GoldColumn(column, spark, to_python(column.type, spark), to_canonical(column.type))
+            for column, spark in zip(source, sparks, strict=True)
+        ]
         arrow = to_arrow_schema(schema)
         for batch in batches:
             typed = type_rows([decode_row(text) for text in batch.column("image").to_pylist()], columns)

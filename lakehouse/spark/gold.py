@@ -8,24 +8,26 @@ write; a crash before it only repeats merges that give the same rows.
 
 import hashlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.carry import Upstream
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.fold import Change, finish, fold, key_ids, row_key, settle
+from lakehouse.fold import Change
 from lakehouse.lineage import History, Lineage, Name
-from lakehouse.spark.changes import between, by_lineage, collect_changes, of_lineage
+from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes, of_lineage
+from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.silver import read_silver
 from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
-from lakehouse.spark.write_gold import merge, replace, table_id
-from lakehouse.typed import GoldColumn, gold_columns
 
+THREADS = 3
 Progress = Callable[[str], None]
 
 
@@ -34,11 +36,33 @@ class GoldFeed:
     """What gold needs to know of a source. `tables` is None for all, else the selected names."""
 
     name: str
-    zone: str = "UTC"
+    upstream: Upstream = Upstream()
     consistency: str = "resolved"
     virtual: bool = False
     tables: dict[Name, dict[str, Any]] | None = None
     policies: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Turn:
+    """One lineage in one run: up to where, which Delta table, and whether it is folded whole."""
+
+    lineage: Lineage
+    at: Position
+    gold: str
+    shape: str
+    known: dict[str, Any] | None
+    retired: bool
+    whole: bool
+
+
+@dataclass(slots=True)
+class Fresh:
+    """The changes of the window: by lineage on the driver where `small`, else in the frame alone."""
+
+    frame: DataFrame
+    changes: dict[str, list[tuple[Change, int]]]
+    small: bool
 
 
 @dataclass(slots=True)
@@ -68,7 +92,7 @@ def run_gold(spark: SparkSession, lake: Lake, feed: GoldFeed, log: OpsLog, progr
     run = GoldRun(spark, lake, feed, log, history, window, manifest)
     tables = run.tables(progress)
     body = {"batch": window.batch, "watermark": list(window.position), "held_by": list(holder) if holder else None,
-            "consistency": feed.consistency, "tables": tables, "rows": run.rows, "problems": [text for _, text in history.problems]}  # fmt: skip
+            "consistency": feed.consistency, "tables": tables, "applied": run.applied, "problems": [text for _, text in history.problems]}  # fmt: skip
     log.add("manifest", body)
     return body
 
@@ -90,124 +114,105 @@ def find_watermark(feed: GoldFeed, log: OpsLog, done: dict[str, Any]) -> tuple[P
 class GoldRun:
     """One run over one source: which tables there are, what each needs, and what was done."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, feed: GoldFeed, log: OpsLog, history: History, window: Window, manifest: dict[str, Any] | None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        feed: GoldFeed,
+        log: OpsLog,
+        history: History,
+        window: Window,
+        manifest: dict[str, Any] | None,
+    ) -> None:
         self.spark, self.lake, self.feed, self.log, self.history, self.window = spark, lake, feed, log, history, window
         self.known: dict[str, dict[str, Any]] = {entry["lineage"]: entry for entry in (manifest or {}).get("tables", [])}
         self.refresh = manifest is not None and manifest["consistency"] != feed.consistency
         self.silver = read_silver(spark, lake, feed.name, "changes").where(F.col("batch") <= window.batch)
         self.taken = {entry["gold"].casefold() for entry in self.known.values()}
+        self.done = log.last("done") or {}
+        self.sizes = {tuple(entry["name"]): entry for entry in self.done["tables"]}
         self.dead = self._dead_letters()
-        self.rows = 0
+        self.applied = 0
 
     def tables(self, progress: Progress) -> list[dict[str, Any]]:
-        """Bring every table to the window's end; returns the manifest's entries."""
-        fresh = self._window_changes()
-        entries = []
-        for lineage in self.history.lineages:
-            if lineage.start > self.window.position or not self._selected(lineage):
-                continue
-            entry = self._table(lineage, fresh.get(lineage.id, []))
-            if entry is not None:
-                entries.append(entry)
-                if entry.pop("_written", None):
-                    progress(f"gold    {entry['database']}.{entry['table']}: {entry.pop('_what')}")
-                entry.pop("_what", None)
-        return entries
+        """Bring every table to the window's end, a few at a time; returns the manifest's entries."""
+        turns = [turn for lineage in self.history.lineages if (turn := self._turn(lineage)) is not None]
+        fresh = self._fresh(turns)
+        with ThreadPoolExecutor(THREADS) as pool:
+            return list(pool.map(lambda turn: self._table(turn, fresh, progress), turns))
 
-    def _window_changes(self) -> dict[str, list[tuple[Change, int]]]:
+    def _turn(self, lineage: Lineage) -> "Turn | None":
+        """What there is to decide of a lineage before anything is written; None where gold has nothing of it."""
+        if lineage.start > self.window.position or not self._selected(lineage):
+            return None
+        known = self.known.get(lineage.id)
+        at = min(self.window.position, _just_below(lineage.held[0])) if lineage.held else self.window.position
+        retired = lineage.end is not None and lineage.end <= at
+        if retired and known is None:
+            return None
+        gold = known["gold"] if known else self._allocate(lineage.name_at(at) or lineage.intervals[-1].name)
+        shape = shape_of(lineage, at)
+        whole = known is None or known["shape"] != shape or self.refresh or (known["state"] == "retired" and not retired)
+        return Turn(lineage, at, gold, shape, known, retired, whole)
+
+    def _fresh(self, turns: list["Turn"]) -> "Fresh":
+        """The window's changes: on the driver where they are few, else as a frame."""
         w = self.window
         late = (F.col("batch") > w.batch_before) & between(None, w.position_before)
-        current = between(w.position_before, w.position)
-        found, _ = by_lineage(self.history, collect_changes(self.silver.where(current | late)))
-        return found
+        frame = self.silver.where(late | between(w.position_before, w.position))
+        if all(turn.whole or turn.retired for turn in turns):
+            return Fresh(frame, {}, small=True)
+        table = frame.select(*FOLD_COLUMNS).limit(SMALL_CHANGES + 1).toArrow()
+        if table.num_rows > SMALL_CHANGES or table.nbytes > SMALL_BYTES:
+            return Fresh(frame, {}, small=False)
+        found, _ = by_lineage(self.history, named_changes(table))
+        return Fresh(frame, found, small=True)
 
     def _selected(self, lineage: Lineage) -> bool:
         if self.feed.tables is None:
             return True
         return any(interval.name in self.feed.tables for interval in lineage.intervals)
 
-    def _table(self, lineage: Lineage, fresh: list[tuple[Change, int]]) -> dict[str, Any] | None:
-        known = self.known.get(lineage.id)
-        at = min(self.window.position, _just_below(lineage.held[0])) if lineage.held else self.window.position
-        if lineage.end is not None and lineage.end <= at:
-            return self._retired(lineage, known, at)
-        if known and known["state"] == "retired" and lineage.end is None:
-            known = {**known, "shape": ""}
-        shape = shape_of(lineage, at)
-        columns = gold_columns(lineage.schema_at(_just_above(at)), self.feed.policies, virtual=self.feed.virtual)
-        gold = known["gold"] if known else self._allocate(lineage.name_at(at) or lineage.intervals[-1].name)
-        if known is None or known["shape"] != shape or self.refresh:
-            version, what = self._refold(lineage, at, gold, columns, create=known is None)
-        elif fresh:
-            version, what = self._apply(lineage, at, gold, columns, fresh)
-        else:
-            version, what = known["version"], ""
-        return self._entry(lineage, at, gold, version, shape, known, what)
+    def _table(self, turn: "Turn", fresh: "Fresh", progress: Progress) -> dict[str, Any]:
+        if turn.retired:
+            return self._retired(turn)
+        size = Size(*(sum(self.sizes.get(i.name, {}).get(what, 0) for i in turn.lineage.intervals) for what in ("n", "bytes")))
+        table = GoldTable(self.spark, self.lake, turn.lineage, turn.at, turn.gold, self.silver, size, self.feed.upstream,
+                          self.feed.policies, virtual=self.feed.virtual)  # fmt: skip
+        written = self._write(turn, table, fresh)
+        self.applied += written.applied
+        if written.unknown:
+            names = ", ".join(sorted(written.unknown))
+            turn.lineage.incomplete.append((turn.at, f"rows have columns that no DDL has added: {names}"))
+        entry = self._entry(turn, written.version)
+        if written.what:
+            progress(f"gold    {entry['database']}.{entry['table']}: {written.what}")
+        return entry
 
-    def _retired(self, lineage: Lineage, known: dict[str, Any] | None, at: Position) -> dict[str, Any] | None:
-        """A dropped table keeps its Delta data as it was; one that was never written has none."""
-        if known is None:
-            return None
-        assert lineage.end is not None
-        database, table = lineage.intervals[-1].name
-        return {**known, "database": database, "table": table, "state": "retired", "since": list(lineage.end)}
+    def _write(self, turn: "Turn", table: GoldTable, fresh: "Fresh") -> Written:
+        if turn.whole or turn.known is None:
+            return table.refold(exists=turn.known is not None or self.lake.exists(self.spark, "gold", turn.gold))
+        version = turn.known["version"]
+        if fresh.small:
+            changes = [change for change, _ in fresh.changes.get(turn.lineage.id, []) if change.position <= turn.at]
+            return table.apply(changes, self.window.position_before, version) if changes else Written(version, "", set())
+        rows = fresh.frame.where(of_lineage(turn.lineage)).count()
+        if not rows:
+            return Written(version, "", set())
+        late = bool(fresh.frame.where(of_lineage(turn.lineage) & between(None, self.window.position_before)).limit(1).count())
+        return table.apply_large(fresh.frame.where(between(None, turn.at)), late, rows)
 
-    def _refold(self, lineage: Lineage, at: Position, gold: str, columns: list[GoldColumn], *, create: bool) -> tuple[int, str]:
-        """Fold the whole table from silver and replace it in one commit."""
-        changes = (change for _, change, _ in collect_changes(self.silver.where(of_lineage(lineage) & between(None, at))))
-        folded = fold(lineage, changes, at, self.feed.zone)
-        self._note(lineage, folded.unknown, at)
-        rows = finish(folded)
-        self.rows += folded.applied
-        exists = not create or self.lake.exists(self.spark, "gold", gold)
-        version = replace(self.spark, self.lake, gold, rows, columns, create=not exists)
-        return version, f"{'created' if create else 'folded again'}, {len(rows)} rows from {folded.applied} changes"
+    def _retired(self, turn: "Turn") -> dict[str, Any]:
+        """A dropped table keeps its Delta data as it was."""
+        assert turn.known is not None and turn.lineage.end is not None
+        database, table = turn.lineage.intervals[-1].name
+        return {**turn.known, "database": database, "table": table, "state": "retired", "since": list(turn.lineage.end)}
 
-    def _apply(self, lineage: Lineage, at: Position, gold: str, columns: list[GoldColumn], fresh: list[tuple[Change, int]]) -> tuple[int, str]:
-        """Net the window's changes and merge them; rows that came late or in part are refolded from silver first."""
-        step = lineage.step_at(_just_above(at))
-        ids = key_ids(lineage, step)
-        if not ids:
-            return self._refold(lineage, at, gold, columns, create=False)
-        changes = [change for change, _ in fresh if change.position <= at]
-        folded = fold(lineage, changes, at, self.feed.zone)
-        settle(folded, [column.column.id for column in columns])
-        self._note(lineage, folded.unknown, at)
-        late = any(change.position <= self.window.position_before for change in changes)
-        if late or folded.patches:
-            touched = {*folded.rows, *folded.deleted, *folded.patches}
-            folded = self._refold_rows(lineage, at, touched, ids)
-        self.rows += folded.applied
-        puts, deletes = finish(folded), [dict(zip(ids, key, strict=True)) for key in folded.deleted]
-        if not puts and not deletes:
-            return self.known[lineage.id]["version"], ""
-        names = [column.name for column_id in ids for column in columns if column.column.id == column_id]
-        version = merge(self.spark, self.lake, gold, puts, deletes, columns, names)
-        return version, f"merged {len(puts)} rows, removed {len(deletes)}"
-
-    def _refold_rows(self, lineage: Lineage, at: Position, touched: set[Any], ids: tuple[int, ...]) -> Any:
-        """Fold these rows anew from everything that silver has of them."""
-        changes = (change for _, change, _ in collect_changes(self.silver.where(of_lineage(lineage) & between(None, at))))
-        folded = fold(lineage, changes, at, self.feed.zone)
-        rows = {key: row for key, row in folded.rows.items() if key in touched}
-        patches = {key: row for key, row in folded.patches.items() if key in touched}
-        folded.rows, folded.patches = rows, patches
-        folded.deleted = {key for key in touched if key not in rows and key not in patches}
-        return folded
-
-    def _note(self, lineage: Lineage, unknown: set[str], at: Position) -> None:
-        if unknown:
-            names = ", ".join(sorted(unknown))
-            lineage.incomplete.append((at, f"rows have columns that no DDL has added: {names}"))
-
-    def _entry(self, lineage: Lineage, at: Position, gold: str, version: int, shape: str, known: dict[str, Any] | None, what: str) -> dict[str, Any]:
-        database, table = lineage.name_at(at) or lineage.intervals[-1].name
-        state, since, why = self._state(lineage, at)
-        delta = known["delta"] if known else table_id(self.spark, self.lake, gold)
-        return {
-            "lineage": lineage.id, "database": database, "table": table, "gold": gold, "delta": delta, "version": version, "shape": shape,
-            "state": state, "since": since, "why": why, "notes": lineage.notes, "_written": bool(what), "_what": what,
-        }  # fmt: skip
+    def _entry(self, turn: "Turn", version: int) -> dict[str, Any]:
+        database, table = turn.lineage.name_at(turn.at) or turn.lineage.intervals[-1].name
+        state, since, why = self._state(turn.lineage, turn.at)
+        return {"lineage": turn.lineage.id, "database": database, "table": table, "gold": turn.gold, "version": version, "shape": turn.shape,
+                "state": state, "since": since, "why": why, "notes": turn.lineage.notes}  # fmt: skip
 
     def _state(self, lineage: Lineage, at: Position) -> tuple[str, list[int] | None, str | None]:
         if lineage.held is not None and lineage.held[0] <= self.window.position:
@@ -251,6 +256,3 @@ def _just_below(position: Position) -> Position:
 def _just_above(position: Position) -> Position:
     """Where rows see every DDL at or below `position`."""
     return (*position[:5], position[5] + 1)
-
-
-__all__ = ["GoldFeed", "GoldRun", "row_key", "run_gold"]

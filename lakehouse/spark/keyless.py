@@ -28,7 +28,10 @@ def number_halves(events: DataFrame, summary: "Summary", runs: dict[str, Any]) -
         *PLACE, "offset", "index", "commit_ts", "resolved_ts", "half", table.alias("name"), F.col("position.p2").alias("rank")
     )
     numbered = rows.groupBy(*PLACE).applyInArrow(_number(runs), OUT).persist()
-    state = {row.topic + "\x00" + row.incarnation + "\x00" + str(row.partition): json.loads(row.runs) for row in numbered.where("runs is not null").collect()}
+    state = {
+        row.topic + "\x00" + row.incarnation + "\x00" + str(row.partition): json.loads(row.runs)
+        for row in numbered.where("runs is not null").collect()
+    }
     numbers = numbered.where("runs is null").drop("runs")
     joined = changes.withColumn("rank", F.col("position.p2")).join(numbers, [*PLACE, "offset", "index", "rank"], "left").drop("rank")
     row_id = F.when(F.col("half").isNotNull(), F.concat_ws(":", "half", F.col("n").cast("string"))).otherwise(F.col("row_id"))

@@ -73,11 +73,11 @@ class Lake:
             writer = writer.option(option, value)
         self._save(writer, layer, name)
 
-    def overwrite(self, frame: DataFrame, layer: str, name: str, metadata: str | None = None) -> None:
-        """One commit that replaces rows and schema; keeps the table's id, history and properties."""
+    def overwrite(self, frame: DataFrame, layer: str, name: str, properties: dict[str, str] | None = None) -> None:
+        """One commit that replaces rows and schema; keeps the table's id and history. `properties` are for a new table."""
         writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        if metadata is not None:
-            writer = writer.option("userMetadata", metadata)
+        for option, value in (properties or {}).items():
+            writer = writer.option(option, value)
         self._save(writer, layer, name)
 
     def _save(self, writer: Any, layer: str, name: str) -> None:

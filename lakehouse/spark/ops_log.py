@@ -46,7 +46,9 @@ class OpsLog:
     def load(self) -> "OpsLog":
         if self.lake.exists(self.spark, "ops", self.table):
             rows = self.lake.read(self.spark, "ops", self.table).toArrow().to_pylist()
-            self.records = sorted(((row["seq"], row["kind"], row["at"], json.loads(row["body"])) for row in rows), key=lambda record: record[0])
+            self.records = sorted(
+                ((row["seq"], row["kind"], row["at"], json.loads(row["body"])) for row in rows), key=lambda record: record[0]
+            )
         return self
 
     def add(self, kind: str, body: Record) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from lakehouse.carry import upstream_of
 from lakehouse.config import Config
 from lakehouse.errors import ConfigError
 from lakehouse.events import Message
@@ -25,7 +26,7 @@ from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import register
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import Feed, run_silver
-from lakehouse.spark.sources import Source, kafka_input, order_of, selected_sources
+from lakehouse.spark.sources import Source, kafka_input, order_of, selected_sources, settings_of
 
 Progress = Callable[[str], None]
 LAYERS = ("bronze", "silver", "gold")
@@ -41,8 +42,8 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
     order = order_of(format_, dict(options))
     silver = Feed(name, format_, order, dict(options))
     consistency = consistency if FORMATS[format_].has_watermarks else "eventual"
-    gold = GoldFeed(name, options.get("time_zone", "UTC"), consistency, virtual=order != "tidb")
-    settings = {"format": format_, "order": order, "options": dict(options), "zone": gold.zone, "virtual": gold.virtual}
+    gold = GoldFeed(name, upstream_of(format_, options), consistency, virtual=order != "tidb")
+    settings = settings_of(silver, gold)
     with ExitStack() as held:
         for layer in LAYERS:
             held.enter_context(run_lock(lake, name, layer))
@@ -101,7 +102,9 @@ class Stop:
                 signal.signal(number, handler)
 
 
-def run(config: Config, layers: Iterable[str], once: bool, select: tuple[str, ...], lake: str | None, progress: Progress) -> list[dict[str, Any]]:
+def run(
+    config: Config, layers: Iterable[str], once: bool, select: tuple[str, ...], lake: str | None, progress: Progress
+) -> list[dict[str, Any]]:
     """Run layers of the selected sources; `once` ends when all that is there is done."""
     sources = selected_sources(config, select, lake)
     if not sources:
@@ -124,7 +127,9 @@ def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], progr
     return outcome(source.name, source.lake, log, landed, batches, published)
 
 
-def run_continuously(spark: SparkSession, sources: list[Source], layers: tuple[str, ...], stop: Stop, progress: Progress) -> list[dict[str, Any]]:
+def run_continuously(
+    spark: SparkSession, sources: list[Source], layers: tuple[str, ...], stop: Stop, progress: Progress
+) -> list[dict[str, Any]]:
     """Layers of the sources in turn, again and again, until a signal."""
     with ExitStack() as held:
         for source in sources:
@@ -179,4 +184,6 @@ def land(spark: SparkSession, source: Source, log: OpsLog, progress: Progress) -
     if (log.last("partitions") or {}).get("listed") != listed:
         log.add("partitions", {"listed": listed})
     for gap in offset_gaps(spark, source.lake, source.name, log):
-        progress(f"warning: {gap['topic']}/{gap['partition']}: {gap['missing']} offsets are missing: they were deleted before they were read")
+        progress(
+            f"warning: {gap['topic']}/{gap['partition']}: {gap['missing']} offsets are missing: they were deleted before they were read"
+        )

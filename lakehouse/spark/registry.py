@@ -23,7 +23,9 @@ def sources(spark: SparkSession, lake: Lake) -> dict[str, dict[str, Any]]:
     rows = lake.read(spark, "ops", "lake").orderBy("seq").collect()
     newest = max((row.layout for row in rows), default=LAYOUT)
     if newest > LAYOUT:
-        raise LakehouseError(f"{lake.root}: this lake was written by lakehouse {rows[-1].version}, newer than {__version__}: upgrade lakehouse")
+        raise LakehouseError(
+            f"{lake.root}: this lake was written by lakehouse {rows[-1].version}, newer than {__version__}: upgrade lakehouse"
+        )
     return {row.source: json.loads(row.settings) for row in rows}
 
 

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.carry import Row, Upstream
+from lakehouse.carry import Row, upstream_of
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.fold import Change, finish, fold, key_ids
@@ -113,7 +113,12 @@ class Reader:
         position = parse_position(at, self._watermark())
         changes = self._all_changes()
         for name, lineage in sorted(self.history.live(position).items()):
-            folded = fold(lineage, (change for change, _ in changes.get(lineage.id, [])), position, upstream_of(self.settings))
+            folded = fold(
+                lineage,
+                (change for change, _ in changes.get(lineage.id, [])),
+                position,
+                upstream_of(self.settings["format"], self.settings["options"]),
+            )
             yield name, self._folded_lines(lineage, finish(folded), position)
 
     def changes(self, table: str, at: str | None) -> Iterator[str] | None:
@@ -154,10 +159,6 @@ class Reader:
         step = lineage.step_at((*at[:5], at[5] + 1))
         schema = lineage.steps[step].schema
         return [column.name for key in key_ids(lineage, step) if (column := schema.by_id(key)) is not None]
-
-
-def upstream_of(settings: dict[str, Any]) -> Upstream:
-    return Upstream(settings["zone"], "tidb" if settings["format"].startswith("ticdc") else settings.get("server", "mysql"))
 
 
 def parse_position(text: str, watermark: Position) -> Position:

@@ -95,7 +95,9 @@ def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any
     narrow = fresh.select("topic", "incarnation", "partition", "offset", (F.coalesce(F.length("value"), F.lit(0)) + 100).alias("bytes"))
     few = narrow.limit(SMALL_RECORDS + 1).toArrow()
     if few.num_rows <= SMALL_RECORDS and (few.num_rows == 0 or pc.sum(few["bytes"]).as_py() <= SMALL_BYTES):
-        return _ranges(few.group_by(["topic", "incarnation", "partition"]).aggregate([("offset", "min"), ("offset", "max")]).to_pylist()), True
+        return _ranges(
+            few.group_by(["topic", "incarnation", "partition"]).aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
+        ), True
     grouped = narrow.groupBy("topic", "incarnation", "partition").agg(
         F.min("offset").alias("offset_min"), F.max("offset").alias("offset_max"), F.count("*").alias("n"), F.sum("bytes").alias("bytes")
     )
@@ -109,7 +111,13 @@ def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any
 def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ordered = sorted(rows, key=lambda row: (row["topic"], row["incarnation"], row["partition"]))
     return [
-        {"topic": row["topic"], "incarnation": row["incarnation"], "partition": row["partition"], "first": row["offset_min"], "last": row["offset_max"]}
+        {
+            "topic": row["topic"],
+            "incarnation": row["incarnation"],
+            "partition": row["partition"],
+            "first": row["offset_min"],
+            "last": row["offset_max"],
+        }
         for row in ordered
     ]
 
@@ -161,7 +169,13 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
 
 
 def run_spark_batch(
-    spark: SparkSession, lake: Lake, feed: Feed, bronze: DataFrame, settings: dict[str, Any], plan: dict[str, Any], done: dict[str, Any] | None
+    spark: SparkSession,
+    lake: Lake,
+    feed: Feed,
+    bronze: DataFrame,
+    settings: dict[str, Any],
+    plan: dict[str, Any],
+    done: dict[str, Any] | None,
 ) -> tuple["Summary", dict[str, Any], dict[str, int]]:
     """Decode and write one batch of any size in Spark jobs."""
     with staged(spark, lake, feed, decode(bronze, settings)) as events:
@@ -207,7 +221,10 @@ def summarise(events: DataFrame) -> Summary:
     changes = [row for row in rows if row.kind == "change"]
     counts = {kind: sum(row.n for row in rows if row.kind == kind) for kind in ("change", "schema_change", "watermark", "dead_letter")}
     books = [row for row in rows if row.kind == "book"]
-    tables = {(row.database, row.table): {"low": list(row.low), "high": list(row.high), "n": row.n, "bytes": row.bytes, "keys": row.keys} for row in changes}
+    tables = {
+        (row.database, row.table): {"low": list(row.low), "high": list(row.high), "n": row.n, "bytes": row.bytes, "keys": row.keys}
+        for row in changes
+    }
     named = {"messages": sum(row.messages for row in books), "control": sum(row.silent for row in books), "decoded": counts["change"],
              "ddl": counts["schema_change"], "watermarks": counts["watermark"], "dead": counts["dead_letter"]}  # fmt: skip
     return Summary(
@@ -227,7 +244,9 @@ def _marks(events: DataFrame) -> dict[tuple[str, int], tuple[int, ...]]:
     return {(row.topic, row.partition): tuple(row.position) for row in rows}
 
 
-def done_record(plan: dict[str, Any], done: dict[str, Any] | None, summary: Summary, runs: dict[str, Any], counts: dict[str, int]) -> dict[str, Any]:
+def done_record(
+    plan: dict[str, Any], done: dict[str, Any] | None, summary: Summary, runs: dict[str, Any], counts: dict[str, int]
+) -> dict[str, Any]:
     """The batch's last write: progress, what silver now holds of every table, and the books."""
     following = {(e["topic"], e["incarnation"], e["partition"]): e["offset"] for e in (done["next"] if done else [])}
     following.update({(r["topic"], r["incarnation"], r["partition"]): r["last"] + 1 for r in plan["ranges"]})
@@ -310,7 +329,11 @@ class Writer:
 
     def dead_letters(self, events: DataFrame, conflicts: DataFrame | None, summary: Summary) -> None:
         if summary.counts["dead"]:
-            fresh = events.where(F.col("kind") == "dead_letter").withColumn("code", F.col("error_code")).withColumn("message", F.col("error_message"))
+            fresh = (
+                events.where(F.col("kind") == "dead_letter")
+                .withColumn("code", F.col("error_code"))
+                .withColumn("message", F.col("error_message"))
+            )
             self._append("dead_letters", fresh if conflicts is None else fresh.unionByName(conflicts, allowMissingColumns=True))
         elif conflicts is not None:
             self._append("dead_letters", conflicts)
@@ -320,7 +343,11 @@ class Writer:
         if not summary.counts["watermarks"]:
             return
         keys = ["topic", "incarnation", "partition"]
-        fresh = events.where(F.col("kind") == "watermark").groupBy(*keys).agg(F.max("position").alias("position"), F.max("resolved_ts").alias("resolved_ts"))
+        fresh = (
+            events.where(F.col("kind") == "watermark")
+            .groupBy(*keys)
+            .agg(F.max("position").alias("position"), F.max("resolved_ts").alias("resolved_ts"))
+        )
         known = read_silver(self.spark, self.lake, self.feed.name, "watermarks").where(F.col("batch") < self.plan["batch"])
         highest = known.groupBy(*keys).agg(F.max("position").alias("known"))
         risen = fresh.join(highest, keys, "left").where(F.col("known").isNull() | (F.col("position") > F.col("known")))

@@ -59,7 +59,13 @@ def summarise_rows(events: list[Event], book: dict[str, int]) -> "Summary":
             name = (event["database"], event["table"])
             dead[name] = dead.get(name, 0) + 1
     return Summary(
-        counts={**book, "decoded": len(changes), "ddl": counts["schema_change"], "watermarks": counts["watermark"], "dead": counts["dead_letter"]},
+        counts={
+            **book,
+            "decoded": len(changes),
+            "ddl": counts["schema_change"],
+            "watermarks": counts["watermark"],
+            "dead": counts["dead_letter"],
+        },
         tables={name: {**seen, "low": list(seen["low"]), "high": list(seen["high"])} for name, seen in tables.items()},
         low=min((event["position"] for event in changes), default=None),
         high=max((event["position"] for event in changes), default=None),
@@ -73,12 +79,16 @@ def summarise_rows(events: list[Event], book: dict[str, int]) -> "Summary":
 def number_rows(events: list[Event], runs: dict[str, Any]) -> dict[str, Any]:
     """Set `row_id` on keyless halves, in arrival order; returns the runs that stay open."""
     counters: dict[str, RunCounter] = {}
-    for event in sorted(events, key=lambda event: (event["topic"], event["incarnation"], event["partition"], event["offset"], event["index"])):
+    for event in sorted(
+        events, key=lambda event: (event["topic"], event["incarnation"], event["partition"], event["offset"], event["index"])
+    ):
         place = "\x00".join((event["topic"], event["incarnation"], str(event["partition"])))
         if event["kind"] == "watermark":
             counters.setdefault(place, RunCounter(runs.get(place))).resolved(event["resolved_ts"] or 0)
         elif event["half"] is not None:
-            table = "\x00".join((event["database"], event["table"], "" if event["physical_table"] is None else str(event["physical_table"])))
+            table = "\x00".join(
+                (event["database"], event["table"], "" if event["physical_table"] is None else str(event["physical_table"]))
+            )
             counter = counters.setdefault(place, RunCounter(runs.get(place)))
             n = counter.number(table, event["commit_ts"], f"{event['position'][2]}:{event['half']}")
             event["row_id"] = f"{event['half']}:{n}"
@@ -129,7 +139,9 @@ def known_identities(spark: SparkSession, lake: Lake, feed: "Feed", summary: "Su
     from lakehouse.spark.silver import read_silver
 
     assert summary.low is not None and summary.high is not None
-    known = read_silver(spark, lake, feed.name, "changes").where((F.col("batch") < batch) & F.col("position.epoch").between(summary.low[0], summary.high[0]))
+    known = read_silver(spark, lake, feed.name, "changes").where(
+        (F.col("batch") < batch) & F.col("position.epoch").between(summary.low[0], summary.high[0])
+    )
     if summary.low[0] == summary.high[0]:
         known = known.where(F.col("position.p1").between(summary.low[1], summary.high[1]))
     table = known.select("database", "table", "key", "position", "row_id", "origin", "after").toArrow()
@@ -157,7 +169,13 @@ def new_schema_rows(spark: SparkSession, lake: Lake, feed: "Feed", events: list[
 
 
 def run_local_batch(
-    spark: SparkSession, lake: Lake, feed: "Feed", table: pa.Table, settings: dict[str, Any], plan: dict[str, Any], done: dict[str, Any] | None
+    spark: SparkSession,
+    lake: Lake,
+    feed: "Feed",
+    table: pa.Table,
+    settings: dict[str, Any],
+    plan: dict[str, Any],
+    done: dict[str, Any] | None,
 ) -> tuple["Summary", dict[str, Any], dict[str, int]]:
     """Decode and write one small batch; returns its summary, open runs and counts."""
     events, book = decode_rows(table, settings)
@@ -221,4 +239,3 @@ def _silver_row(feed: "Feed", batch: int, name: str, event: Event) -> dict[str, 
     if name == "dead_letters":
         row["code"], row["message"] = event["error_code"], event["error_message"]
     return row
-

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lakehouse.carry import upstream_of
 from lakehouse.config import Config, kafka_options, resolve_source
 from lakehouse.config_models import SourceConfig
 from lakehouse.formats import FORMATS
@@ -27,7 +28,12 @@ class Source:
     @property
     def settings(self) -> dict[str, Any]:
         """What a reader of the lake must know of it."""
-        return {"format": self.silver.format, "order": self.silver.order, "options": self.silver.options, "zone": self.gold.zone, "virtual": self.gold.virtual}
+        return settings_of(self.silver, self.gold)
+
+
+def settings_of(silver: Feed, gold: GoldFeed) -> dict[str, Any]:
+    """What a reader of the lake must know of a source."""
+    return {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual}
 
 
 def selected_sources(config: Config, select: tuple[str, ...], lake: str | None) -> list[Source]:
@@ -45,7 +51,7 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
     order = order_of(found.format, options)
     silver = Feed(name, found.format, order, options, found.row_ids == "sent", found.batch.max_records, found.batch.max_bytes)
     consistency = found.consistency or ("resolved" if form.has_watermarks else "eventual")
-    gold = GoldFeed(name, options.get("time_zone", "UTC"), consistency, order != "tidb", tables_of(config, name))
+    gold = GoldFeed(name, upstream_of(found.format, options), consistency, order != "tidb", tables_of(config, name))
     return Source(name, found, lake_of(found, lake), silver, gold)
 
 

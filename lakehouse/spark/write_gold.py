@@ -10,7 +10,7 @@ from pyspark.sql.types import StructField, StructType
 from lakehouse.carry import Row
 from lakehouse.spark.lake import Lake, quote
 from lakehouse.spark.type_text import data_type
-from lakehouse.typed import GoldColumn, Typed, type_rows
+from lakehouse.typed import RAW, GoldColumn, Typed, type_rows
 
 # set at creation: none of them can be added later without an upgrade of the table
 PROPERTIES = {
@@ -47,31 +47,41 @@ def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]
     plain = StructType([StructField(name, field.dataType) for name, field in zip(names, schema.fields, strict=True)])
     frame = spark.createDataFrame(pa.Table.from_arrays(arrays, names=names), plain)
     # renamed afterwards: a name may hold anything, dots and quotes included
-    return frame.select(*[frame[name].alias(field.name, metadata=field.metadata or {}) for name, field in zip(names, schema.fields, strict=True)])
+    return frame.select(
+        *[frame[name].alias(field.name, metadata=field.metadata or {}) for name, field in zip(names, schema.fields, strict=True)]
+    )
 
 
 def replace(spark: SparkSession, lake: Lake, table: str, rows: list[Row], columns: list[GoldColumn], *, create: bool) -> int:
     """Create the table, or replace its rows and schema, in one commit; returns the version."""
-    frame = frame_of(spark, type_rows(rows, columns), columns).coalesce(1)
-    if create:
-        writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        for name, value in PROPERTIES.items():
-            writer = writer.option(name, value)
-        lake._save(writer, "gold", table)
-    else:
-        lake.overwrite(frame, "gold", table)
+    return replace_frame(spark, lake, table, frame_of(spark, type_rows(rows, columns), columns).coalesce(1), create=create)
+
+
+def replace_frame(spark: SparkSession, lake: Lake, table: str, frame: DataFrame, *, create: bool) -> int:
+    lake.overwrite(frame, "gold", table, properties=PROPERTIES if create else {})
     return version_of(spark, lake, table)
 
 
-def merge(spark: SparkSession, lake: Lake, table: str, puts: list[Row], deletes: list[Row], columns: list[GoldColumn], keys: list[str]) -> int:
+def merge(
+    spark: SparkSession, lake: Lake, table: str, puts: list[Row], deletes: list[Row], columns: list[GoldColumn], keys: list[str]
+) -> int:
     """Upsert `puts` and remove `deletes`, matched by `keys`, in one commit; returns the version."""
     typed = type_rows([*puts, *deletes], columns)
-    add_companions(spark, lake, table, typed)
     source = frame_of(spark, typed, columns, ["put"] * len(puts) + ["delete"] * len(deletes)).coalesce(1)
+    return merge_frame(spark, lake, table, source, keys)
+
+
+def merge_frame(spark: SparkSession, lake: Lake, table: str, source: DataFrame, keys: list[str]) -> int:
+    """MERGE a frame whose column OP says put or delete; companions that the table lacks are added first."""
+    held = lake.read(spark, "gold", table).columns
+    missing = [name for name in source.columns if name.startswith(RAW) and name not in held]
+    if missing:
+        added = ", ".join(f"{quote(name)} STRING" for name in missing)
+        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ADD COLUMNS ({added})")
     view = f"lakehouse_{uuid.uuid4().hex}"
     source.createOrReplaceTempView(view)
     try:
-        spark.sql(merge_sql(lake.ref("gold", table), view, lake.read(spark, "gold", table).columns, source.columns, keys))
+        spark.sql(merge_sql(lake.ref("gold", table), view, [*held, *missing], source.columns, keys))
     finally:
         spark.catalog.dropTempView(view)
     return version_of(spark, lake, table)
@@ -91,20 +101,6 @@ def merge_sql(target: str, view: str, held: list[str], given: list[str], keys: l
     )
 
 
-def add_companions(spark: SparkSession, lake: Lake, table: str, typed: Typed) -> None:
-    """Add the `_raw_` columns that this batch needs and the table lacks."""
-    held = set(lake.read(spark, "gold", table).columns) if typed.raw else set()
-    missing = [name for name in typed.raw if name not in held]
-    if missing:
-        added = ", ".join(f"{quote(name)} STRING" for name in missing)
-        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ADD COLUMNS ({added})")
-
-
 def version_of(spark: SparkSession, lake: Lake, table: str) -> int:
     row = spark.sql(f"DESCRIBE HISTORY {lake.ref('gold', table)} LIMIT 1").select("version").first()
     return int(row[0]) if row is not None else -1
-
-
-def table_id(spark: SparkSession, lake: Lake, table: str) -> str:
-    row = spark.sql(f"DESCRIBE DETAIL {lake.ref('gold', table)}").select("id").first()
-    return str(row[0]) if row is not None else ""
