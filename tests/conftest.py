@@ -1,23 +1,34 @@
-"""What is started once for all tests that need it: Spark, and a real Kafka broker."""
+"""Real services for the tests, one of each per test process, started by the first test that asks and ended with the last.
+
+Nothing is skipped: where a service can't start, its tests fail with the sentence that says what to do.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-
-@pytest.fixture(scope="session")
-def spark() -> Any:
-    """The session that lakehouse itself would start. Imported here, so that tests without Spark start in no time."""
-    from lakehouse.spark.session import get_session
-
-    return get_session(app="lakehouse tests")
+from lakehouse.local.broker import Broker, start_broker
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A broker for the whole session: a test takes topics of its own."""
-    from lakehouse.local.broker import start_broker
-
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A Kafka broker. Tests take topic names of their own (see `topic`)."""
     with start_broker(tmp_path_factory.mktemp("broker")) as running:
         yield running
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic name that no other test uses; the topic does not exist yet."""
+    return f"{request.node.originalname}-{abs(hash(request.node.nodeid)) % 10**8}"[-200:]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The session that `get_session` gives a laptop."""
+    from lakehouse.spark.session import get_session
+
+    session = get_session(app="tests")
+    yield session
+    session.stop()

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,9 @@ def produce(
     broker refuses or does not answer.
     """
     config = client_config(bootstrap, options or {}) | {"log_level": 0}
-    held = None if isinstance(recording, Path) else list(recording)
-    needed, in_order = _survey(_messages(recording, held), topic)
-    messages = _messages(recording, held)
-    if not in_order:
-        messages = sorted(messages, key=lambda message: (message.partition, message.offset))
+    read = _reader(recording)
+    needed, in_order = _survey(read(), topic)
+    messages = read() if in_order else sorted(read(), key=lambda message: (message.partition, message.offset))
     try:
         for name, count in needed.items():
             ensure_topic(config, name, max(count, partitions))
@@ -50,8 +49,12 @@ def produce(
     return {"messages": counts.total(), "partitions": places}
 
 
-def _messages(recording: Path | Iterable[Message], held: list[Message] | None) -> Iterable[Message]:
-    return read_recording(recording) if isinstance(recording, Path) else held or ()
+def _reader(recording: Path | Iterable[Message]) -> Callable[[], Iterable[Message]]:
+    """What gives the messages each time it is called; a file is never held in memory."""
+    if isinstance(recording, Path):
+        return partial(read_recording, recording)
+    held = list(recording)
+    return lambda: held
 
 
 def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> None:
