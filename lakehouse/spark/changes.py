@@ -72,14 +72,15 @@ def changes_of(batch: pa.RecordBatch) -> Iterator[Change]:
 def parse_change(
     position: dict[str, int], op: str, before: str | None, after: str | None, encoding: str, flags: list[str] | None
 ) -> Change:
+    epoch, p1, p2, p3, p4, p5 = position.values()
     return Change(
-        tuple(position.values()),
+        (epoch, p1, p2, p3, p4, p5),
         op,
         None if before is None else _decode(before),
         None if after is None else _decode(after),
         encoding,
         tuple(flags or ()),
-    )  # type: ignore[arg-type]
+    )
 
 
 def by_lineage(history: History, changes: Iterable[tuple[Name, Change, int]]) -> tuple[dict[str, list[tuple[Change, int]]], int]:

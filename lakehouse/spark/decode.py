@@ -84,7 +84,7 @@ class Rows:
         self._split, self._hash, self._row_ids = split_keyless, image_hash, settings.get("row_ids", False)
         self._tidb = settings["order"] == "tidb"
         self._json = msgspec.json.Encoder().encode
-        self._types: dict[int, tuple[Any, str]] = {}
+        self._types: dict[int, tuple[Any, bytes]] = {}
         self._columns: list[list[Any]] = [[] for _ in _NAMES]
         self.count = self.messages = self.silent = 0
 
@@ -109,7 +109,7 @@ class Rows:
             half = None
             row_id = change.row_id if self._row_ids and not change.key_names else None
             if self._tidb and not change.key_names and row_id is None:
-                half = self._hash(change.before if change.after is None else change.after or {})
+                half = self._hash((change.before if change.after is None else change.after) or {})
             self._append(
                 ("change", change.database, change.table, self._json(change.key), change.op, change.commit_ts, change.position,
                  None if change.before is None else self._json(change.before), None if change.after is None else self._json(change.after),

@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.type_text import columns
 
 if TYPE_CHECKING:
-    from lakehouse.spark.silver import Feed, Summary
+    from lakehouse.spark.silver import Feed
+    from lakehouse.spark.silver_books import Summary
 
+LETTERS = """database string, `table` string, topic string, incarnation string, partition int, offset bigint, index int, path string,
+  code string, message string"""
 CONFLICT = "the same change arrived with another value: check the feed's settings and zone, or raise an epoch if the source is another one"
 
 
@@ -35,9 +40,9 @@ class Distinct:
 
 def identity(order: str) -> list[Column]:
     """The columns that make two changes one; arrival feeds order only within a partition."""
-    columns = [F.col("database"), F.col("table"), F.col("key"), F.col("position"), F.coalesce(F.col("row_id"), F.lit("")).alias("row_id")]
+    parts = [F.col("database"), F.col("table"), F.col("key"), F.col("position"), F.coalesce(F.col("row_id"), F.lit("")).alias("row_id")]
     place = [F.col("topic"), F.col("incarnation"), F.col("partition")]
-    return columns + place if order == "arrival" else columns
+    return parts + place if order == "arrival" else parts
 
 
 def distinct_changes(
@@ -49,7 +54,7 @@ def distinct_changes(
         return Distinct(None, None, 0, 0, 0)
     keyed = changes.withColumn("_id", F.xxhash64(*identity(feed.order)))
     overlaps = top is not None and list(summary.low) <= top
-    repeated = total - keyed.agg(F.count_distinct("_id")).first()[0]  # type: ignore[index]
+    repeated = total - keyed.agg(F.count_distinct("_id")).first()[0]
     if not repeated and not overlaps:
         return Distinct(keyed.drop("_id"), None, total, 0, 0)
     first = _firsts(keyed, feed.order) if repeated else keyed.withColumn("_twins", F.lit(None).cast("array<string>"))
@@ -99,8 +104,7 @@ def _split(marked: DataFrame, total: int) -> Distinct:
     suspects = suspects.where(F.size("_others") > 0).select(
         "database", "table", "topic", "incarnation", "partition", "offset", "index", "path", "after", "_others"
     )
-    conflicts = suspects.mapInArrow(_conflicting, "database string, `table` string, topic string, incarnation string, partition int,"
-                                    " offset bigint, index int, path string, code string, message string").persist()  # fmt: skip
+    conflicts = suspects.mapInArrow(_conflicting, LETTERS).persist()
     conflicted = conflicts.count()
     distinct = marked.where(~F.col("_known"))
     inserted = distinct.count()
@@ -111,9 +115,7 @@ def _split(marked: DataFrame, total: int) -> Distinct:
 def _conflicting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         kept = [_letter(row) for row in batch.to_pylist() if any(disagree(row["after"], other) for other in row["_others"])]
-        types = [("database", pa.string()), ("table", pa.string()), ("topic", pa.string()), ("incarnation", pa.string()), ("partition", pa.int32()),
-                 ("offset", pa.int64()), ("index", pa.int32()), ("path", pa.string()), ("code", pa.string()), ("message", pa.string())]  # fmt: skip
-        yield pa.RecordBatch.from_pylist(kept, schema=pa.schema(types))
+        yield pa.RecordBatch.from_pylist(kept, schema=to_arrow_schema(columns(LETTERS)))
 
 
 def _letter(row: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from lakehouse.spark.silver import read_silver
 from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
 
 THREADS = 3
+UPSTREAM = Upstream()
 Progress = Callable[[str], None]
 
 
@@ -36,7 +37,7 @@ class GoldFeed:
     """What gold needs to know of a source. `tables` is None for all, else the selected names."""
 
     name: str
-    upstream: Upstream = Upstream()
+    upstream: Upstream = UPSTREAM
     consistency: str = "resolved"
     virtual: bool = False
     tables: dict[Name, dict[str, Any]] | None = None
@@ -91,8 +92,15 @@ def run_gold(spark: SparkSession, lake: Lake, feed: GoldFeed, log: OpsLog, progr
     history = load_history(spark, lake, feed.name, done, log)
     run = GoldRun(spark, lake, feed, log, history, window, manifest)
     tables = run.tables(progress)
-    body = {"batch": window.batch, "watermark": list(window.position), "held_by": list(holder) if holder else None,
-            "consistency": feed.consistency, "tables": tables, "applied": run.applied, "problems": [text for _, text in history.problems]}  # fmt: skip
+    body = {
+        "batch": window.batch,
+        "watermark": list(window.position),
+        "held_by": list(holder) if holder else None,
+        "consistency": feed.consistency,
+        "tables": tables,
+        "applied": run.applied,
+        "problems": [text for _, text in history.problems],
+    }
     log.add("manifest", body)
     return body
 
@@ -100,13 +108,13 @@ def run_gold(spark: SparkSession, lake: Lake, feed: GoldFeed, log: OpsLog, progr
 def _before(manifest: dict[str, Any] | None) -> tuple[int, Position]:
     if manifest is None:
         return 0, MIN_POSITION
-    return manifest["batch"], tuple(manifest["watermark"])  # type: ignore[return-value]
+    return manifest["batch"], tuple(manifest["watermark"])
 
 
 def find_watermark(feed: GoldFeed, log: OpsLog, done: dict[str, Any]) -> tuple[Position, Any]:
     """W and the partition that holds it; under `eventual` everything that has arrived."""
     if feed.consistency == "eventual":
-        return tuple(done["reach"] or MIN_POSITION), None  # type: ignore[return-value]
+        return tuple(done["reach"] or MIN_POSITION), None
     marks = partition_watermarks(done)
     return source_watermark(marks, counting_partitions(done, log))
 
@@ -211,8 +219,10 @@ class GoldRun:
     def _entry(self, turn: "Turn", version: int) -> dict[str, Any]:
         database, table = turn.lineage.name_at(turn.at) or turn.lineage.intervals[-1].name
         state, since, why = self._state(turn.lineage, turn.at)
-        return {"lineage": turn.lineage.id, "database": database, "table": table, "gold": turn.gold, "version": version, "shape": turn.shape,
-                "state": state, "since": since, "why": why, "notes": turn.lineage.notes}  # fmt: skip
+        return {
+            "lineage": turn.lineage.id, "database": database, "table": table, "gold": turn.gold, "version": version,
+            "shape": turn.shape, "state": state, "since": since, "why": why, "notes": turn.lineage.notes,
+        }  # fmt: skip
 
     def _state(self, lineage: Lineage, at: Position) -> tuple[str, list[int] | None, str | None]:
         if lineage.held is not None and lineage.held[0] <= self.window.position:
@@ -230,7 +240,7 @@ class GoldRun:
         done = self.log.last("done") or {"dead": []}
         dismissed = {tuple(entry["name"]): entry["n"] for record in self.log.all("dismissed") for entry in record["dead"]}
         left = {tuple(entry["name"]): entry["n"] - dismissed.get(tuple(entry["name"]), 0) for entry in done["dead"]}
-        return {(name if name[1] is not None else None): number for name, number in left.items() if number > 0}  # type: ignore[misc]
+        return {(name if name[1] is not None else None): number for name, number in left.items() if number > 0}
 
     def _allocate(self, name: Name) -> str:
         """A table name of its own: one-to-one, also where names differ only in case or in characters that are replaced."""

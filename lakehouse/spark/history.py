@@ -38,7 +38,7 @@ class SilverSightings:
         self.shapes: dict[tuple[Name, Position, Position | None], Shape | None] = {}
 
     def names(self) -> Iterable[Name]:
-        return list(self.bounds)  # type: ignore[arg-type]
+        return list(self.bounds)
 
     def maybe(self, name: Name, low: Position, high: Position | None) -> bool:
         entry = self.bounds.get(name)

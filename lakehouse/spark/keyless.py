@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
-    from lakehouse.spark.silver import Summary
+    from lakehouse.spark.silver_books import Summary
 
 PLACE = ["topic", "incarnation", "partition"]
 OUT = "topic string, incarnation string, partition int, offset bigint, index int, rank bigint, n bigint, runs string"

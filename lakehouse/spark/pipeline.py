@@ -173,10 +173,7 @@ def land(spark: SparkSession, source: Source, log: OpsLog, progress: Progress) -
     if not topics:
         wanted = kafka.subscribe or kafka.pattern
         raise ConfigError(f"{source.name}: expected topics {wanted} at {kafka.bootstrap}, found none; check kafka.topics")
-    last = 0
-    for last in land_kafka(spark, source.lake, source.name, kafka, {topic.name: topic.id for topic in topics}, progress):
-        pass
-    yield last
+    yield max(land_kafka(spark, source.lake, source.name, kafka, {topic.name: topic.id for topic in topics}, progress), default=0)
     # the list is taken again after the end offsets were fixed: a partition that is new holds the watermark
     topics = list_topics(kafka.bootstrap, kafka.options, names, kafka.pattern)
     limit = source.config.kafka.partitions if source.config.kafka else None

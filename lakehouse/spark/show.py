@@ -99,14 +99,14 @@ class Reader:
         entry = self.entries()[name]
         lineage = next(lineage for lineage in self.history.lineages if lineage.id == entry["lineage"])
         at = self._watermark() if entry["state"] != "behind" else tuple(entry["since"])
-        columns = self._columns(lineage, at)  # type: ignore[arg-type]
+        columns = self._columns(lineage, at)
         frame = self.lake.read(self.spark, "gold", entry["gold"], entry["version"])
         raws = [column for column in frame.columns if column.startswith(RAW)]
         names = [column.name for column in columns]
         table = frame.select(*[F.col(_quoted(held)).alias(f"c{i}") for i, held in enumerate([*names, *raws])]).toArrow()
         values = [table.column(i).to_pylist() for i in range(len(names) + len(raws))]
         rows = [dict(zip([*names, *raws], row, strict=True)) for row in zip(*values, strict=True)] if values else []
-        return _lines(rows, columns, self._keys(lineage, at), raws)  # type: ignore[arg-type]
+        return _lines(rows, columns, self._keys(lineage, at), raws)
 
     def at(self, at: str) -> Iterator[tuple[Name, Iterator[str]]]:
         """Every table that existed right after `at`, dropped and renamed ones included, folded from silver."""
@@ -149,7 +149,7 @@ class Reader:
     def _watermark(self) -> Position:
         if self.manifest is None:
             raise LakehouseError(f"{self.source}: gold has published nothing yet; `lakehouse run gold` does")
-        return tuple(self.manifest["watermark"])  # type: ignore[return-value]
+        return tuple(self.manifest["watermark"])
 
     def _columns(self, lineage: Lineage, at: Position) -> list[GoldColumn]:
         schema = lineage.schema_at((*at[:5], at[5] + 1))
@@ -175,7 +175,7 @@ def parse_position(text: str, watermark: Position) -> Position:
         raise LakehouseError(f"--at {text}: expected a TSO or a position such as [0,470606995731251200,2,0,0,0]")
     if position > watermark:
         raise LakehouseError(f"--at {text}: expected a moment up to the watermark {watermark[1]}")
-    return position  # type: ignore[return-value]
+    return position
 
 
 def _lines(rows: list[dict[str, Any]], columns: list[GoldColumn], keys: list[str], raws: list[str]) -> Iterator[str]:

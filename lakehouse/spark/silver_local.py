@@ -16,9 +16,10 @@ from lakehouse.identity import RunCounter
 from lakehouse.spark.decode import EVENT_COLUMNS, Rows, messages
 from lakehouse.spark.dedupe import CONFLICT, disagree
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.silver_books import Summary
 
 if TYPE_CHECKING:
-    from lakehouse.spark.silver import Feed, Summary
+    from lakehouse.spark.silver import Feed
 
 Event = dict[str, Any]
 NAMES = list(EVENT_COLUMNS)
@@ -35,10 +36,8 @@ def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event],
     return events, {"messages": rows.messages, "control": rows.silent}
 
 
-def summarise_rows(events: list[Event], book: dict[str, int]) -> "Summary":
+def summarise_rows(events: list[Event], book: dict[str, int]) -> Summary:
     """What lakehouse.spark.silver.summarise finds, in Python."""
-    from lakehouse.spark.silver import Summary
-
     changes = [event for event in events if event["kind"] == "change"]
     tables: dict[tuple[str, str], dict[str, Any]] = {}
     for event in changes:
@@ -134,7 +133,7 @@ def _text(value: bytes | str | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def known_identities(spark: SparkSession, lake: Lake, feed: "Feed", summary: "Summary", batch: int) -> dict[tuple[Any, ...], str | None]:
+def known_identities(spark: SparkSession, lake: Lake, feed: "Feed", summary: Summary, batch: int) -> dict[tuple[Any, ...], str | None]:
     """What silver holds of other batches in the range that this batch touches."""
     from lakehouse.spark.silver import read_silver
 
@@ -176,7 +175,7 @@ def run_local_batch(
     settings: dict[str, Any],
     plan: dict[str, Any],
     done: dict[str, Any] | None,
-) -> tuple["Summary", dict[str, Any], dict[str, int]]:
+) -> tuple[Summary, dict[str, Any], dict[str, int]]:
     """Decode and write one small batch; returns its summary, open runs and counts."""
     events, book = decode_rows(table, settings)
     summary = summarise_rows(events, book)
@@ -200,7 +199,7 @@ def run_local_batch(
     return summary, runs, {**summary.counts, "inserted": len(new), "duplicate": duplicates, "conflict": len(conflicts)}
 
 
-def risen(summary: "Summary", done: dict[str, Any] | None, events: list[Event]) -> list[Event]:
+def risen(summary: Summary, done: dict[str, Any] | None, events: list[Event]) -> list[Event]:
     """One watermark per partition whose resolved position rises."""
     before = {(entry["topic"], entry["partition"]): tuple(entry["position"]) for entry in (done or {}).get("marks", [])}
     highest = {}
