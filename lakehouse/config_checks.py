@@ -35,7 +35,7 @@ def source_findings(data: Data) -> Iterator[Finding]:
     yield from _kafka_options(section(section(data, "kafka"), "options"))
     yield from _strings(data)
     yield from _time_zone(data)
-    if data.get("format") in FORMATS:
+    if isinstance(data.get("format"), str) and data["format"] in FORMATS:
         yield from _format_options(data)
         yield from _inert(data)
         yield from _watermarks(data)
@@ -156,7 +156,11 @@ def _inert(data: Data) -> Iterator[Finding]:
                 yield ("options", name), "has no effect on canal-json files", "remove it, or add protocol: csv"
 
 
-CSV_OPTIONS = ("delimiter", "quote", "null", "include_commit_ts", "output_old_value", "output_handle_key", "header", "binary_encoding")
+# settings of the storage sink that mean nothing where its files are canal-json
+CSV_OPTIONS = (
+    *("delimiter", "quote", "null", "include-commit-ts", "output-old-value", "output-handle-key", "output-field-header"),
+    *("binary-encoding-method", "virtual-columns"),
+)
 
 
 def _time_zone(data: Data) -> Iterator[Finding]:

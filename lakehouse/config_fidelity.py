@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lakehouse import formats
 from lakehouse.config_options import known_option
 from lakehouse.config_yaml import Path
 from lakehouse.formats import FORMATS
@@ -99,13 +100,18 @@ def setting(data: Data, name: str) -> str | None:
     known = known_option(data["format"], name)
     said = section(data, "options" if known else "upstream").items()
     value = next((value for other, value in said if other == name or (known and known_option(data["format"], other) == known)), None)
-    return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+    return None if value is None else _text(value)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def sends_watermarks(data: Data) -> bool:
     """Does a feed with these settings send watermarks?"""
-    no_extension = setting(data, "enable-tidb-extension") == "false"
-    return FORMATS[data["format"]].has_watermarks and not no_extension and not _is_csv_without_commit_ts(data)
+    said = {known: _text(value) for name, value in section(data, "options").items() if (known := known_option(data["format"], name))}
+    off = setting(data, "enable-tidb-extension") == "false"
+    return formats.sends_watermarks(data["format"], said) and not off
 
 
 def _is_csv_without_commit_ts(data: Data) -> bool:

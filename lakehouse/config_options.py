@@ -39,8 +39,8 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 def known_option(format: str, name: str) -> str | None:
     """The format's own spelling of an option, None where it has no such option."""
     plain = _plain(name.removeprefix("csv.").removeprefix("sink.")).replace(".", "_")
-    plain = _PRODUCERS_NAMES.get(plain, plain)
-    return next((known for known in FORMATS[format].options if _plain(known) == plain), None)
+    spellings = (plain, _PRODUCERS_NAMES.get(plain, plain))
+    return next((known for known in FORMATS[format].options if _plain(known) in spellings), None)
 
 
 def option_problems(format: str, said: Mapping[str, object]) -> list[OptionProblem]:
@@ -80,11 +80,10 @@ def _text(value: object) -> str:
 
 
 _PRODUCERS_NAMES = {
-    "binary_encoding_method": "binary_encoding",
     "claim_check_raw_value": "claim_check_raw",
     "enable_tidb_extension": "tidb_extension",
+    "file_index_digit": "file_index_width",
     "large_message_handle_compression": "compression",
-    "output_field_header": "header",
 }
 # The consumer's properties, of Kafka 4.1. A name that is like none of them is passed on: plug-ins have their own.
 KAFKA_PROPERTIES = frozenset(

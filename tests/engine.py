@@ -110,7 +110,7 @@ class Memory:
                 if history.owner((change.database, change.table), change.position) is lineage:
                     mine.append(Change(change.position, change.op, change.before, change.after, change.encoding, change.flags))
             folded = fold(lineage, mine, at, self.upstream)
-            columns = gold_columns(lineage.schema_at((*at[:5], at[5] + 1)), {}, virtual=not self.tidb)
+            columns = gold_columns(lineage.schema_at((*at[:5], at[5] + 1)), {}, virtual=not self.format.startswith("ticdc"))
             found[".".join(name)] = printed(finish(folded), columns, lineage, at)
         return found
 

@@ -261,7 +261,8 @@ def test_a_good_configuration_gives_models_with_their_defaults(tmp_path: Path) -
         ("ticdc-open", "recording: a", "resolved"),
         ("canal", "recording: a", "eventual"),
         ("ticdc-canal-json", "recording: a\noptions: {enable-tidb-extension: false}", "eventual"),
-        ("ticdc-storage", "storage: {path: a}", "resolved"),
+        ("ticdc-storage", "storage: {path: a}", "eventual"),
+        ("ticdc-storage", "storage: {path: a}\noptions: {enable-tidb-extension: true}", "resolved"),
         ("ticdc-storage", "storage: {path: a}\noptions: {protocol: csv}", "eventual"),
         ("ticdc-storage", "storage: {path: a}\noptions: {protocol: csv, csv.include-commit-ts: true}", "resolved"),
     ],
@@ -277,7 +278,7 @@ def test_decoder_options_have_the_decoders_names_however_they_were_spelled(tmp_p
     write(tmp_path, sources__s=text)
 
     assert load(tmp_path).sources["s"].decoder_options() == {
-        "protocol": "csv", "include_commit_ts": "true", "header": "false", "time_zone": "UTC",
+        "protocol": "csv", "include-commit-ts": "true", "output-field-header": "false", "time_zone": "UTC",
     }  # fmt: skip
     with pytest.raises(ConfigError, match=r"option delimeter: is no option of ticdc-storage; did you mean `delimiter`\?"):
         decoder_options("ticdc-storage", {"delimeter": ","})
@@ -609,4 +610,4 @@ def test_the_nearest_name_to_a_name_that_lacks_a_letter_is_that_name(name: str, 
 
 def test_a_problem_reads_as_one_sentence() -> None:
     assert str(Problem("f.yml", 3, 5, "a.b", "is wrong", "mend it")) == "f.yml:3:5: a.b: is wrong; mend it"
-    assert known_option("ticdc-storage", "csv.binary-encoding-method") == "binary_encoding"
+    assert known_option("ticdc-storage", "csv.binary-encoding-method") == "binary-encoding-method"

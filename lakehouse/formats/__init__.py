@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message
+from lakehouse.storage_layout import OPTIONS, has_commit_ts
 
 Decode = Callable[[Message, Mapping[str, str]], Iterator[Event]]
 
@@ -56,18 +57,7 @@ _LARGE = {
 }
 _EXTENSION = Option("auto", "enable-tidb-extension: without it order is arrival and there is no watermark", ("auto", "true", "false"))
 _COMPRESSION = {"compression": _LARGE["compression"]}
-_CSV = {
-    "protocol": Option("canal-json", "protocol of the data files", ("canal-json", "csv")),
-    "delimiter": Option(",", "csv.delimiter: one to three characters"),
-    "quote": Option('"', "csv.quote: one character, or empty"),
-    "terminator": Option("\r\n", "sink.terminator"),
-    "null": Option("\\N", "csv.null"),
-    "include_commit_ts": Option("false", "csv.include-commit-ts", _BOOLEAN),
-    "output_old_value": Option("false", "csv.output-old-value", _BOOLEAN),
-    "output_handle_key": Option("false", "csv.output-handle-key of TiCDC before 8.5's new architecture", _BOOLEAN),
-    "header": Option("false", "csv.output-field-header", _BOOLEAN),
-    "binary_encoding": Option("base64", "csv.binary-encoding-method", ("base64", "hex")),
-}
+_STORAGE = {name: Option(*told) for name, told in OPTIONS.items()}
 _DEBEZIUM = {
     "decimal_handling_mode": Option("precise", "decimal.handling.mode, where schemas are off", ("precise", "string", "double")),
     "time_precision_mode": Option(
@@ -83,7 +73,7 @@ FORMATS: dict[str, Format] = {
     "ticdc-open": Format(_lazy("ticdc_open"), "tidb", {"time_zone": _TIME_ZONE, **_LARGE}, True),
     "ticdc-canal-json": Format(_lazy("ticdc_canal_json"), "tidb", {"time_zone": _TIME_ZONE, "tidb_extension": _EXTENSION, **_LARGE}, True),
     "ticdc-debezium": Format(_lazy("ticdc_debezium"), "tidb", {**_COMPRESSION}, True),
-    "ticdc-storage": Format(_lazy("ticdc_storage"), "tidb", {"time_zone": _TIME_ZONE, **_CSV}, True),
+    "ticdc-storage": Format(_lazy("ticdc_storage"), "tidb", _STORAGE, True),
     "canal": Format(_lazy("canal"), "arrival", {"time_zone": _TIME_ZONE}, False),
     "canal-protobuf": Format(_lazy("canal_protobuf"), "binlog", {"time_zone": _TIME_ZONE}, False),
     "debezium": Format(_lazy("debezium"), "binlog", _DEBEZIUM, True),
@@ -97,3 +87,17 @@ def decode_message(format: str, message: Message, options: Mapping[str, str]) ->
         return list(FORMATS[format].decode(message, options))
     except DecodeError as error:
         return [DeadLetter(error.code, str(error), 0)]
+
+
+def order_of(format: str, options: Mapping[str, str]) -> str:
+    """The family of positions of a feed with these settings."""
+    if format == "ticdc-storage" and not has_commit_ts(options):
+        return "files"
+    if format == "ticdc-canal-json" and options.get("tidb_extension") == "false":
+        return "arrival"
+    return FORMATS[format].order
+
+
+def sends_watermarks(format: str, options: Mapping[str, str]) -> bool:
+    """Whether a feed with these settings tells how far it is complete."""
+    return FORMATS[format].has_watermarks and order_of(format, options) in ("tidb", "binlog")

@@ -15,7 +15,7 @@ from lakehouse.carry import upstream_of
 from lakehouse.config import Config
 from lakehouse.errors import ConfigError
 from lakehouse.events import Message
-from lakehouse.formats import FORMATS
+from lakehouse.formats import FORMATS, order_of, sends_watermarks
 from lakehouse.kafka_admin import list_topics
 from lakehouse.recording import read_recording
 from lakehouse.run_lock import run_lock
@@ -26,7 +26,7 @@ from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import register
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import Feed, run_silver
-from lakehouse.spark.sources import Source, kafka_input, order_of, selected_sources, settings_of
+from lakehouse.spark.sources import Source, carries_virtual, kafka_input, selected_sources, settings_of
 
 Progress = Callable[[str], None]
 LAYERS = ("bronze", "silver", "gold")
@@ -41,8 +41,8 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
     name = source_name(path)
     order = order_of(format_, dict(options))
     silver = Feed(name, format_, order, dict(options))
-    consistency = consistency if FORMATS[format_].has_watermarks else "eventual"
-    gold = GoldFeed(name, upstream_of(format_, options), consistency, virtual=order != "tidb")
+    consistency = consistency if sends_watermarks(format_, options) else "eventual"
+    gold = GoldFeed(name, upstream_of(format_, options), consistency, virtual=carries_virtual(format_))
     settings = settings_of(silver, gold)
     with ExitStack() as held:
         for layer in LAYERS:

@@ -8,7 +8,7 @@ from typing import Any
 from lakehouse.carry import upstream_of
 from lakehouse.config import Config, kafka_options, resolve_source
 from lakehouse.config_models import SourceConfig
-from lakehouse.formats import FORMATS
+from lakehouse.formats import order_of, sends_watermarks
 from lakehouse.spark.bronze import KafkaInput
 from lakehouse.spark.gold import GoldFeed
 from lakehouse.spark.lake import Lake
@@ -47,17 +47,16 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
     """One source with its tables."""
     found = resolve_source(config.sources[name])
     options = found.decoder_options()
-    form = FORMATS[found.format]
     order = order_of(found.format, options)
     silver = Feed(name, found.format, order, options, found.row_ids == "sent", found.batch.max_records, found.batch.max_bytes)
-    consistency = found.consistency or ("resolved" if form.has_watermarks else "eventual")
-    gold = GoldFeed(name, upstream_of(found.format, options), consistency, order != "tidb", tables_of(config, name))
+    consistency = found.consistency or ("resolved" if sends_watermarks(found.format, options) else "eventual")
+    gold = GoldFeed(name, upstream_of(found.format, options), consistency, carries_virtual(found.format), tables_of(config, name))
     return Source(name, found, lake_of(found, lake), silver, gold)
 
 
-def order_of(format_: str, options: dict[str, str]) -> str:
-    """The family of positions: what the format has, under its own settings."""
-    return FORMATS[format_].order
+def carries_virtual(format_: str) -> bool:
+    """Whether rows have VIRTUAL generated columns: binlogs do, TiCDC leaves them out."""
+    return not format_.startswith("ticdc")
 
 
 def tables_of(config: Config, source: str) -> dict[tuple[str, str], dict[str, Any]] | None:
