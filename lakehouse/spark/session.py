@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyspark
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from lakehouse.local.class_archive import archive_options
 from lakehouse.local.jars import spark_jars
 from lakehouse.local.java import java_home
 
@@ -35,7 +37,7 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-_JVM = "-XX:+UseSerialGC"
+_JVM = ("-XX:+UseSerialGC",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +73,24 @@ def _serverless() -> bool:
 
 
 def _local(app: str, memory: str | None) -> SparkSession:
-    builder = SparkSession.builder.master("local[*]").appName(app)
-    jars = [str(jar) for jar in spark_jars()]
+    home, jars = java_home(), spark_jars()
     settings = {
         **_SETTINGS,
-        "spark.jars": ",".join(jars),
-        "spark.driver.memory": memory or "2g",
-        "spark.driver.extraJavaOptions": f"{_JVM} -Dlog4j2.configurationFile={_LOG.as_uri()}",
+        "spark.driver.extraClassPath": ":".join(str(jar) for jar in jars),
+        "spark.driver.memory": memory or os.environ.get("LAKEHOUSE_DRIVER_MEMORY") or "2g",
+        "spark.driver.extraJavaOptions": _java_options(home, jars),
     }
+    builder = SparkSession.builder.master("local[*]").appName(app)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with _environment(JAVA_HOME=str(java_home()), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"):
+    with _environment(JAVA_HOME=str(home), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"):
         return builder.getOrCreate()
+
+
+def _java_options(home: Path, jars: list[Path]) -> str:
+    own = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
+    options = [*_JVM, f"-Dlog4j2.configurationFile={_LOG.as_uri()}", *archive_options(home, [*own, *jars])]
+    return " ".join(f'"{option}"' if " " in option else option for option in options)
 
 
 @contextmanager

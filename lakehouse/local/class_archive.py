@@ -1,0 +1,95 @@
+"""Class archives: Spark starts in a third of the CPU where an earlier JVM left its loaded classes behind.
+
+The first session writes an archive as its JVM ends; the next one adopts it and all later ones map it. An archive can't stop
+a start: the JVM ignores one that is stale or damaged, and a cache that can't be written only costs the time.
+
+    base-KEY/base.jsa   the JVM's own classes, for Java images that come without such an archive
+    KEY.jsa             what is used; KEY names the Java and the class path, with their files' sizes and times
+    KEY.PID.part        what the JVM of process PID writes while it ends
+"""
+
+import hashlib
+import os
+import subprocess
+import time
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from lakehouse.errors import EnvironmentError_
+from lakehouse.local.cache import cache_folder, made_once
+
+# A session that did next to nothing leaves an archive that would speed up next to nothing; one that worked leaves over 150 MB.
+WORTH = 100 << 20
+_UNUSED = 30 * 86400
+_ABANDONED = 3600
+# The JVM writes the header last, so this number at the beginning says that the file is complete.
+_DYNAMIC_ARCHIVE = (0xF00BABA8).to_bytes(4, "little")
+_QUIET = ("-Xshare:auto", "-Xlog:disable")
+
+
+def archive_options(home: Path, class_path: Iterable[Path]) -> list[str]:
+    """The options with which a JVM uses the archive of this class path, or writes it where there is none yet."""
+    folder = cache_folder() / "classes"
+    archive = folder / f"{_key(home, class_path)}.jsa"
+    try:
+        base = _base(home)
+        _adopt(archive)
+        if archive.exists():
+            os.utime(archive)
+            return [f"-XX:SharedArchiveFile={':'.join((*base, str(archive)))}", *_QUIET]
+        _tidy(folder)
+    except (OSError, EnvironmentError_, subprocess.SubprocessError):
+        return []
+    written = [f"-XX:ArchiveClassesAtExit={archive.with_suffix(f'.{os.getpid()}.part')}", *_QUIET]
+    return [f"-XX:SharedArchiveFile={base[0]}", *written] if base else written
+
+
+def _key(home: Path, class_path: Iterable[Path]) -> str:
+    known = hashlib.sha256(str(home).encode())
+    for file in (home / "bin" / "java", *class_path):
+        state = file.stat()
+        known.update(f"{file}:{state.st_size}:{state.st_mtime_ns}\n".encode())
+    return known.hexdigest()[:16]
+
+
+def _base(home: Path) -> list[str]:
+    """The archive that ours stands on; nothing where the Java image has its own."""
+    if (home / "lib" / "server" / "classes.jsa").exists():
+        return []
+    java = str(home / "bin" / "java")
+    name = hashlib.sha256(java.encode()).hexdigest()[:16]
+    return [str(made_once(f"classes/base-{name}", partial(_dump_base, java)) / "base.jsa")]
+
+
+def _dump_base(java: str, folder: Path) -> None:
+    command = [java, "-Xshare:dump", f"-XX:SharedArchiveFile={folder / 'base.jsa'}", "-Xlog:disable"]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+def _adopt(archive: Path) -> None:
+    """Take the largest complete archive that an ended session left; remove what is of no use."""
+    complete = []
+    for part in archive.parent.glob(f"{archive.stem}.*.part"):
+        if not _is_complete(part):
+            if part.stat().st_mtime < time.time() - _ABANDONED:
+                part.unlink(missing_ok=True)
+        elif part.stat().st_size < WORTH or archive.exists():
+            part.unlink(missing_ok=True)
+        else:
+            complete.append(part)
+    if complete:
+        max(complete, key=lambda part: part.stat().st_size).rename(archive)
+
+
+def _is_complete(part: Path) -> bool:
+    with part.open("rb") as file:
+        return file.read(4) == _DYNAMIC_ARCHIVE
+
+
+def _tidy(folder: Path) -> None:
+    """Make room for a new archive: those of Pythons, Javas and jars that are no more go."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.jsa"):
+        if old.stat().st_mtime < time.time() - _UNUSED:
+            old.unlink(missing_ok=True)
