@@ -104,7 +104,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     **cli_local.COMMANDS,
 }
 # What works today, in the order of --help. Adding a name offers its command.
-READY = ("validate", "inspect", "ddl", "schema json", "version", "try", "show", "run")
+READY = (
+    "demo", "try", "show", "validate", "plan", "run", "status", "inspect", "produce", "ddl", "schema json", "version",
+)  # fmt: skip
 GROUPS = {
     "schema": "Schemas: of the YAML files, and of the tables.",
     "epoch": "Epochs of a source.",
