@@ -20,7 +20,7 @@ from lakehouse.errors import EnvironmentError_
 from lakehouse.local.cache import cache_folder, made_once
 
 # A session that did next to nothing leaves an archive that would speed up next to nothing; one that worked leaves over 150 MB.
-WORTH = 100 << 20
+WORTH = 120 << 20
 _UNUSED = 30 * 86400
 _ABANDONED = 3600
 # The JVM writes the header last, so this number at the beginning says that the file is complete.
@@ -47,7 +47,7 @@ def archive_options(home: Path, class_path: Iterable[Path]) -> list[str]:
 
 def _key(home: Path, class_path: Iterable[Path]) -> str:
     known = hashlib.sha256(str(home).encode())
-    for file in (home / "bin" / "java", *class_path):
+    for file in (home / "lib" / "server" / "libjvm.so", *class_path):
         state = file.stat()
         known.update(f"{file}:{state.st_size}:{state.st_mtime_ns}\n".encode())
     return known.hexdigest()[:16]
@@ -57,13 +57,11 @@ def _base(home: Path) -> list[str]:
     """The archive that ours stands on; nothing where the Java image has its own."""
     if (home / "lib" / "server" / "classes.jsa").exists():
         return []
-    java = str(home / "bin" / "java")
-    name = hashlib.sha256(java.encode()).hexdigest()[:16]
-    return [str(made_once(f"classes/base-{name}", partial(_dump_base, java)) / "base.jsa")]
+    return [str(made_once(f"classes/base-{_key(home, ())}", partial(_dump_base, home / "bin" / "java")) / "base.jsa")]
 
 
-def _dump_base(java: str, folder: Path) -> None:
-    command = [java, "-Xshare:dump", f"-XX:SharedArchiveFile={folder / 'base.jsa'}", "-Xlog:disable"]
+def _dump_base(java: Path, folder: Path) -> None:
+    command = [str(java), "-Xshare:dump", f"-XX:SharedArchiveFile={folder / 'base.jsa'}", "-Xlog:disable"]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 

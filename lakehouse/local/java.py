@@ -1,7 +1,8 @@
 """The Java that a laptop runs Spark and Kafka on: the machine's own 17 or 21, else the one that `lakehouse[spark]` brings.
 
 Spark's launcher asks for the module jdk.incubator.vector, which small Java images lack and which serves machine learning
-alone. For such an image the home is a folder of ours, whose bin/java leaves that one argument out.
+alone; where it is there, it costs a warning and a slower start. So the home is a folder of ours, whose bin/java leaves that
+one argument out.
 """
 
 import base64
@@ -29,7 +30,6 @@ _PASSWORD = "changeit"
 class _Java(NamedTuple):
     home: Path
     version: str
-    has_vector: bool
 
 
 def java_home() -> Path:
@@ -48,7 +48,7 @@ def _java_home(home: str | None, path: str | None) -> Path:
     for program in _candidates(home, path):
         found = _probe(program)
         if found is not None and int(found.version.partition(".")[0]) in VERSIONS:
-            return found.home if found.has_vector else _launcher(found.home)
+            return _launcher(found.home)
         unfit.append(f"{program} ({found.version if found else 'does not start'})")
     raise EnvironmentError_(
         f"Java: expected version 17 or 21, got {', '.join(unfit) or 'none'}; "
@@ -70,18 +70,15 @@ def _candidates(home: str | None, path: str | None) -> Iterator[str]:
 
 def _probe(program: str) -> _Java | None:
     """What a Java says of itself; None where it does not start. It may be a link or a script, so its home is asked for, not guessed."""
-    for arguments in ([_VECTOR], []):
-        try:
-            told = subprocess.run(
-                [program, *arguments, "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=60
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        home = re.search(r"^ *java\.home = (.+)$", told.stderr, re.MULTILINE)
-        version = re.search(r"^ *java\.specification\.version = (\S+)$", told.stderr, re.MULTILINE)
-        if told.returncode == 0 and home and version:
-            return _Java(Path(home[1]), version[1].removeprefix("1."), bool(arguments))
-    return None
+    try:
+        told = subprocess.run([program, "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    home = re.search(r"^ *java\.home = (.+)$", told.stderr, re.MULTILINE)
+    version = re.search(r"^ *java\.specification\.version = (\S+)$", told.stderr, re.MULTILINE)
+    if told.returncode != 0 or not home or not version:
+        return None
+    return _Java(Path(home[1]), version[1].removeprefix("1."))
 
 
 def _launcher(home: Path) -> Path:
@@ -94,8 +91,9 @@ def _launcher(home: Path) -> Path:
             f'exec {shlex.quote(str(home / "bin" / "java"))} "$@"\n'
         )
         program.chmod(0o755)
+        (folder / "lib").symlink_to(home / "lib")
 
-    return made_once(f"java/{_short_hash(str(home))}", fill)
+    return made_once(f"launcher/{_short_hash(str(home))}", fill)
 
 
 def trust_options() -> list[str]:
