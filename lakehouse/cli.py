@@ -105,7 +105,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 # What works today, in the order of --help. Adding a name offers its command.
 READY = (
-    "demo", "try", "show", "validate", "plan", "run", "status", "inspect", "produce", "ddl", "schema json", "version",
+    "demo", "try", "show", "validate", "plan", "run", "status", "inspect", "produce", "ddl",
+    "epoch raise", "partitions retire", "dead-letters list", "dead-letters requeue", "dead-letters dismiss",
+    "rebuild", "schema import", "schema history", "schema json", "version",
 )  # fmt: skip
 GROUPS = {
     "schema": "Schemas: of the YAML files, and of the tables.",

@@ -159,16 +159,13 @@ def dead_letters_dismiss(
 
 
 def rebuild(
-    table: Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table; or `silver` with --source.")],
+    table: Table,
     lake: Lake = "./lake",
-    at: Annotated[str | None, typer.Option("--at", metavar="T", help="Rebuild the state at a TSO or position.")] = None,
-    source: Annotated[str | None, typer.Option("--source", help="With `silver`: whose silver is decoded again from bronze.")] = None,
+    at: Annotated[str | None, typer.Option("--at", metavar="T", help="Only compare, with the state at a TSO or position.")] = None,
     yes: Yes = False,
 ) -> None:
     """Build a gold table anew from silver, and say first how it differs from the live one."""
-    if table == "silver" and source is not None:
-        return print_result(backend("admin").rebuild_silver(lake, source, yes), False)
-    return print_result(backend("admin").rebuild_table(lake, table, at, yes), False)
+    print_result(backend("admin").rebuild_table(lake, table, at, yes), False)
 
 
 def schema_import(

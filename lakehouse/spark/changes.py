@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from lakehouse.events import Position
 from lakehouse.fold import Change
 from lakehouse.lineage import History, Lineage, Name
+from lakehouse.spark.ops_log import OpsLog
 
 FOLD_COLUMNS = ["database", "table", "op", "position", "before", "after", "encoding", "flags", "batch"]
 _decode = msgspec.json.decode
@@ -34,6 +35,15 @@ def between(low: Position | None, high: Position | None) -> Column:
         condition = condition & (F.col("position.epoch") <= high[0]) & (F.col("position") <= position_literal(high))
         if high[0] == (low[0] if low else None):
             condition = condition & (F.col("position.p1") <= high[1])
+    return condition
+
+
+def not_void(log: OpsLog) -> Column:
+    """Changes of an epoch that a restore upstream has made void are none."""
+    condition = F.lit(True)
+    for record in log.all("epoch"):
+        if record["restored_to"] is not None:
+            condition = condition & ~((F.col("position.epoch") < record["epoch"]) & (F.col("position.p1") > record["restored_to"]))
     return condition
 
 

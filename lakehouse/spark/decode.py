@@ -1,17 +1,18 @@
 """Bronze rows to events inside `mapInArrow`: one Arrow batch in, one out, every kind of event in one wide row.
 
 The closure carries names and options only; the decoder is imported once per worker. Columns that a kind does not have
-are null. `kind` is change, schema_change, watermark, dead_letter, or book: how many records were decoded to the rows
-before it, and how many of them gave no event.
+are null. `kind` is change, schema_change, watermark, dead_letter; resume: where the next batch has to begin a partition,
+to have the parts that wait; or book: how many records were decoded to the rows before it, and how many gave no event.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange, Watermark
+from lakehouse.assembling import NOTHING, Resume, Unjoined, assembled, place_of
+from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 
 POSITION = "struct<epoch:bigint,p1:bigint,p2:bigint,p3:bigint,p4:bigint,p5:bigint>"
 EVENT_COLUMNS: dict[str, str] = {
@@ -23,6 +24,8 @@ EVENT_COLUMNS: dict[str, str] = {
     "messages": "bigint", "silent": "bigint",
 }  # fmt: skip
 EVENT_SCHEMA = ", ".join(f"`{name}` {type_}" for name, type_ in EVENT_COLUMNS.items())
+PLACE = ["topic", "incarnation", "partition"]
+JOINS_RECORDS = ("tencent-dts",)
 INPUT = ["topic", "incarnation", "partition", "offset", "timestamp", "key", "value", "headers", "path"]
 _POSITION = pa.struct([(name, pa.int64()) for name in ("epoch", "p1", "p2", "p3", "p4", "p5")])
 _ARROW = {
@@ -38,8 +41,12 @@ Settings = Mapping[str, Any]
 
 
 def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
-    """Decode bronze records. `settings`: format, options, epochs, keyless (whether halves need numbers), row_ids."""
-    return bronze.select(*INPUT).mapInArrow(_worker(dict(settings)), EVENT_SCHEMA)
+    """Decode bronze records. `settings`: format, options, epochs, order, row_ids, beside."""
+    frame = bronze.select(*INPUT)
+    if settings["format"] in JOINS_RECORDS:
+        # parts of one message lie one after another in their partition
+        frame = frame.repartition(*PLACE).sortWithinPartitions(*PLACE, "offset")
+    return frame.mapInArrow(_worker(dict(settings)), EVENT_SCHEMA)
 
 
 def _worker(settings: dict[str, Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -47,11 +54,9 @@ def _worker(settings: dict[str, Any]) -> Callable[[Iterator[pa.RecordBatch]], It
         from lakehouse.spark.decode import Rows
 
         rows = Rows(settings)
-        for batch in batches:
-            for message in messages(batch, settings["epochs"]):
-                rows.add(message)
-                if rows.count >= FLUSH:
-                    yield rows.take()
+        for _ in rows.read(message for batch in batches for message in messages(batch, settings["epochs"])):
+            if rows.count >= FLUSH:
+                yield rows.take()
         yield rows.take()
 
     return work
@@ -81,6 +86,7 @@ class Rows:
         from lakehouse.identity import image_hash, split_keyless
 
         self._decode, self._format, self._options = decode_message, settings["format"], settings["options"]
+        self._beside = settings.get("beside", NOTHING)
         self._split, self._hash, self._row_ids = split_keyless, image_hash, settings.get("row_ids", False)
         self._tidb = settings["order"] == "tidb"
         self._json = msgspec.json.Encoder().encode
@@ -88,9 +94,26 @@ class Rows:
         self._columns: list[list[Any]] = [[] for _ in _NAMES]
         self.count = self.messages = self.silent = 0
 
-    def add(self, message: Message) -> None:
-        events = self._decode(self._format, message, self._options)
-        self.messages += 1
+    def read(self, messages: Iterable[Message]) -> Iterator[None]:
+        """Add the events of bronze records; yields after each, so that a caller can take what there is."""
+        for found in assembled(self._counted(messages), self._format, self._options, self._beside):
+            match found:
+                case Message():
+                    self._add(found, self._decode(self._format, found, self._options))
+                case Unjoined(message, letter):
+                    self._add(message, [] if letter is None else [letter])
+                case Resume((topic, incarnation, partition), offset):
+                    self._row(Message(topic, partition, offset, None, None, incarnation=incarnation), 0, kind="resume")
+            yield
+
+    def _counted(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """The book counts records, as they lie in bronze: a message of three parts is three."""
+        starts = self._beside.starts
+        for message in messages:
+            self.messages += not starts or message.offset >= starts.get(place_of(message), 0)
+            yield message
+
+    def _add(self, message: Message, events: Collection[Event]) -> None:
         self.silent += not events
         for event in events:
             match event:

@@ -19,7 +19,7 @@ from lakehouse.carry import Upstream
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold import Change
 from lakehouse.lineage import History, Lineage, Name
-from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes, of_lineage
+from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes, not_void, of_lineage
 from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
@@ -76,8 +76,10 @@ class Window:
     position_before: Position
 
 
-def run_gold(spark: SparkSession, lake: Lake, feed: GoldFeed, log: OpsLog, progress: Progress) -> dict[str, Any] | None:
-    """Publish one manifest, or None where nothing is new."""
+def run_gold(
+    spark: SparkSession, lake: Lake, feed: GoldFeed, log: OpsLog, progress: Progress, again: frozenset[str] = frozenset()
+) -> dict[str, Any] | None:
+    """Publish one manifest, or None where nothing is new. Lineages in `again` are folded anew whatever is known of them."""
     done, manifest = log.last("done"), log.last("manifest")
     if done is None:
         return None
@@ -87,10 +89,11 @@ def run_gold(spark: SparkSession, lake: Lake, feed: GoldFeed, log: OpsLog, progr
     else:
         before = _before(manifest)
     window = Window(done["batch"], max(position, before[1]), *before)
-    if manifest and (window.batch, window.position) == before:
+    if manifest and (window.batch, window.position) == before and not again:
         return None
     history = load_history(spark, lake, feed.name, done, log)
     run = GoldRun(spark, lake, feed, log, history, window, manifest)
+    run.again = again
     tables = run.tables(progress)
     body = {
         "batch": window.batch,
@@ -135,11 +138,12 @@ class GoldRun:
         self.spark, self.lake, self.feed, self.log, self.history, self.window = spark, lake, feed, log, history, window
         self.known: dict[str, dict[str, Any]] = {entry["lineage"]: entry for entry in (manifest or {}).get("tables", [])}
         self.refresh = manifest is not None and manifest["consistency"] != feed.consistency
-        self.silver = read_silver(spark, lake, feed.name, "changes").where(F.col("batch") <= window.batch)
+        self.silver = read_silver(spark, lake, feed.name, "changes").where((F.col("batch") <= window.batch) & not_void(log))
         self.taken = {entry["gold"].casefold() for entry in self.known.values()}
         self.done = log.last("done") or {}
         self.sizes = {tuple(entry["name"]): entry for entry in self.done["tables"]}
         self.dead = self._dead_letters()
+        self.again: frozenset[str] = frozenset()
         self.applied = 0
 
     def tables(self, progress: Progress) -> list[dict[str, Any]]:
@@ -159,8 +163,14 @@ class GoldRun:
         if retired and known is None:
             return None
         gold = known["gold"] if known else self._allocate(lineage.name_at(at) or lineage.intervals[-1].name)
-        shape = shape_of(lineage, at)
-        whole = known is None or known["shape"] != shape or self.refresh or (known["state"] == "retired" and not retired)
+        shape = shape_of(lineage, at, [record["restored_to"] for record in self.log.all("epoch")])
+        whole = (
+            known is None
+            or known["shape"] != shape
+            or self.refresh
+            or lineage.id in self.again
+            or (known["state"] == "retired" and not retired)
+        )
         return Turn(lineage, at, gold, shape, known, retired, whole)
 
     def _fresh(self, turns: list["Turn"]) -> "Fresh":
@@ -227,6 +237,13 @@ class GoldRun:
     def _state(self, lineage: Lineage, at: Position) -> tuple[str, list[int] | None, str | None]:
         if lineage.held is not None and lineage.held[0] <= self.window.position:
             return "behind", list(at), f"held by a DDL: {lineage.held[1]}"
+        for record in self.log.all("epoch"):
+            if record["restored_to"] is None and lineage.start[0] < record["epoch"] <= at[0]:
+                return (
+                    "incomplete",
+                    [record["epoch"], 0, 0, 0, 0, 0],
+                    f"epoch {record['epoch']} was raised without a snapshot: {record['why']}",
+                )
         missing = lineage.incomplete_at(at)
         if missing is not None:
             return "incomplete", list(missing[0]), missing[1]
@@ -252,11 +269,11 @@ class GoldRun:
         return free
 
 
-def shape_of(lineage: Lineage, at: Position) -> str:
-    """A digest of the schema history up to `at`: what was folded under another one must be folded again."""
+def shape_of(lineage: Lineage, at: Position, restores: list[int | None]) -> str:
+    """A digest of the schema history up to `at` and of what was made void: what was folded under another one is folded again."""
     steps = [(step.position, repr(step.schema), repr(step.effects)) for step in lineage.steps if step.position <= at]
     names = [(interval.name, interval.low) for interval in lineage.intervals if interval.low <= at]
-    return hashlib.blake2b(repr((steps, names, lineage.key_names)).encode(), digest_size=12).hexdigest()
+    return hashlib.blake2b(repr((steps, names, lineage.key_names, restores)).encode(), digest_size=12).hexdigest()
 
 
 def _just_below(position: Position) -> Position:

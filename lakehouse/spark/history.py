@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from lakehouse.events import Position
 from lakehouse.history import Record, Shape, build
 from lakehouse.lineage import History, Name
-from lakehouse.spark.changes import between
+from lakehouse.spark.changes import between, not_void
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.silver import read_silver
@@ -18,13 +18,13 @@ from lakehouse.spark.silver import read_silver
 
 def load_history(spark: SparkSession, lake: Lake, source: str, done: dict[str, Any], log: OpsLog) -> History:
     """The lineages of a source as of a done batch."""
-    rows = read_silver(spark, lake, source, "schema_changes").where(F.col("batch") <= done["batch"]).collect()
+    rows = read_silver(spark, lake, source, "schema_changes").where((F.col("batch") <= done["batch"]) & not_void(log)).collect()
     records = [
         Record(row.kind, row.database, row.table, tuple(row.position), row.ddl, json.loads(row.columns) if row.columns else None,
                tuple(row.primary_key) if row.primary_key else None)
         for row in rows
     ]  # fmt: skip
-    changes = read_silver(spark, lake, source, "changes").where(F.col("batch") <= done["batch"])
+    changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log))
     decisions = {record["ddl"]: record["decision"] for record in log.all("decision")}
     return build(records, SilverSightings(changes, done["tables"]), decisions)
 

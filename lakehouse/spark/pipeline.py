@@ -6,19 +6,23 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from lakehouse.assembling import assembled
 from lakehouse.carry import upstream_of
 from lakehouse.config import Config
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, DecodeError
 from lakehouse.events import Message
 from lakehouse.formats import FORMATS, order_of, sends_watermarks
+from lakehouse.formats.ticdc_canal_json import has_extension
 from lakehouse.kafka_admin import list_topics
 from lakehouse.recording import read_recording
 from lakehouse.run_lock import run_lock
+from lakehouse.spark.attachments import land_attachments
 from lakehouse.spark.bronze import land_kafka, land_messages, offset_gaps
 from lakehouse.spark.gold import GoldFeed, run_gold
 from lakehouse.spark.lake import Lake
@@ -27,6 +31,8 @@ from lakehouse.spark.registry import register
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import Feed, run_silver
 from lakehouse.spark.sources import Source, carries_virtual, kafka_input, selected_sources, settings_of
+from lakehouse.spark.storage import land_storage
+from lakehouse.storage_detect import detect_options
 
 Progress = Callable[[str], None]
 LAYERS = ("bronze", "silver", "gold")
@@ -38,6 +44,7 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
         raise ConfigError(f"--format {format_}: expected one of {', '.join(FORMATS)}")
     if not path.exists():
         raise ConfigError(f"{path}: expected a recording, found nothing")
+    options = shown_options(path, format_, options)
     name = source_name(path)
     order = order_of(format_, dict(options))
     silver = Feed(name, format_, order, dict(options))
@@ -51,10 +58,38 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
         spark, place = get_session(), Lake(lake)
         register(spark, place, name, settings)
         log = OpsLog(spark, place, name).load()
-        landed = land_messages(spark, place, name, messages_of(path), progress)
+        if format_ == "ticdc-storage":
+            landed = land_storage(spark, place, name, str(path), options, log, progress)
+        else:
+            landed = land_messages(spark, place, name, messages_of(path), progress)
+        land_attachments(spark, place, name, format_, options, log, progress)
         batches = run_silver(spark, place, silver, log, progress)
         published = run_gold(spark, place, gold, log, progress)
     return outcome(name, place, log, landed, batches, published)
+
+
+def shown_options(path: Path, format_: str, options: Mapping[str, str]) -> dict[str, str]:
+    """The options, and what the recording itself shows of those that were not said."""
+    if format_ == "ticdc-storage":
+        if not path.is_dir():
+            raise ConfigError(f"{path}: expected the folder of a storage sink")
+        return detect_options(path, options)
+    if path.is_dir():
+        raise ConfigError(f"{path}: expected a recording of {format_}, found a folder; a storage sink's is --format ticdc-storage")
+    if format_ == "ticdc-canal-json" and options.get("tidb_extension", "auto") == "auto":
+        return {**options, "tidb_extension": "auto" if shows_extension(path, options) else "false"}
+    return dict(options)
+
+
+def shows_extension(path: Path, options: Mapping[str, str]) -> bool:
+    """Whether the first message that can be read has TiDB's extension."""
+    for message in assembled(islice(read_recording(path), 100), "ticdc-canal-json", options):
+        try:
+            if isinstance(message, Message):
+                return has_extension(message)
+        except DecodeError:
+            continue
+    return True
 
 
 def messages_of(path: Path) -> Iterator[Message]:
@@ -121,7 +156,7 @@ def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], progr
     with locked(source, layers):
         register(spark, source.lake, source.name, source.settings)
         log = OpsLog(spark, source.lake, source.name).load()
-        landed = sum(land(spark, source, log, progress)) if "bronze" in layers else 0
+        landed = land_all(spark, source, log, progress) if "bronze" in layers else 0
         batches = run_silver(spark, source.lake, source.silver, log, progress) if "silver" in layers else 0
         published = run_gold(spark, source.lake, source.gold, log, progress) if "gold" in layers else None
     return outcome(source.name, source.lake, log, landed, batches, published)
@@ -137,17 +172,19 @@ def run_continuously(
             register(spark, source.lake, source.name, source.settings)
         logs = {source.name: OpsLog(spark, source.lake, source.name).load() for source in sources}
         totals = dict.fromkeys(logs, (0, 0))
+        sweep = True
         while not stop.event.is_set():
             begun = time.monotonic()
             for source in sources:
                 log, (landed, batches) = logs[source.name], totals[source.name]
                 if "bronze" in layers:
-                    landed += sum(land(spark, source, log, progress))
+                    landed += land_all(spark, source, log, progress, sweep=sweep)
                 if "silver" in layers:
                     batches += run_silver(spark, source.lake, source.silver, log, progress)
                 if "gold" in layers:
                     run_gold(spark, source.lake, source.gold, log, progress)
                 totals[source.name] = (landed, batches)
+            sweep = False
             stop.event.wait(max(0.0, 1.0 - (time.monotonic() - begun)))
     progress("stopped after the batch in hand")
     return [outcome(source.name, source.lake, logs[source.name], *totals[source.name], None) for source in sources]
@@ -161,8 +198,18 @@ def locked(source: Source, layers: tuple[str, ...]) -> Iterator[None]:
         yield
 
 
-def land(spark: SparkSession, source: Source, log: OpsLog, progress: Progress) -> Iterator[int]:
+def land_all(spark: SparkSession, source: Source, log: OpsLog, progress: Progress, *, sweep: bool = True) -> int:
+    """Land what the source has now, and the payloads that its records name; returns how many records are new."""
+    landed = sum(land(spark, source, log, progress, sweep=sweep))
+    land_attachments(spark, source.lake, source.name, source.silver.format, source.silver.options, log, progress)
+    return landed
+
+
+def land(spark: SparkSession, source: Source, log: OpsLog, progress: Progress, *, sweep: bool = True) -> Iterator[int]:
     """Land what the source has now; yields counts of new records."""
+    if source.config.storage is not None:
+        yield land_storage(spark, source.lake, source.name, source.config.storage.path, source.silver.options, log, progress, sweep)
+        return
     if source.config.recording is not None:
         for path in source.config.recording:
             yield land_messages(spark, source.lake, source.name, messages_of(Path(path)), progress)

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from lakehouse.spark.beside import beside, has_attachments, with_attachments
 from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.decode import INPUT, POSITION, decode
 from lakehouse.spark.dedupe import distinct_changes
@@ -85,7 +86,7 @@ def next_plan(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog) -> dict[
     if not ranges:
         return None
     generation = last["generation"] if last else uuid.uuid4().hex
-    plan = {"batch": (done["batch"] if done else 0) + 1, "generation": generation, "small": small, "ranges": ranges}
+    plan = {"batch": (done["batch"] if done else 0) + 1, "generation": generation, "small": small, "ranges": _with_context(ranges, done)}
     log.add("planned", plan)
     return plan
 
@@ -93,7 +94,7 @@ def next_plan(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog) -> dict[
 def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any] | None) -> tuple[list[dict[str, Any]], bool]:
     """Per partition the records to read next, from the first one not done, bounded; and whether they are few."""
     bronze = lake.read_or_empty(spark, "bronze", feed.name, BRONZE_SCHEMA)
-    fresh = bronze.where(_after(done["next"])) if done and done["next"] else bronze
+    fresh = bronze.where(after(done["next"])) if done and done["next"] else bronze
     narrow = fresh.select("topic", "incarnation", "partition", "offset", (F.coalesce(F.length("value"), F.lit(0)) + 100).alias("bytes"))
     few = narrow.limit(SMALL_RECORDS + 1).toArrow()
     if few.num_rows <= SMALL_RECORDS and (few.num_rows == 0 or pc.sum(few["bytes"]).as_py() <= SMALL_BYTES):
@@ -124,7 +125,15 @@ def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _after(next_offsets: list[dict[str, Any]]) -> Column:
+def _with_context(ranges: list[dict[str, Any]], done: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Ranges that say from where on to read, where parts before their first record are needed."""
+    resume = {(e["topic"], e["incarnation"], e["partition"]): e["offset"] for e in (done or {}).get("resume", [])}
+    for entry in ranges:
+        entry["context"] = resume.get((entry["topic"], entry["incarnation"], entry["partition"]), entry["first"])
+    return ranges
+
+
+def after(next_offsets: list[dict[str, Any]]) -> Column:
     """Records that no done batch has read."""
     known = F.lit(False)
     fresh = F.lit(False)
@@ -140,10 +149,10 @@ def _is_partition(entry: dict[str, Any]) -> Column:
 
 
 def in_ranges(ranges: list[dict[str, Any]]) -> Column:
-    """Records within the ranges."""
+    """Records within the ranges, and those before them whose parts they need."""
     condition = F.lit(False)
     for entry in ranges:
-        condition = condition | (_is_partition(entry) & F.col("offset").between(entry["first"], entry["last"]))
+        condition = condition | (_is_partition(entry) & F.col("offset").between(entry.get("context", entry["first"]), entry["last"]))
     return condition
 
 
@@ -159,9 +168,11 @@ def epochs_of(log: OpsLog) -> dict[tuple[str, str, int], list[tuple[int, int]]]:
 def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: dict[str, Any]) -> dict[str, int]:
     """Decode and write one planned batch; returns its counts."""
     bronze = lake.read(spark, "bronze", feed.name).where(in_ranges(plan["ranges"]))
-    settings = {"format": feed.format, "options": feed.options, "order": feed.order, "row_ids": feed.row_ids, "epochs": epochs_of(log)}
+    bronze = with_attachments(spark, lake, feed.name, feed.format, feed.options, bronze)
+    settings = {"format": feed.format, "options": feed.options, "order": feed.order, "row_ids": feed.row_ids, "epochs": epochs_of(log),
+                "beside": beside(spark, lake, feed.name, feed.format, feed.options, plan["ranges"])}  # fmt: skip
     done = log.last("done")
-    if plan["small"]:
+    if plan["small"] and not has_attachments(feed.format, feed.options):
         table = bronze.select(*INPUT).toArrow()
         summary, runs, counts = run_local_batch(spark, lake, feed, table, settings, plan, done)
     else:

@@ -19,6 +19,7 @@ class Summary:
     keyless: bool
     marks: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     dead: dict[tuple[str | None, str | None], int] = field(default_factory=dict)
+    resume: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
 
 def summarise(events: DataFrame) -> Summary:
@@ -50,6 +51,7 @@ def summarise(events: DataFrame) -> Summary:
         keyless=any(row.halves for row in changes),
         marks=_marks(events) if counts["watermark"] else {},
         dead={(row.database, row.table): row.n for row in rows if row.kind == "dead_letter"},
+        resume=_resumes(events) if any(row.kind == "resume" for row in rows) else {},
     )
 
 
@@ -58,12 +60,19 @@ def _marks(events: DataFrame) -> dict[tuple[str, int], tuple[int, ...]]:
     return {(row.topic, row.partition): tuple(row.position) for row in rows}
 
 
+def _resumes(events: DataFrame) -> dict[tuple[Any, ...], int]:
+    rows = events.where(F.col("kind") == "resume").select("topic", "incarnation", "partition", "offset").collect()
+    return {(row.topic, row.incarnation, row.partition): row.offset for row in rows}
+
+
 def done_record(
     plan: dict[str, Any], done: dict[str, Any] | None, summary: Summary, runs: dict[str, Any], counts: dict[str, int]
 ) -> dict[str, Any]:
     """The batch's last write: progress, what silver now holds of every table, and the books."""
     following = {(e["topic"], e["incarnation"], e["partition"]): e["offset"] for e in (done["next"] if done else [])}
-    following.update({(r["topic"], r["incarnation"], r["partition"]): r["last"] + 1 for r in plan["ranges"]})
+    for entry in plan["ranges"]:
+        place = (entry["topic"], entry["incarnation"], entry["partition"])
+        following[place] = max(following.get(place, 0), entry["last"] + 1)  # a requeued batch reads what is long done
     tables = {tuple(entry["name"]): entry for entry in (done["tables"] if done else [])}
     for name, seen in summary.tables.items():
         old = tables.get(name)
@@ -75,9 +84,14 @@ def done_record(
             "bytes": seen["bytes"] + (old["bytes"] if old else 0),
             "keys": (old and old.get("keys")) or seen["keys"],
         }
+    resume = {(e["topic"], e["incarnation"], e["partition"]): e["offset"] for e in (done or {}).get("resume", [])}
+    for r in plan["ranges"]:
+        resume.pop((r["topic"], r["incarnation"], r["partition"]), None)
+    resume.update(summary.resume)
     return {
         "batch": plan["batch"],
         "runs": runs,
+        "resume": [{"topic": t, "incarnation": i, "partition": p, "offset": o} for (t, i, p), o in sorted(resume.items())],
         "bytes": sum(seen["bytes"] for seen in summary.tables.values()),
         "counts": counts, "top": _higher(done, "top", summary.high), "reach": _higher(done, "reach", summary.reach),
         "next": [{"topic": t, "incarnation": i, "partition": p, "offset": o} for (t, i, p), o in sorted(following.items())],

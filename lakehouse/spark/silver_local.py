@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.identity import RunCounter
-from lakehouse.spark.decode import EVENT_COLUMNS, Rows, messages
+from lakehouse.spark.decode import EVENT_COLUMNS, JOINS_RECORDS, PLACE, Rows, messages
 from lakehouse.spark.dedupe import CONFLICT, disagree
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.silver_books import Summary
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 Event = dict[str, Any]
 NAMES = list(EVENT_COLUMNS)
-PLACE = ("topic", "incarnation", "partition")
 
 
 def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event], dict[str, int]]:
     """The events of bronze records in arrival order, and the book of the records themselves."""
     rows = Rows(settings)
-    for batch in table.to_batches():
-        for message in messages(batch, settings["epochs"]):
-            rows.add(message)
+    if settings["format"] in JOINS_RECORDS:
+        table = table.sort_by([(name, "ascending") for name in (*PLACE, "offset")])
+    for _ in rows.read(message for batch in table.to_batches() for message in messages(batch, settings["epochs"])):
+        pass
     events = [dict(zip(NAMES, values, strict=True)) for values in rows.rows()]
     return events, {"messages": rows.messages, "control": rows.silent}
 
@@ -72,6 +72,7 @@ def summarise_rows(events: list[Event], book: dict[str, int]) -> Summary:
         keyless=any(event["half"] for event in changes),
         marks=marks,
         dead=dead,
+        resume={tuple(event[name] for name in PLACE): event["offset"] for event in events if event["kind"] == "resume"},
     )
 
 
