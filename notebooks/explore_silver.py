@@ -13,7 +13,7 @@ import os
 from pyspark.sql import functions as F
 
 from lakehouse.spark.session import get_session
-from lakehouse.spark.views import open_lake
+from lakehouse.spark.views import free_name, open_lake
 
 spark = get_session()
 WIDGETS = {"lake": "./lake", "catalog": "", "bronze": "bronze", "silver": "silver", "gold": "gold", "ops": "ops", "table": "", "key": ""}
@@ -55,30 +55,29 @@ busiest = (
     .orderBy(F.desc("count"), "database", "table", "key")
     .first()
 )
-table = said["table"] or (f"silver_{busiest.database}__{busiest.table}" if busiest else "")
+table = said["table"] or (free_name(f"silver_{busiest.database}__{busiest.table}", {}) if busiest else "")
 key = said["key"] or (busiest.key if busiest else "")
 print(table, key)
 if table in lake:
     history = lake[table].where(F.col("key") == key).orderBy("position")
-    history.select("committed_at", "op", "before", "after", "flags").show(100, False)
+    history.select("committed_at", "op", F.to_json("before").alias("before"), F.to_json("after").alias("after"), "flags").show(100, False)
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## From what to what
-# MAGIC The columns that each update of this table changed.
+# MAGIC The columns that each update of this table changed, but for binary ones.
 
 # COMMAND ----------
 
 if table in lake:
-    columns = lake[table].schema["after"].dataType.names
     values = [
         F.struct(
-            F.lit(column).alias("column"),
-            F.col("before").getField(column).cast("string").alias("before"),
-            F.col("after").getField(column).cast("string").alias("after"),
+            F.lit(field.name).alias("column"),
+            *[F.col(side).getField(field.name).cast("string").alias(side) for side in ("before", "after")],
         )
-        for column in columns
+        for field in lake[table].schema["after"].dataType.fields
+        if field.dataType.typeName() != "binary"
     ]
     updates = lake[table].where("op = 'update' AND before IS NOT NULL")
     cells = updates.select("committed_at", "position", "key", F.explode(F.array(*values)).alias("cell")).select("*", "cell.*")
