@@ -16,6 +16,8 @@ from pipelines import parser
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_OURS = ("test", "check")
+# a command that a sentence names is there, and needs no arguments
+NAMES = {*READY, *(name.rpartition(" ")[0] for name in READY)}
 _INLINE = re.compile(r"`((?:lakehouse|\./run)[^`\n]* [^`\n]*)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _LANGUAGE = re.compile(r"^\s*```(\w*)\s*$")
@@ -42,7 +44,7 @@ def command_lines(page: Path) -> list[str]:
     """
     blocks = (line.partition(" #")[0].strip() for line in code_lines(page))
     found = [line for line in blocks if re.match(r"(\./run|lakehouse(-\w+)?) ", line)]
-    found += _INLINE.findall(page.read_text())
+    found += [line for line in _INLINE.findall(page.read_text()) if line.partition(" ")[2] not in NAMES]
     return [line for line in found if not re.search(r"[…\[|]|[A-Z]{3,}|--(install|show)-completion", line)]
 
 
