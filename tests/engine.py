@@ -6,6 +6,7 @@ It calls the same functions that the Spark layers call, and is what property tes
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lakehouse.assembling import NOTHING, Beside
 from lakehouse.carry import Upstream, upstream_of
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.fold import Change, finish, fold, key_ids
@@ -19,15 +20,18 @@ from lakehouse.typed import gold_columns, type_rows
 class Memory:
     """Silver in memory: distinct changes, schema records and watermarks of one feed."""
 
-    def __init__(self, format_: str, options: Mapping[str, str] | None = None, *, tidb: bool = True) -> None:
+    def __init__(self, format_: str, options: Mapping[str, str] | None = None, *, tidb: bool = True, row_ids: bool = False) -> None:
         self.format, self.options, self.tidb = format_, dict(options or {}), tidb
+        self.row_ids = row_ids
         self.changes: dict[Any, RowChange] = {}
         self.records: dict[Any, Record] = {}
         self.marks: dict[tuple[str, int], Position] = {}
         self.runs: dict[tuple[str, int], RunCounter] = {}
         self.dead: list[Any] = []
+        self._told: tuple[History, dict[str, list[Change]]] | None = None
 
-    def add(self, messages: Iterable[Message]) -> "Memory":
+    def add(self, messages: Iterable[Message], beside: Beside = NOTHING) -> "Memory":
+        self._told = None
         for message in messages:
             place = (message.topic, message.partition)
             self.marks.setdefault(place, MIN_POSITION)
@@ -51,7 +55,9 @@ class Memory:
 
     def _change(self, place: tuple[str, int], change: RowChange) -> None:
         row_id = ""
-        if self.tidb and not change.key_names:
+        if self.row_ids and change.row_id is not None and not change.key_names:
+            row_id = change.row_id
+        elif self.tidb and not change.key_names:
             half = f"{change.position[2]}:{image_hash(change.before if change.after is None else change.after)}"
             table = f"{change.database}.{change.table}.{change.physical_table}"
             row_id = f"{half}:{self.runs.setdefault(place, RunCounter()).number(table, change.commit_ts or 0, half)}"
@@ -100,16 +106,25 @@ class Memory:
 
     # --- gold ---
 
+    def _lineages(self) -> tuple[History, dict[str, list[Change]]]:
+        """The history, and every lineage's changes; kept until more messages come."""
+        if self._told is None:
+            history = self.history()
+            mine: dict[str, list[Change]] = {}
+            for change in self.changes.values():
+                owner = history.owner((change.database, change.table), change.position)
+                if owner is not None:
+                    told = Change(change.position, change.op, change.before, change.after, change.encoding, change.flags)
+                    mine.setdefault(owner.id, []).append(told)
+            self._told = history, mine
+        return self._told
+
     def tables(self, at: Position) -> dict[str, list[dict[str, Any]]]:
         """Every table right after `at`, as `lakehouse show` prints its rows."""
         found = {}
-        history = self.history()
+        history, changes = self._lineages()
         for name, lineage in history.live(at).items():
-            mine = []
-            for change in self.changes.values():
-                if history.owner((change.database, change.table), change.position) is lineage:
-                    mine.append(Change(change.position, change.op, change.before, change.after, change.encoding, change.flags))
-            folded = fold(lineage, mine, at, self.upstream)
+            folded = fold(lineage, changes.get(lineage.id, ()), at, self.upstream)
             columns = gold_columns(lineage.schema_at((*at[:5], at[5] + 1)), {}, virtual=not self.format.startswith("ticdc"))
             found[".".join(name)] = printed(finish(folded), columns, lineage, at)
         return found

@@ -74,6 +74,12 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         raise DecodeError("kind", "message: expected type INSERT, UPDATE, DELETE, TIDB_WATERMARK or a DDL, got another")
 
 
+def has_extension(message: Message) -> bool:
+    """Whether the message was sent with enable-tidb-extension; a DecodeError for bytes that are no message."""
+    extension = read_json(_MESSAGE, message.value or b"", "message").extension
+    return extension is not None and (extension.commitTs is not None or extension.watermarkTs is not None)
+
+
 class _Order(NamedTuple):
     """Where a message stands: by its commit_ts, or by its offset where the extension is off."""
 

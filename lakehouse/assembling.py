@@ -1,0 +1,133 @@
+"""Messages as decoders want them: one place for all that is joined or undone between bronze and decode.
+
+    bronze records ── assembled ──▶ Message (complete) | Unjoined (a record that no decoder sees) | Resume (where to go on)
+
+What a record needs from elsewhere lies in `Beside`, read from the lake before: schema files of a storage sink, and where each
+partition's own records begin. Claim-check payloads come as headers of the record, under ATTACHMENT and their file's name. Pure.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from lakehouse.assemble import prepare
+from lakehouse.errors import DecodeError
+from lakehouse.events import DeadLetter, Message
+from lakehouse.storage_layout import DataFile, Schemas, classify
+
+ATTACHMENT = "lakehouse.attachment:"
+Place = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a batch's records need from outside the batch.
+
+    `starts`: the first record of each partition that is the batch's own; those before it are there for their parts only.
+    `schemas`: the schema files that have landed. `dispatchers`: how many had written into a file's folder when it landed, by
+    the file's number; 1 where it is not there.
+    """
+
+    starts: Mapping[Place, int] = field(default_factory=dict)
+    schemas: Schemas | None = None
+    dispatchers: Mapping[int, int] = field(default_factory=dict)
+
+
+NOTHING = Beside()
+
+
+class Unjoined(NamedTuple):
+    """A record that reaches no decoder; `letter` is None where nothing is lost: a copy, or a part that waits for the others."""
+
+    message: Message
+    letter: DeadLetter | None
+
+
+class Resume(NamedTuple):
+    """The next batch has to read this partition from `offset` on, to have its last whole message and all of an unfinished one."""
+
+    place: Place
+    offset: int
+
+
+def place_of(message: Message) -> Place:
+    return (message.topic, message.incarnation, message.partition)
+
+
+def assembled(
+    messages: Iterable[Message], format: str, options: Mapping[str, str], beside: Beside = NOTHING
+) -> Iterator[Message | Unjoined | Resume]:
+    """Complete messages, in order. Records of one partition must come in the order of their offsets where parts are joined."""
+    if format == "tencent-dts":
+        yield from _envelopes(messages, beside.starts)
+    elif format == "ticdc-storage":
+        for message in messages:
+            yield _with_schema(message, options, beside)
+    elif options.get("compression", "none") != "none" or options.get("claim_check"):
+        for message in messages:
+            yield _prepared(message, format, options)
+    else:
+        yield from messages
+
+
+def _prepared(message: Message, format: str, options: Mapping[str, str]) -> Message | Unjoined:
+    attachments = {
+        name.removeprefix(ATTACHMENT): data for name, data in message.headers if name.startswith(ATTACHMENT) and data is not None
+    }
+    if attachments:
+        own = tuple((name, data) for name, data in message.headers if not name.startswith(ATTACHMENT))
+        message = msgspec.structs.replace(message, headers=own)
+    try:
+        return prepare(message, format, options, attachments)
+    except DecodeError as error:
+        return Unjoined(message, DeadLetter(error.code, str(error), 0))
+
+
+def _with_schema(message: Message, options: Mapping[str, str], beside: Beside) -> Message:
+    """A data file with its schema file; one that has none goes on as it is, for the decoder to refuse."""
+    file = classify(message.path or "", options)
+    if message.headers or beside.schemas is None or not isinstance(file, DataFile):
+        return message
+    headers = beside.schemas.headers(file, beside.dispatchers.get(message.offset, 1))
+    return message if headers is None else msgspec.structs.replace(message, headers=headers)
+
+
+class _Tape:
+    """Passes messages on and knows the last one: what comes out of a join was caused by it."""
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        self.messages = messages
+        self.current: Message | None = None
+
+    def __iter__(self) -> Iterator[Message]:
+        for message in self.messages:
+            self.current = message
+            yield message
+        self.current = None
+
+
+def _envelopes(messages: Iterable[Message], starts: Mapping[Place, int]) -> Iterator[Message | Unjoined | Resume]:
+    """Parts joined. What the batch before has given already, out of records before `starts`, is not given again."""
+    from lakehouse.dts_envelopes import join
+
+    tape = _Tape(messages)
+    resume: dict[Place, int] = {}
+    for found in join(tape):
+        cause = tape.current
+        first = found if isinstance(found, Message) else found.messages[0]
+        place = place_of(first)
+        if isinstance(found, Message):
+            resume[place] = found.offset
+        elif found.kind == "waiting":
+            resume[place] = min(resume.get(place, first.offset), first.offset)
+            continue
+        if cause is None or cause.offset < starts.get(place, 0):
+            continue
+        if isinstance(found, Message):
+            yield found
+        elif found.kind != "gap":
+            letter = DeadLetter("envelope", found.text, 0) if found.kind == "dead" else None
+            yield from (Unjoined(message, letter) for message in found.messages)
+    yield from (Resume(place, offset) for place, offset in resume.items())
