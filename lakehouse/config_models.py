@@ -26,10 +26,14 @@ Edit = Literal[
 # What the models have and the pipeline does not honour yet: using it is an error. Removing a line enables it.
 # `option` means the option itself, `option=value` one value of it; both are dotted paths below `source` or `table`.
 NOT_YET = (
+    "source.accept",
+    "source.drift_timeout",
     "table.accept",
     "table.columns",
     "table.generated",
+    "table.consistency",
     "table.gold.cluster_by",
+    "table.gold.deletes=soft",
     "table.gold.mode=append",
     "table.gold.mode=history",
     "table.gold.partition_by",

@@ -14,8 +14,8 @@ BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 GEOMETRIES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection")
 SYNONYMS = {
     "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint", "int4": "int", "int8": "bigint",
-    "bool": "tinyint", "boolean": "tinyint", "numeric": "decimal", "dec": "decimal", "fixed": "decimal", "real": "double", "double precision": "double",
-    "float4": "float", "float8": "double", "character": "char", "nchar": "char", "nvarchar": "varchar", "character varying": "varchar",
+    "bool": "tinyint", "boolean": "tinyint", "numeric": "decimal", "dec": "decimal", "fixed": "decimal", "real": "double",
+    "double precision": "double", "float4": "float", "float8": "double", "character": "char", "nchar": "char", "nvarchar": "varchar", "character varying": "varchar",
     "geomcollection": "geometrycollection", "long": "mediumtext", "long varchar": "mediumtext", "long varbinary": "mediumblob",
 }  # fmt: skip
 
@@ -33,7 +33,8 @@ class ColumnType:
 
     @property
     def family(self) -> str:
-        """integer, float, double, decimal, bit, text, binary, geometry, date, datetime, timestamp, time, year, enum, set, json, vector, unknown."""
+        """integer, float, double, decimal, bit, text, binary, geometry, date, datetime, timestamp, time, year, enum, set,
+        json, vector or unknown."""
         return _FAMILIES.get(self.base, "unknown")
 
     def __str__(self) -> str:
@@ -127,7 +128,8 @@ _FAMILIES = {
     **dict.fromkeys(BINARIES, "binary"),
     **dict.fromkeys(GEOMETRIES, "geometry"),
     "inet4": "text", "inet6": "text", "uuid": "text",
-    **{word: word for word in ("float", "double", "decimal", "bit", "date", "datetime", "timestamp", "time", "year", "enum", "set", "json", "vector")},
+    **{word: word for word in ("float", "double", "decimal", "bit", "date", "datetime", "timestamp", "time", "year")},
+    **{word: word for word in ("enum", "set", "json", "vector")},
 }  # fmt: skip
 # Possessive throughout: a type text may be garbage, and must not cost more than its length.
 _TYPE = re.compile(
@@ -149,13 +151,19 @@ def parse_type(text: str) -> ColumnType:
         return ColumnType(text.strip().lower())
     words = f"{found[1]} {found[4]}".lower().split()
     unsigned = "unsigned" in words or "zerofill" in words
-    charset = words[words.index("set") + 1] if "character" in words and words[-1] != "set" and "set" in words else None
+    charset = _word_behind(words, "character", "set")
     base = " ".join(word for word in found[1].lower().split() if word not in ("unsigned", "zerofill", "signed"))
     base = SYNONYMS.get(base, base)
     members = tuple(unquote(item) for item in _MEMBER.findall(found[3] or ""))
     numbers = [int(item) for item in (found[2] or "").split(",") if item.strip().lstrip("-").isdigit()]
     length = numbers[0] if numbers else None
     return ColumnType(base, length, numbers[1] if len(numbers) > 1 else None, unsigned, charset, members)
+
+
+def _word_behind(words: list[str], first: str, second: str) -> str | None:
+    """The word that follows two others; a SET type has the word `set` of its own."""
+    pairs = zip(words, words[1:], words[2:], strict=False)
+    return next((third for one, two, third in pairs if (one, two) == (first, second)), None)
 
 
 def unquote(text: str) -> str:

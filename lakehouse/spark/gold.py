@@ -91,7 +91,8 @@ def run_gold(
     window = Window(done["batch"], max(position, before[1]), *before)
     if manifest and (window.batch, window.position) == before and not again:
         return None
-    history = load_history(spark, lake, feed.name, done, log)
+    keys = {".".join(name): table["key"] for name, table in (feed.tables or {}).items() if table.get("key")}
+    history = load_history(spark, lake, feed.name, done, log, keys)
     run = GoldRun(spark, lake, feed, log, history, window, manifest)
     run.again = again
     tables = run.tables(progress)
@@ -261,7 +262,8 @@ class GoldRun:
 
     def _allocate(self, name: Name) -> str:
         """A table name of its own: one-to-one, also where names differ only in case or in characters that are replaced."""
-        plain = "".join(char if char.isalnum() or char == "_" else "_" for char in f"{name[0]}__{name[1]}")
+        target = ((self.feed.tables or {}).get(name) or {}).get("target")
+        plain = target or "".join(char if char.isalnum() or char == "_" else "_" for char in f"{name[0]}__{name[1]}")
         free, number = plain, 2
         while free.casefold() in self.taken:
             free, number = f"{plain}_{number}", number + 1

@@ -1,7 +1,7 @@
 """Loads a source's schema history: its schema records from silver, and what silver's rows tell where no DDL does."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,8 +16,10 @@ from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.silver import read_silver
 
 
-def load_history(spark: SparkSession, lake: Lake, source: str, done: dict[str, Any], log: OpsLog) -> History:
-    """The lineages of a source as of a done batch."""
+def load_history(
+    spark: SparkSession, lake: Lake, source: str, done: dict[str, Any], log: OpsLog, keys: Mapping[str, list[str]] | None = None
+) -> History:
+    """The lineages of a source as of a done batch. `keys` are the YAML's, for tables whose messages and DDL tell none."""
     rows = read_silver(spark, lake, source, "schema_changes").where((F.col("batch") <= done["batch"]) & not_void(log)).collect()
     records = [
         Record(row.kind, row.database, row.table, tuple(row.position), row.ddl, json.loads(row.columns) if row.columns else None,
@@ -26,7 +28,11 @@ def load_history(spark: SparkSession, lake: Lake, source: str, done: dict[str, A
     ]  # fmt: skip
     changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log))
     decisions = {record["ddl"]: record["decision"] for record in log.all("decision")}
-    return build(records, SilverSightings(changes, done["tables"]), decisions)
+    history = build(records, SilverSightings(changes, done["tables"]), decisions)
+    for lineage in history.lineages:
+        named = (keys or {}).get(".".join(lineage.intervals[-1].name))
+        lineage.key_names = tuple(named) if named else lineage.key_names
+    return history
 
 
 class SilverSightings:

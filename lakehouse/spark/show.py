@@ -79,7 +79,7 @@ class Reader:
     def history(self) -> History:
         if self._history is None:
             assert self.done is not None
-            self._history = load_history(self.spark, self.lake, self.source, self.done, self.log)
+            self._history = load_history(self.spark, self.lake, self.source, self.done, self.log, self.settings.get("keys"))
         return self._history
 
     def entries(self) -> dict[Name, dict[str, Any]]:

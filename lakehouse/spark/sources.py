@@ -33,7 +33,8 @@ class Source:
 
 def settings_of(silver: Feed, gold: GoldFeed) -> dict[str, Any]:
     """What a reader of the lake must know of a source."""
-    return {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual}
+    keys = {".".join(name): table["key"] for name, table in (gold.tables or {}).items() if table.get("key")}
+    return {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual, "keys": keys}
 
 
 def selected_sources(config: Config, select: tuple[str, ...], lake: str | None) -> list[Source]:
@@ -64,7 +65,7 @@ def tables_of(config: Config, source: str) -> dict[tuple[str, str], dict[str, An
     if config.sources[source].tables == "auto":
         return None
     mine = [table for table in config.tables.values() if table.source == source]
-    return {name: {} for table in mine for name in table.source_tables}
+    return {name: {"target": table.gold.target, "key": table.key} for table in mine for name in table.source_tables}
 
 
 def lake_of(source: SourceConfig, given: str | None) -> Lake:
