@@ -1,19 +1,23 @@
 """Real services for the tests, one of each per test process, started by the first test that asks and ended with the last.
 
-Nothing is skipped: where a service can't start, its tests fail with the sentence that says what to do.
+Services are imported by the fixtures, so that tests without them start in no time. Nothing is skipped: where a service can't start, its tests fail with the sentence that says what to do.
 """
 
+import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakehouse.local.broker import Broker, start_broker
+if TYPE_CHECKING:
+    from lakehouse.local.broker import Broker
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Broker"]:
     """A Kafka broker. Tests take topic names of their own (see `topic`)."""
+    from lakehouse.local.broker import start_broker
+
     with start_broker(tmp_path_factory.mktemp("broker")) as running:
         yield running
 
@@ -21,7 +25,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     """A topic name that no other test uses; the topic does not exist yet."""
-    return f"{request.node.originalname}-{abs(hash(request.node.nodeid)) % 10**8}"[-200:]
+    return f"{request.node.originalname}-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture(scope="session")

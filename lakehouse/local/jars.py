@@ -1,7 +1,8 @@
 """The jars of a laptop: Delta and the Kafka source for Spark, and the Kafka broker. Fetched once, offline ever after.
 
-Ivy, which ships inside pyspark, resolves them from Maven Central (or the repository that $LAKEHOUSE_MAVEN names) into the
-cache; no Maven is needed. An entry of the cache is named after what was asked for, so a new version is a new entry.
+jars_spark.txt and jars_broker.txt name every jar with its version and SHA-256, as a lock file does: no POM is read, and what
+arrives is what was tested. Ivy, which ships inside pyspark, fetches them from Maven Central, or from the repository that
+$LAKEHOUSE_MAVEN names. An entry of the cache is named after its list, so a new list is a new entry.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import urllib.request
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
@@ -22,13 +24,11 @@ from lakehouse.local.cache import made_once
 from lakehouse.local.java import java, trust_options
 
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
-SPARK = ("io.delta:delta-spark_2.13:4.0.1", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0")
-BROKER = ("org.apache.kafka:kafka_2.13:4.1.2", "org.slf4j:slf4j-simple:1.7.36")
 
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="maven"/>
   <caches defaultCacheDir={cache}/>
-  <resolvers><ibiblio name="maven" m2compatible="true" root={root}/></resolvers>
+  <resolvers><ibiblio name="maven" m2compatible="true" usepoms="false" useMavenMetadata="false" checksums="" root={root}/></resolvers>
 </ivysettings>
 """
 _MODULE = """<ivy-module version="2.0">
@@ -36,66 +36,75 @@ _MODULE = """<ivy-module version="2.0">
   <configurations><conf name="default"/></configurations>
   <dependencies>
 {dependencies}
-{excludes}
   </dependencies>
 </ivy-module>
 """
+_DEPENDENCY = '    <dependency org="{0.group}" name="{0.name}" rev="{0.version}" conf="default->default" transitive="false"/>'
+
+
+class _Jar(NamedTuple):
+    group: str
+    name: str
+    version: str
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}-{self.version}.jar"
 
 
 def spark_jars() -> list[Path]:
     """The jars that a local Spark needs besides its own. The first call needs the network."""
-    return _jars("spark", SPARK, _shipped_with_spark())
+    return _jars("spark", "Delta and the Kafka source of Spark")
 
 
 def broker_jars() -> list[Path]:
     """The class path of a Kafka broker. The first call needs the network."""
-    return _jars("broker", BROKER, frozenset())
+    return _jars("broker", "the Kafka broker")
 
 
-def _jars(name: str, coordinates: tuple[str, ...], shipped: frozenset[str]) -> list[Path]:
-    wanted = hashlib.sha256(" ".join((*coordinates, *sorted(shipped))).encode()).hexdigest()[:16]
-    return sorted(made_once(f"jars/{name}-{wanted}", partial(_resolve, coordinates, shipped)).glob("*.jar"))
+def _jars(name: str, title: str) -> list[Path]:
+    text = Path(__file__).with_name(f"jars_{name}.txt").read_text()
+    jars = [_Jar(*re.split("[: ]", line)) for line in text.splitlines() if not line.startswith("#")]
+    folder = made_once(f"jars/{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}", partial(_fetch, jars, title))
+    return [folder / jar.file for jar in jars]
 
 
-def _pyspark_jars() -> Path:
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
-        raise EnvironmentError_("pyspark: expected it to be installed, found none; pip install 'lakehouse[spark]'")
-    return Path(found.origin).parent / "jars"
-
-
-def _shipped_with_spark() -> frozenset[str]:
-    """The artifacts that pyspark has already, by name: another version of one on the class path would only do harm."""
-    return frozenset(re.sub(r"-\d.*$", "", jar.stem) for jar in _pyspark_jars().glob("*.jar"))
-
-
-def _resolve(coordinates: tuple[str, ...], shipped: frozenset[str], folder: Path) -> None:
-    repository = os.environ.get("LAKEHOUSE_MAVEN") or MAVEN_CENTRAL
+def _fetch(jars: list[_Jar], title: str, folder: Path) -> None:
+    repository = (os.environ.get("LAKEHOUSE_MAVEN") or MAVEN_CENTRAL).rstrip("/") + "/"
+    print(f"jars    fetching {title}: {len(jars)} files from {repository} (once)", file=sys.stderr, flush=True)
     work = folder / ".ivy"
     work.mkdir()
-    (work / "ivy.xml").write_text(_module(coordinates, shipped))
-    (work / "settings.xml").write_text(_SETTINGS.format(cache=quoteattr(str(work)), root=quoteattr(repository.rstrip("/") + "/")))
-    print(f"fetching {' and '.join(coordinates)} from {repository} (once)", file=sys.stderr)
+    (work / "ivy.xml").write_text(_MODULE.format(dependencies="\n".join(map(_DEPENDENCY.format, jars))))
+    (work / "settings.xml").write_text(_SETTINGS.format(cache=quoteattr(str(work)), root=quoteattr(repository)))
     done = subprocess.run(_command(work, folder), capture_output=True, text=True)
     if done.returncode != 0:
         raise EnvironmentError_(
-            f"jars: expected {', '.join(coordinates)} from {repository}, got: {_reason(done.stdout + done.stderr)}; "
-            "lakehouse needs the network once to fetch them (LAKEHOUSE_MAVEN names another Maven repository), and is offline ever after"
+            f"jars: expected {title} from {repository}, got: {_reason(done.stdout + done.stderr)}; "
+            "this needs the network once (LAKEHOUSE_MAVEN names another Maven repository), and none ever after"
         )
     shutil.rmtree(work)
+    _verify(jars, folder, repository)
+
+
+def _verify(jars: list[_Jar], folder: Path, repository: str) -> None:
+    for jar in jars:
+        if hashlib.sha256((folder / jar.file).read_bytes()).hexdigest() != jar.sha256:
+            raise EnvironmentError_(f"{repository}: expected {jar.file} as it was released, got another file; ask a repository you trust")
 
 
 def _command(work: Path, folder: Path) -> list[str]:
-    pattern = f"{folder}/[artifact]-[revision](-[classifier]).[ext]"
-    arguments = ["-settings", f"{work}/settings.xml", "-ivy", f"{work}/ivy.xml", "-types", "jar", "bundle", "-retrieve", pattern]
-    return [str(java()), *trust_options(), *_proxy_options(), "-cp", f"{_pyspark_jars()}/*", "org.apache.ivy.Main", *arguments]
+    pattern = f"{folder}/[artifact]-[revision].[ext]"
+    arguments = ["-settings", f"{work}/settings.xml", "-ivy", f"{work}/ivy.xml", "-retrieve", pattern]
+    return [str(java()), *trust_options(), *_proxy_options(), "-cp", str(_ivy()), "org.apache.ivy.Main", *arguments]
 
 
-def _module(coordinates: tuple[str, ...], shipped: frozenset[str]) -> str:
-    parts = [text.split(":") for text in coordinates]
-    dependencies = [f'    <dependency org="{org}" name="{name}" rev="{rev}" conf="default->default"/>' for org, name, rev in parts]
-    excludes = [f'    <exclude module="{name}"/>' for name in sorted(shipped)]
-    return _MODULE.format(dependencies="\n".join(dependencies), excludes="\n".join(excludes))
+def _ivy() -> Path:
+    spark = find_spec("pyspark")
+    found = list((Path(spark.origin).parent / "jars").glob("ivy-*.jar")) if spark and spark.origin else []
+    if not found:
+        raise EnvironmentError_("pyspark: expected it to be installed, found none; pip install 'lakehouse[spark]'")
+    return found[0]
 
 
 def _proxy_options() -> list[str]:
@@ -108,12 +117,7 @@ def _proxy_options() -> list[str]:
     return options
 
 
-_SIGNS = (
-    "Server access error at .*",
-    r"Host \S+ not found",
-    "(?:Connection|Network|No route|unable to find).*",
-    "unresolved dependency: .*",
-)
+_SIGNS = ("Server access error at .*", r"Host \S+ not found", r"module not found: \S+", "unresolved dependency: .*")
 
 
 def _reason(log: str) -> str:
