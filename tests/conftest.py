@@ -1,6 +1,7 @@
 """Real services for the tests, one of each per test process, started by the first test that asks and ended with the last.
 
-Services are imported by the fixtures, so that tests without them start in no time. Nothing is skipped: where a service can't start, its tests fail with the sentence that says what to do.
+Nothing is skipped: where a service can't start, its tests fail with the sentence that says what to do. The fixtures import what
+they start, so that tests without services start in no time.
 """
 
 import uuid
