@@ -35,7 +35,7 @@ def source_findings(data: Data) -> Iterator[Finding]:
     yield from _kafka_options(section(section(data, "kafka"), "options"))
     yield from _strings(data)
     yield from _time_zone(data)
-    if isinstance(data.get("format"), str) and data["format"] in FORMATS:
+    if data.get("format") in tuple(FORMATS):
         yield from _format_options(data)
         yield from _inert(data)
         yield from _watermarks(data)
@@ -48,7 +48,7 @@ def _inputs(data: Data) -> Iterator[Finding]:
         yield (), "has no input", "add one of kafka, recording or storage"
     for name in given[1:]:
         yield (name,), f"is a second input beside {given[0]}", "a source has one: split it in two files"
-    if "storage" in data and data.get("format") in FORMATS and data["format"] != "ticdc-storage":
+    if "storage" in data and data.get("format") in tuple(FORMATS) and data["format"] != "ticdc-storage":
         yield ("storage",), f"holds files of a TiCDC storage sink, which {data['format']} does not read", "write format: ticdc-storage"
     for name in ("kafka", "recording"):
         if name in data and data.get("format") == "ticdc-storage":

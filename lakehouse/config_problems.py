@@ -79,7 +79,7 @@ def _unknown_fix(model: type[BaseModel], data: Any, path: Path) -> str:
     if len(path) == 1:
         owner = next((field for field in model.model_fields if name in option_names(model, (field,))), None)
         format = data.get("format") if model is SourceConfig and isinstance(data, dict) else None
-        if owner is None and format in FORMATS and known_option(format, name):
+        if owner is None and format in tuple(FORMATS) and known_option(format, name):
             owner = "options"
         if owner:
             return f"it belongs under `{owner}:`"
