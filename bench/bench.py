@@ -1,0 +1,139 @@
+"""The benchmark, one command: `python -m bench.bench --messages 20000 --tables 1 --narrow`.
+
+Generates seeded Open Protocol messages, publishes them to a broker of its own, and runs bronze, silver and gold next to their
+baselines, all in one session, after one small round that warms it; each figure is the median of the rounds. The result goes to
+docs/bench.md, into the section of its size, and as a plot beside it where matplotlib is installed.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench import baselines
+from bench.generate import NARROW, TOPIC, WIDE, generate
+from bench.measure import Cost, measured
+from bench.report import write
+from lakehouse.config import Config
+from lakehouse.config_models import KafkaInput, SourceConfig
+from lakehouse.events import Message
+from lakehouse.local.broker import start_broker
+from lakehouse.local.produce import produce
+from lakehouse.spark.pipeline import run
+from lakehouse.spark.session import get_session
+
+WARM = 500
+Costs = dict[str, list[Cost]]
+
+
+def main() -> None:
+    given = arguments()
+    fields = WIDE if given.wide else NARROW
+    messages = list(generate(given.messages, given.tables, fields, given.seed))
+    spark = get_session(app="bench")
+    costs: Costs = {}
+    with tempfile.TemporaryDirectory(prefix="lakehouse-bench-") as folder:
+        root = Path(folder)
+        rounds = [(list(generate(WARM, given.tables, fields)), 1), (messages, given.rounds)]
+        for part, (load, times) in enumerate(rounds):
+            costs = {}
+            before = children()
+            with start_broker(root / f"broker{part}") as broker:
+                brokers = children() - before
+                produce(load, broker.bootstrap, TOPIC, quiet)
+                for number in range(times):
+                    one_round(spark, broker.bootstrap, root / f"{part}-{number}", given.tables, fields, costs, brokers)
+    rows = sum(b'"t":1' in (message.key or b"") for message in messages)
+    write(given.report, describe(given, rows, messages), {name: median(found) for name, found in costs.items()}, rows, size(messages))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.bench", description=__doc__)
+    parser.add_argument("--messages", type=int, default=20_000, help="row messages")
+    parser.add_argument("--tables", type=int, default=1)
+    width = parser.add_mutually_exclusive_group()
+    width.add_argument("--wide", action="store_true", help="40 columns")
+    width.add_argument("--narrow", dest="wide", action="store_false", help="5 columns (default)")
+    parser.add_argument("--rounds", type=int, default=3, help="the median of so many")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--report", type=Path, default=Path("docs/bench.md"))
+    return parser.parse_args()
+
+
+def one_round(spark: Any, bootstrap: str, folder: Path, tables: int, fields: Any, costs: Costs, brokers: frozenset[int]) -> None:
+    """Every layer and every baseline once, in folders of their own."""
+    lake = folder / "lake"
+    config = configuration(bootstrap)
+    steps: dict[str, Callable[[], Any]] = {
+        "copy of the topic": lambda: baselines.copy_topic(spark, bootstrap, folder / "topic"),
+        "bronze": lambda: run(config, ("bronze",), True, (), str(lake), quiet),
+        "copy of bronze": lambda: baselines.copy_table(spark, lake / "bronze/bench", folder / "bronze"),
+        "silver": lambda: run(config, ("silver",), True, (), str(lake), quiet),
+        "copy of silver": lambda: baselines.copy_table(spark, lake / "silver/bench_changes", folder / "silver"),
+        "gold": lambda: run(config, ("gold",), True, (), str(lake), quiet),
+        "notebook": lambda: baselines.notebook(spark, bootstrap, folder / "notebook", tables, fields),
+    }
+    for name, step in steps.items():
+        with measured(costs.setdefault(name, []).append, brokers):
+            step()
+        print(f"{name:18} {costs[name][-1].wall:7.1f} s  {costs[name][-1].cpu:7.1f} CPU s", file=sys.stderr, flush=True)
+    check(spark, lake, folder / "notebook", tables)
+
+
+def check(spark: Any, lake: Path, folder: Path, tables: int) -> None:
+    """Both ways must have the same rows: a fast wrong answer is no figure."""
+    for number in range(tables):
+        ours, theirs = (spark.read.format("delta").load(str(path)) for path in (lake / f"gold/bench__t{number}", folder / f"t{number}"))
+        names = [f"`{name}`" for name in theirs.columns]
+        if ours.count() != theirs.count() or not ours.select(names).exceptAll(theirs.select(names)).isEmpty():
+            raise SystemExit(f"bench: gold and notebook differ in table t{number}")
+
+
+def configuration(bootstrap: str) -> Config:
+    kafka = KafkaInput(bootstrap_servers=bootstrap, topics=[TOPIC])
+    source = SourceConfig(format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto", consistency="resolved")
+    return Config(sources={"bench": source}, tables={}, documents={})
+
+
+def children() -> frozenset[int]:
+    """The processes that this one has started and that live."""
+    return frozenset(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
+
+
+def median(found: list[Cost]) -> Cost:
+    return Cost(*(statistics.median(values) for values in zip(*found, strict=True)))
+
+
+def size(messages: list[Message]) -> int:
+    return sum(len(message.key or b"") + len(message.value or b"") for message in messages)
+
+
+def describe(given: argparse.Namespace, rows: int, messages: list[Message]) -> dict[str, str]:
+    width = "wide" if given.wide else "narrow"
+    command = (
+        f"python -m bench.bench --messages {given.messages} --tables {given.tables} --{width} --rounds {given.rounds} --seed {given.seed}"
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return {
+        "title": f"{given.tables} {width} {'table' if given.tables == 1 else 'tables'}, {given.messages:,} row messages",
+        "command": command,
+        "rounds": str(given.rounds),
+        "input": f"{rows:,} row events of {size(messages) / max(len(messages), 1):.0f} bytes on average, {size(messages) / 1e6:.1f} MB",
+        "machine": f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "load": f"{os.getloadavg()[1]:.1f}",
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def quiet(_: str) -> None:
+    """Progress that nobody reads."""
+
+
+if __name__ == "__main__":
+    main()
