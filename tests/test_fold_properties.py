@@ -1,0 +1,160 @@
+"""The heart: whatever a source did, and however it reaches us, the tables at every resolved ts are the source's own.
+
+A seeded source (source_model) does random things; arrivals sends them as TiCDC would, and as Kafka may deliver them; the
+engine reads bytes. Positions, identities, lineages, DDL effects and the fold are all that stands in between.
+"""
+
+import json
+import random
+from typing import Any
+
+from arrivals import DISPATCHERS, Feed
+from encode_open import Wire
+from engine import Memory
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from judging import truth
+from source_model import History, Snapshot
+
+from lakehouse.events import Position
+from lakehouse.lineage import Name
+
+ZONE = "Asia/Shanghai"
+OPTIONS = {"time_zone": ZONE}
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+seeds = st.integers(0, 2**32 - 1)
+steps = st.integers(0, 25)
+partitions = st.sampled_from((1, 2, 3))
+dispatchers = st.sampled_from(DISPATCHERS)
+
+
+@QUICK
+@given(seeds, steps, partitions, dispatchers, seeds, st.booleans())
+def test_any_arrival_of_a_history_gives_the_sources_tables_at_every_commit(
+    seed: int, count: int, parts: int, dispatcher: str, chance: int, raw: bool
+) -> None:
+    history = History(seed, count, raw_updates=raw)
+    feed = Feed(history.events, random.Random(chance), parts, dispatcher)
+
+    silver = Memory("ticdc-open", OPTIONS).add(feed.arrival(random.Random(chance)))
+
+    assert silver.watermark == place(history.events[-1]["commit_ts"])
+    assert_every_state(silver, history)
+
+
+@QUICK
+@given(seeds, steps, partitions, dispatchers, seeds)
+def test_the_tables_at_each_watermark_on_the_way_are_already_right(seed: int, count: int, parts: int, dispatcher: str, chance: int) -> None:
+    history = History(seed, count)
+    messages = Feed(history.events, random.Random(chance), parts, dispatcher).arrival(random.Random(chance))
+    silver, before, told = Memory("ticdc-open", OPTIONS), (0, 0, 0, 0, 0, 0), dict(history.states)
+
+    for message in messages:
+        silver.add([message])
+        if len(silver.marks) == parts and silver.watermark > before:
+            before = silver.watermark
+            assert_state(silver, before[1], told[max(at for at in told if at <= before[1])])
+
+
+@QUICK
+@given(seeds, steps, partitions, dispatchers, seeds, st.integers(1, 3), st.booleans(), st.booleans())
+def test_replays_repeats_and_b_a_b_change_nothing(
+    seed: int, count: int, parts: int, dispatcher: str, chance: int, restarts: int, losing: bool, raw: bool
+) -> None:
+    history, rand = History(seed, count, keyless=False, raw_updates=raw), random.Random(chance)
+    feed = Feed(history.events, rand, parts, dispatcher)
+    for _ in range(restarts):
+        feed.restart(at_resolved=False, losing=losing)
+
+    silver = Memory("ticdc-open", OPTIONS).add(feed.repeat().arrival(rand))
+
+    assert_every_state(silver, history)
+    assert_once(silver, history)
+
+
+@QUICK
+@given(seeds, steps, partitions, dispatchers, seeds, st.integers(1, 3))
+def test_equal_rows_of_keyless_tables_survive_replays_after_a_resolved_event(
+    seed: int, count: int, parts: int, dispatcher: str, chance: int, restarts: int
+) -> None:
+    history, rand = History(seed, count), random.Random(chance)
+    feed = Feed(history.events, rand, parts, dispatcher, Wire(row_ids=False, sorted_columns=False))
+    for _ in range(restarts):
+        feed.restart(at_resolved=True)
+
+    silver = Memory("ticdc-open", OPTIONS).add(feed.arrival(rand))
+
+    assert_every_state(silver, history)
+    assert_once(silver, history)
+
+
+@QUICK
+@given(seeds, steps, partitions, dispatchers, seeds, st.integers(1, 3), st.booleans())
+def test_equal_rows_of_keyless_tables_survive_anything_where_row_ids_are_sent(
+    seed: int, count: int, parts: int, dispatcher: str, chance: int, restarts: int, losing: bool
+) -> None:
+    history, rand = History(seed, count), random.Random(chance)
+    feed = Feed(history.events, rand, parts, dispatcher)
+    for _ in range(restarts):
+        feed.restart(at_resolved=False, losing=losing)
+
+    silver = Memory("ticdc-open", OPTIONS, row_ids=True).add(feed.repeat().arrival(rand))
+
+    assert_every_state(silver, history)
+
+
+@QUICK
+@given(seeds, steps, partitions, seeds)
+def test_a_feed_without_old_values_gives_the_same_tables(seed: int, count: int, parts: int, chance: int) -> None:
+    history, rand = History(seed, count, keyless=False), random.Random(chance)
+
+    for wire in (Wire(before="none", key_only_deletes=True), Wire(before="changed-only"), Wire(row_ids=False, sorted_columns=False)):
+        feed = Feed(history.events, rand, parts, "table", wire)
+        assert_every_state(Memory("ticdc-open", OPTIONS).add(feed.arrival(rand)), history)
+
+
+def assert_once(silver: Memory, history: History) -> None:
+    """Silver has each change once: as many as the source made, an update that moves or is keyless being two."""
+    made = 0
+    for event in history.events:
+        if event["kind"] == "row":
+            made += 2 if "before" in event and "after" in event and is_two(event) else 1
+    assert len(silver.changes) == made
+    assert len(silver.records) == sum(event["kind"] == "ddl" for event in history.events)
+
+
+def is_two(event: dict[str, Any]) -> bool:
+    shape = event["shape"]
+    names = [column.name for column in shape.columns if column.id in shape.handle_key]
+    return not names or any(event["before"][name] != event["after"][name] for name in names)
+
+
+def assert_every_state(silver: Memory, history: History) -> None:
+    assert silver.dead == []
+    told = silver.history()
+    assert told.problems == []
+    assert [lineage.held or lineage.incomplete for lineage in told.lineages if lineage.held or lineage.incomplete] == []
+    for at, tables in history.states:
+        assert_state(silver, at, tables)
+
+
+def assert_state(silver: Memory, at: int, tables: dict[Name, Snapshot]) -> None:
+    found = silver.tables(place(at))
+    assert found.keys() == {".".join(name) for name in tables}
+    for name, snapshot in tables.items():
+        rows = found[".".join(name)]
+        assert as_set(rows) == as_set(canonical(snapshot)), f"{'.'.join(name)} at {at}"
+        assert all(list(row) == list(snapshot.columns) for row in rows), f"columns of {'.'.join(name)} at {at}"
+
+
+def canonical(snapshot: Snapshot) -> list[dict[str, Any]]:
+    return [{name: truth.canonical(cell, ZONE) for name, cell in row.items()} for row in snapshot.rows]
+
+
+def as_set(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def place(at: int) -> Position:
+    return (0, at, 2, 0, 0, 0)
