@@ -27,12 +27,13 @@ class Beside:
 
     `starts`: the first record of each partition that is the batch's own; those before it are there for their parts only.
     `schemas`: the schema files that have landed. `dispatchers`: how many had written into a file's folder when it landed, by
-    the file's number; 1 where it is not there.
+    the file's number; 1 where it is not there. `final`: nothing comes behind, so parts that wait are dead.
     """
 
     starts: Mapping[Place, int] = field(default_factory=dict)
     schemas: Schemas | None = None
     dispatchers: Mapping[int, int] = field(default_factory=dict)
+    final: bool = False
 
 
 NOTHING = Beside()
@@ -61,7 +62,7 @@ def assembled(
 ) -> Iterator[Message | Unjoined | Resume]:
     """Complete messages, in order. Records of one partition must come in the order of their offsets where parts are joined."""
     if format == "tencent-dts":
-        yield from _envelopes(messages, beside.starts)
+        yield from _envelopes(messages, beside)
     elif format == "ticdc-storage":
         for message in messages:
             yield _with_schema(message, options, beside)
@@ -108,7 +109,7 @@ class _Tape:
         self.current = None
 
 
-def _envelopes(messages: Iterable[Message], starts: Mapping[Place, int]) -> Iterator[Message | Unjoined | Resume]:
+def _envelopes(messages: Iterable[Message], beside: Beside) -> Iterator[Message | Unjoined | Resume]:
     """Parts joined. What the batch before has given already, out of records before `starts`, is not given again."""
     from lakehouse.dts_envelopes import join
 
@@ -122,12 +123,11 @@ def _envelopes(messages: Iterable[Message], starts: Mapping[Place, int]) -> Iter
             resume[place] = found.offset
         elif found.kind == "waiting":
             resume[place] = min(resume.get(place, first.offset), first.offset)
-            continue
-        if cause is None or cause.offset < starts.get(place, 0):
+        if not (beside.final if cause is None else cause.offset >= beside.starts.get(place, 0)):
             continue
         if isinstance(found, Message):
             yield found
         elif found.kind != "gap":
-            letter = DeadLetter("envelope", found.text, 0) if found.kind == "dead" else None
+            letter = DeadLetter("envelope", found.text, 0) if found.kind in ("dead", "waiting") else None
             yield from (Unjoined(message, letter) for message in found.messages)
     yield from (Resume(place, offset) for place, offset in resume.items())

@@ -57,12 +57,19 @@ class Sightings(Protocol):
     def key_names(self, name: Name) -> tuple[str, ...]: ...
 
 
-def build(records: Iterable[Record], sightings: Sightings, decisions: Mapping[str, str] | None = None) -> History:
-    """The lineages of a source. `decisions` maps the text of a held DDL to `approve` or `skip`."""
+def build(
+    records: Iterable[Record], sightings: Sightings, decisions: Mapping[str, str] | None = None, snapshots: Iterable[Position] = ()
+) -> History:
+    """The lineages of a source. `decisions` maps the text of a held DDL to `approve` or `skip`; `snapshots` are the places of
+    the full snapshots that are complete."""
     builder = _Builder(sightings, decisions or {})
+    whole = set(snapshots)
     ordered = sorted(records, key=lambda record: record.position)
-    for _, group in groupby(ordered, key=lambda record: record.position):
-        builder.group(list(group))
+    for position, group in groupby(ordered, key=lambda record: record.position):
+        if position in whole:
+            builder.snapshot(position, list(group))
+        else:
+            builder.group(list(group))
     return builder.finish()
 
 
@@ -333,6 +340,22 @@ class _Builder:
         if not schema.columns or schema.inferred:
             lineage.steps[-1] = replace(lineage.steps[-1], schema=recorded_schema(record))
 
+    def snapshot(self, position: Position, records: list[Record]) -> None:
+        """A complete full snapshot holds all there was: what came before it is gone, and so is a table that it does not know."""
+        known = {(record.database, record.table): record for record in records if record.table is not None and record.columns}
+        for name, record in known.items():
+            lineage = self._find(name, position)
+            if lineage is None:
+                self._begin(name, position, recorded_schema(record))
+                continue
+            self._anchor(lineage, position)
+            schema = _kept(lineage.steps[-1].schema, recorded_schema(record))
+            lineage.steps.append(Step(position, schema, (Clear(),)))
+            lineage.held = None
+        databases = {name[0] for name in known}
+        for name in [name for name in self.live if name[0] in databases and name not in known]:
+            self._drop(name, position)
+
     def finish(self) -> History:
         for name in self.sightings.names():
             if name not in self.live and self.sightings.maybe(name, self.free_since.get(name, MIN_POSITION), None):
@@ -349,6 +372,20 @@ def inferred_schema(shape: Shape) -> TableSchema:
     """A schema of type words alone, as messages tell it."""
     columns = [Column(0, name, parse_type(text)) for name, text in shape.types.items()]
     return make_schema(columns, tuple(name for name in shape.key_names if name in shape.types), inferred=True)
+
+
+def _kept(before: TableSchema, told: TableSchema) -> TableSchema:
+    """The schema that a snapshot tells, or the one before it where they are alike: that one knows more. Same names keep their ids."""
+    if [(column.name, column.type) for column in before.columns] == [(column.name, column.type) for column in told.columns]:
+        return before
+    next_id = before.next_id
+    ids: dict[int, int] = {}
+    for column in told.columns:
+        same = before.column(column.name)
+        ids[column.id] = same.id if same is not None else next_id
+        next_id += same is None
+    columns = tuple(replace(column, id=ids[column.id]) for column in told.columns)
+    return replace(told, columns=columns, primary_key=tuple(ids[key] for key in told.primary_key), next_id=next_id)
 
 
 def recorded_schema(record: Record) -> TableSchema:

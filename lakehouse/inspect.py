@@ -12,7 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lakehouse.assemble import attachment_names, prepare
+import msgspec
+
+from lakehouse.assemble import attachment_names
+from lakehouse.assembling import ATTACHMENT, Beside, Unjoined, assembled
 from lakehouse.errors import ConfigError, DecodeError, LakehouseError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats import FORMATS, decode_message
@@ -23,41 +26,30 @@ Json = dict[str, Any]
 
 def inspect_messages(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Iterator[Json]:
     """One object per event, in the messages' order; what can't be decoded is a dead letter."""
-    for message, event in _events(messages, format, options):
+    for message, event in events_of(messages, format, options):
         yield event_json(message, event)
 
 
-def _events(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Iterator[tuple[Message, Event]]:
-    for message in _joined(messages) if format == "tencent-dts" else messages:
-        if isinstance(message, Message):
-            yield from ((message, event) for event in decode_one(message, format, options))
-        else:
-            yield message
-
-
-def _joined(messages: Iterable[Message]) -> Iterator[Message | tuple[Message, Event]]:
-    """Whole Entries, and a dead letter for each record that is a part of none."""
-    from lakehouse.dts_envelopes import join
-
-    for found in join(messages):
+def events_of(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Iterator[tuple[Message, Event]]:
+    """The events of messages as they came from Kafka, a recording or a storage sink: assembled, then decoded."""
+    if options.get("claim_check"):
+        messages = (with_files(message, format, options) for message in messages)
+    for found in assembled(messages, format, options, Beside(final=True)):
         if isinstance(found, Message):
-            yield found
-        elif found.kind in ("dead", "waiting"):
-            yield from ((message, DeadLetter("envelope", found.text, 0)) for message in found.messages)
+            yield from ((found, event) for event in decode_message(format, found, options))
+        elif isinstance(found, Unjoined) and found.letter is not None:
+            yield found.message, found.letter
 
 
-def decode_one(message: Message, format: str, options: Mapping[str, str]) -> list[Event]:
-    """The events of a message as it came from Kafka or a recording: assembled, then decoded."""
+def with_files(message: Message, format: str, options: Mapping[str, str]) -> Message:
+    """The message with the claim-check files that it names, from the folder that `claim_check` says."""
+    folder = Path(options["claim_check"])
     try:
-        files = _files(attachment_names(message, format, options), options)
-        return decode_message(format, prepare(message, format, options, files), options)
-    except DecodeError as error:
-        return [DeadLetter(error.code, str(error), 0)]
-
-
-def _files(names: tuple[str, ...], options: Mapping[str, str]) -> dict[str, bytes]:
-    folder = options.get("claim_check", "")
-    return {name: (Path(folder) / name).read_bytes() for name in names if folder and (Path(folder) / name).is_file()}
+        names = attachment_names(message, format, options)
+    except DecodeError:  # assembling it says why
+        return message
+    files = tuple((ATTACHMENT + name, (folder / name).read_bytes()) for name in names if (folder / name).is_file())
+    return msgspec.structs.replace(message, headers=message.headers + files) if files else message
 
 
 def event_json(message: Message, event: Event) -> Json:
@@ -111,7 +103,7 @@ def _schema_change(event: SchemaChange) -> Json:
 
 def _origin(message: Message, index: int) -> Json:
     if message.path is not None:
-        return {"path": message.path, "row": message.offset, "index": index}
+        return {"path": message.path, "row": index, "index": index}
     return {"topic": message.topic, "partition": message.partition, "offset": message.offset, "index": index}
 
 

@@ -7,8 +7,8 @@ schema of the last step below p; a DDL's own position never equals a row's.
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from lakehouse.effects import Effect, Unknowable
-from lakehouse.events import Position
+from lakehouse.effects import Clear, Effect, Unknowable
+from lakehouse.events import MIN_POSITION, Position
 from lakehouse.schema import TableSchema
 
 Name = tuple[str, str]
@@ -65,7 +65,9 @@ class Lineage:
         return live[-1].name if live else None
 
     def incomplete_at(self, position: Position) -> tuple[Position, str] | None:
-        """Since when, and why, something of the table is known to be missing at `position`."""
+        """Since when, and why, something of the table is known to be missing at `position`. What clears the table mends it."""
+        clears = [step.position for step in self.steps if any(isinstance(effect, Clear) for effect in step.effects)]
+        cleared = max((place for place in clears if place <= position), default=MIN_POSITION)
         known = [entry for entry in self.incomplete if entry[0] <= position]
         unknowable = [
             (step.position, effect.reason)
@@ -74,7 +76,7 @@ class Lineage:
             for effect in step.effects
             if isinstance(effect, Unknowable)
         ]
-        return min(known + unknowable, default=None)
+        return min((entry for entry in known + unknowable if entry[0] >= cleared), default=None)
 
 
 @dataclass(slots=True)

@@ -77,5 +77,7 @@ def _type_column(rows: list[Row], column: GoldColumn) -> tuple[list[Any], list[s
 
 
 def source_text(value: Any) -> str:
-    """The source's text of a canonical value."""
+    """The source's text of a canonical value; bytes that are no text of their charset as base64."""
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        return str(value["base64"])
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

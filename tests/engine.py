@@ -6,14 +6,15 @@ It calls the same functions that the Spark layers call, and is what property tes
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lakehouse.assembling import NOTHING, Beside
 from lakehouse.carry import Upstream, upstream_of
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.fold import Change, finish, fold, key_ids
+from lakehouse.formats.debezium import transaction_end
 from lakehouse.history import Record, Shape, build
 from lakehouse.identity import RunCounter, image_hash, split_keyless
-from lakehouse.inspect import decode_one
+from lakehouse.inspect import events_of
 from lakehouse.lineage import History, Name
+from lakehouse.transactions import Told, advance
 from lakehouse.typed import gold_columns, type_rows
 
 
@@ -28,16 +29,27 @@ class Memory:
         self.marks: dict[tuple[str, int], Position] = {}
         self.runs: dict[tuple[str, int], RunCounter] = {}
         self.dead: list[Any] = []
+        self.transactions: dict[str, Any] | None = None
         self._told: tuple[History, dict[str, list[Change]]] | None = None
 
-    def add(self, messages: Iterable[Message], beside: Beside = NOTHING) -> "Memory":
+    def add(self, messages: Iterable[Message]) -> "Memory":
         self._told = None
-        for message in messages:
-            place = (message.topic, message.partition)
-            self.marks.setdefault(place, MIN_POSITION)
-            for event in decode_one(message, self.format, self.options):
-                self._event(place, event)
+        told = Told()
+        for message, event in events_of(self._noted(messages, told), self.format, self.options):
+            if isinstance(event, SchemaChange) and event.kind == "ddl":
+                told.ddls.add(event.position)
+            elif isinstance(event, RowChange):
+                told.row(event.flags, event.position)
+            self._event((message.topic, message.partition), event)
+        self.transactions = advance(self.transactions, told, settled=True)
         return self
+
+    def _noted(self, messages: Iterable[Message], told: Told) -> Iterable[Message]:
+        for message in messages:
+            self.marks.setdefault((message.topic, message.partition), MIN_POSITION)
+            if self.format == "debezium" and (end := transaction_end(message)) is not None:
+                told.ends.append((end.id, end.event_count))
+            yield message
 
     def _event(self, place: tuple[str, int], event: Any) -> None:
         if isinstance(event, RowChange):
@@ -66,6 +78,8 @@ class Memory:
 
     @property
     def watermark(self) -> Position:
+        if self.format == "debezium":
+            return tuple((self.transactions or {}).get("whole") or MIN_POSITION)  # type: ignore[return-value]
         return min(self.marks.values(), default=MIN_POSITION)
 
     @property
@@ -77,7 +91,8 @@ class Memory:
         return upstream_of(self.format, self.options)
 
     def history(self) -> History:
-        return build(self.records.values(), self)
+        snapshots = [tuple(position) for position in (self.transactions or {}).get("snapshots", [])]
+        return build(self.records.values(), self, snapshots=snapshots)
 
     # --- Sightings ---
 

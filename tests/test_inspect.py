@@ -55,7 +55,7 @@ def test_watermarks_and_dead_letters_have_theirs() -> None:
 def test_the_origin_of_a_file_is_its_path_and_row() -> None:
     message = Message("", 0, 7, None, None, path="d/t/CDC1.json")
 
-    assert event_json(message, Watermark(POSITION, 5, 1))["origin"] == {"path": "d/t/CDC1.json", "row": 7, "index": 1}
+    assert event_json(message, Watermark(POSITION, 5, 1))["origin"] == {"path": "d/t/CDC1.json", "row": 1, "index": 1}
 
 
 def test_claim_check_rows_are_whole_with_their_folder_and_unresolved_without() -> None:

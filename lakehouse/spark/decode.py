@@ -1,7 +1,8 @@
 """Bronze rows to events inside `mapInArrow`: one Arrow batch in, one out, every kind of event in one wide row.
 
 The closure carries names and options only; the decoder is imported once per worker. Columns that a kind does not have
-are null. `kind` is change, schema_change, watermark, dead_letter; resume: where the next batch has to begin a partition,
+are null. `kind` is change, schema_change, watermark, dead_letter; transaction: the END of one (`key` its id,
+`physical_table` its number of rows); resume: where the next batch has to begin a partition,
 to have the parts that wait; or book: how many records were decoded to the rows before it, and how many gave no event.
 """
 
@@ -83,9 +84,11 @@ class Rows:
         import msgspec
 
         from lakehouse.formats import decode_message
+        from lakehouse.formats.debezium import transaction_end
         from lakehouse.identity import image_hash, split_keyless
 
         self._decode, self._format, self._options = decode_message, settings["format"], settings["options"]
+        self._transaction_end = transaction_end
         self._beside = settings.get("beside", NOTHING)
         self._split, self._hash, self._row_ids = split_keyless, image_hash, settings.get("row_ids", False)
         self._tidb = settings["order"] == "tidb"
@@ -99,12 +102,18 @@ class Rows:
         for found in assembled(self._counted(messages), self._format, self._options, self._beside):
             match found:
                 case Message():
-                    self._add(found, self._decode(self._format, found, self._options))
+                    self._message(found)
                 case Unjoined(message, letter):
                     self._add(message, [] if letter is None else [letter])
                 case Resume((topic, incarnation, partition), offset):
                     self._row(Message(topic, partition, offset, None, None, incarnation=incarnation), 0, kind="resume")
             yield
+
+    def _message(self, message: Message) -> None:
+        events = self._decode(self._format, message, self._options)
+        self._add(message, events)
+        if not events and self._format == "debezium" and (end := self._transaction_end(message)) is not None:
+            self._row(message, 0, kind="transaction", key=end.id, physical_table=end.event_count)
 
     def _counted(self, messages: Iterable[Message]) -> Iterator[Message]:
         """The book counts records, as they lie in bronze: a message of three parts is three."""

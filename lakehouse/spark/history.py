@@ -28,11 +28,16 @@ def load_history(
     ]  # fmt: skip
     changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log))
     decisions = {record["ddl"]: record["decision"] for record in log.all("decision")}
-    history = build(records, SilverSightings(changes, done["tables"]), decisions)
+    history = build(records, SilverSightings(changes, done["tables"]), decisions, whole_snapshots(done))
     for lineage in history.lineages:
         named = (keys or {}).get(".".join(lineage.intervals[-1].name))
         lineage.key_names = tuple(named) if named else lineage.key_names
     return history
+
+
+def whole_snapshots(done: dict[str, Any]) -> list[Position]:
+    """The places of the snapshots whose last row has arrived."""
+    return [tuple(position) for position in (done.get("transactions") or {}).get("snapshots", [])]
 
 
 class SilverSightings:

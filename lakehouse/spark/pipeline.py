@@ -47,8 +47,8 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
     options = shown_options(path, format_, options)
     name = source_name(path)
     order = order_of(format_, dict(options))
-    silver = Feed(name, format_, order, dict(options))
-    consistency = consistency if sends_watermarks(format_, options) else "eventual"
+    silver = Feed(name, format_, order, dict(options), settled=True)
+    consistency = consistency if has_watermarks(path, format_, options) else "eventual"
     gold = GoldFeed(name, upstream_of(format_, options), consistency, virtual=carries_virtual(format_))
     settings = settings_of(silver, gold)
     with ExitStack() as held:
@@ -79,6 +79,13 @@ def shown_options(path: Path, format_: str, options: Mapping[str, str]) -> dict[
     if format_ == "ticdc-canal-json" and options.get("tidb_extension", "auto") == "auto":
         return {**options, "tidb_extension": "auto" if shows_extension(path, options) else "false"}
     return dict(options)
+
+
+def has_watermarks(path: Path, format_: str, options: Mapping[str, str]) -> bool:
+    """Whether the recording tells how far it is complete. Debezium does it only with transaction metadata on."""
+    if format_ == "debezium":
+        return any(message.value and b'"event_count"' in message.value for message in read_recording(path))
+    return sends_watermarks(format_, options)
 
 
 def shows_extension(path: Path, options: Mapping[str, str]) -> bool:

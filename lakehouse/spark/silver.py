@@ -25,7 +25,7 @@ from lakehouse.spark.keyless import number_halves
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.session import capabilities
-from lakehouse.spark.silver_books import Summary, done_record, summarise
+from lakehouse.spark.silver_books import Summary, done_record, summarise, transactions_told
 from lakehouse.spark.silver_local import run_local_batch
 from lakehouse.spark.type_text import columns
 
@@ -46,7 +46,7 @@ SMALL_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What silver needs to know of a source."""
+    """What silver needs to know of a source. `settled`: bronze has all there will be, nothing is on its way."""
 
     name: str
     format: str
@@ -55,6 +55,7 @@ class Feed:
     row_ids: bool = False
     max_records: int = 1_000_000
     max_bytes: int = 256 * 1024 * 1024
+    settled: bool = False
 
 
 def silver_schema(name: str) -> StructType:
@@ -193,6 +194,8 @@ def run_spark_batch(
     """Decode and write one batch of any size in Spark jobs."""
     with staged(spark, lake, feed, decode(bronze, settings)) as events:
         summary = summarise(events)
+        if feed.format == "debezium":
+            summary.told, summary.settled = transactions_told(events), feed.settled
         changes, runs = number_halves(events, summary, (done or {}).get("runs", {}))
         result = distinct_changes(spark, lake, feed, changes, summary, plan["batch"], (done or {}).get("top"))
         if result.conflicts is not None:

@@ -6,6 +6,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.transactions import Told, advance
+
+# the partition of a watermark that speaks of all of the source
+WHOLE_SOURCE = -1
+
 
 @dataclass(slots=True)
 class Summary:
@@ -20,6 +25,8 @@ class Summary:
     marks: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     dead: dict[tuple[str | None, str | None], int] = field(default_factory=dict)
     resume: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    told: Told | None = None
+    settled: bool = False
 
 
 def summarise(events: DataFrame) -> Summary:
@@ -65,6 +72,24 @@ def _resumes(events: DataFrame) -> dict[tuple[Any, ...], int]:
     return {(row.topic, row.incarnation, row.partition): row.offset for row in rows}
 
 
+def transactions_told(events: DataFrame) -> Told:
+    """What a batch of a Debezium feed tells of transactions and snapshots."""
+    told = Told()
+    ends = events.where(F.col("kind") == "transaction").orderBy("topic", "partition", "offset").select("key", "physical_table")
+    told.ends = [(row.key, row.physical_table) for row in ends.collect()]
+    flagged = events.where(F.col("kind") == "change").select("position", F.explode("flags").alias("flag"))
+    for row in flagged.where("flag = 'snapshot=last'").select("position").distinct().collect():
+        told.row(["snapshot=last"], tuple(row.position))
+    parts = [F.regexp_extract("flag", "^tx=(.*);([0-9]+)$", group) for group in (1, 2)]
+    numbered = flagged.where("flag like 'tx=%'").select("position", parts[0].alias("id"), parts[1].cast("bigint").alias("n"))
+    grouped = numbered.groupBy("id").agg(F.collect_set("n").alias("numbers"), F.max("position").alias("position"))
+    for row in grouped.toLocalIterator():
+        told.rows[row.id] = (set(row.numbers), tuple(row.position))
+    ddls = events.where((F.col("kind") == "schema_change") & (F.col("schema_kind") == "ddl")).select("position").distinct()
+    told.ddls = {tuple(row.position) for row in ddls.collect()}
+    return told
+
+
 def done_record(
     plan: dict[str, Any], done: dict[str, Any] | None, summary: Summary, runs: dict[str, Any], counts: dict[str, int]
 ) -> dict[str, Any]:
@@ -88,14 +113,21 @@ def done_record(
     for r in plan["ranges"]:
         resume.pop((r["topic"], r["incarnation"], r["partition"]), None)
     resume.update(summary.resume)
+    marks = _highest_marks(done, summary)
+    transactions = None
+    if summary.told is not None:
+        transactions = advance((done or {}).get("transactions"), summary.told, settled=summary.settled)
+        if transactions["whole"]:
+            marks = [{"topic": "", "partition": WHOLE_SOURCE, "position": transactions["whole"]}]
     return {
+        "transactions": transactions,
         "batch": plan["batch"],
         "runs": runs,
         "resume": [{"topic": t, "incarnation": i, "partition": p, "offset": o} for (t, i, p), o in sorted(resume.items())],
         "bytes": sum(seen["bytes"] for seen in summary.tables.values()),
         "counts": counts, "top": _higher(done, "top", summary.high), "reach": _higher(done, "reach", summary.reach),
         "next": [{"topic": t, "incarnation": i, "partition": p, "offset": o} for (t, i, p), o in sorted(following.items())],
-        "marks": _highest_marks(done, summary), "dead": _dead_counts(done, summary), "tables": list(tables.values()),
+        "marks": marks, "dead": _dead_counts(done, summary), "tables": list(tables.values()),
     }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from lakehouse.spark.decode import EVENT_COLUMNS, JOINS_RECORDS, PLACE, Rows, me
 from lakehouse.spark.dedupe import CONFLICT, disagree
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.silver_books import Summary
+from lakehouse.transactions import Told
 
 if TYPE_CHECKING:
     from lakehouse.spark.silver import Feed
@@ -74,6 +75,19 @@ def summarise_rows(events: list[Event], book: dict[str, int]) -> Summary:
         dead=dead,
         resume={tuple(event[name] for name in PLACE): event["offset"] for event in events if event["kind"] == "resume"},
     )
+
+
+def transactions_told_rows(events: list[Event]) -> Told:
+    """What lakehouse.spark.silver_books.transactions_told finds, in Python."""
+    told = Told()
+    for event in sorted(events, key=lambda event: (event["topic"], event["partition"], event["offset"])):
+        if event["kind"] == "transaction":
+            told.ends.append((_text(event["key"]) or "", event["physical_table"]))
+        elif event["kind"] == "change":
+            told.row(event["flags"] or (), event["position"])
+        elif event["kind"] == "schema_change" and event["schema_kind"] == "ddl":
+            told.ddls.add(event["position"])
+    return told
 
 
 def number_rows(events: list[Event], runs: dict[str, Any]) -> dict[str, Any]:
@@ -180,6 +194,8 @@ def run_local_batch(
     """Decode and write one small batch; returns its summary, open runs and counts."""
     events, book = decode_rows(table, settings)
     summary = summarise_rows(events, book)
+    if feed.format == "debezium":
+        summary.told, summary.settled = transactions_told_rows(events), feed.settled
     runs = number_rows(events, (done or {}).get("runs", {})) if summary.keyless else (done or {}).get("runs", {})
     top = (done or {}).get("top")
     overlaps = summary.low is not None and top is not None and list(summary.low) <= top

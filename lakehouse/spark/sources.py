@@ -49,7 +49,8 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
     found = resolve_source(config.sources[name])
     options = found.decoder_options()
     order = order_of(found.format, options)
-    silver = Feed(name, found.format, order, options, found.row_ids == "sent", found.batch.max_records, found.batch.max_bytes)
+    settled = found.recording is not None
+    silver = Feed(name, found.format, order, options, found.row_ids == "sent", found.batch.max_records, found.batch.max_bytes, settled)
     consistency = found.consistency or ("resolved" if sends_watermarks(found.format, options) else "eventual")
     gold = GoldFeed(name, upstream_of(found.format, options), consistency, carries_virtual(found.format), tables_of(config, name))
     return Source(name, found, lake_of(found, lake), silver, gold)

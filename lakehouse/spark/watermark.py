@@ -4,6 +4,7 @@ from typing import Any
 
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.silver_books import WHOLE_SOURCE
 
 Partition = tuple[str, int]
 
@@ -14,7 +15,12 @@ def partition_watermarks(done: dict[str, Any]) -> dict[Partition, Position]:
 
 
 def counting_partitions(done: dict[str, Any], log: OpsLog) -> list[Partition]:
-    """The partitions that count: those listed by the broker or met in bronze, without those that were retired."""
+    """The partitions that count: those listed by the broker or met in bronze, without those that were retired.
+
+    Where the source has one watermark for all of it, that stands for them.
+    """
+    if any(entry["partition"] == WHOLE_SOURCE for entry in done["marks"]):
+        return [("", WHOLE_SOURCE)]
     retired = {(entry["topic"], partition) for entry in log.all("retired") for partition in entry["partitions"]}
     listed = {(topic, partition) for entry in (log.last("partitions") or {}).get("listed", []) for topic, partition in [tuple(entry)]}
     met = {(entry["topic"], entry["partition"]) for entry in done["next"]}

@@ -15,7 +15,7 @@ from wires import KEY, WIRES, Wire
 
 from lakehouse.events import DeadLetter, Message
 from lakehouse.formats import FORMATS
-from lakehouse.inspect import decode_one, event_json, inspect_messages
+from lakehouse.inspect import event_json, events_of, inspect_messages
 from lakehouse.recording import read_recording
 
 RECORDINGS = [path for format in WIRES for path in sorted((DATA / format).rglob("*.jsonl.gz"))]
@@ -32,7 +32,7 @@ every_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda pa
 
 def check(format: str, message: Message, options: dict[str, str] = OPTIONS) -> None:
     """No exception, and what comes is what silver can hold."""
-    for index, event in enumerate(decode_one(message, format, options)):
+    for index, event in enumerate(event for _, event in events_of([message], format, options)):
         assert event.index == index
         json.dumps(event_json(message, event)).encode()
         if isinstance(event, DeadLetter):
