@@ -165,10 +165,15 @@ class _Builder:
     def _begin(self, name: Name, position: Position, schema: TableSchema, ddl: str | None = None) -> Lineage:
         places = ".".join(str(part) for part in position[: max((i for i, part in enumerate(position) if part), default=0) + 1])
         lineage = Lineage(f"{name[0]}.{name[1]}@{places}", [Step(position, schema, (), ddl)], [Interval(name, position, None)])
-        lineage.key_names = self.sightings.key_names(name)
+        lineage.key_names = self._named_key(name, schema, ddl)
         self.history.lineages.append(lineage)
         self.live[name] = lineage
         return lineage
+
+    def _named_key(self, name: Name, schema: TableSchema, ddl: str | None) -> tuple[str, ...]:
+        """The key that messages name, for schema records that tell none. A CREATE and an inferred shape tell the key of their own
+        time: another table may have had the name, or this one another key."""
+        return () if ddl is not None or schema.inferred else self.sightings.key_names(name)
 
     def _drop(self, name: Name, position: Position) -> None:
         lineage = self._find(name, position)
@@ -287,7 +292,7 @@ class _Builder:
         lineage.intervals.append(Interval(new, position, None))
         self.live[new] = lineage
         self.ended.pop(new, None)
-        lineage.key_names = lineage.key_names or self.sightings.key_names(new)
+        lineage.key_names = lineage.key_names or self._named_key(new, lineage.steps[-1].schema, lineage.steps[0].ddl)
 
     def _rename_anchored(self, lineage: Lineage, position: Position) -> bool:
         self._anchor(lineage, position)

@@ -226,7 +226,8 @@ class History:
     # --- DDL ---
 
     def _ddl(self) -> None:
-        kinds = ("create", "add", "add", "drop column", "rename column", "modify", "truncate", "rename", "swap", "drop", "again", "index")
+        kinds = ("create", "like", "add", "add", "drop column", "rename column", "exchange", "modify", "truncate", "rename", "swap", "drop")
+        kinds += ("again", "index", "add key", "drop key", "several")
         kind = self.random.choice(kinds)
         if kind == "create" or not self.tables:
             self._create()
@@ -235,7 +236,8 @@ class History:
         actions = {
             "add": self._add, "drop column": self._drop_column, "rename column": self._rename_column, "modify": self._modify,
             "truncate": self._truncate, "rename": self._rename, "swap": self._swap_names, "drop": self._drop, "again": self._again,
-            "index": self._index,
+            "index": self._index, "like": self._like, "exchange": self._exchange, "add key": self._add_key, "drop key": self._drop_key,
+            "several": self._several,
         }  # fmt: skip
         actions[kind](name)
 
@@ -322,6 +324,66 @@ class History:
             identity: {new if text == old else text: value for text, value in row.items()} for identity, row in table.rows.items()
         }
         self._record(name, f"ALTER TABLE {sql(name)} RENAME COLUMN `{old}` TO `{new}`")
+        self._done()
+
+    def _exchange(self, name: Name) -> None:
+        """Two columns exchange their names in one statement."""
+        table = self.tables[name]
+        if len(table.columns) < 2:
+            return
+        self._at_ddl()
+        one, other = self.random.sample(table.names(), 2)
+        names = {one: other, other: one}
+        table.columns = [replace(column, name=names.get(column.name, column.name)) for column in table.columns]
+        table.key = tuple(names.get(text, text) for text in table.key)
+        table.rows = {identity: {names.get(text, text): value for text, value in row.items()} for identity, row in table.rows.items()}
+        self._record(name, f"ALTER TABLE {sql(name)} RENAME COLUMN `{one}` TO `{other}`, RENAME COLUMN `{other}` TO `{one}`")
+        self._done()
+
+    def _several(self, name: Name) -> None:
+        """A column goes and two come, in one statement; one of them may have the old one's name."""
+        table = self.tables[name]
+        plain = [text for text in table.names() if text not in table.key]
+        if len(plain) < 2:
+            return
+        self._at_ddl()
+        gone, held = self.random.choice(plain), {text.casefold() for text in table.names()}
+        new = [text for text in ("m", "n", "o") if text not in held][:2]
+        table.columns = [column for column in table.columns if column.name != gone] + [Column(text, "int") for text in new]
+        for row in table.rows.values():
+            del row[gone]
+            row.update(dict.fromkeys(new))
+        added = ", ".join(f"ADD COLUMN `{text}` INT" for text in new)
+        self._record(name, f"ALTER TABLE {sql(name)} DROP COLUMN `{gone}`, {added}")
+        self._done()
+
+    def _add_key(self, name: Name) -> None:
+        """A table without a key gets one, where its rows allow it."""
+        table = self.tables[name]
+        able = [column.name for column in table.columns if column.not_null and column.type in KEY_TYPES]
+        able = [text for text in able if len({row[text] for row in table.rows.values()}) == len(table.rows)]
+        if table.key or not able:
+            return
+        self._at_ddl()
+        table.key = (self.random.choice(able),)
+        self._record(name, f"ALTER TABLE {sql(name)} ADD PRIMARY KEY(`{table.key[0]}`) /*T![clustered_index] NONCLUSTERED */")
+        self._done()
+
+    def _drop_key(self, name: Name) -> None:
+        if not self.keyless or not self.tables[name].key:
+            return
+        self._at_ddl()
+        self.tables[name].key = ()
+        self._record(name, f"ALTER TABLE {sql(name)} DROP PRIMARY KEY")
+        self._done()
+
+    def _like(self, name: Name) -> None:
+        if len(self.tables) > 4:
+            return
+        self._at_ddl()
+        new, table = self._free_name(), self.tables[name]
+        self.tables[new] = Table(list(table.columns), table.key)
+        self._record(new, f"CREATE TABLE {sql(new)} LIKE {sql(name)}")
         self._done()
 
     def _modify(self, name: Name) -> None:
