@@ -4,6 +4,7 @@ It ends with the process that started it, however that ends, and its data stays 
 """
 
 import base64
+import fcntl
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -43,12 +45,22 @@ share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.enable=false
 message.max.bytes=10485760
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=4000
 replica.fetch.max.bytes=10485760
 """
+# How long the broker of a process that was killed may take to end.
+_ENDING = 5.0
 # The compiler's second stage costs more than it gives in minutes of life.
 _JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
-# The shell ends the broker when its own input closes, which the kernel sees to even when the parent is killed.
-_TIED = '"$@" & trap "kill $!" TERM; read -r _; kill $! 2>/dev/null; wait $!'
+# The shell ends with the broker, and ends it when its own input closes, which the kernel sees to even when the parent is killed.
+_TIED = """exec 3<&0
+"$@" 3<&- </dev/null & broker=$!
+{ read -r _; kill $broker; } <&3 &
+wait $broker
+status=$?
+kill $!
+exit $status"""
 
 
 class Broker:
@@ -69,11 +81,11 @@ class Broker:
 
     def start(self, timeout: float = 60.0) -> None:
         """Start on the folder's data and wait until it answers."""
-        _check_free(self.port)
-        config = _prepared(self.folder, self.port)
         path = os.pathsep.join(str(jar) for jar in broker_jars())
-        command = ["sh", "-c", _TIED, "broker", str(java()), *_JVM, "-cp", path, "kafka.Kafka", str(config)]
-        with self.log.open("wb") as log:
+        with _locked(self.log) as log:
+            _check_free(self.port)
+            config = _prepared(self.folder, self.port)
+            command = ["sh", "-c", _TIED, "broker", str(java()), *_JVM, "-cp", path, "kafka.Kafka", str(config)]
             self._shell = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
         try:
             self._wait(time.monotonic() + timeout)
@@ -125,19 +137,42 @@ def start_broker(folder: Path, port: int = 0) -> Iterator[Broker]:
         broker.stop()
 
 
+@contextmanager
+def _locked(path: Path) -> Iterator[IO[bytes]]:
+    """The log, locked and empty. A broker inherits the lock, so it is free when the last one of this folder has really ended."""
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        log = path.open("ab")
+    except OSError as error:
+        raise EnvironmentError_(f"{folder}: expected a folder that can be written, got: {error.strerror}; choose another folder") from error
+    with log:
+        deadline = time.monotonic() + _ENDING
+        while not _take(log):
+            if time.monotonic() > deadline:
+                raise EnvironmentError_(
+                    f"{folder}: expected no other broker on this folder, got a running one; end it or choose another folder"
+                )
+            time.sleep(0.1)
+        log.truncate(0)
+        yield log
+
+
+def _take(log: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _prepared(folder: Path, port: int) -> Path:
     """The broker's configuration; a new folder gets the identity that Kafka's own formatting would give it."""
     data, config = folder.absolute() / "data", folder.absolute() / "server.properties"
-    identity = data / "meta.properties"
-    try:
-        data.mkdir(parents=True, exist_ok=True)
-        if not identity.exists():
-            identity.write_text(f"version=1\ncluster.id={_kafka_id()}\nnode.id=1\ndirectory.id={_kafka_id()}\n")
-        config.write_text(_CONFIG.format(host=HOST, port=port, controller=_free_port(), data=data))
-    except OSError as error:
-        raise EnvironmentError_(
-            f"{folder}: expected a folder that the broker can write, got: {error.strerror or error}; choose another folder"
-        ) from error
+    data.mkdir(exist_ok=True)
+    if not (data / "meta.properties").exists():
+        (data / "meta.properties").write_text(f"version=1\ncluster.id={_kafka_id()}\nnode.id=1\ndirectory.id={_kafka_id()}\n")
+    config.write_text(_CONFIG.format(host=HOST, port=port, controller=_free_port(), data=data))
     return config
 
 

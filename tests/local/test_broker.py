@@ -1,0 +1,173 @@
+"""The embedded broker and the producer, against the real thing."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakehouse.errors import EnvironmentError_
+from lakehouse.events import Message
+from lakehouse.local.broker import Broker, start_broker
+from lakehouse.local.produce import produce
+
+Read = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+
+def read_topic(bootstrap: str, topic: str) -> dict[int, list[Read]]:
+    """Everything in a topic, partition by partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "enable.partition.eof": False})
+    found: dict[int, list[Read]] = {}
+    try:
+        for number in consumer.list_topics(topic, timeout=20).topics[topic].partitions:
+            place = TopicPartition(topic, number, 0)
+            _, end = consumer.get_watermark_offsets(place, timeout=20)
+            consumer.assign([place])
+            messages = consumer.consume(end, timeout=20) if end else []
+            found[number] = [(message.key(), message.value(), message.headers() or []) for message in messages]
+    finally:
+        consumer.close()
+    return found
+
+
+bytes_or_none = st.none() | st.binary(max_size=20)
+MESSAGES = st.lists(
+    st.builds(
+        Message,
+        topic=st.just("recorded"),
+        partition=st.integers(0, 2),
+        offset=st.integers(0, 2**40),
+        key=bytes_or_none,
+        value=bytes_or_none,
+        headers=st.lists(st.tuples(st.text(min_size=1, max_size=5), bytes_or_none), max_size=2).map(tuple),
+        timestamp=st.none() | st.integers(1, 2**41),
+    ),
+    unique_by=lambda message: message.offset,
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(messages=MESSAGES)
+def test_a_topic_holds_what_was_produced_partition_by_partition_in_the_order_of_offsets(broker: Broker, messages: list[Message]) -> None:
+    topic = uuid.uuid4().hex
+    expected: dict[int, list[Read]] = {0: [], 1: [], 2: []}
+    for message in sorted(messages, key=lambda message: message.offset):
+        expected[message.partition].append((message.key, message.value, list(message.headers)))
+
+    produced = produce(messages, broker.bootstrap, topic, partitions=3)
+
+    assert read_topic(broker.bootstrap, topic) == expected
+    assert produced["messages"] == len(messages)
+    assert produced["partitions"] == [
+        {"topic": topic, "partition": number, "messages": len(found)} for number, found in expected.items() if found
+    ]
+
+
+def test_a_topic_grows_to_the_partitions_that_a_later_recording_needs(broker: Broker, topic: str) -> None:
+    produce([Message(topic, 0, 0, b"k", b"v")], broker.bootstrap)
+
+    produce([Message(topic, 3, 0, b"k", b"w")], broker.bootstrap)
+
+    assert read_topic(broker.bootstrap, topic) == {0: [(b"k", b"v", [])], 1: [], 2: [], 3: [(b"k", b"w", [])]}
+
+
+def test_a_topic_name_that_kafka_does_not_allow_is_one_sentence(broker: Broker) -> None:
+    with pytest.raises(EnvironmentError_, match=rf"^{broker.bootstrap}: expected a Kafka broker that takes messages, got: .*invalid"):
+        produce([Message("no spaces", 0, 0, None, b"v")], broker.bootstrap)
+
+
+def test_messages_outlive_an_orderly_restart_and_a_killed_broker(tmp_path: Path) -> None:
+    with start_broker(tmp_path / "kafka") as broker:
+        bootstrap = broker.bootstrap
+        produce([Message("t", 0, 0, b"a", b"1")], bootstrap)
+        broker.restart()
+        produce([Message("t", 0, 0, b"b", b"2")], bootstrap)
+        broker.stop(grace=0)
+        broker.start()
+
+        assert broker.bootstrap == bootstrap
+        assert read_topic(bootstrap, "t") == {0: [(b"a", b"1", []), (b"b", b"2", [])]}
+
+
+def test_a_second_broker_on_the_same_folder_is_refused_and_the_first_goes_on(broker: Broker) -> None:
+    with (
+        pytest.raises(EnvironmentError_, match=f"^{broker.folder}: expected no other broker on this folder, got a running one; end it or"),
+        start_broker(broker.folder),
+    ):
+        pass
+
+    produce([Message(uuid.uuid4().hex, 0, 0, None, b"v")], broker.bootstrap)
+
+
+def test_a_broker_ends_with_the_process_that_started_it_even_when_that_is_killed(tmp_path: Path) -> None:
+    program = (
+        "import sys, time; from pathlib import Path; from lakehouse.local.broker import start_broker\n"
+        "with start_broker(Path(sys.argv[1])) as broker: print(broker.port, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        port = int(parent.stdout.readline())
+        os.kill(parent.pid, signal.SIGKILL)
+
+    deadline = time.monotonic() + 20
+    while _answers(port) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+    assert not _answers(port)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        with pytest.raises(EnvironmentError_) as refused, start_broker(tmp_path, port):
+            pass
+
+    assert str(refused.value) == f"127.0.0.1:{port}: expected a free port, got: Address already in use; choose another one, or 0 for any"
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "kafka"
+
+    with pytest.raises(EnvironmentError_) as refused, start_broker(folder):
+        pass
+
+    assert str(refused.value) == f"{folder}: expected a folder that can be written, got: Not a directory; choose another folder"
+
+
+def test_a_broker_that_does_not_start_says_why_and_where_its_log_is(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.properties").write_text("version=1\ncluster.id=x\nnode.id=2\n")
+
+    with pytest.raises(EnvironmentError_) as refused, start_broker(tmp_path):
+        pass
+
+    text = str(refused.value)
+    assert text.startswith(f"{tmp_path}: expected a Kafka broker to start, got: ")
+    assert "Stored node id 2 doesn't match" in text
+    assert text.endswith(f"; see {tmp_path / 'broker.log'}")
+
+
+def test_producing_to_nobody_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakehouse.local.produce.TIMEOUT", 1.0)
+
+    with pytest.raises(EnvironmentError_, match=r"^127\.0\.0\.1:9: expected a Kafka broker that takes messages, got: "):
+        produce([Message("t", 0, 0, None, b"v")], "127.0.0.1:9")
