@@ -1,10 +1,11 @@
 """Class archives: Spark starts in a third of the CPU where an earlier JVM left its loaded classes behind.
 
 The first session writes an archive as its JVM ends; the next one adopts it and all later ones map it. An archive can't stop
-a start: the JVM ignores one that is stale or damaged, and a cache that can't be written only costs the time.
+a start: the JVM ignores a stale one, one that lost its end (which a JVM dies of) is removed here, and a cache that can't be
+written only costs the time.
 
     base-KEY/base.jsa   the JVM's own classes, for Java images that come without such an archive
-    KEY.jsa             what is used; KEY names the Java and the class path, with their files' sizes and times
+    KEY.SIZE.jsa        what is used; KEY names the Java and the class path, with their files' sizes and times
     KEY.PID.part        what the JVM of process PID writes while it ends
 """
 
@@ -31,17 +32,17 @@ _QUIET = ("-Xshare:auto", "-Xlog:disable")
 def archive_options(home: Path, class_path: Iterable[Path]) -> list[str]:
     """The options with which a JVM uses the archive of this class path, or writes it where there is none yet."""
     folder = cache_folder() / "classes"
-    archive = folder / f"{_key(home, class_path)}.jsa"
+    key = _key(home, class_path)
     try:
         base = _base(home)
-        _adopt(archive)
-        if archive.exists():
-            os.utime(archive)
+        archive = _found(folder, key) or _adopted(folder, key)
+        if archive:
+            _use(archive, key)
             return [f"-XX:SharedArchiveFile={':'.join((*base, str(archive)))}", *_QUIET]
         _tidy(folder)
     except (OSError, EnvironmentError_, subprocess.SubprocessError):
         return []
-    written = [f"-XX:ArchiveClassesAtExit={archive.with_suffix(f'.{os.getpid()}.part')}", *_QUIET]
+    written = [f"-XX:ArchiveClassesAtExit={folder / f'{key}.{os.getpid()}.part'}", *_QUIET]
     return [f"-XX:SharedArchiveFile={base[0]}", *written] if base else written
 
 
@@ -65,19 +66,38 @@ def _dump_base(java: Path, folder: Path) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
-def _adopt(archive: Path) -> None:
-    """Take the largest complete archive that an ended session left; remove what is of no use."""
-    complete = []
-    for part in archive.parent.glob(f"{archive.stem}.*.part"):
+def _found(folder: Path, key: str) -> Path | None:
+    for archive in folder.glob(f"{key}.*.jsa"):
+        if archive.name == f"{key}.{archive.stat().st_size}.jsa":
+            return archive
+        archive.unlink(missing_ok=True)
+    return None
+
+
+def _use(archive: Path, key: str) -> None:
+    """Note the day, and remove what sessions left that ran beside the first."""
+    os.utime(archive)
+    for part in archive.parent.glob(f"{key}.*.part"):
+        if _is_complete(part):
+            part.unlink(missing_ok=True)
+
+
+def _adopted(folder: Path, key: str) -> Path | None:
+    """The largest complete archive that an ended session left, under its new name; what is of no use is removed."""
+    complete: list[tuple[int, Path]] = []
+    for part in folder.glob(f"{key}.*.part"):
+        state = part.stat()
         if not _is_complete(part):
-            if part.stat().st_mtime < time.time() - _ABANDONED:
+            if state.st_mtime < time.time() - _ABANDONED:
                 part.unlink(missing_ok=True)
-        elif part.stat().st_size < WORTH or archive.exists():
+        elif state.st_size < WORTH:
             part.unlink(missing_ok=True)
         else:
-            complete.append(part)
-    if complete:
-        max(complete, key=lambda part: part.stat().st_size).rename(archive)
+            complete.append((state.st_size, part))
+    if not complete:
+        return None
+    size, part = max(complete)
+    return part.rename(folder / f"{key}.{size}.jsa")
 
 
 def _is_complete(part: Path) -> bool:
@@ -88,6 +108,6 @@ def _is_complete(part: Path) -> bool:
 def _tidy(folder: Path) -> None:
     """Make room for a new archive: those of Pythons, Javas and jars that are no more go."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.jsa"):
+    for old in (*folder.glob("*.jsa"), *folder.glob("*.part")):
         if old.stat().st_mtime < time.time() - _UNUSED:
             old.unlink(missing_ok=True)
