@@ -1,0 +1,219 @@
+"""The three layers in Spark against the engine in plain Python, which the properties hold to the source itself."""
+
+import base64
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from arrivals import Feed
+from encode_open import Wire
+from engine import Memory
+from judging import DATA, messages, states
+from source_model import History
+
+from lakehouse.events import Message, Position
+from lakehouse.spark import silver as spark_silver
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.pipeline import try_recording
+from lakehouse.spark.show import show_all
+
+sys.path.insert(0, str(Path(__file__).parent))
+from killable import Killed, killing
+
+SHOP = DATA / "ticdc-open/newarch-202606/shop.index-value.3p.jsonl.gz"
+Tables = dict[str, list[dict[str, Any]]]
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def write_recording(path: Path, told: Iterable[Message]) -> Path:
+    lines = [
+        {"topic": m.topic, "partition": m.partition, "offset": m.offset, "key_b64": text(m.key), "value_b64": text(m.value)} for m in told
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def text(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def run(path: Path, lake: Path) -> dict[str, Any]:
+    return try_recording(path, "ticdc-open", {}, str(lake), "resolved", quiet)
+
+
+def shown(lake: Path, folder: Path, at: int | None = None) -> Tables:
+    """The gold tables as `show --all --json` writes them, rows in a fixed order."""
+    shutil.rmtree(folder, ignore_errors=True)
+    show_all(str(lake), folder, [] if at is None else [str(at)])
+    found = {
+        path.name.removesuffix(".jsonl"): [json.loads(line) for line in path.read_text().splitlines()] for path in folder.glob("*.jsonl")
+    }
+    return in_order(found)
+
+
+def in_order(tables: Tables) -> Tables:
+    return {name: sorted(rows, key=lambda row: json.dumps(row, sort_keys=True)) for name, rows in sorted(tables.items())}
+
+
+def engine(told: Iterable[Message], at: Position | None = None) -> Tables:
+    silver = Memory("ticdc-open").add(told)
+    return in_order(silver.tables(silver.watermark if at is None else at))
+
+
+def silver_rows(spark: Any, lake: Path, source: str, name: str) -> list[dict[str, Any]]:
+    """A silver table without what tells one run from another."""
+    rows = spark_silver.read_silver(spark, Lake(str(lake)), source, name).toArrow().to_pylist()
+    return sorted(({key: value for key, value in row.items() if key != "batch"} for row in rows), key=repr)
+
+
+def test_a_recording_that_grows_gives_the_engines_tables_at_every_watermark(spark: Any, tmp_path: Path) -> None:
+    told, lake = messages(SHOP), tmp_path / "lake"
+    for part in (0.3, 0.7, 1.0):
+        landed = told[: int(len(told) * part)]
+        path = write_recording(tmp_path / "shop.jsonl", landed)
+
+        first, second = run(path, lake), run(path, lake)
+
+        assert tuple(first["watermark"]) == Memory("ticdc-open").add(landed).watermark
+        assert (second["new_messages"], second["silver_batches"], second["gold"]) == (0, 0, "nothing new")
+        live = shown(lake, tmp_path / "live")
+        assert live == engine(landed)
+        assert {name: [list(row) for row in rows] for name, rows in live.items()} == {
+            name: [list(row) for row in rows] for name, rows in engine(landed).items()
+        }
+    for at in states(SHOP):
+        assert shown(lake, tmp_path / "then", at) == engine(told, (0, at, 2, 0, 0, 0))
+
+
+def odd_messages() -> list[Message]:
+    """Keyless rows, replays cut differently, repeated messages, and one change told twice with different values."""
+    chance = random.Random(7)
+    history = History(11, 12)
+    told = Feed(history.events, chance, 2, "table", Wire(row_ids=False)).restart(at_resolved=True).arrival(chance)
+    other = next(m for m in told if m.value and b'"u":' in m.value and b'"t":3' in m.value and b'"k0"' in m.value)
+    assert other.value is not None
+    lied = other.value.replace(b'"v":null', b'"v":1234', 1) if b'"v":null' in other.value else other.value
+    last = max(m.offset for m in told if m.partition == other.partition)
+    return [*told, msgspec.structs.replace(other, offset=last + 1, value=lied), msgspec.structs.replace(told[-1], partition=5, offset=0)]
+
+
+def test_silver_in_spark_jobs_equals_silver_on_the_driver(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_recording(tmp_path / "odd.jsonl", odd_messages())
+
+    run(path, tmp_path / "driver")
+    monkeypatch.setattr(spark_silver, "SMALL_RECORDS", 0)
+    run(path, tmp_path / "jobs")
+
+    for name in ("changes", "schema_changes", "watermarks", "dead_letters"):
+        driver, jobs = (silver_rows(spark, tmp_path / lake, "odd", name) for lake in ("driver", "jobs"))
+        assert [strip(row, name) for row in driver] == [strip(row, name) for row in jobs], name
+    assert shown(tmp_path / "driver", tmp_path / "a") == shown(tmp_path / "jobs", tmp_path / "b")
+
+
+def strip(row: dict[str, Any], name: str) -> dict[str, Any]:
+    """Of equal DDLs on several partitions either may be the one that stays."""
+    return {key: value for key, value in row.items() if key != "origin" or name != "schema_changes"}
+
+
+def garbage() -> list[tuple[bytes | None, bytes | None]]:
+    framed = messages(SHOP)[8]
+    assert framed.key is not None and framed.value is not None
+    noise = random.Random(3).randbytes(40)
+    return [
+        (noise, noise), (None, None), (framed.key, None), (framed.key, framed.value[:-5]), (framed.key[:-3], framed.value),
+        (b"\0\0\0\0\0\0\0\2" + framed.key[8:], framed.value), (framed.key, framed.value + b"tail"), (framed.key, b"\xff" * 8 + framed.value[8:]),
+    ]  # fmt: skip
+
+
+def test_garbage_becomes_dead_letters_and_the_tables_go_on_without_claiming_to_be_exact(spark: Any, tmp_path: Path) -> None:
+    told = messages(SHOP)[:-20]
+    places = [m for m in told if m.partition == 0]
+    bad = [Message(told[0].topic, 0, 1000 + number, key, value) for number, (key, value) in enumerate(garbage())]
+    mixed = [*told, *bad, msgspec.structs.replace(places[-1], offset=2000)]
+
+    came = run(write_recording(tmp_path / "shop.jsonl", mixed), tmp_path / "lake")
+
+    letters = silver_rows(spark, tmp_path / "lake", "shop", "dead_letters")
+    assert len(letters) == len(bad)
+    assert {letter["origin"]["offset"] for letter in letters} == {m.offset for m in bad}
+    assert shown(tmp_path / "lake", tmp_path / "live") == engine(told)
+    assert came["tables"]
+    assert [table["table"] for table in came["tables"] if table["state"] == "exact"] == []
+
+
+def duplicates(spark: Any, lake: Path) -> Counter[str]:
+    """Rows that bronze or silver hold twice."""
+    place = Lake(str(lake))
+    bronze = place.read(spark, "bronze", "shop").select("topic", "incarnation", "partition", "offset").toArrow().to_pylist()
+    changes = silver_rows(spark, lake, "shop", "changes")
+    keys = [repr([row[name] for name in ("database", "table", "key", "position", "row_id")]) for row in changes]
+    schemas = [repr((row["position"], row["database"], row["ddl"])) for row in silver_rows(spark, lake, "shop", "schema_changes")]
+    return Counter({row: n - 1 for row, n in Counter([*map(repr, bronze), *keys, *schemas]).items() if n > 1})
+
+
+@pytest.fixture(scope="module")
+def begun(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake that holds the first half of a recording, and the whole recording beside it."""
+    folder = tmp_path_factory.mktemp("begun")
+    told = messages(SHOP)
+    run(write_recording(folder / "shop.jsonl", told[: len(told) // 2]), folder / "lake")
+    write_recording(folder / "shop.jsonl", told)
+    return folder
+
+
+def test_a_run_killed_at_a_write_and_started_again_gives_the_same_lake(spark: Any, begun: Path, tmp_path: Path) -> None:
+    shutil.copytree(begun / "lake", tmp_path / "clean")
+    with killing(type(spark)) as clean:
+        run(begun / "shop.jsonl", tmp_path / "clean")
+    expected = shown(tmp_path / "clean", tmp_path / "expected")
+    changes = silver_rows(spark, tmp_path / "clean", "shop", "changes")
+    assert expected == engine(messages(SHOP))
+    layers = [layer for layer, _ in clean.seen]
+    points = [
+        (layers.index("silver"), True),
+        (layers.index("gold") if "gold" in layers else layers.index("sql"), True),
+        (len(layers) - 1, False),
+    ]
+
+    for number, (kill_at, after) in enumerate(points):
+        lake = tmp_path / str(number)
+        shutil.copytree(begun / "lake", lake)
+        with killing(type(spark), kill_at, after), pytest.raises(Killed):
+            run(begun / "shop.jsonl", lake)
+        run(begun / "shop.jsonl", lake)
+
+        assert shown(lake, tmp_path / "shown") == expected
+        assert silver_rows(spark, lake, "shop", "changes") == changes
+        assert duplicates(spark, lake) == Counter()
+
+
+@pytest.mark.long
+def test_two_hundred_random_sigkills_change_nothing(spark: Any, begun: Path, tmp_path: Path) -> None:
+    script, chance = str(Path(__file__).with_name("killable.py")), random.Random(1)
+    expected = engine(messages(SHOP))
+    for _ in range(int(os.environ.get("LAKEHOUSE_KILLS", "200"))):
+        lake = tmp_path / "lake"
+        shutil.rmtree(lake, ignore_errors=True)
+        shutil.copytree(begun / "lake", lake)
+        command = [sys.executable, script, str(begun / "shop.jsonl"), "ticdc-open", str(lake)]
+        with subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            time.sleep(chance.uniform(5, 25))
+            os.killpg(process.pid, signal.SIGKILL)
+        run(begun / "shop.jsonl", lake)
+
+        assert shown(lake, tmp_path / "shown") == expected
+        assert duplicates(spark, lake) == Counter()
