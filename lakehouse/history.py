@@ -87,21 +87,24 @@ class _Builder:
         """Records of one position, in the only order in which each source name exists and each target is free."""
         pending = records
         while pending:
-            index = next((i for i, record in enumerate(pending) if self._fits(record)), 0)
-            self._record(pending[index])
-            pending = pending[:index] + pending[index + 1 :]
+            chosen = min(pending, key=lambda record: self._rank(record, pending))
+            self._record(chosen)
+            pending = [record for record in pending if record is not chosen]
 
-    def _fits(self, record: Record) -> bool:
+    def _rank(self, record: Record, pending: list[Record]) -> tuple[bool, bool, bool]:
+        """What speaks against a rename as the next one; names that nothing is known of may exist or not."""
+        for old, new in self._renames(record):
+            others = {pair[0] for other in pending if other is not record for pair in self._renames(other)}
+            return self._find(new, record.position) is not None, new in others, self._find(old, record.position) is None
+        return False, False, False
+
+    def _renames(self, record: Record) -> list[tuple[Name, Name]]:
         try:
             statements = read(record.ddl) if record.ddl else []
         except DdlError:
-            return True
-        for statement in statements:
-            if isinstance(statement, E.RenameTable):
-                old, new = (self._name(record, part) for part in statement.pairs[0])
-                if old not in self.live or new in self.live:
-                    return False
-        return True
+            return []
+        pairs = [pair for statement in statements if isinstance(statement, E.RenameTable) for pair in statement.pairs]
+        return [(self._name(record, old), self._name(record, new)) for old, new in pairs]
 
     def _record(self, record: Record) -> None:
         if record.kind != "ddl":
@@ -178,6 +181,7 @@ class _Builder:
     def _drop(self, name: Name, position: Position) -> None:
         lineage = self._find(name, position)
         if lineage is not None:
+            self._anchor(lineage, position)
             lineage.end = position
             self._close(name, position)
             self.ended[name] = lineage
