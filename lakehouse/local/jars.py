@@ -108,9 +108,11 @@ def _ivy() -> Path:
 
 
 def _proxy_options() -> list[str]:
-    """Java does not read https_proxy and its kin."""
-    options = []
-    for scheme, proxy in urllib.request.getproxies().items():
+    """Java does not read https_proxy, no_proxy and their kin."""
+    proxies = urllib.request.getproxies()
+    direct = (f"*{host}" if host.startswith(".") else host for host in re.split("[, ]+", proxies.get("no", "")) if host)
+    options = [f"-Dhttp.nonProxyHosts={'|'.join(('localhost', '127.*', '[::1]', *direct))}"]
+    for scheme, proxy in proxies.items():
         address = urlsplit(proxy)
         if scheme in ("http", "https") and address.hostname:
             options += [f"-D{scheme}.proxyHost={address.hostname}", f"-D{scheme}.proxyPort={address.port or 80}"]
