@@ -135,7 +135,8 @@ def garbage() -> list[tuple[bytes | None, bytes | None]]:
     noise = random.Random(3).randbytes(40)
     return [
         (noise, noise), (None, None), (framed.key, None), (framed.key, framed.value[:-5]), (framed.key[:-3], framed.value),
-        (b"\0\0\0\0\0\0\0\2" + framed.key[8:], framed.value), (framed.key, framed.value + b"tail"), (framed.key, b"\xff" * 8 + framed.value[8:]),
+        (b"\0\0\0\0\0\0\0\2" + framed.key[8:], framed.value), (framed.key, framed.value + b"tail"),
+        (framed.key, b"\xff" * 8 + framed.value[8:]),
     ]  # fmt: skip
 
 
