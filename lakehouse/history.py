@@ -6,9 +6,9 @@ that does not fit, holds its table from its position on.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Protocol
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply import alter, create
@@ -17,30 +17,10 @@ from lakehouse.effects import Clear, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import History, Interval, Lineage, Name, Step
-from lakehouse.schema import Column, TableSchema, make_schema, parse_type
+from lakehouse.schema import TableSchema
+from lakehouse.shapes import Record, Shape, inferred_schema, kept_ids, recorded_schema
 
 EMPTY = TableSchema((), inferred=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One row of silver's schema_changes."""
-
-    kind: str
-    database: str
-    table: str | None
-    position: Position
-    ddl: str | None
-    columns: list[dict[str, Any]] | None = None
-    primary_key: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What rows of a name tell of its columns: types by name (table order where the wire has it), and the key."""
-
-    types: Mapping[str, str]
-    key_names: tuple[str, ...]
 
 
 class Sightings(Protocol):
@@ -58,14 +38,18 @@ class Sightings(Protocol):
 
 
 def build(
-    records: Iterable[Record], sightings: Sightings, decisions: Mapping[str, str] | None = None, snapshots: Iterable[Position] = ()
+    records: Iterable[Record],
+    sightings: Sightings,
+    decisions: Mapping[str, str] | None = None,
+    snapshots: Iterable[Position] = (),
+    *,
+    ordered: bool = True,
 ) -> History:
     """The lineages of a source. `decisions` maps the text of a held DDL to `approve` or `skip`; `snapshots` are the places of
-    the full snapshots that are complete."""
-    builder = _Builder(sightings, decisions or {})
+    the full snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do not compare."""
+    builder = _Builder(sightings, decisions or {}, ordered)
     whole = set(snapshots)
-    ordered = sorted(records, key=lambda record: record.position)
-    for position, group in groupby(ordered, key=lambda record: record.position):
+    for position, group in groupby(sorted(records, key=lambda record: record.position), key=lambda record: record.position):
         if position in whole:
             builder.snapshot(position, list(group))
         else:
@@ -74,8 +58,8 @@ def build(
 
 
 class _Builder:
-    def __init__(self, sightings: Sightings, decisions: Mapping[str, str]) -> None:
-        self.sightings, self.decisions = sightings, decisions
+    def __init__(self, sightings: Sightings, decisions: Mapping[str, str], ordered: bool) -> None:
+        self.sightings, self.decisions, self.ordered = sightings, decisions, ordered
         self.live: dict[Name, Lineage] = {}
         self.free_since: dict[Name, Position] = {}
         self.ended: dict[Name, Lineage] = {}
@@ -235,7 +219,8 @@ class _Builder:
         if not self._make_room(name, record.position, statement.if_not_exists, replaced=statement.or_replace):
             return
         complete = bool(statement.columns) and not statement.as_select
-        self._begin(name, record.position, create(statement) if complete else EMPTY, record.ddl)
+        low = record.position if self.ordered else self.free_since.get(name, MIN_POSITION)
+        self._begin(name, low, create(statement) if complete else EMPTY, record.ddl)
 
     def _create_like(self, statement: E.CreateTableLike, record: Record) -> None:
         name = self._name(record, (statement.database, statement.table))
@@ -245,7 +230,7 @@ class _Builder:
 
     def _make_room(self, name: Name, position: Position, if_not_exists: bool, *, replaced: bool) -> bool:
         """Whether a CREATE takes effect; a live table of that name ends where it does."""
-        found = self._find(name, position)
+        found = self._find(name, position) if self.ordered else self.live.get(name)
         if found is None:
             return True
         if if_not_exists:
@@ -358,7 +343,7 @@ class _Builder:
                 self._begin(name, position, recorded_schema(record))
                 continue
             self._anchor(lineage, position)
-            schema = _kept(lineage.steps[-1].schema, recorded_schema(record))
+            schema = kept_ids(lineage.steps[-1].schema, recorded_schema(record))
             lineage.steps.append(Step(position, schema, (Clear(),)))
             lineage.held = None
         databases = {name[0] for name in known}
@@ -375,32 +360,3 @@ class _Builder:
         for lineage in self.live.values():
             self._anchor(lineage, None)
         return self.history
-
-
-def inferred_schema(shape: Shape) -> TableSchema:
-    """A schema of type words alone, as messages tell it."""
-    columns = [Column(0, name, parse_type(text)) for name, text in shape.types.items()]
-    return make_schema(columns, tuple(name for name in shape.key_names if name in shape.types), inferred=True)
-
-
-def _kept(before: TableSchema, told: TableSchema) -> TableSchema:
-    """The schema that a snapshot tells, or the one before it where they are alike: that one knows more. Same names keep their ids."""
-    if [(column.name, column.type) for column in before.columns] == [(column.name, column.type) for column in told.columns]:
-        return before
-    next_id = before.next_id
-    ids: dict[int, int] = {}
-    for column in told.columns:
-        same = before.column(column.name)
-        ids[column.id] = same.id if same is not None else next_id
-        next_id += same is None
-    columns = tuple(replace(column, id=ids[column.id]) for column in told.columns)
-    return replace(told, columns=columns, primary_key=tuple(ids[key] for key in told.primary_key), next_id=next_id)
-
-
-def recorded_schema(record: Record) -> TableSchema:
-    """The schema of a schema file or a tableChanges record."""
-    columns = [
-        Column(0, entry["name"], parse_type(entry["type"]), bool(entry.get("not_null")), entry.get("default"), entry.get("generated"))
-        for entry in record.columns or []
-    ]
-    return make_schema(columns, tuple(record.primary_key or ()))

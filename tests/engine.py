@@ -10,10 +10,11 @@ from lakehouse.carry import Upstream, upstream_of
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.fold import Change, finish, fold, key_ids
 from lakehouse.formats.debezium import transaction_end
-from lakehouse.history import Record, Shape, build
+from lakehouse.history import build
 from lakehouse.identity import RunCounter, image_hash, split_keyless
 from lakehouse.inspect import events_of
 from lakehouse.lineage import History, Name
+from lakehouse.shapes import Record, Shape
 from lakehouse.transactions import Told, advance
 from lakehouse.typed import gold_columns, type_rows
 
@@ -92,7 +93,8 @@ class Memory:
 
     def history(self) -> History:
         snapshots = [tuple(position) for position in (self.transactions or {}).get("snapshots", [])]
-        return build(self.records.values(), self, snapshots=snapshots)
+        arrival = self.format == "canal" or (self.format == "ticdc-canal-json" and not self.tidb)
+        return build(self.records.values(), self, snapshots=snapshots, ordered=not (arrival and len(self.marks) > 1))
 
     # --- Sightings ---
 

@@ -13,6 +13,7 @@ from lakehouse.recording import read_recording
 # recording, format, truth, and whether the feed tells how far it is complete
 RECORDINGS = [
     ("canal/inventory.jsonl.gz", "canal", "debezium/inventory", False),
+    ("canal/inventory.3p.jsonl.gz", "canal", "debezium/inventory", False),
     ("canal/orders_small.jsonl.gz", "canal", "debezium/orders_small", False),
     ("canal-protobuf/inventory.jsonl.gz", "canal-protobuf", "debezium/inventory", False),
     ("canal-protobuf/inventory.3p.jsonl.gz", "canal-protobuf", "debezium/inventory", False),

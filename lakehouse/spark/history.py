@@ -8,8 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position
-from lakehouse.history import Record, Shape, build
+from lakehouse.history import build
 from lakehouse.lineage import History, Name
+from lakehouse.shapes import Record, Shape
 from lakehouse.spark.changes import between, not_void
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
@@ -28,11 +29,16 @@ def load_history(
     ]  # fmt: skip
     changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log))
     decisions = {record["ddl"]: record["decision"] for record in log.all("decision")}
-    history = build(records, SilverSightings(changes, done["tables"]), decisions, whole_snapshots(done))
+    history = build(records, SilverSightings(changes, done["tables"]), decisions, whole_snapshots(done), ordered=is_ordered(done))
     for lineage in history.lineages:
         named = (keys or {}).get(".".join(lineage.intervals[-1].name))
         lineage.key_names = tuple(named) if named else lineage.key_names
     return history
+
+
+def is_ordered(done: dict[str, Any]) -> bool:
+    """Whether places of different partitions compare: not where order is arrival, and there are several."""
+    return not (done.get("arrival") and len({(entry["topic"], entry["partition"]) for entry in done["next"]}) > 1)
 
 
 def whole_snapshots(done: dict[str, Any]) -> list[Position]:

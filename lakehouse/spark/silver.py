@@ -178,7 +178,7 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
         summary, runs, counts = run_local_batch(spark, lake, feed, table, settings, plan, done)
     else:
         summary, runs, counts = run_spark_batch(spark, lake, feed, bronze, settings, plan, done)
-    log.add("done", done_record(plan, done, summary, runs, counts))
+    log.add("done", {**done_record(plan, done, summary, runs, counts), "arrival": feed.order == "arrival"})
     return counts
 
 

@@ -1,0 +1,58 @@
+"""What records and rows tell of a table's shape, as schemas: where no CREATE does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakehouse.events import Position
+from lakehouse.schema import Column, TableSchema, make_schema, parse_type
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row of silver's schema_changes."""
+
+    kind: str
+    database: str
+    table: str | None
+    position: Position
+    ddl: str | None
+    columns: list[dict[str, Any]] | None = None
+    primary_key: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What rows of a name tell of its columns: types by name (table order where the wire has it), and the key."""
+
+    types: Mapping[str, str]
+    key_names: tuple[str, ...]
+
+
+def inferred_schema(shape: Shape) -> TableSchema:
+    """A schema of type words alone, as messages tell it."""
+    columns = [Column(0, name, parse_type(text)) for name, text in shape.types.items()]
+    return make_schema(columns, tuple(name for name in shape.key_names if name in shape.types), inferred=True)
+
+
+def kept_ids(before: TableSchema, told: TableSchema) -> TableSchema:
+    """The schema that a snapshot tells, or the one before it where they are alike: that one knows more. Same names keep their ids."""
+    if [(column.name, column.type) for column in before.columns] == [(column.name, column.type) for column in told.columns]:
+        return before
+    next_id = before.next_id
+    ids: dict[int, int] = {}
+    for column in told.columns:
+        same = before.column(column.name)
+        ids[column.id] = same.id if same is not None else next_id
+        next_id += same is None
+    columns = tuple(replace(column, id=ids[column.id]) for column in told.columns)
+    return replace(told, columns=columns, primary_key=tuple(ids[key] for key in told.primary_key), next_id=next_id)
+
+
+def recorded_schema(record: Record) -> TableSchema:
+    """The schema of a schema file or a tableChanges record."""
+    columns = [
+        Column(0, entry["name"], parse_type(entry["type"]), bool(entry.get("not_null")), entry.get("default"), entry.get("generated"))
+        for entry in record.columns or []
+    ]
+    return make_schema(columns, tuple(record.primary_key or ()))
