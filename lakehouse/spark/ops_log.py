@@ -47,7 +47,7 @@ class OpsLog:
         if self.lake.exists(self.spark, "ops", self.table):
             rows = self.lake.read(self.spark, "ops", self.table).toArrow().to_pylist()
             self.records = sorted(
-                ((row["seq"], row["kind"], row["at"], json.loads(row["body"])) for row in rows), key=lambda record: record[0]
+                ((row["seq"], row["kind"], row["at"], json.loads(row["body"])) for row in rows), key=lambda record: (record[0], record[2])
             )
         return self
 

@@ -6,19 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse.assembling import assembled
 from lakehouse.carry import upstream_of
 from lakehouse.config import Config
-from lakehouse.errors import ConfigError, DecodeError
+from lakehouse.errors import ConfigError
 from lakehouse.events import Message
-from lakehouse.formats import FORMATS, order_of, sends_watermarks
-from lakehouse.formats.ticdc_canal_json import has_extension
+from lakehouse.formats import FORMATS, order_of
+from lakehouse.inputs import shown_options, tells_watermark
 from lakehouse.kafka_admin import list_topics
 from lakehouse.recording import read_recording
 from lakehouse.run_lock import run_lock
@@ -32,7 +30,6 @@ from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import Feed, run_silver
 from lakehouse.spark.sources import Source, carries_virtual, kafka_input, selected_sources, settings_of
 from lakehouse.spark.storage import land_storage
-from lakehouse.storage_detect import detect_options
 
 Progress = Callable[[str], None]
 LAYERS = ("bronze", "silver", "gold")
@@ -48,7 +45,9 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
     name = source_name(path)
     order = order_of(format_, dict(options))
     silver = Feed(name, format_, order, dict(options), settled=True)
-    consistency = consistency if has_watermarks(path, format_, options) else "eventual"
+    if consistency == "resolved" and not tells_watermark(path, format_, options):
+        progress(f"{path}: it sends no watermark: gold shows all that has arrived (--consistency eventual)")
+        consistency = "eventual"
     gold = GoldFeed(name, upstream_of(format_, options), consistency, virtual=carries_virtual(format_))
     settings = settings_of(silver, gold)
     with ExitStack() as held:
@@ -66,37 +65,6 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
         batches = run_silver(spark, place, silver, log, progress)
         published = run_gold(spark, place, gold, log, progress)
     return outcome(name, place, log, landed, batches, published)
-
-
-def shown_options(path: Path, format_: str, options: Mapping[str, str]) -> dict[str, str]:
-    """The options, and what the recording itself shows of those that were not said."""
-    if format_ == "ticdc-storage":
-        if not path.is_dir():
-            raise ConfigError(f"{path}: expected the folder of a storage sink")
-        return detect_options(path, options)
-    if path.is_dir():
-        raise ConfigError(f"{path}: expected a recording of {format_}, found a folder; a storage sink's is --format ticdc-storage")
-    if format_ == "ticdc-canal-json" and options.get("tidb_extension", "auto") == "auto":
-        return {**options, "tidb_extension": "auto" if shows_extension(path, options) else "false"}
-    return dict(options)
-
-
-def has_watermarks(path: Path, format_: str, options: Mapping[str, str]) -> bool:
-    """Whether the recording tells how far it is complete. Debezium does it only with transaction metadata on."""
-    if format_ == "debezium":
-        return any(message.value and b'"event_count"' in message.value for message in read_recording(path))
-    return sends_watermarks(format_, options)
-
-
-def shows_extension(path: Path, options: Mapping[str, str]) -> bool:
-    """Whether the first message that can be read has TiDB's extension."""
-    for message in assembled(islice(read_recording(path), 100), "ticdc-canal-json", options):
-        try:
-            if isinstance(message, Message):
-                return has_extension(message)
-        except DecodeError:
-            continue
-    return True
 
 
 def messages_of(path: Path) -> Iterator[Message]:
@@ -184,6 +152,8 @@ def run_continuously(
             begun = time.monotonic()
             for source in sources:
                 log, (landed, batches) = logs[source.name], totals[source.name]
+                if set(layers) != set(LAYERS):
+                    log.load()  # another process runs the other layers
                 if "bronze" in layers:
                     landed += land_all(spark, source, log, progress, sweep=sweep)
                 if "silver" in layers:
