@@ -5,7 +5,8 @@
               manifest  one published gold state: watermark, and per lineage its Delta table, version and state
               epoch, retired, decision, gap    what operators said, and what bronze noticed
 
-`seq` grows by one per record; only one run at a time writes (the run lock), so it is never given twice.
+`seq` grows by one per record. Layers in processes of their own may give one number twice; records of one kind come from one
+layer, whose run lock keeps its writers apart, so the order within a kind is never in doubt.
 """
 
 import json
