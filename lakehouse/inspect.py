@@ -19,7 +19,6 @@ from lakehouse.assembling import ATTACHMENT, Beside, Unjoined, assembled
 from lakehouse.errors import ConfigError, DecodeError, LakehouseError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats import FORMATS, decode_message
-from lakehouse.recording import read_recording
 
 Json = dict[str, Any]
 
@@ -131,8 +130,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     chosen = parser.parse_args(arguments)
     try:
-        options = parse_options(chosen.format, chosen.option)
-        for event in inspect_messages(read_recording(chosen.file), chosen.format, options):
+        from lakehouse.inputs import read_input, shown_options
+
+        options = shown_options(chosen.file, chosen.format, parse_options(chosen.format, chosen.option))
+        for event in inspect_messages(read_input(chosen.file, chosen.format, options), chosen.format, options):
             print(json.dumps(event))
     except LakehouseError as error:
         print(error, file=sys.stderr)

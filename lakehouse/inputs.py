@@ -1,0 +1,62 @@
+"""Recordings and storage trees that nobody has described: what they show of their own settings, and their messages."""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+from lakehouse.assembling import assembled
+from lakehouse.errors import ConfigError, DecodeError
+from lakehouse.events import Message, Watermark
+from lakehouse.formats import sends_watermarks
+from lakehouse.formats.debezium import transaction_end
+from lakehouse.formats.ticdc_canal_json import has_extension
+from lakehouse.inspect import events_of
+from lakehouse.recording import read_recording
+from lakehouse.storage_detect import detect_options
+from lakehouse.storage_files import read_tree
+
+
+def shown_options(path: Path, format: str, options: Mapping[str, str]) -> dict[str, str]:
+    """The options, and what the input itself shows of those that were not said."""
+    if format == "ticdc-storage":
+        if not path.is_dir():
+            raise ConfigError(f"{path}: expected the folder of a storage sink")
+        return detect_options(path, options)
+    if path.is_dir():
+        raise ConfigError(f"{path}: expected a recording of {format}, found a folder; a storage sink's is --format ticdc-storage")
+    if format == "ticdc-canal-json" and options.get("tidb_extension", "auto") == "auto":
+        return {**options, "tidb_extension": "auto" if _shows_extension(path, options) else "false"}
+    return dict(options)
+
+
+def read_input(path: Path, format: str, options: Mapping[str, str]) -> Iterator[Message]:
+    """The messages of a recording, or the files of a storage sink's folder in the order in which they land."""
+    return read_tree(path, options) if format == "ticdc-storage" else read_recording(path)
+
+
+def tells_watermark(path: Path, format: str, options: Mapping[str, str]) -> bool:
+    """Whether the input tells how far it is complete: a feed may leave watermarks, or Debezium's transactions, out."""
+    messages = read_input(path, format, options)
+    if format == "debezium":
+        return any(_is_end(message) for message in messages)
+    if not sends_watermarks(format, options):
+        return False
+    return any(isinstance(event, Watermark) for _, event in events_of(messages, format, options))
+
+
+def _is_end(message: Message) -> bool:
+    try:
+        return transaction_end(message) is not None
+    except DecodeError:
+        return False
+
+
+def _shows_extension(path: Path, options: Mapping[str, str]) -> bool:
+    """Whether the first message that can be read has TiDB's extension."""
+    for message in assembled(islice(read_recording(path), 100), "ticdc-canal-json", options):
+        try:
+            if isinstance(message, Message):
+                return has_extension(message)
+        except DecodeError:
+            continue
+    return True

@@ -1,0 +1,49 @@
+"""What recordings and trees show of their own settings."""
+
+from pathlib import Path
+
+import pytest
+from judging import DATA
+
+from lakehouse.errors import ConfigError
+from lakehouse.inputs import read_input, shown_options, tells_watermark
+from lakehouse.inspect import inspect_messages
+
+
+@pytest.mark.parametrize(
+    ("path", "format", "told"),
+    [
+        ("ticdc-open/newarch-202606/shop.only-updated.jsonl.gz", "ticdc-open", True),
+        ("ticdc-canal-json/classic-v6.5.0/shop.tidb-ext.jsonl.gz", "ticdc-canal-json", True),
+        ("ticdc-canal-json/classic-v9.0.0-beta.1/shop.plain.jsonl.gz", "ticdc-canal-json", False),
+        ("ticdc-debezium/basictypes.default.jsonl.gz", "ticdc-debezium", False),
+        ("ticdc-debezium/basictypes.tidb-ext.jsonl.gz", "ticdc-debezium", True),
+        ("canal/inventory.jsonl.gz", "canal", False),
+        ("debezium/inventory/noschema.jsonl.gz", "debezium", True),
+        ("dts/inventory/stream.jsonl.gz", "tencent-dts", True),
+        ("storage/json-several-dispatchers/data", "ticdc-storage", True),
+        ("storage/json-without-extension/data", "ticdc-storage", False),
+    ],
+)
+def test_an_input_tells_a_watermark_or_not(path: str, format: str, told: bool) -> None:
+    options = shown_options(DATA / path, format, {})
+
+    assert tells_watermark(DATA / path, format, options) == told
+
+
+def test_a_tree_is_inspected_like_a_recording_with_the_place_of_each_row() -> None:
+    tree = DATA / "storage/csv-header/data"
+    options = shown_options(tree, "ticdc-storage", {})
+
+    events = list(inspect_messages(read_input(tree, "ticdc-storage", options), "ticdc-storage", options))
+
+    changes = [event for event in events if event["event"] == "change"]
+    assert changes and [event for event in events if event["event"] == "dead_letter"] == []
+    assert all((tree / event["origin"]["path"]).is_file() and event["origin"]["row"] == event["origin"]["index"] for event in changes)
+
+
+def test_a_folder_is_no_recording_and_a_recording_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a recording of canal, found a folder"):
+        shown_options(tmp_path, "canal", {})
+    with pytest.raises(ConfigError, match="expected the folder of a storage sink"):
+        shown_options(tmp_path / "no", "ticdc-storage", {})
