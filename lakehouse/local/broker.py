@@ -85,7 +85,7 @@ class Broker:
         with _locked(self.log) as log:
             _check_free(self.port)
             config = _prepared(self.folder, self.port)
-            command = ["sh", "-c", _TIED, "broker", str(java()), *_JVM, "-cp", path, "kafka.Kafka", str(config)]
+            command = ["/bin/sh", "-c", _TIED, "broker", str(java()), *_JVM, "-cp", path, "kafka.Kafka", str(config)]
             self._shell = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
         try:
             self._wait(time.monotonic() + timeout)

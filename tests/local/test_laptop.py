@@ -55,7 +55,12 @@ def path_without_java(folder: Path) -> str:
 
 @pytest.mark.parametrize(
     ("variable", "value", "persist"),
-    [("IS_SERVERLESS", "TRUE", False), ("DATABRICKS_RUNTIME_VERSION", "client.4.9", False), ("DATABRICKS_RUNTIME_VERSION", "17.3", True)],
+    [
+        ("IS_SERVERLESS", "TRUE", False),
+        ("DATABRICKS_RUNTIME_VERSION", "client.4.9", False),
+        ("DATABRICKS_SERVERLESS_COMPUTE_ID", "auto", False),
+        ("DATABRICKS_RUNTIME_VERSION", "17.3", True),
+    ],
 )
 def test_only_serverless_compute_can_neither_persist_nor_run_for_ever(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, persist: bool
