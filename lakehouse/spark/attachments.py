@@ -24,7 +24,7 @@ Progress = Callable[[str], None]
 def land_attachments(
     spark: SparkSession, lake: Lake, source: str, format: str, options: Mapping[str, str], log: OpsLog, progress: Progress
 ) -> int:
-    """Copy the payloads that records of bronze name for the first time; returns how many. One that is not there is not waited for."""
+    """Copy the payloads that records of bronze name for the first time; returns how many were named. One that is not there is not waited for."""
     if not has_attachments(format, options) or not lake.exists(spark, "bronze", source):
         return 0
     bronze = lake.read(spark, "bronze", source)
@@ -42,7 +42,7 @@ def land_attachments(
         lake.append(frame, "bronze", attachments_table(source))
         landed += min(CHUNK, len(names) - start)
     if names:
-        progress(f"bronze  {source}: {landed} claim-check payloads looked up")
+        progress(f"bronze  {source}: {landed} claim-check payloads asked for")
     known = {(entry["topic"], entry["incarnation"], entry["partition"]): entry for entry in [*(looked["next"] if looked else []), *ends]}
     log.add("looked", {"next": list(known.values())})
     return landed
