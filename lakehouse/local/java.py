@@ -98,9 +98,11 @@ def _launcher(home: Path) -> Path:
 
 def trust_options() -> list[str]:
     """The JVM options that make Java trust what Python trusts, a private certificate authority too; none where Python names no file."""
-    bundle = ssl.get_default_verify_paths().cafile
+    paths = ssl.get_default_verify_paths()
+    bundles = [Path(paths.cafile or ""), Path(paths.capath or "") / "ca-certificates.crt"]  # the second one is Debian's
+    bundle = next((bundle for bundle in bundles if bundle.is_file()), None)
     try:
-        pem = Path(bundle).read_text(encoding="utf-8", errors="replace") if bundle else ""
+        pem = bundle.read_text(encoding="utf-8", errors="replace") if bundle else ""
     except OSError:
         return []
     certificates = re.findall(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", pem, re.DOTALL)

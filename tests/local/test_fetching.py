@@ -124,5 +124,6 @@ def _keytool() -> str:
 
 def test_java_keeps_its_own_trust_where_python_names_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
 
     assert trust_options() == []
