@@ -22,7 +22,7 @@ from lakehouse.local.cache import cache_folder, made_once
 
 # A session that did next to nothing leaves an archive that would speed up next to nothing; one that worked leaves over 150 MB.
 WORTH = 120 << 20
-_UNUSED = 30 * 86400
+_KEPT = 3
 _ABANDONED = 3600
 # The JVM writes the header last, so this number at the beginning says that the file is complete.
 _DYNAMIC_ARCHIVE = (0xF00BABA8).to_bytes(4, "little")
@@ -106,8 +106,8 @@ def _is_complete(part: Path) -> bool:
 
 
 def _tidy(folder: Path) -> None:
-    """Make room for a new archive: those of Pythons, Javas and jars that are no more go."""
+    """Make room for a new archive: only the last few of other Pythons, Javas and jars stay. A JVM keeps what it has mapped."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in (*folder.glob("*.jsa"), *folder.glob("*.part")):
-        if old.stat().st_mtime < time.time() - _UNUSED:
-            old.unlink(missing_ok=True)
+    files = sorted((*folder.glob("*.jsa"), *folder.glob("*.part")), key=lambda file: file.stat().st_mtime, reverse=True)
+    for old in files[_KEPT:]:
+        old.unlink(missing_ok=True)
