@@ -43,7 +43,7 @@ def validate(
 
 
 def inspect(
-    recording: Annotated[Path | None, typer.Argument(help="A recording (JSON lines); - or nothing reads stdin.")] = None,
+    recording: Annotated[Path | None, typer.Argument(help="A recording (JSON lines), or a storage sink's folder; - reads stdin.")] = None,
     key: Annotated[Path | None, typer.Option("--key", help="A file with one message's key.")] = None,
     value: Annotated[Path | None, typer.Option("--value", help="A file with one message's value.")] = None,
     format: Format = None,
@@ -56,7 +56,13 @@ def inspect(
     from lakehouse.inspect import inspect_messages
 
     chosen, options = decoding(format, source, option)
-    messages = messages_of(recording, key, value)
+    if recording is not None and (recording.is_file() or recording.is_dir()) and key is None and value is None:
+        from lakehouse.inputs import read_input, shown_options
+
+        options = shown_options(recording, chosen, options)
+        messages: Iterable[Any] = read_input(recording, chosen, options)
+    else:
+        messages = messages_of(recording, key, value)
     print_all(inspect_messages(messages, chosen, options), json.dumps if as_json else event_line)
 
 

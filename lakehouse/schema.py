@@ -13,10 +13,11 @@ TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 GEOMETRIES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection")
 SYNONYMS = {
-    "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint", "int4": "int", "int8": "bigint",
-    "bool": "tinyint", "boolean": "tinyint", "numeric": "decimal", "dec": "decimal", "fixed": "decimal", "real": "double",
-    "double precision": "double", "float4": "float", "float8": "double", "character": "char", "nchar": "char", "nvarchar": "varchar", "character varying": "varchar",
-    "geomcollection": "geometrycollection", "long": "mediumtext", "long varchar": "mediumtext", "long varbinary": "mediumblob",
+    "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint", "int4": "int",
+    "int8": "bigint", "bool": "tinyint", "boolean": "tinyint", "numeric": "decimal", "dec": "decimal", "fixed": "decimal",
+    "real": "double", "double precision": "double", "float4": "float", "float8": "double", "character": "char", "nchar": "char",
+    "nvarchar": "varchar", "character varying": "varchar", "geomcollection": "geometrycollection", "long": "mediumtext",
+    "long varchar": "mediumtext", "long varbinary": "mediumblob",
 }  # fmt: skip
 
 

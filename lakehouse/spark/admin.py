@@ -155,11 +155,16 @@ def schema_history(root: str, table: str) -> list[dict[str, Any]]:
         mine = [lineage for lineage in history.lineages if any(".".join(i.name) == table for i in lineage.intervals)]
         if mine:
             return [
-                {"lineage": lineage.id, "position": list(step.position), "ddl": step.ddl, "effects": [repr(effect) for effect in step.effects],
-                 "columns": {column.name: str(column.type) for column in step.schema.columns}}
+                {
+                    "lineage": lineage.id,
+                    "position": list(step.position),
+                    "ddl": step.ddl,
+                    "effects": [repr(effect) for effect in step.effects],
+                    "columns": {column.name: str(column.type) for column in step.schema.columns},
+                }
                 for lineage in mine
                 for step in lineage.steps
-            ]  # fmt: skip
+            ]
     raise LakehouseError(f"{table}: expected a table that a source of {root} has sent, found none")
 
 

@@ -24,7 +24,10 @@ Progress = Callable[[str], None]
 def land_attachments(
     spark: SparkSession, lake: Lake, source: str, format: str, options: Mapping[str, str], log: OpsLog, progress: Progress
 ) -> int:
-    """Copy the payloads that records of bronze name for the first time; returns how many. One that is not there is not waited for."""
+    """Copy the payloads that records of bronze name for the first time; returns how many.
+
+    One that is not there is not waited for.
+    """
     if not has_attachments(format, options) or not lake.exists(spark, "bronze", source):
         return 0
     bronze = lake.read(spark, "bronze", source)

@@ -72,8 +72,10 @@ def messages_of(path: Path) -> Iterator[Message]:
 
 
 def source_name(path: Path) -> str:
-    """A source's name from a file's: letters, digits and underscores."""
-    return re.sub(r"\W+", "_", path.stem).strip("_").lower() or "recording"
+    """A source's name from a file's, or from a folder's and its parent's: letters, digits and underscores."""
+    whole = path.resolve()
+    named = f"{whole.parent.name} {whole.name}" if whole.is_dir() else whole.stem
+    return re.sub(r"\W+", "_", named).strip("_").lower() or "recording"
 
 
 def outcome(name: str, lake: Lake, log: OpsLog, landed: int, batches: int, published: dict[str, Any] | None) -> dict[str, Any]:

@@ -28,6 +28,7 @@ def show_all(root: str, folder: Path, ats: list[str]) -> list[Path]:
     """Write every live table as `db.table.jsonl` into `folder`; with several `ats`, into a folder of its own per moment."""
     spark, lake = get_session(), Lake(root)
     written = []
+    folder.mkdir(parents=True, exist_ok=True)
     for source, settings in sources(spark, lake).items():
         reader = Reader(spark, lake, source, settings)
         if not ats:

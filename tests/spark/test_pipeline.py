@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from arrivals import Feed
+from arrivals import Feed, dispatch
 from encode_open import Wire, encode, message
 from engine import Memory
 from judging import DATA, messages, states
@@ -104,10 +104,11 @@ def odd_messages() -> list[Message]:
     """Keyless rows, a replay that is cut differently, and one change told again with another value."""
     chance, history = random.Random(7), History(0, 12)
     told = Feed(history.events, chance, 2, "table", Wire(row_ids=False)).restart(at_resolved=True).arrival(chance)
-    return [*told, message([lie(history.events)], "t", 0, 1 + max(m.offset for m in told))]
+    partition, other = lie(history.events)
+    return [*told, message([other], "t", partition, 1 + max(m.offset for m in told))]
 
 
-def lie(events: list[dict[str, Any]]) -> tuple[bytes, bytes]:
+def lie(events: list[dict[str, Any]]) -> tuple[int, tuple[bytes, bytes]]:
     """A change of a keyed row, with another value in a column outside of the key."""
     for event in events:
         shape = event.get("shape")
@@ -115,7 +116,8 @@ def lie(events: list[dict[str, Any]]) -> tuple[bytes, bytes]:
             if column.id not in shape.handle_key:
                 cell = event["after"][column.name]
                 other = next(value for value in VALUES[cell["type"]] if value != cell["value"])
-                return encode({**event, "after": {**event["after"], column.name: source_cell(cell["type"], other)}}, shape)
+                lied = {**event, "after": {**event["after"], column.name: source_cell(cell["type"], other)}}
+                return dispatch(event, "table", 2), encode(lied, shape)
     raise AssertionError("expected a keyed row with another column")
 
 
@@ -178,11 +180,11 @@ def duplicates(spark: Any, lake: Path) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def begun(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake that holds the beginning of a recording; beside it stand more of it, with rows to merge and a DDL."""
+    """A lake that holds the beginning of a recording; beside it stand more of it, with rows to merge and a table to create."""
     folder = tmp_path_factory.mktemp("begun")
     told = messages(SHOP)
-    run(write_recording(folder / "shop.jsonl", told[:20]), folder / "lake")
-    write_recording(folder / "shop.jsonl", told[:38])
+    run(write_recording(folder / "shop.jsonl", told[:13]), folder / "lake")
+    write_recording(folder / "shop.jsonl", told[:22])
     return folder
 
 
@@ -192,7 +194,7 @@ def test_a_run_killed_at_a_write_and_started_again_gives_the_same_lake(spark: An
         run(begun / "shop.jsonl", tmp_path / "clean")
     expected = shown(tmp_path / "clean", tmp_path / "expected")
     changes = silver_rows(spark, tmp_path / "clean", "shop", "changes")
-    assert expected == engine(messages(SHOP)[:38])
+    assert expected == engine(messages(SHOP)[:22])
     layers = [layer for layer, _ in clean.seen]
     assert {"bronze", "silver", "gold", "sql", "ops"} <= set(layers)
 
@@ -211,7 +213,7 @@ def test_a_run_killed_at_a_write_and_started_again_gives_the_same_lake(spark: An
 @pytest.mark.long
 def test_two_hundred_random_sigkills_change_nothing(spark: Any, begun: Path, tmp_path: Path) -> None:
     script, chance = str(Path(__file__).with_name("killable.py")), random.Random(1)
-    expected = engine(messages(SHOP)[:38])
+    expected = engine(messages(SHOP)[:22])
     for _ in range(int(os.environ.get("LAKEHOUSE_KILLS", "200"))):
         lake = tmp_path / "lake"
         shutil.rmtree(lake, ignore_errors=True)
