@@ -1,6 +1,5 @@
 """Publish a recording: every message into its own partition, in order, with its key, value, headers and timestamp."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -17,6 +16,7 @@ from lakehouse.kafka_admin import client_config
 from lakehouse.recording import read_recording
 
 TIMEOUT = 30.0
+_STEP = 10_000
 Progress = Callable[[str], None]
 
 
@@ -118,13 +118,12 @@ class _Deliveries:
     def __init__(self, progress: Progress | None) -> None:
         self.counts: Counter[tuple[str, int]] = Counter()
         self.failure: KafkaError | None = None
-        self._progress, self._told = progress, time.monotonic()
+        self._progress = progress
 
     def __call__(self, error: KafkaError | None, message: Delivered) -> None:
         if error is not None:
             self.failure = self.failure or error
             return
         self.counts[message.topic() or "", message.partition() or 0] += 1
-        if self._progress and time.monotonic() - self._told > 1:
-            self._told = time.monotonic()
-            self._progress(f"produce  {self.counts.total()} messages")
+        if self._progress and self.counts.total() % _STEP == 0:
+            self._progress(f"kafka   {self.counts.total()} messages published")
