@@ -101,6 +101,7 @@ def run_gold(
         "watermark": list(window.position),
         "held_by": list(holder) if holder else None,
         "consistency": feed.consistency,
+        "auto": feed.tables is None,
         "tables": tables,
         "applied": run.applied,
         "problems": [text for _, text in history.problems],
@@ -233,6 +234,7 @@ class GoldRun:
         return {
             "lineage": turn.lineage.id, "database": database, "table": table, "gold": turn.gold, "version": version,
             "shape": turn.shape, "state": state, "since": since, "why": why, "notes": turn.lineage.notes,
+            "names": [list(interval.name) for interval in turn.lineage.intervals],
         }  # fmt: skip
 
     def _state(self, lineage: Lineage, at: Position) -> tuple[str, list[int] | None, str | None]:

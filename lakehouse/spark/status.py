@@ -39,7 +39,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
     position, holder = source_watermark(marks, partitions)
     tables = (manifest or {}).get("tables", [])
     met = {tuple(entry["name"]) for entry in done["tables"]}
-    known = {(entry["database"], entry["table"]) for entry in tables}
+    known = {tuple(name) for entry in tables for name in entry["names"]}
     return {
         "source": name,
         "last_silver_batch": done["batch"],
@@ -51,7 +51,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "consistency": (manifest or {}).get("consistency"),
         "dead_letters": sum(entry["n"] for entry in done["dead"]),
         "books": book(done["counts"]),
-        "not_configured": sorted(f"{database}.{table}" for database, table in met - known),
+        "not_configured": [] if (manifest or {}).get("auto") else sorted(f"{database}.{table}" for database, table in met - known),
         "gaps": log.all("gap"),
         "problems": (manifest or {}).get("problems", []),
         "tables": [

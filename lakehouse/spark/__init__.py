@@ -1,0 +1,1 @@
+"""The only place that sees Spark, Delta, Arrow and Great Expectations."""
