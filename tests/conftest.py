@@ -4,11 +4,18 @@ Nothing is skipped: where a service can't start, its tests fail with the sentenc
 they start, so that tests without services start in no time.
 """
 
+import os
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A slow machine is no failure. In CI the examples are the same every time: what a new one finds belongs to whoever looks for it.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+settings.register_profile("ci", settings.get_profile("patient"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "patient")
 
 if TYPE_CHECKING:
     from lakehouse.local.broker import Broker

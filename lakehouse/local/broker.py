@@ -24,6 +24,7 @@ from lakehouse.local.jars import broker_jars
 from lakehouse.local.java import java
 
 HOST = "127.0.0.1"
+# Retention is off: a recording keeps its timestamps, and a broker that counts days would delete it while it is read.
 _CONFIG = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{host}:{controller}
@@ -44,6 +45,8 @@ share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.enable=false
+log.retention.ms=-1
+log.retention.check.interval.ms=1000
 message.max.bytes=10485760
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=4000
