@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LETTERS = """database string, `table` string, topic string, incarnation string, partition int, offset bigint, index int, path string,
   code string, message string"""
+ORIGIN = ["topic", "incarnation", "partition", "offset", "index", "path"]
+TWINS = "array<struct<after:string,topic:string,incarnation:string,partition:int,offset:bigint,index:int,path:string>>"
 CONFLICT = "the same change arrived with another value: check the feed's settings and zone, or raise an epoch if the source is another one"
 
 
@@ -57,7 +59,7 @@ def distinct_changes(
     repeated = total - keyed.agg(F.count_distinct("_id")).first()[0]
     if not repeated and not overlaps:
         return Distinct(keyed.drop("_id"), None, total, 0, 0)
-    first = _firsts(keyed, feed.order) if repeated else keyed.withColumn("_twins", F.lit(None).cast("array<string>"))
+    first = _firsts(keyed, feed.order) if repeated else keyed.withColumn("_twins", F.lit(None).cast(TWINS))
     if overlaps:
         first = _join_known(spark, lake, feed, first, summary, batch)
     else:
@@ -66,12 +68,12 @@ def distinct_changes(
 
 
 def _firsts(keyed: DataFrame, order: str) -> DataFrame:
-    """One row per identity, with the differing after-images of its twins. Within one message the later row stands."""
+    """One row per identity, the first to arrive, with its twins of other messages. Within one message the later row stands."""
     window = Window.partitionBy(*identity(order))
     ordered = window.orderBy("topic", "incarnation", "partition", "offset", F.col("index").desc())
     message = F.concat_ws("/", "topic", "incarnation", "partition", "offset")
     ranked = keyed.withColumn("_rank", F.row_number().over(ordered)).withColumn("_first", F.first(message).over(ordered))
-    twins = F.collect_set(F.when(message != F.col("_first"), F.col("after"))).over(window)
+    twins = F.collect_list(F.when(message != F.col("_first"), F.struct("after", *ORIGIN))).over(window)
     return ranked.withColumn("_twins", twins).where("_rank = 1").drop("_rank", "_first")
 
 
@@ -99,12 +101,7 @@ def _join_known(spark: SparkSession, lake: Lake, feed: "Feed", first: DataFrame,
 
 
 def _split(marked: DataFrame, total: int) -> Distinct:
-    others = F.concat(F.coalesce("_twins", F.array().cast("array<string>")), F.array_compact(F.array("_known_after")))
-    suspects = marked.withColumn("_others", F.filter(others, lambda other: other != F.col("after")))
-    suspects = suspects.where(F.size("_others") > 0).select(
-        "database", "table", "topic", "incarnation", "partition", "offset", "index", "path", "after", "_others"
-    )
-    conflicts = suspects.mapInArrow(_conflicting, LETTERS).persist()
+    conflicts = _suspects(marked).mapInArrow(_conflicting, LETTERS).persist()
     conflicted = conflicts.count()
     distinct = marked.where(~F.col("_known"))
     inserted = distinct.count()
@@ -112,9 +109,18 @@ def _split(marked: DataFrame, total: int) -> Distinct:
     return Distinct(distinct if inserted else None, conflicts if conflicted else None, inserted, total - inserted - conflicted, conflicted)
 
 
+def _suspects(marked: DataFrame) -> DataFrame:
+    """Each change that is not the one that stands (silver's, else the batch's first), beside what stands, where their texts differ."""
+    standing = F.when(F.col("_known"), F.col("_known_after")).otherwise(F.col("after")).alias("_standing")
+    names = ["database", "table"]
+    twins = marked.select(*names, standing, F.explode("_twins").alias("_twin")).select(*names, "_standing", "_twin.*")
+    arrived = marked.where(F.col("_known")).select(*names, standing, "after", *ORIGIN)
+    return twins.unionByName(arrived).where(F.col("after") != F.col("_standing"))
+
+
 def _conflicting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        kept = [_letter(row) for row in batch.to_pylist() if any(disagree(row["after"], other) for other in row["_others"])]
+        kept = [_letter(row) for row in batch.to_pylist() if disagree(row["after"], row["_standing"])]
         yield pa.RecordBatch.from_pylist(kept, schema=to_arrow_schema(columns(LETTERS)))
 
 

@@ -115,24 +115,24 @@ def identity_of(event: Event, order: str) -> tuple[Any, ...]:
 
 
 def distinct_rows(events: list[Event], known: dict[tuple[Any, ...], str | None], order: str) -> tuple[list[Event], list[Event], int]:
-    """(new changes, conflicts as dead letters, how many duplicates). `known` maps identities that silver has to after-images."""
-    firsts: dict[tuple[Any, ...], Event] = {}
-    conflicts: list[Event] = []
-    total = 0
-    for event in events:
-        if event["kind"] != "change":
-            continue
-        total += 1
-        identity = identity_of(event, order)
-        first = firsts.get(identity)
-        if first is None or _one_message(first, event):
-            firsts[identity] = event
-        elif disagree(_text(first["after"]), _text(event["after"])):
-            conflicts.append(conflict_letter(event))
-        if identity in known and disagree(known[identity], _text(event["after"])):
-            conflicts.append(conflict_letter(event))
-    new = [event for identity, event in firsts.items() if identity not in known]
-    return new, conflicts, total - len(new) - len(conflicts)
+    """(new changes, conflicts as dead letters, how many duplicates). `known` maps identities that silver has to after-images.
+
+    Of equal identities the first to arrive stands, inside one message the later row. What stands is silver's, else the
+    batch's first; every other change is held against it.
+    """
+    changes = [event for event in events if event["kind"] == "change"]
+    twins: dict[tuple[Any, ...], list[Event]] = {}
+    for event in sorted(changes, key=lambda event: (*(event[name] for name in PLACE), event["offset"], -event["index"])):
+        twins.setdefault(identity_of(event, order), []).append(event)
+    new, conflicts = [], []
+    for identity, (first, *others) in twins.items():
+        rest = [event for event in others if not _one_message(first, event)]
+        standing = known[identity] if identity in known else _text(first["after"])
+        suspects = [first, *rest] if identity in known else rest
+        conflicts += [conflict_letter(event) for event in suspects if disagree(standing, _text(event["after"]))]
+        if identity not in known:
+            new.append(first)
+    return new, conflicts, len(changes) - len(new) - len(conflicts)
 
 
 def _one_message(one: Event, other: Event) -> bool:
