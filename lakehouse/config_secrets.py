@@ -88,7 +88,7 @@ def resolve_secrets(values: Mapping[str, str], env: Mapping[str, str] | None = N
 def databricks_secret(scope: str, key: str) -> str:
     """A secret of a Databricks secret scope, read by the runtime's own client."""
     try:
-        from databricks.sdk.runtime import dbutils  # type: ignore[import-not-found]
+        from databricks.sdk.runtime import dbutils
     except ImportError:
         raise ConfigError(f"secret {scope}/{key}: secret scopes are there on Databricks only; use ${{env:NAME}} elsewhere") from None
     return str(dbutils.secrets.get(scope, key))
