@@ -40,7 +40,7 @@ class KafkaInput:
     subscribe: str | None = None
     pattern: str | None = None
     starting: str = "earliest"
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict, repr=False)  # resolved secrets are among them
     max_records: int = 500_000
 
 

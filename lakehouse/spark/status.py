@@ -55,7 +55,13 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "gaps": log.all("gap"),
         "problems": (manifest or {}).get("problems", []),
         "tables": [
-            {"table": f"{entry['database']}.{entry['table']}", "state": entry["state"], "why": entry["why"], "version": entry["version"]}
+            {
+                "table": f"{entry['database']}.{entry['table']}",
+                "state": entry["state"],
+                "why": entry["why"],
+                "notes": entry["notes"],
+                "version": entry["version"],
+            }
             for entry in tables
         ],
         **lag(source, done),

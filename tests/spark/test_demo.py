@@ -9,6 +9,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.local.demo import RECORDING, SOURCE, configuration, run_demo
 from lakehouse.recording import read_recording
 from lakehouse.run_lock import run_lock
+from lakehouse.spark.bronze import KafkaInput
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.pipeline import run
 from lakehouse.spark.status import plan, status
@@ -62,3 +63,10 @@ def test_a_second_run_is_told_who_holds_the_lock(tmp_path: Path) -> None:
         pass
 
     assert str(refused.value).startswith("shop: a silver run is going on already (pid ")
+
+
+def test_a_kafka_input_shows_none_of_its_options() -> None:
+    source = KafkaInput("broker:9092", "shop", options={"kafka.sasl.jaas.config": "username password"})
+
+    assert "password" not in repr(source)
+    assert "broker:9092" in repr(source)
