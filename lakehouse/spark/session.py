@@ -24,7 +24,8 @@ _LOG = Path(__file__).with_name("log4j2.properties")
 
 # Measured on two cores, CPU seconds to start, append ten times, merge and read five times, all small and cold: 52, with a class
 # archive 35. On top of it made no difference beyond noise, or a worse one: 1 partition for 2, no code generation. Without AQE,
-# without statistics and on the raw local file system it ran only while the machine was busy: undecided, so Spark's defaults. Spark's default of 200 partitions makes a merge three times as slow.
+# without statistics and on the raw local file system it ran only while the machine was busy: undecided, so Spark's defaults.
+# Spark's default of 200 partitions makes a merge three times as slow.
 _SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
