@@ -107,8 +107,8 @@ _WIDTH = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64
 
 
 def is_identity(old: ColumnType, new: ColumnType, server: str = "mysql") -> bool:
-    """Whether every value keeps its canonical form, as a widening does."""
-    if old == new:
+    """Whether every value keeps its canonical form, as a widening does. A type that nobody told has no form to lose."""
+    if old == new or not old.base:
         return True
     if old.family != new.family:
         return False

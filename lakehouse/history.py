@@ -18,9 +18,11 @@ from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import History, Interval, Lineage, Name, Step
 from lakehouse.schema import TableSchema
-from lakehouse.shapes import Record, Shape, inferred_schema, kept_ids, recorded_schema
+from lakehouse.shapes import Record, Shape, inferred_schema, kept_ids, recorded_schema, with_types
+from lakehouse.spelling import Spelling, of_database
 
 EMPTY = TableSchema((), inferred=True)
+RECOVERED = "it was recovered upstream, which sends no rows"
 
 
 class Sightings(Protocol):
@@ -47,9 +49,10 @@ def build(
 ) -> History:
     """The lineages of a source. `decisions` maps the text of a held DDL to `approve` or `skip`; `snapshots` are the places of
     the full snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do not compare."""
-    builder = _Builder(sightings, decisions or {}, ordered)
+    records = sorted(records, key=lambda record: record.position)
+    builder = _Builder(sightings, decisions or {}, ordered, Spelling(sightings.names(), records))
     whole = set(snapshots)
-    for position, group in groupby(sorted(records, key=lambda record: record.position), key=lambda record: record.position):
+    for position, group in groupby(records, key=lambda record: record.position):
         if position in whole:
             builder.snapshot(position, list(group))
         else:
@@ -58,8 +61,8 @@ def build(
 
 
 class _Builder:
-    def __init__(self, sightings: Sightings, decisions: Mapping[str, str], ordered: bool) -> None:
-        self.sightings, self.decisions, self.ordered = sightings, decisions, ordered
+    def __init__(self, sightings: Sightings, decisions: Mapping[str, str], ordered: bool, spelling: Spelling) -> None:
+        self.sightings, self.decisions, self.ordered, self.spelling = sightings, decisions, ordered, spelling
         self.live: dict[Name, Lineage] = {}
         self.free_since: dict[Name, Position] = {}
         self.ended: dict[Name, Lineage] = {}
@@ -88,7 +91,7 @@ class _Builder:
         except DdlError:
             return []
         pairs = [pair for statement in statements if isinstance(statement, E.RenameTable) for pair in statement.pairs]
-        return [(self._name(record, old), self._name(record, new)) for old, new in pairs]
+        return [(self._old_name(record, old), self._new_name(record, new)) for old, new in pairs]
 
     def _record(self, record: Record) -> None:
         if record.kind != "ddl":
@@ -112,6 +115,9 @@ class _Builder:
         name = (record.database, record.table) if record.table else None
         if name is None:
             self.history.problems.append((record.position, f"a DDL of database {record.database} was not understood: {why}"))
+            if (record.ddl or "").lstrip().upper().startswith("FLASHBACK CLUSTER"):
+                for lineage in self.live.values():
+                    lineage.incomplete.append((record.position, "the cluster was flashed back, which sends no rows"))
             return
         lineage = self._get(name, record.position)
         if lineage.held is None:
@@ -127,25 +133,35 @@ class _Builder:
                 self._alter(statement, record)
             case E.RenameTable():
                 for old, new in statement.pairs:
-                    self._rename(self._name(record, old), self._name(record, new), record.position)
+                    self._rename(self._old_name(record, old), self._new_name(record, new), record.position)
             case E.DropTable():
                 for table in statement.tables:
                     self._drop(self._name(record, table), record.position)
             case E.TruncateTable():
                 self._truncate(self._name(record, (statement.database, statement.table)), record)
             case E.DropDatabase():
-                for name in [name for name in self.live if name[0] == statement.database]:
+                for name in of_database(self.live, statement.database):
                     self._drop(name, record.position)
             case E.RecoverTable():
-                self._recover(self._name(record, (statement.database, statement.table)), statement.to, record.position)
+                name = self.spelling.known(record, (statement.database, statement.table), [*self.live, *self.ended])
+                self._recover(name, None if statement.to is None else self._new_name(record, (name[0], statement.to)), record.position)
             case E.RecoverDatabase():
-                for name in [name for name in self.ended if name[0] == statement.database]:
-                    self._recover(name, None, record.position)
+                self._recover_database(statement.database, statement.to, record.position)
             case E.NoEffect():
                 pass
 
     def _name(self, record: Record, name: E.Name) -> Name:
-        return (name[0] or record.database, name[1])
+        return self.spelling.known(record, name, self.live)
+
+    def _old_name(self, record: Record, name: E.Name) -> Name:
+        """The table that a statement renames: a message has the new database alone, and the statement may name none."""
+        found = self._name(record, name)
+        if name[0] is None and found not in self.live and found not in self.spelling.sighted:
+            return self.spelling.elsewhere(name[1], self.live) or found
+        return found
+
+    def _new_name(self, record: Record, name: E.Name) -> Name:
+        return self.spelling.told(record, (name[0] or record.database, name[1]))
 
     # --- lives ---
 
@@ -215,7 +231,7 @@ class _Builder:
     # --- statements ---
 
     def _create(self, statement: E.CreateTable, record: Record) -> None:
-        name = self._name(record, (statement.database, statement.table))
+        name = self.spelling.made(record, (statement.database, statement.table), self.live)
         if not self._make_room(name, record.position, statement.if_not_exists, replaced=statement.or_replace):
             return
         complete = bool(statement.columns) and not statement.as_select
@@ -223,7 +239,7 @@ class _Builder:
         self._begin(name, low, create(statement) if complete else EMPTY, record.ddl)
 
     def _create_like(self, statement: E.CreateTableLike, record: Record) -> None:
-        name = self._name(record, (statement.database, statement.table))
+        name = self.spelling.made(record, (statement.database, statement.table), self.live)
         like = self._find(self._name(record, statement.like), record.position)
         if self._make_room(name, record.position, statement.if_not_exists, replaced=statement.or_replace):
             self._begin(name, record.position, like.steps[-1].schema if like else EMPTY, record.ddl)
@@ -250,7 +266,7 @@ class _Builder:
             self._alter_schema(lineage, statement, record)
         for edit in statement.edits:
             if isinstance(edit, E.RenameTo):
-                self._rename(name, self._name(record, (edit.to[0] or name[0], edit.to[1])), record.position)
+                self._rename(name, self._new_name(record, (edit.to[0] or name[0], edit.to[1])), record.position)
             elif isinstance(edit, E.ExchangePartition):
                 self._unknowable(self._name(record, edit.table), record, "EXCHANGE PARTITION moved rows that no change tells")
 
@@ -293,15 +309,26 @@ class _Builder:
             self._anchor(lineage, record.position)
             lineage.steps.append(Step(record.position, lineage.steps[-1].schema, (Clear(),), record.ddl))
 
-    def _recover(self, name: Name, to: str | None, position: Position) -> None:
+    def _recover(self, name: Name, to: Name | None, position: Position) -> None:
         if name in self.ended and name not in self.live:
-            lineage = self._reopen(name, position, "it was recovered upstream, which sends no rows")
+            self._reopen(name, position, RECOVERED)
             if to is not None:
-                self._rename(name, (name[0], to), position)
-                return
-            self.live[name] = lineage
+                self._rename(name, to, position)
+        elif name in self.live and to is not None:
+            self._recover_truncated(self.live[name], to, position)
         elif name in self.live:
             self.live[name].incomplete.append((position, "it was flashed back upstream, which sends no rows"))
+
+    def _recover_truncated(self, lineage: Lineage, to: Name, position: Position) -> None:
+        """The rows that a TRUNCATE took away come back as another table."""
+        cleared = [step.schema for step in lineage.steps if any(isinstance(effect, Clear) for effect in step.effects)]
+        self._begin(to, position, cleared[-1] if cleared else EMPTY).incomplete.append((position, RECOVERED))
+
+    def _recover_database(self, database: str, to: str | None, position: Position) -> None:
+        """The tables that its DROP DATABASE ended, not those that were dropped before."""
+        ended = {name: self.ended[name].end or MIN_POSITION for name in of_database(self.ended, database)}
+        for name in [name for name, end in ended.items() if end == max(ended.values())]:
+            self._recover(name, None if to is None else (to, name[1]), position)
 
     # --- shapes ---
 
@@ -318,8 +345,16 @@ class _Builder:
     def _anchor_by_columns(self, record: Record) -> None:
         """A DDL that brings the table's columns along settles an unknown shape."""
         lineage = self.live.get((record.database, record.table or ""))
-        if lineage is not None and record.columns and not lineage.steps[-1].schema.columns:
+        if lineage is None or not record.columns:
+            return
+        if not lineage.steps[-1].schema.columns:
             lineage.steps[-1] = replace(lineage.steps[-1], schema=recorded_schema(record))
+        elif lineage.steps[0].schema.inferred:
+            told = {column.name.casefold(): column.type for column in recorded_schema(record).columns}
+            types = {
+                column.id: told[column.name.casefold()] for column in lineage.steps[-1].schema.columns if column.name.casefold() in told
+            }
+            lineage.steps = [replace(step, schema=with_types(step.schema, types)) for step in lineage.steps]
 
     def _schema_record(self, record: Record) -> None:
         """A schema record sets the history and never drops or clears anything."""
@@ -359,4 +394,7 @@ class _Builder:
                     self._adopt(name, low, shape)
         for lineage in self.live.values():
             self._anchor(lineage, None)
+            if untyped := [column.name for column in lineage.steps[-1].schema.columns if not column.type.base]:
+                names = ", ".join(untyped)
+                lineage.notes.append(f"no message tells the type of {names}: text as the wire has it, until a schema is imported")
         return self.history

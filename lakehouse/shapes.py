@@ -1,11 +1,11 @@
 """What records and rows tell of a table's shape, as schemas: where no CREATE does."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lakehouse.events import Position
-from lakehouse.schema import Column, TableSchema, make_schema, parse_type
+from lakehouse.schema import Column, ColumnType, TableSchema, make_schema, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +23,42 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What rows of a name tell of its columns: types by name (table order where the wire has it), and the key."""
+    """What rows of a name tell of its columns: types by name (table order where the wire has it; "" where no message tells one),
+    and the key."""
 
     types: Mapping[str, str]
     key_names: tuple[str, ...]
 
 
+def shape_of_rows(rows: Iterable[tuple[Mapping[str, str] | None, Iterable[str], tuple[str, ...]]]) -> Shape | None:
+    """The shape that rows tell, each by its types, the names in its image and its key's, in position order; None where there are none.
+
+    A column whose type no message tells (Debezium without schemas, TiCDC's strings) is there all the same.
+    """
+    types: dict[str, str] = {}
+    keys: tuple[str, ...] = ()
+    seen = False
+    for told, names, key_names in rows:
+        seen, keys, told, names = True, keys or tuple(key_names), told or {}, list(names)
+        for column in [*told] if told.keys() >= set(names) else [*names, *told]:
+            types[column] = types.get(column) or told.get(column, "")
+    return Shape(types, keys) if seen else None
+
+
 def inferred_schema(shape: Shape) -> TableSchema:
-    """A schema of type words alone, as messages tell it."""
+    """A schema of type words alone, as messages tell it; a column without one holds the wire's text."""
     columns = [Column(0, name, parse_type(text)) for name, text in shape.types.items()]
     return make_schema(columns, tuple(name for name in shape.key_names if name in shape.types), inferred=True)
+
+
+def with_types(schema: TableSchema, types: Mapping[int, ColumnType]) -> TableSchema:
+    """The schema with the types of those columns that no message has told."""
+    return replace(
+        schema,
+        columns=tuple(
+            replace(column, type=types.get(column.id, column.type)) if not column.type.base else column for column in schema.columns
+        ),
+    )
 
 
 def kept_ids(before: TableSchema, told: TableSchema) -> TableSchema:

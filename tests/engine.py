@@ -14,7 +14,7 @@ from lakehouse.history import build
 from lakehouse.identity import RunCounter, image_hash, split_keyless
 from lakehouse.inspect import events_of
 from lakehouse.lineage import History, Name
-from lakehouse.shapes import Record, Shape
+from lakehouse.shapes import Record, Shape, shape_of_rows
 from lakehouse.transactions import Told, advance
 from lakehouse.typed import gold_columns, type_rows
 
@@ -111,12 +111,7 @@ class Memory:
         return bool(self._rows(name, low, high))
 
     def shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
-        rows = self._rows(name, low, high)
-        types: dict[str, str] = {}
-        for row in rows:
-            for column, text in (row.types or {}).items():
-                types.setdefault(column, text)
-        return Shape(types, next((row.key_names for row in rows if row.key_names), ())) if rows else None
+        return shape_of_rows((row.types, row.after or row.before or {}, row.key_names) for row in self._rows(name, low, high))
 
     def key_names(self, name: Name) -> tuple[str, ...]:
         return next((c.key_names for c in self.changes.values() if (c.database, c.table) == name and c.key_names), ())

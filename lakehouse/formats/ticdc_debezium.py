@@ -113,9 +113,9 @@ def _columns(schema: bytes) -> Columns | None:
 
 
 def _column(field: Field) -> Column:
-    """`tidb_type` is the type's word without length; where there is none, only a named schema or a plain one settles a value."""
+    """`tidb_type` is the type's word without length; where there is none, the schema's name or its plain type tells what it can."""
     known = named(field) or _plain(field)
-    return known._replace(type=field.tidb_type or (None if field.type == "string" else known.type))
+    return known._replace(type=field.tidb_type or known.type)
 
 
 def _plain(field: Field) -> Column:

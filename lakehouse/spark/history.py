@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from lakehouse.events import Position
 from lakehouse.history import build
 from lakehouse.lineage import History, Name
-from lakehouse.shapes import Record, Shape
+from lakehouse.shapes import Record, Shape, shape_of_rows
 from lakehouse.spark.changes import between, not_void
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
@@ -72,12 +72,6 @@ class SilverSightings:
 
     def _shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
         mine = self.changes.where((F.col("database") == name[0]) & (F.col("table") == name[1]) & between(low, high))
-        rows = mine.groupBy("types", "key_names").agg(F.min("position").alias("first")).orderBy("first", "types").collect()
-        if not rows:
-            return None
-        types: dict[str, str] = {}
-        for row in rows:
-            for column, text in (json.loads(row.types) if row.types else {}).items():
-                types.setdefault(column, text)
-        keys = next((tuple(row.key_names) for row in rows if row.key_names), ())
-        return Shape(types, keys)
+        told = mine.select("position", "types", "key_names", F.json_object_keys(F.coalesce("after", "before")).alias("columns"))
+        rows = told.groupBy("types", "key_names", "columns").agg(F.min("position").alias("first")).orderBy("first", "types").collect()
+        return shape_of_rows((json.loads(row.types) if row.types else None, row.columns or (), tuple(row.key_names or ())) for row in rows)
