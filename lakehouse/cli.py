@@ -111,7 +111,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 # What works today, in the order of --help. Adding a name offers its command.
 READY = (
-    "demo", "try", "show", "validate", "plan", "run", "status", "inspect", "produce", "ddl",
+    "demo", "try", "show", "init", "validate", "plan", "run", "status", "inspect", "produce", "ddl",
     "epoch raise", "partitions retire", "dead-letters list", "dead-letters requeue", "dead-letters dismiss",
     "rebuild", "schema import", "schema history", "schema json", "version",
 )  # fmt: skip
@@ -189,11 +189,11 @@ def decoding(format: str | None, source: Path | None, option: list[str] | None) 
     return format, {**said, **decoder_options(format, dict(map(setting, option or ())))}
 
 
-def setting(text: str) -> tuple[str, str]:
+def setting(text: str, flag: str = "--option") -> tuple[str, str]:
     """NAME=VALUE as its two parts."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise ConfigError(f"--option {name}: expected NAME=VALUE")
+        raise ConfigError(f"{flag} {name}: expected NAME=VALUE")
     return name, value
 
 

@@ -35,13 +35,26 @@ def init(
     folder: Annotated[Path, typer.Argument(help="The folder to write sources/ and tables/ into.")] = Path("configs"),
     format: Annotated[str | None, typer.Option("--format", help="The wire format. Default: what the messages look like.")] = None,
     servers: Annotated[str | None, typer.Option("--bootstrap-servers", help="The brokers, for a topic.")] = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="The topic to look at.")] = None,
-    storage: Annotated[str | None, typer.Option("--storage", help="The storage sink's folder or URL to look at.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="The topic to look at; several with commas, or a regular expression.")
+    ] = None,
+    storage: Annotated[str | None, typer.Option("--storage", help="The storage sink's folder to look at.")] = None,
+    recording: Annotated[Path | None, typer.Option("--recording", help="The recording to look at.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The source's name. Default: after what is looked at.")] = None,
+    kafka: Annotated[
+        list[str] | None,
+        typer.Option("--kafka", metavar="NAME=VALUE", help="A kafka.* option, for SASL and SSL; secrets as ${env:NAME}. May be repeated."),
+    ] = None,
 ) -> None:
-    """Write the YAML of a source and its tables, by looking at its topic or folder."""
-    if (topic is None) == (storage is None):
-        raise ConfigError("init: expected --topic with --bootstrap-servers, or --storage")
-    print_result(_local("init").init(folder, format, servers, topic, storage, progress), False)
+    """Write the YAML of a source and its tables, by looking at a topic, a folder or a recording. Nothing is overwritten."""
+    from lakehouse.cli import setting
+
+    if sum(given is not None for given in (topic, storage, recording)) != 1 or (topic is None) != (servers is None):
+        raise ConfigError("init: expected --topic with --bootstrap-servers, or --storage, or --recording")
+    options = dict(setting(text, "--kafka") for text in kafka or ())
+    write = _local("init").init
+    done = write(folder, format, servers, topic, storage, progress, recording=recording, name=name, kafka_options=options)
+    print_result([{"files": done}], False)
 
 
 def doctor(configs: Configs = Path("configs"), as_json: Json = False) -> None:
