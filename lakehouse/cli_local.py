@@ -57,9 +57,17 @@ def init(
     print_result([{"files": done}], False)
 
 
-def doctor(configs: Configs = Path("configs"), as_json: Json = False) -> None:
-    """Check Java, jars, brokers, permissions and what the producers are set to."""
-    print_result(_local("doctor").doctor(configs, progress), as_json)
+def doctor(
+    configs: Configs = Path("configs"),
+    lake: SourceLake = None,
+    spark: Annotated[bool, typer.Option("--spark", help="Start Spark too, and write, read and remove a table of the lake.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Check machine, brokers, topics, what messages show of their producers, and the lake. Exits with 1 where one fails."""
+    found = _local("doctor").doctor(configs, progress, lake=lake, spark=spark)
+    print_result(found if as_json else [{"findings": found}], as_json)
+    if any(finding["state"] == "fail" for finding in found):
+        raise typer.Exit(1)
 
 
 def report(

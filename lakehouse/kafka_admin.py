@@ -1,11 +1,11 @@
 """What a broker says of topics: their ids, partitions and offsets. Data goes through Spark's own source."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from lakehouse.errors import EnvironmentError_
 
@@ -41,13 +41,27 @@ def list_topics(bootstrap: str, options: Mapping[str, str], names: list[str] | N
         ) from error
 
 
+def topic_settings(bootstrap: str, options: Mapping[str, str], names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Each topic's own and inherited settings, such as retention.ms. EnvironmentError_ where the broker does not tell them."""
+    try:
+        admin = AdminClient(client_config(bootstrap, options))
+        asked = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in names], request_timeout=TIMEOUT)
+        return {
+            resource.name: {name: entry.value for name, entry in future.result().items() if entry.value is not None}
+            for resource, future in asked.items()
+        }
+    except KafkaException as error:
+        raise EnvironmentError_(f"{bootstrap}: expected the settings of its topics, got: {error.args[0].str()}") from error
+
+
 def _offsets(consumer: Consumer, topic: str, partitions: list[int]) -> dict[int, tuple[int, int]]:
     return {number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT) for number in sorted(partitions)}
 
 
 def client_config(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
     """Spark's `kafka.*` options as librdkafka names them; a JAAS line gives its user and password."""
-    config = {"bootstrap.servers": bootstrap}
+    # librdkafka would write every failed connection to stderr, many a second; what failed is in the error that is raised
+    config: dict[str, str] = {"bootstrap.servers": bootstrap, "log_level": "0"}
     for name, value in options.items():
         plain = name.removeprefix("kafka.")
         if plain == "sasl.jaas.config":

@@ -47,7 +47,7 @@ def read_span(
     """The committed messages of [start, end) of a partition, for at most so long. EnvironmentError_ where the broker does not answer."""
     if start >= end:
         return
-    config = {**client_config(bootstrap, options), "group.id": "lakehouse-look", "enable.auto.commit": False, "log_level": 0}
+    config = {**client_config(bootstrap, options), "group.id": "lakehouse-look", "enable.auto.commit": False}
     consumer = Consumer({**config, "isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "error"})
     try:
         consumer.assign([TopicPartition(topic, partition, start)])
