@@ -42,13 +42,14 @@ class Carrier:
     def __init__(self, lineage: Lineage, source: int, target: int, encoding: str, upstream: Upstream) -> None:
         self.unknown: set[str] = set()
         self._schema = lineage.steps[source].schema
+        self._gone: Row = dict.fromkeys(column.id for column in self._schema.keeps.dropped)
         self._encoding = encoding
         self._columns: dict[str, tuple[int, Callable[[Any], Any] | None] | None] = {}
         self._moves = compile_moves(lineage, source, target, upstream)
 
     def __call__(self, image: Mapping[str, Any]) -> Row | None:
         """The image at the target, or None where a DDL in between removed the row."""
-        row: Row = {}
+        row: Row = self._gone.copy()
         columns = self._columns
         for name, value in image.items():
             try:

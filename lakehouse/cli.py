@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from lakehouse import cli_local, cli_pipeline
 from lakehouse.errors import ConfigError, LakehouseError
@@ -112,6 +113,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 # What works today, in the order of --help. Adding a name offers its command.
 READY = (
     "demo", "try", "show", "init", "doctor", "validate", "plan", "run", "status", "inspect", "produce", "ddl",
+    "ddl approve", "ddl skip",
     "epoch raise", "partitions retire", "dead-letters list", "dead-letters requeue", "dead-letters dismiss",
     "rebuild", "schema import", "schema history", "schema json", "version",
 )  # fmt: skip
@@ -120,7 +122,16 @@ GROUPS = {
     "epoch": "Epochs of a source.",
     "partitions": "Partitions of a source's topics.",
     "dead-letters": "What could not be decoded.",
+    "ddl": "Say what DDL statements mean (`lakehouse ddl FILE`), and decide about one that holds a table.",
 }
+
+
+class WithDefault(TyperGroup):
+    """A group that is a command too: what is no command of the group goes to `read`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = bool(args) and (args[0] in self.commands or args[0] == "--help")
+        return super().parse_args(ctx, args if named else ["read", *args])
 
 
 def build(names: Iterable[str]) -> typer.Typer:
@@ -133,11 +144,17 @@ def build(names: Iterable[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
         epilog=EXIT_CODES,
     )
+    offered = list(names)
     groups: dict[str, typer.Typer] = {}
-    for name in names:
+    for name in offered:
         group, _, command = name.rpartition(" ")
+        if any(other.startswith(f"{name} ") for other in offered):
+            group, command = name, "read"
         if group and group not in groups:
-            groups[group] = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=GROUPS[group])
+            both = command == "read"
+            groups[group] = typer.Typer(
+                cls=WithDefault if both else None, no_args_is_help=not both, rich_markup_mode=None, help=GROUPS[group]
+            )
             root.add_typer(groups[group], name=group)
         (groups[group] if group else root).command(command)(COMMANDS[name])
     return root

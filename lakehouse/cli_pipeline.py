@@ -183,7 +183,26 @@ def schema_history(table: Table, lake: Lake = "./lake", as_json: Json = False) -
     print_result(backend("admin").schema_history(lake, table), as_json)
 
 
+def ddl_approve(
+    table: Table,
+    why: Why,
+    instead: Annotated[
+        str | None, typer.Option("--as", metavar="SQL", help="The statement to apply in its place, where it can't be read.")
+    ] = None,
+    lake: Lake = "./lake",
+) -> None:
+    """Apply the DDL that holds a table; gold's next run goes on behind it."""
+    print_result(backend("ddl").decide(lake, table, "approve", why, instead), False)
+
+
+def ddl_skip(table: Table, why: Why, lake: Lake = "./lake") -> None:
+    """Ignore the DDL that holds a table: gold keeps its shape and rows, and its next run goes on behind it."""
+    print_result(backend("ddl").decide(lake, table, "skip", why), False)
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
+    "ddl approve": ddl_approve,
+    "ddl skip": ddl_skip,
     "try": try_,
     "show": show,
     "run": run,

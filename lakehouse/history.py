@@ -5,52 +5,38 @@ rows before the next DDL, so that it never depends on how far silver had come. A
 that does not fit, holds its table from its position on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import groupby
-from typing import Protocol
 
 from lakehouse.ddl import edits as E
-from lakehouse.ddl.apply import alter, create
+from lakehouse.ddl.apply import create
+from lakehouse.ddl.policy import Rules, action_of, judge, stopping
 from lakehouse.ddl.reader import read
 from lakehouse.effects import Clear, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.lineage import History, Interval, Lineage, Name, Step
-from lakehouse.schema import TableSchema
-from lakehouse.shapes import Record, Shape, inferred_schema, kept_ids, recorded_schema, with_types
+from lakehouse.lineage import Held, History, Lineage, Name, Step
+from lakehouse.lives import EMPTY, Lives, Sightings
+from lakehouse.shapes import Record, kept_ids, recorded_schema, with_types
 from lakehouse.spelling import Spelling, of_database
 
-EMPTY = TableSchema((), inferred=True)
 RECOVERED = "it was recovered upstream, which sends no rows"
-
-
-class Sightings(Protocol):
-    """What silver has of each name's rows."""
-
-    def names(self) -> Iterable[Name]: ...
-
-    def maybe(self, name: Name, low: Position, high: Position | None) -> bool:
-        """Whether rows of the name between the places may exist; cheap, and never wrongly no."""
-
-    def shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
-        """The shape of the rows between the places, or None where there are none."""
-
-    def key_names(self, name: Name) -> tuple[str, ...]: ...
+NO_RULES = Rules()
 
 
 def build(
     records: Iterable[Record],
     sightings: Sightings,
-    decisions: Mapping[str, str] | None = None,
+    rules: Rules = NO_RULES,
     snapshots: Iterable[Position] = (),
     *,
     ordered: bool = True,
 ) -> History:
-    """The lineages of a source. `decisions` maps the text of a held DDL to `approve` or `skip`; `snapshots` are the places of
-    the full snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do not compare."""
+    """The lineages of a source. `rules` are what YAMLs and operators say of DDLs; `snapshots` are the places of the full
+    snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do not compare."""
     records = sorted(records, key=lambda record: record.position)
-    builder = _Builder(sightings, decisions or {}, ordered, Spelling(sightings.names(), records))
+    builder = _Builder(sightings, rules, ordered, Spelling(sightings.names(), records))
     whole = set(snapshots)
     for position, group in groupby(records, key=lambda record: record.position):
         if position in whole:
@@ -60,13 +46,10 @@ def build(
     return builder.finish()
 
 
-class _Builder:
-    def __init__(self, sightings: Sightings, decisions: Mapping[str, str], ordered: bool, spelling: Spelling) -> None:
-        self.sightings, self.decisions, self.ordered, self.spelling = sightings, decisions, ordered, spelling
-        self.live: dict[Name, Lineage] = {}
-        self.free_since: dict[Name, Position] = {}
-        self.ended: dict[Name, Lineage] = {}
-        self.history = History()
+class _Builder(Lives):
+    def __init__(self, sightings: Sightings, rules: Rules, ordered: bool, spelling: Spelling) -> None:
+        super().__init__(sightings)
+        self.rules, self.ordered, self.spelling = rules, ordered, spelling
 
     # --- records ---
 
@@ -97,10 +80,9 @@ class _Builder:
         if record.kind != "ddl":
             self._schema_record(record)
             return
-        if record.ddl and self.decisions.get(record.ddl) == "skip":
-            return
+        decision = self.rules.decision(record.position, record.ddl)
         try:
-            statements = read(record.ddl or "")
+            statements = read((decision.instead if decision else None) or record.ddl or "")
         except DdlError as error:
             self._hold_unread(record, str(error))
             return
@@ -119,9 +101,25 @@ class _Builder:
                 for lineage in self.live.values():
                     lineage.incomplete.append((record.position, "the cluster was flashed back, which sends no rows"))
             return
-        lineage = self._get(name, record.position)
+        self._hold(self._get(name, record.position), record, why)
+
+    def _hold(self, lineage: Lineage, record: Record, why: str) -> None:
+        """Hold the table before a DDL that can't be applied, unless an operator skips it."""
+        decision = self.rules.decision(record.position, record.ddl)
+        if decision is not None and decision.action == "skip":
+            lineage.notes.append(f"an operator skipped a DDL that was not applied: {why}")
+        elif lineage.held is None:
+            lineage.held = Held(record.position, why, record.ddl)
+
+    def _passes(self, lineage: Lineage, kind: str, record: Record) -> bool:
+        """Whether an edit of a whole table goes on: not where it is ignored. Held, it does too: names go on, gold stops before."""
+        policy = self.rules.policy(lineage, record.position, record.ddl)
         if lineage.held is None:
-            lineage.held = (record.position, why)
+            lineage.held = stopping(policy, (kind,), record.position, record.ddl)
+        if action_of(policy, kind) != "ignore":
+            return True
+        lineage.notes.append(f"a DDL was ignored: {kind}")
+        return False
 
     def _statement(self, statement: E.Statement, record: Record) -> None:
         match statement:
@@ -133,20 +131,20 @@ class _Builder:
                 self._alter(statement, record)
             case E.RenameTable():
                 for old, new in statement.pairs:
-                    self._rename(self._old_name(record, old), self._new_name(record, new), record.position)
+                    self._rename_ruled(self._old_name(record, old), self._new_name(record, new), record)
             case E.DropTable():
                 for table in statement.tables:
-                    self._drop(self._name(record, table), record.position)
+                    self._drop_ruled(self._name(record, table), "drop_table", record)
             case E.TruncateTable():
                 self._truncate(self._name(record, (statement.database, statement.table)), record)
             case E.DropDatabase():
                 for name in of_database(self.live, statement.database):
-                    self._drop(name, record.position)
+                    self._drop_ruled(name, "drop_database", record)
             case E.RecoverTable():
                 name = self.spelling.known(record, (statement.database, statement.table), [*self.live, *self.ended])
-                self._recover(name, None if statement.to is None else self._new_name(record, (name[0], statement.to)), record.position)
+                self._recover(name, None if statement.to is None else self._new_name(record, (name[0], statement.to)), record)
             case E.RecoverDatabase():
-                self._recover_database(statement.database, statement.to, record.position)
+                self._recover_database(statement.database, statement.to, record)
             case E.NoEffect():
                 pass
 
@@ -165,68 +163,10 @@ class _Builder:
 
     # --- lives ---
 
-    def _begin(self, name: Name, position: Position, schema: TableSchema, ddl: str | None = None) -> Lineage:
-        places = ".".join(str(part) for part in position[: max((i for i, part in enumerate(position) if part), default=0) + 1])
-        lineage = Lineage(f"{name[0]}.{name[1]}@{places}", [Step(position, schema, (), ddl)], [Interval(name, position, None)])
-        lineage.key_names = self._named_key(name, schema, ddl)
-        self.history.lineages.append(lineage)
-        self.live[name] = lineage
-        return lineage
-
-    def _named_key(self, name: Name, schema: TableSchema, ddl: str | None) -> tuple[str, ...]:
-        """The key that messages name, for schema records that tell none. A CREATE and an inferred shape tell the key of their own
-        time: another table may have had the name, or this one another key."""
-        return () if ddl is not None or schema.inferred else self.sightings.key_names(name)
-
-    def _drop(self, name: Name, position: Position) -> None:
-        lineage = self._find(name, position)
-        if lineage is not None:
-            self._anchor(lineage, position)
-            lineage.end = position
-            self._close(name, position)
-            self.ended[name] = lineage
-
-    def _close(self, name: Name, position: Position) -> Lineage:
-        lineage = self.live.pop(name)
-        last = lineage.intervals[-1]
-        lineage.intervals[-1] = replace(last, high=position)
-        self.free_since[name] = position
-        return lineage
-
-    def _find(self, name: Name, position: Position) -> Lineage | None:
-        """The live lineage of a name, or one that begins where rows of it were seen before `position`."""
-        if name in self.live:
-            return self.live[name]
-        low = self.free_since.get(name, MIN_POSITION)
-        if not self.sightings.maybe(name, low, position):
-            return None
-        shape = self.sightings.shape(name, low, position)
-        return None if shape is None else self._adopt(name, low, shape)
-
-    def _adopt(self, name: Name, low: Position, shape: Shape) -> Lineage:
-        """Rows under a name without a live table: the last one reopened, else a table that was there before the feed."""
-        if name in self.ended:
-            return self._reopen(name, low, "rows came after its DROP: it was recovered upstream")
-        lineage = self._begin(name, low, inferred_schema(shape))
-        lineage.notes.append("no CREATE was seen: its schema is inferred from the messages")
-        return lineage
-
-    def _reopen(self, name: Name, position: Position, why: str) -> Lineage:
-        lineage = self.ended.pop(name)
-        lineage.end = None
-        lineage.intervals.append(Interval(name, position, None))
-        lineage.incomplete.append((position, why))
-        self.live[name] = lineage
-        return lineage
-
-    def _get(self, name: Name, position: Position) -> Lineage:
-        """The lineage that a DDL of a name speaks of; one of unknown shape where nothing was seen of it."""
-        found = self._find(name, position)
-        if found is not None:
-            return found
-        lineage = self._begin(name, self.free_since.get(name, MIN_POSITION), EMPTY)
-        lineage.notes.append("no CREATE was seen: its schema is inferred from the messages")
-        return lineage
+    def _drop_ruled(self, name: Name, kind: str, record: Record) -> None:
+        lineage = self._find(name, record.position)
+        if lineage is not None and self._passes(lineage, kind, record):
+            self._drop(name, record.position)
 
     # --- statements ---
 
@@ -266,7 +206,7 @@ class _Builder:
             self._alter_schema(lineage, statement, record)
         for edit in statement.edits:
             if isinstance(edit, E.RenameTo):
-                self._rename(name, self._new_name(record, (edit.to[0] or name[0], edit.to[1])), record.position)
+                self._rename_ruled(name, self._new_name(record, (edit.to[0] or name[0], edit.to[1])), record)
             elif isinstance(edit, E.ExchangePartition):
                 self._unknowable(self._name(record, edit.table), record, "EXCHANGE PARTITION moved rows that no change tells")
 
@@ -274,73 +214,61 @@ class _Builder:
         schema = lineage.steps[-1].schema
         if not schema.columns:
             return
+        policy = self.rules.policy(lineage, record.position, record.ddl)
         try:
-            following, effects = alter(schema, statement.edits)
+            judged = judge(schema, statement.edits, policy, record.position, record.ddl)
         except DdlError as error:
-            lineage.held = (record.position, str(error))
+            self._hold(lineage, record, str(error))
             return
-        if following != schema or effects:
-            lineage.steps.append(Step(record.position, following, effects, record.ddl))
+        lineage.held = judged.held
+        if judged.ignored:
+            lineage.notes.append(f"a DDL was ignored: {', '.join(judged.ignored)}")
+        if judged.schema != schema or judged.effects:
+            lineage.steps.append(Step(record.position, judged.schema, judged.effects, record.ddl))
 
     def _unknowable(self, name: Name, record: Record, why: str) -> None:
         lineage = self._find(name, record.position)
-        if lineage is not None:
+        if lineage is not None and self._passes(lineage, "exchange_partition", record):
             lineage.steps.append(Step(record.position, lineage.steps[-1].schema, (Unknowable(why),), record.ddl))
 
-    def _rename(self, old: Name, new: Name, position: Position) -> None:
-        lineage = self._get(old, position)
-        if new in self.live and self.live[new] is not lineage:
-            self._drop(new, position)
-        if not self._rename_anchored(lineage, position):
-            lineage.notes.append(f"its shape before the rename from {'.'.join(old)} is not known")
-        self._close(old, position)
-        lineage.intervals.append(Interval(new, position, None))
-        self.live[new] = lineage
-        self.ended.pop(new, None)
-        lineage.key_names = lineage.key_names or self._named_key(new, lineage.steps[-1].schema, lineage.steps[0].ddl)
-
-    def _rename_anchored(self, lineage: Lineage, position: Position) -> bool:
-        self._anchor(lineage, position)
-        return bool(lineage.steps[-1].schema.columns) or lineage.steps[-1].position == MIN_POSITION
+    def _rename_ruled(self, old: Name, new: Name, record: Record) -> None:
+        if self._passes(self._get(old, record.position), "rename_table", record):
+            self._rename(old, new, record.position)
 
     def _truncate(self, name: Name, record: Record) -> None:
         lineage = self._find(name, record.position)
-        if lineage is not None:
+        if lineage is not None and self._passes(lineage, "truncate_table", record):
             self._anchor(lineage, record.position)
             lineage.steps.append(Step(record.position, lineage.steps[-1].schema, (Clear(),), record.ddl))
 
-    def _recover(self, name: Name, to: Name | None, position: Position) -> None:
-        if name in self.ended and name not in self.live:
-            self._reopen(name, position, RECOVERED)
+    def _recover(self, name: Name, to: Name | None, record: Record) -> None:
+        lineage = self.live.get(name) or self.ended.get(name)
+        if lineage is None:
+            return
+        incomplete = list(lineage.incomplete)
+        if name not in self.live:
+            self._reopen(name, record.position, RECOVERED)
             if to is not None:
-                self._rename(name, to, position)
-        elif name in self.live and to is not None:
-            self._recover_truncated(self.live[name], to, position)
-        elif name in self.live:
-            self.live[name].incomplete.append((position, "it was flashed back upstream, which sends no rows"))
+                self._rename(name, to, record.position)
+        elif to is not None:
+            self._recover_truncated(lineage, to, record.position)
+        else:
+            lineage.incomplete.append((record.position, "it was flashed back upstream, which sends no rows"))
+        if not self._passes(lineage, "recover_table", record):
+            lineage.incomplete = incomplete
 
     def _recover_truncated(self, lineage: Lineage, to: Name, position: Position) -> None:
         """The rows that a TRUNCATE took away come back as another table."""
         cleared = [step.schema for step in lineage.steps if any(isinstance(effect, Clear) for effect in step.effects)]
         self._begin(to, position, cleared[-1] if cleared else EMPTY).incomplete.append((position, RECOVERED))
 
-    def _recover_database(self, database: str, to: str | None, position: Position) -> None:
+    def _recover_database(self, database: str, to: str | None, record: Record) -> None:
         """The tables that its DROP DATABASE ended, not those that were dropped before."""
         ended = {name: self.ended[name].end or MIN_POSITION for name in of_database(self.ended, database)}
         for name in [name for name, end in ended.items() if end == max(ended.values())]:
-            self._recover(name, None if to is None else (to, name[1]), position)
+            self._recover(name, None if to is None else (to, name[1]), record)
 
     # --- shapes ---
-
-    def _anchor(self, lineage: Lineage, position: Position | None) -> None:
-        """Give a lineage of unknown shape the one that its rows since its last step have."""
-        last = lineage.steps[-1]
-        interval = lineage.intervals[-1]
-        if last.schema.columns or not self.sightings.maybe(interval.name, interval.low, position):
-            return
-        shape = self.sightings.shape(interval.name, max(interval.low, last.position), position)
-        if shape is not None:
-            lineage.steps[-1] = replace(last, schema=inferred_schema(shape))
 
     def _anchor_by_columns(self, record: Record) -> None:
         """A DDL that brings the table's columns along settles an unknown shape."""

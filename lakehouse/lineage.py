@@ -6,6 +6,7 @@ schema of the last step below p; a DDL's own position never equals a row's.
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lakehouse.effects import Clear, Effect, Unknowable
 from lakehouse.events import MIN_POSITION, Position
@@ -33,16 +34,26 @@ class Interval:
     high: Position | None
 
 
+class Held(NamedTuple):
+    """A DDL that gold stops before, and why. `by`: "reader" where it was not understood or does not fit, "hold" or "reject" where a
+    policy asks for it, "rows" where rows have columns that no DDL has added yet."""
+
+    position: Position
+    why: str
+    ddl: str | None = None
+    by: str = "reader"
+
+
 @dataclass(slots=True)
 class Lineage:
-    """One table's life. `end` is the position of its DROP. `held` is the first DDL that gold can't apply, and why."""
+    """One table's life. `end` is the position of its DROP. `held` is the first DDL that gold can't apply."""
 
     id: str
     steps: list[Step]
     intervals: list[Interval]
     key_names: tuple[str, ...] = ()
     end: Position | None = None
-    held: tuple[Position, str] | None = None
+    held: Held | None = None
     incomplete: list[tuple[Position, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

@@ -83,6 +83,17 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
+class GoldKeeps:
+    """Where gold's shape is not the source's, since a DDL was ignored: columns that gold does not show, names and types that it
+    keeps by column id, and columns that the source has dropped."""
+
+    hidden: tuple[int, ...] = ()
+    names: tuple[tuple[int, str], ...] = ()
+    types: tuple[tuple[int, ColumnType], ...] = ()
+    dropped: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TableSchema:
     """A table's shape between two DDLs. Keys are tuples of column ids; `unique_keys` in the order they were declared.
 
@@ -98,6 +109,7 @@ class TableSchema:
     inferred: bool = False
     charset: str | None = None
     indexes: tuple[Index, ...] = ()
+    keeps: GoldKeeps = GoldKeeps()
 
     def column(self, name: str) -> Column | None:
         """The column of that name; MySQL's column names do not tell upper from lower case."""

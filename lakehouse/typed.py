@@ -1,14 +1,14 @@
 """Folded rows to gold's columns: names, Spark types, and a text companion for each value that gold's type can't hold."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from lakehouse.carry import Row
 from lakehouse.gold_types import spark_type, to_canonical, to_python
-from lakehouse.schema import Column, TableSchema
+from lakehouse.schema import Column, GoldKeeps, TableSchema
 
 RAW = "_raw_"
 
@@ -28,8 +28,28 @@ class GoldColumn:
 
 
 def gold_columns(schema: TableSchema, policies: Mapping[str, str], *, virtual: bool) -> list[GoldColumn]:
-    """The columns that gold has: all of the source's, but VIRTUAL generated ones where no message carries them."""
-    return [_gold_column(column, policies) for column in schema.columns if virtual or column.generated != "virtual"]
+    """The columns that gold has: all of the source's, but VIRTUAL generated ones where no message carries them; in the shape that
+    ignored DDLs left, dropped columns that gold keeps last."""
+    keeps = schema.keeps
+    shown = [column for column in schema.columns if (virtual or column.generated != "virtual") and column.id not in keeps.hidden]
+    if keeps != GoldKeeps():
+        shown = _kept(shown, keeps)
+    return [_gold_column(column, policies) for column in shown]
+
+
+def _kept(columns: list[Column], keeps: GoldKeeps) -> list[Column]:
+    """Columns under the names and types that gold keeps. Where two would have one name, the later one gets a number."""
+    names, types = dict(keeps.names), dict(keeps.types)
+    taken: set[str] = set()
+    found = []
+    for column in (*columns, *keeps.dropped):
+        name = free = names.get(column.id, column.name)
+        number = 2
+        while free.casefold() in taken:
+            free, number = f"{name}_{number}", number + 1
+        taken.add(free.casefold())
+        found.append(replace(column, name=free, type=types.get(column.id, column.type)))
+    return found
 
 
 def _gold_column(column: Column, policies: Mapping[str, str]) -> GoldColumn:

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lakehouse.carry import Upstream, upstream_of
+from lakehouse.ddl.policy import Rules
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.fold import Change, finish, fold, key_ids
 from lakehouse.formats.debezium import transaction_end
 from lakehouse.history import build
 from lakehouse.identity import RunCounter, image_hash, split_keyless
 from lakehouse.inspect import events_of
-from lakehouse.lineage import History, Name
+from lakehouse.lineage import History, Lineage, Name
 from lakehouse.shapes import Record, Shape, shape_of_rows
 from lakehouse.transactions import Told, advance
 from lakehouse.typed import gold_columns, type_rows
@@ -31,6 +32,7 @@ class Memory:
         self.runs: dict[tuple[str, int], RunCounter] = {}
         self.dead: list[Any] = []
         self.transactions: dict[str, Any] | None = None
+        self.rules = Rules()
         self._told: tuple[History, dict[str, list[Change]]] | None = None
 
     def add(self, messages: Iterable[Message]) -> "Memory":
@@ -94,7 +96,12 @@ class Memory:
     def history(self) -> History:
         snapshots = [tuple(position) for position in (self.transactions or {}).get("snapshots", [])]
         arrival = self.format == "canal" or (self.format == "ticdc-canal-json" and not self.tidb)
-        return build(self.records.values(), self, snapshots=snapshots, ordered=not (arrival and len(self.marks) > 1))
+        return build(self.records.values(), self, self.rules, snapshots, ordered=not (arrival and len(self.marks) > 1))
+
+    def ruled(self, rules: Rules) -> "Memory":
+        """From now on DDLs are taken as these rules say."""
+        self.rules, self._told = rules, None
+        return self
 
     # --- Sightings ---
 
@@ -133,13 +140,12 @@ class Memory:
 
     def tables(self, at: Position) -> dict[str, list[dict[str, Any]]]:
         """Every table right after `at`, as `lakehouse show` prints its rows."""
-        found = {}
         history, changes = self._lineages()
-        for name, lineage in history.live(at).items():
-            folded = fold(lineage, changes.get(lineage.id, ()), at, self.upstream)
-            columns = gold_columns(lineage.schema_at((*at[:5], at[5] + 1)), {}, virtual=not self.format.startswith("ticdc"))
-            found[".".join(name)] = printed(finish(folded), columns, lineage, at)
-        return found
+        return {".".join(name): self.rows(lineage, changes.get(lineage.id, ()), at) for name, lineage in history.live(at).items()}
+
+    def rows(self, lineage: Lineage, changes: Iterable[Change], at: Position) -> list[dict[str, Any]]:
+        columns = gold_columns(lineage.schema_at((*at[:5], at[5] + 1)), {}, virtual=not self.format.startswith("ticdc"))
+        return printed(finish(fold(lineage, changes, at, self.upstream)), columns, lineage, at)
 
 
 def printed(rows: list[Any], columns: list[Any], lineage: Any, at: Position) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ write; a crash before it only repeats merges that give the same rows.
 """
 
 import hashlib
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_cha
 from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.ops_log import OPERATORS, OpsLog
 from lakehouse.spark.silver import read_silver
 from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
 
@@ -42,6 +43,15 @@ class GoldFeed:
     virtual: bool = False
     tables: dict[Name, dict[str, Any]] | None = None
     policies: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the tables' YAMLs say that the schema history needs."""
+        tables = (self.tables or {}).items()
+        return {
+            "keys": {".".join(name): table["key"] for name, table in tables if table.get("key")},
+            "on_ddl": [[list(name), table["on_ddl"]] for name, table in tables if table.get("on_ddl")],
+        }
 
 
 @dataclass(slots=True)
@@ -89,10 +99,10 @@ def run_gold(
     else:
         before = _before(manifest)
     window = Window(done["batch"], max(position, before[1]), *before)
-    if manifest and (window.batch, window.position) == before and not again:
+    asked = asked_of(feed, log)
+    if manifest and (window.batch, window.position) == before and manifest.get("asked") == asked and not again:
         return None
-    keys = {".".join(name): table["key"] for name, table in (feed.tables or {}).items() if table.get("key")}
-    history = load_history(spark, lake, feed.name, done, log, keys)
+    history = load_history(spark, lake, feed.name, done, log, feed.told)
     run = GoldRun(spark, lake, feed, log, history, window, manifest)
     run.again = again
     tables = run.tables(progress)
@@ -104,10 +114,18 @@ def run_gold(
         "auto": feed.tables is None,
         "tables": tables,
         "applied": run.applied,
+        "asked": asked,
         "problems": [text for _, text in history.problems],
     }
     log.add("manifest", body)
     return body
+
+
+def asked_of(feed: GoldFeed, log: OpsLog) -> str:
+    """A digest of what YAMLs and operators ask of gold: another one is a reason to run although silver has nothing new."""
+    tables = None if feed.tables is None else sorted((name, table) for name, table in feed.tables.items())
+    asked = json.dumps([tables, feed.policies, feed.virtual, *(log.all(kind) for kind in OPERATORS)], default=str)
+    return hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()
 
 
 def _before(manifest: dict[str, Any] | None) -> tuple[int, Position]:
@@ -160,7 +178,7 @@ class GoldRun:
         if lineage.start > self.window.position or not self._selected(lineage):
             return None
         known = self.known.get(lineage.id)
-        at = min(self.window.position, _just_below(lineage.held[0])) if lineage.held else self.window.position
+        at = min(self.window.position, _just_below(lineage.held.position)) if lineage.held else self.window.position
         retired = lineage.end is not None and lineage.end <= at
         if retired and known is None:
             return None
@@ -172,6 +190,7 @@ class GoldRun:
             or self.refresh
             or lineage.id in self.again
             or (known["state"] == "retired" and not retired)
+            or (at != tuple(known["since"]) if known["state"] == "behind" else at < self.window.position_before)
         )
         return Turn(lineage, at, gold, shape, known, retired, whole)
 
@@ -234,12 +253,13 @@ class GoldRun:
         return {
             "lineage": turn.lineage.id, "database": database, "table": table, "gold": turn.gold, "version": version,
             "shape": turn.shape, "state": state, "since": since, "why": why, "notes": turn.lineage.notes,
+            "held": held_of(turn.lineage, self.window.position),
             "names": [list(interval.name) for interval in turn.lineage.intervals],
         }  # fmt: skip
 
     def _state(self, lineage: Lineage, at: Position) -> tuple[str, list[int] | None, str | None]:
-        if lineage.held is not None and lineage.held[0] <= self.window.position:
-            return "behind", list(at), f"held by a DDL: {lineage.held[1]}"
+        if lineage.held is not None and lineage.held.position <= self.window.position:
+            return "behind", list(at), f"held by a DDL: {lineage.held.why}"
         for record in self.log.all("epoch"):
             if record["restored_to"] is None and lineage.start[0] < record["epoch"] <= at[0]:
                 return (
@@ -278,6 +298,14 @@ def shape_of(lineage: Lineage, at: Position, restores: list[int | None]) -> str:
     steps = [(step.position, repr(step.schema), repr(step.effects)) for step in lineage.steps if step.position <= at]
     names = [(interval.name, interval.low) for interval in lineage.intervals if interval.low <= at]
     return hashlib.blake2b(repr((steps, names, lineage.key_names, restores)).encode(), digest_size=12).hexdigest()
+
+
+def held_of(lineage: Lineage, position: Position) -> dict[str, Any] | None:
+    """The DDL that holds a table, for the manifest: what `ddl approve` and `ddl skip` speak of."""
+    held = lineage.held
+    if held is None or held.position > position:
+        return None
+    return {"position": list(held.position), "ddl": held.ddl, "by": held.by}
 
 
 def _just_below(position: Position) -> Position:

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.events import Position
 from lakehouse.history import build
 from lakehouse.lineage import History, Name
@@ -18,9 +19,10 @@ from lakehouse.spark.silver import read_silver
 
 
 def load_history(
-    spark: SparkSession, lake: Lake, source: str, done: dict[str, Any], log: OpsLog, keys: Mapping[str, list[str]] | None = None
+    spark: SparkSession, lake: Lake, source: str, done: dict[str, Any], log: OpsLog, settings: Mapping[str, Any] | None = None
 ) -> History:
-    """The lineages of a source as of a done batch. `keys` are the YAML's, for tables whose messages and DDL tell none."""
+    """The lineages of a source as of a done batch. Of its `settings` the YAMLs' `keys` count, for tables whose messages and DDL tell
+    none, and their `on_ddl`."""
     rows = read_silver(spark, lake, source, "schema_changes").where((F.col("batch") <= done["batch"]) & not_void(log)).collect()
     records = [
         Record(row.kind, row.database, row.table, tuple(row.position), row.ddl, json.loads(row.columns) if row.columns else None,
@@ -28,12 +30,21 @@ def load_history(
         for row in rows
     ]  # fmt: skip
     changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log))
-    decisions = {record["ddl"]: record["decision"] for record in log.all("decision")}
-    history = build(records, SilverSightings(changes, done["tables"]), decisions, whole_snapshots(done), ordered=is_ordered(done))
+    rules = rules_of(log, (settings or {}).get("on_ddl") or [])
+    history = build(records, SilverSightings(changes, done["tables"]), rules, whole_snapshots(done), ordered=is_ordered(done))
+    keys = (settings or {}).get("keys") or {}
     for lineage in history.lineages:
-        named = (keys or {}).get(".".join(lineage.intervals[-1].name))
+        named = keys.get(".".join(lineage.intervals[-1].name))
         lineage.key_names = tuple(named) if named else lineage.key_names
     return history
+
+
+def rules_of(log: OpsLog, policies: Iterable[tuple[list[str], dict[str, str]]]) -> Rules:
+    """What the YAMLs (names with their `on_ddl`) and the operators say of DDLs."""
+    decisions = {
+        (tuple(record["position"]), record["ddl"]): Decision(record["decision"], record.get("instead")) for record in log.all("decision")
+    }
+    return Rules({(name[0], name[1]): policy for name, policy in policies}, decisions)
 
 
 def is_ordered(done: dict[str, Any]) -> bool:

@@ -80,7 +80,7 @@ class Reader:
     def history(self) -> History:
         if self._history is None:
             assert self.done is not None
-            self._history = load_history(self.spark, self.lake, self.source, self.done, self.log, self.settings.get("keys"))
+            self._history = load_history(self.spark, self.lake, self.source, self.done, self.log, self.settings)
         return self._history
 
     def entries(self) -> dict[Name, dict[str, Any]]:
@@ -159,9 +159,9 @@ class Reader:
         return gold_columns(schema, {}, virtual=self.settings["virtual"])
 
     def _keys(self, lineage: Lineage, at: Position) -> list[str]:
-        step = lineage.step_at((*at[:5], at[5] + 1))
-        schema = lineage.steps[step].schema
-        return [column.name for key in key_ids(lineage, step) if (column := schema.by_id(key)) is not None]
+        ids = key_ids(lineage, lineage.step_at((*at[:5], at[5] + 1)))
+        names = {column.column.id: column.name for column in self._columns(lineage, at)}
+        return [names[key] for key in ids if key in names]
 
 
 def parse_position(text: str, watermark: Position) -> Position:

@@ -33,8 +33,16 @@ class Source:
 
 def settings_of(silver: Feed, gold: GoldFeed) -> dict[str, Any]:
     """What a reader of the lake must know of a source."""
-    keys = {".".join(name): table["key"] for name, table in (gold.tables or {}).items() if table.get("key")}
-    return {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual, "keys": keys}
+    told = {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual, **gold.told}
+    tables = None if gold.tables is None else [[list(name), table] for name, table in gold.tables.items()]
+    return json.loads(json.dumps({**told, "tables": tables}))  # as it is read again
+
+
+def feed_of(name: str, settings: dict[str, Any], consistency: str) -> GoldFeed:
+    """The gold feed that a source's recorded settings describe, for commands that have no YAML at hand."""
+    listed = settings.get("tables")
+    tables = None if listed is None else {(table[0][0], table[0][1]): table[1] for table in listed}
+    return GoldFeed(name, upstream_of(settings["format"], settings["options"]), consistency, settings["virtual"], tables)
 
 
 def selected_sources(config: Config, select: tuple[str, ...], lake: str | None) -> list[Source]:
@@ -66,7 +74,11 @@ def tables_of(config: Config, source: str) -> dict[tuple[str, str], dict[str, An
     if config.sources[source].tables == "auto":
         return None
     mine = [table for table in config.tables.values() if table.source == source]
-    return {name: {"target": table.gold.target, "key": table.key} for table in mine for name in table.source_tables}
+    return {
+        name: {"target": table.gold.target, "key": table.key, "on_ddl": dict(table.on_ddl)}
+        for table in mine
+        for name in table.source_tables
+    }
 
 
 def lake_of(source: SourceConfig, given: str | None) -> Lake:

@@ -131,7 +131,7 @@ def table_changes(
     """Tables that gold would create for a new YAML, and those whose YAML is gone: their data stays until it is removed by hand."""
     held = {(entry["database"], entry["table"]) for entry in (manifest or {}).get("tables", []) if entry["state"] != "retired"}
     if source.gold.tables is None:
-        wanted = set(load_history(spark, source.lake, source.name, done, log).live(tuple(done["reach"] or MIN_POSITION)))
+        wanted = set(load_history(spark, source.lake, source.name, done, log, source.settings).live(tuple(done["reach"] or MIN_POSITION)))
     else:
         wanted = set(source.gold.tables)
     return {

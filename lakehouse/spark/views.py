@@ -90,7 +90,7 @@ def _silver(spark: SparkSession, lake: Lake, source: str, settings: Settings, ta
     done = log.last("done")
     if done is None:
         return {}
-    lineages = load_history(spark, lake, source, done, log).lineages
+    lineages = load_history(spark, lake, source, done, log, settings).lineages
     changes = read_silver(spark, lake, source, "changes").where(F.col("batch") <= done["batch"])
     found: dict[str, DataFrame] = {}
     for lineage in sorted(lineages, key=lambda one: (one.end is not None, tuple(-part for part in one.start))):

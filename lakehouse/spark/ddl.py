@@ -1,0 +1,60 @@
+"""What operators say of the DDL that holds a table: a record of the ops log, which the schema history honours from then on."""
+
+from typing import Any
+
+from lakehouse.ddl.reader import read
+from lakehouse.errors import ConfigError, DdlError, LakehouseError
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.registry import sources
+from lakehouse.spark.session import get_session
+
+Entry = dict[str, Any]
+
+
+def decide(root: str, table: str, action: str, why: str, instead: str | None = None) -> Entry:
+    """Approve or skip the DDL that holds a table. Gold's next run goes on from there. Said again it is nothing new."""
+    log, entry = held_table(root, table)
+    held = entry["held"]
+    known = next((record for record in reversed(log.all("decision")) if _is_of(record, held)), None) if held else None
+    if held is None:
+        raise LakehouseError(f"{table}: expected a table that a DDL holds, it is {entry['state']}")
+    if action == "approve":
+        _check_approval(table, held, instead)
+    said = {"decision": action, "instead": instead}
+    answer = {"table": table, **said, "ddl": held["ddl"], "position": held["position"]}
+    if known is not None and {name: known[name] for name in said} == said:
+        return {**answer, "recorded": False}
+    log.add("decision", {**said, "table": table, "position": held["position"], "ddl": held["ddl"] or "", "why": why})
+    return {**answer, "recorded": True}
+
+
+def _is_of(record: Entry, held: Entry) -> bool:
+    return bool(record["position"] == held["position"] and record["ddl"] == (held["ddl"] or ""))
+
+
+def _check_approval(table: str, held: Entry, instead: str | None) -> None:
+    if held["by"] == "rows":
+        raise LakehouseError(f"{table}: its rows have columns that no DDL has added: set drift_timeout, or `lakehouse schema import`")
+    if held["by"] == "reject":
+        raise LakehouseError(f"{table}: its on_ddl rejects this DDL: change the YAML, or `lakehouse ddl skip` it")
+    if held["by"] == "reader" and instead is None:
+        raise LakehouseError(
+            f"{table}: this DDL can't be applied as it stands: say what it means with --as SQL, or `lakehouse ddl skip` it"
+        )
+    if instead is not None:
+        try:
+            read(instead)
+        except DdlError as error:
+            raise ConfigError(f"--as: expected a statement that can be read: {error}") from error
+
+
+def held_table(root: str, table: str) -> tuple[OpsLog, Entry]:
+    """A gold table's source and its entry in the manifest."""
+    spark, lake = get_session(), Lake(root)
+    for source in sources(spark, lake):
+        log = OpsLog(spark, lake, source).load()
+        for entry in (log.last("manifest") or {"tables": []})["tables"]:
+            if f"{entry['database']}.{entry['table']}" == table and entry["state"] != "retired":
+                return log, entry
+    raise LakehouseError(f"{table}: expected a gold table of {root}, found none; `lakehouse status` lists them")
