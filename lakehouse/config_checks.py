@@ -203,6 +203,9 @@ def table_findings(data: Data) -> Iterator[Finding]:
         yield ("gold", "deletes"), f"has no effect in mode {gold['mode']}", "remove it"
     if "cluster_by" in gold and "partition_by" in gold:
         yield ("gold", "partition_by"), "excludes cluster_by", "keep one of the two"
+    for kind in ("add_primary_key", "drop_primary_key"):
+        if section(data, "on_ddl").get(kind) == "ignore":
+            yield ("on_ddl", kind), "can't be ignored: rows of another key could not be matched", "write evolve, hold or reject"
     for path, text in strings(data):
         if has_reference(text):
             yield path, "can't hold a reference", "write the value itself"

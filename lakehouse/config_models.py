@@ -37,7 +37,6 @@ NOT_YET = (
     "table.gold.mode=append",
     "table.gold.mode=history",
     "table.gold.partition_by",
-    "table.on_ddl",
     "table.quality",
     "table.tables",
 )
@@ -276,7 +275,9 @@ class TableConfig(Model):
     key: list[Text] | None = Field(default=None, min_length=1, description="The key's columns, where neither messages nor DDL tell them.")
     gold: Gold = Field(default=Gold(), description="The gold table.")
     on_ddl: dict[Edit, Literal["evolve", "ignore", "hold", "reject"]] = Field(
-        default={}, description="What gold does at a kind of DDL. Default: evolve."
+        default={},
+        description="What gold does at a kind of DDL: evolve: follow; ignore: keep gold's shape and rows; hold: stop the table there until "
+        "`lakehouse ddl approve` or `skip`; reject: as hold, and the run fails. Default: evolve.",
     )
     columns: dict[str, ColumnConfig] = Field(default={}, description="Columns that differ from the defaults.")
     generated: Literal["omit", "compute"] = Field(

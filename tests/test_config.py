@@ -192,6 +192,7 @@ def test_a_kafka_input_says_what_is_wrong_in_one_sentence(tmp_path: Path, kafka:
         ("source: s\nquality: [{expect: not_null}]\n", "2:12: quality[0].expect: string should match pattern '^expect_[a-z0-9_]+$'"),
         ("source: s\ncolumns: {a: {exclude: true, rename: b}}\n", "2:30: columns.a.rename: has no effect beside exclude; keep one of the two"),
         ("source: s\non_ddl: {add_column: evolv}\n", "2:10: on_ddl.add_column: expected one of evolve, ignore, hold, reject; did you mean `evolve`?"),
+        ("source: s\non_ddl: {drop_primary_key: ignore}\n", "2:10: on_ddl.drop_primary_key: can't be ignored: rows of another key could not be matched; write evolve, hold or reject"),
         ("source: s\non_ddl: {drop_colum: hold}\n", "2:10: on_ddl.drop_colum: unknown option; did you mean `drop_column`?"),
         ("source: s\ngold: {cluster_by: [a], partition_by: [b]}\n", "2:25: gold.partition_by: excludes cluster_by; keep one of the two"),
         ("source: s\ngold: {target: '${env:T}'}\n", "2:8: gold.target: can't hold a reference; write the value itself"),

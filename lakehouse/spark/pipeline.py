@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.carry import upstream_of
 from lakehouse.config import Config
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats import FORMATS, order_of
 from lakehouse.inputs import shown_options, tells_watermark
@@ -136,7 +136,17 @@ def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], progr
         landed = land_all(spark, source, log, progress) if "bronze" in layers else 0
         batches = run_silver(spark, source.lake, source.silver, log, progress) if "silver" in layers else 0
         published = run_gold(spark, source.lake, source.gold, log, progress) if "gold" in layers else None
+    refuse_rejected(log)
     return outcome(source.name, source.lake, log, landed, batches, published)
+
+
+def refuse_rejected(log: OpsLog) -> None:
+    """A run in which a table's `on_ddl` rejects a DDL has failed, once everything else is published."""
+    entries = (log.last("manifest") or {"tables": []})["tables"]
+    rejected = [f"{e['database']}.{e['table']}" for e in entries if (e.get("held") or {}).get("by") == "reject" and e["state"] == "behind"]
+    if rejected:
+        names = ", ".join(rejected)
+        raise LakehouseError(f"{log.source}: on_ddl rejects a DDL of {names}, all else is published: `ddl skip` it, or change the YAML")
 
 
 def run_continuously(
