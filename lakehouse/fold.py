@@ -69,11 +69,12 @@ def key_ids(lineage: Lineage, step: int) -> tuple[int, ...]:
 
 
 def row_key(row: Row, ids: tuple[int, ...]) -> Key | None:
-    """The key of a row, or None where a key column is absent."""
+    """The key of a row, or None where a key column is absent, or has text that its charset can't read: it names no row."""
     try:
-        return tuple([row[column_id] for column_id in ids])
+        key = tuple([row[column_id] for column_id in ids])
     except KeyError:
         return None
+    return None if dict in map(type, key) else key
 
 
 def rekeyings(lineage: Lineage, upto: int) -> list[int]:

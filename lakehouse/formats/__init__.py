@@ -83,10 +83,16 @@ FORMATS: dict[str, Format] = {
 
 def decode_message(format: str, message: Message, options: Mapping[str, str]) -> list[Event]:
     """All events of one message; a message that can't be decoded is one dead letter of index 0 in their place."""
+    decode = FORMATS[format].decode
     try:
-        return list(FORMATS[format].decode(message, options))
+        events = list(decode(message, options))
     except DecodeError as error:
-        return [DeadLetter(error.code, str(error), 0)]
+        events = [DeadLetter(error.code, str(error), 0)]
+    if any(isinstance(event, DeadLetter) and event.code == "json" for event in events):
+        from lakehouse.formats.undecodable import decode_again
+
+        events = decode_again(decode, message, options, format) or events
+    return events
 
 
 def order_of(format: str, options: Mapping[str, str]) -> str:

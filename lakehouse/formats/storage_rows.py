@@ -190,15 +190,20 @@ class _Reader(NamedTuple):
                 for name, convert, value in zip(plan.names, plan.converters, values, strict=True)
             }
         except ValueError:
-            raise DecodeError("value", self._unreadable(values)) from None
+            return self._loose(values)
 
-    def _unreadable(self, values: Row) -> str:
+    def _loose(self, values: Row) -> Image:
+        """The row where text in it may be no UTF-8; what else can't be read is named."""
+        image: Image = {}
         for name, convert, value in zip(self.plan.names, self.plan.converters, values, strict=True):
             try:
-                convert(value or b"0")
+                image[name] = None if value is None else convert(value)
             except ValueError:
-                return f"column {name}: expected a value of type {self.plan.types[name]}, got something else"
-        return "row: expected values of its columns' types, got something else"
+                if convert is not _TEXT_CONVERTER or name in self.plan.key_names or value is None:
+                    wanted = f"column {name}: expected a value of type {self.plan.types[name]}, got something else"
+                    raise DecodeError("value", wanted) from None
+                image[name] = {"base64": base64_text(value)}
+        return image
 
     def single(self, index: int, row: Row) -> Iterator[RowChange]:
         """A row that is a change by itself."""
@@ -231,9 +236,10 @@ class _Reader(NamedTuple):
         key = tuple([image[name] for name in names])
         if None in key:
             raise DecodeError("key", "row: expected a value in every column of the primary key, got NULL")
+        is_loose = dict in map(type, image.values()) or (before is not None and dict in map(type, before.values()))
         return RowChange(
             self.place.database, self.place.table, op, key, names, commit_ts, position, before, after, index,
-            types=self.plan.types, physical_table=self.place.file.physical_id,
+            "ticdc-storage" if is_loose else "canonical", self.plan.types, physical_table=self.place.file.physical_id,
         )  # fmt: skip
 
     def dead(self, code: str, text: str, index: int) -> DeadLetter:
@@ -264,6 +270,7 @@ def _changes(records: Iterable[Row | Broken], reader: _Reader) -> Iterator[Event
 # Values
 
 
+_TEXT_CONVERTER: Callable[[bytes], Any] = bytes.decode
 _KINDS = {"integer": INTEGER, "bit": INTEGER, "year": INTEGER, "float": NUMBER, "double": NUMBER}
 _DECIMAL = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?")
 
@@ -274,7 +281,7 @@ def _converter(family: str, settings: _Settings) -> Callable[[bytes], Any]:
         return _from_hex if settings.binary == "hex" else _from_base64
     if family == "timestamp":
         return lambda data: timestamp_utc(data.decode(), settings.zone)
-    return _CONVERTERS.get(_KINDS.get(family, family), bytes.decode)
+    return _CONVERTERS.get(_KINDS.get(family, family), _TEXT_CONVERTER)
 
 
 def _from_hex(data: bytes) -> str:

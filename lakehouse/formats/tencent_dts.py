@@ -151,6 +151,8 @@ def _row(header: pb.Header, op: str, columns: _Columns, row: pb.RowChange, posit
     after, after_open, partial = _image(row.newColumns, columns, zone) if op != "delete" else (None, False, False)
     if (before if op == "delete" else after) is None:
         raise DecodeError("image", f"a row of op {op}: expected its image, got none")
+    if any(type(image.get(name)) is dict for image in (before, after) if image for name in columns.key):
+        raise DecodeError("value", "key: expected text, got bytes that are none in its charset")
     flags = _flags(op, columns, before, after, partial)
     if before and after:  # an image that leaves a key column out has not changed it
         after |= {name: before[name] for name in columns.key if name not in after and name in before}

@@ -26,6 +26,7 @@ from lakehouse.events import DDL, DeadLetter, Event, Message, RowChange, SchemaC
 from lakehouse.formats.storage_csv import Broken
 from lakehouse.formats.storage_rows import Place, csv_rows
 from lakehouse.formats.ticdc_canal_json import decode as decode_line
+from lakehouse.formats.undecodable import decode_again
 from lakehouse.storage_layout import Checkpoint, DataFile, Index, SchemaFile, classify, has_commit_ts, read_checkpoint, setting
 from lakehouse.storage_schema import TableDefinition, column_record, read_definition
 
@@ -94,8 +95,7 @@ def _json_rows(place: Place, message: Message, data: bytes, options: Mapping[str
         try:
             if isinstance(line, Broken):
                 raise DecodeError(*line)
-            part = msgspec.structs.replace(message, value=line, headers=(), path=None)
-            events = list(decode_line(part, options))
+            events = _json_events(msgspec.structs.replace(message, value=line, headers=(), path=None), options)
             for half, event in enumerate(events, 2 - len(events)):
                 _put(event, place, row, half)
         except DecodeError as error:
@@ -104,6 +104,16 @@ def _json_rows(place: Place, message: Message, data: bytes, options: Mapping[str
             event.index = index
             index += 1
             yield event
+
+
+def _json_events(line: Message, options: Mapping[str, str]) -> list[Event]:
+    try:
+        return list(decode_line(line, options))
+    except DecodeError as error:
+        again = decode_again(decode_line, line, options, "ticdc-canal-json") if error.code == "json" else None
+        if again is None:
+            raise
+        return again
 
 
 def _put(event: Event, place: Place, row: int, half: int) -> None:
