@@ -159,10 +159,15 @@ def _join_canal(message: Message, options: Mapping[str, str], attachments: Mappi
 
 
 def _canal_payload(attachment: bytes, options: Mapping[str, str]) -> bytes | None:
+    """The message that a file holds: wrapped as a key and a value or, with claim-check-raw-value, as it is. The file itself tells which."""
+    compression = options.get("compression", "none")
     try:
-        raw = options.get("claim_check_raw", "false") == "true"
-        value = attachment if raw else binascii.a2b_base64(read_json(_PAYLOAD, attachment, "claim-check file").value)
-        return decompressed(value, options.get("compression", "none"))
+        value = decompressed(attachment, compression)
+        try:
+            wrapped = read_json(_PAYLOAD, value, "claim-check file").value
+        except DecodeError:
+            return value if b'"mysqlType"' in value else None
+        return decompressed(binascii.a2b_base64(wrapped), compression)
     except (DecodeError, ValueError, KeyError):
         return None
 

@@ -66,6 +66,19 @@ def _read_label(column_type: ColumnType, _: Modes) -> Rule:
     return lambda value: value if type(value) is str and value in members else _integer_text(value)
 
 
+def _read_legacy_text(column_type: ColumnType, _: Modes) -> Rule | None:
+    """The oldest Open Protocol has TEXT in base64, as it has BLOB, and does not tell which it is; VARCHAR is text by then."""
+    return _text_of_base64 if column_type.base in ("tinytext", "text", "mediumtext", "longtext") else None
+
+
+def _text_of_base64(value: Any) -> Any:
+    data = bytes_of(value) if type(value) is str else None
+    try:
+        return value if data is None else data.decode()
+    except UnicodeDecodeError:
+        return {"base64": value}
+
+
 # --- Debezium: what its schema would have told ----------------------------------------------------------------------------
 
 
@@ -227,6 +240,7 @@ _DEBEZIUM: dict[str, Callable[[ColumnType, Modes], Rule | None]] = {
     "vector": _read_vector,
 }
 _READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
+    "ticdc-open-legacy": {"text": _read_legacy_text},
     "canal": _TEXTS,
     "canal-protobuf": _TEXTS,
     "tencent-dts": _TEXTS,

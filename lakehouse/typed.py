@@ -15,12 +15,13 @@ RAW = "_raw_"
 
 @dataclass(frozen=True, slots=True)
 class GoldColumn:
-    """One column of a gold table: the source's column and what holds it."""
+    """One column of a gold table: the source's column, what holds it, and the name of the text beside values that can't be held."""
 
     column: Column
     spark: str
     to_python: Callable[[Any], Any]
     to_canonical: Callable[[Any], Any]
+    companion: str
 
     @property
     def name(self) -> str:
@@ -34,7 +35,8 @@ def gold_columns(schema: TableSchema, policies: Mapping[str, str], *, virtual: b
     shown = [column for column in schema.columns if (virtual or column.generated != "virtual") and column.id not in keeps.hidden]
     if keeps != GoldKeeps():
         shown = _kept(shown, keeps)
-    return [_gold_column(column, policies) for column in shown]
+    companions = companion_names([column.name for column in shown])
+    return [gold_column(column, spark_type(column.type, policies), companions[column.name]) for column in shown]
 
 
 def _kept(columns: list[Column], keeps: GoldKeeps) -> list[Column]:
@@ -52,9 +54,22 @@ def _kept(columns: list[Column], keeps: GoldKeeps) -> list[Column]:
     return found
 
 
-def _gold_column(column: Column, policies: Mapping[str, str]) -> GoldColumn:
-    spark = spark_type(column.type, policies)
-    return GoldColumn(column, spark, to_python(column.type, spark), to_canonical(column.type))
+def gold_column(column: Column, spark: str, companion: str) -> GoldColumn:
+    return GoldColumn(column, spark, to_python(column.type, spark), to_canonical(column.type), companion)
+
+
+def companion_names(names: Iterable[str]) -> dict[str, str]:
+    """`_raw_<column>` for each; where the source has a column of that name, with as many underscores behind it as are needed."""
+    names = list(names)
+    taken = {name.casefold() for name in names}
+    found = {}
+    for name in names:
+        companion = RAW + name
+        while companion.casefold() in taken:
+            companion += "_"
+        taken.add(companion.casefold())
+        found[name] = companion
+    return found
 
 
 @dataclass(slots=True)
@@ -74,7 +89,7 @@ def type_rows(rows: Iterable[Row], columns: list[GoldColumn]) -> Typed:
         values, raw = _type_column(rows, column)
         typed.columns[column.name] = values
         if raw is not None:
-            typed.raw[RAW + column.name] = raw
+            typed.raw[column.companion] = raw
     return typed
 
 

@@ -29,7 +29,7 @@ class TiCDC:
 
     def put(self, at: int, body: dict[str, Any]) -> Self:
         """Whatever the message is, with the commit time in every place that has one."""
-        body = {"database": "d", "table": "t", "isDdl": False, "es": at, **body, "_tidb": {"commitTs": at}}
+        body = {"database": "d", "table": "t", "isDdl": False, "es": at, "_tidb": {"commitTs": at}, **body}
         value = json.dumps(body, ensure_ascii=False).encode()
         self.messages.append(Message("topic", 0, len(self.messages), None, value))
         return self

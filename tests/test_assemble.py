@@ -120,16 +120,27 @@ def test_an_unreadable_payload_leaves_its_event_as_it_came(file: bytes) -> None:
     assert prepare(message, "ticdc-open", {}, {"1.json": file}) == message
 
 
-@pytest.mark.parametrize("raw", ["false", "true"])
-def test_a_claim_check_message_of_canal_json_becomes_the_payload_s_value(raw: str) -> None:
+ROW = b'{"id":0,"database":"d","mysqlType":{"id":"int"},"data":[{"id":"1"}]}'
+
+
+@codec
+@pytest.mark.parametrize("is_raw", [False, True])
+def test_a_claim_check_message_of_canal_json_becomes_the_payload_s_value_wrapped_or_raw(is_raw: bool, compression: str) -> None:
     value = b'{"a": "claimCheckLocation", "_tidb": {"claimCheckLocation": "file:///x/1.json"}}'
     message = Message("t", 0, 0, None, value)
-    options = {"claim_check_raw": raw}
+    stored = squeezed(compression, ROW)
 
-    names = attachment_names(message, "ticdc-canal-json", options)
-    joined = prepare(message, "ticdc-canal-json", options, {"1.json": JSON if raw == "true" else payload(None, JSON)})
+    names = attachment_names(message, "ticdc-canal-json", {"compression": compression})
+    joined = prepare(message, "ticdc-canal-json", {"compression": compression}, {"1.json": stored if is_raw else payload(None, stored)})
 
-    assert (names, joined.value) == (("1.json",), JSON)
+    assert (names, joined.value) == (("1.json",), ROW)
+
+
+@pytest.mark.parametrize("file", [b"", b"{}", b"[]", b'{"value": "no base64"}', b"\x04\x22\x4d\x18"])
+def test_an_unreadable_payload_leaves_a_canal_json_message_as_it_came(file: bytes) -> None:
+    message = Message("t", 0, 0, None, b'{"_tidb": {"claimCheckLocation": "x/1.json"}}')
+
+    assert prepare(message, "ticdc-canal-json", {}, {"1.json": file}) == message
 
 
 def test_a_format_without_claim_check_needs_no_files() -> None:

@@ -25,7 +25,7 @@ from lakehouse.spark.changes import FOLD_COLUMNS, position_literal
 from lakehouse.spark.decode import POSITION
 from lakehouse.spark.type_text import columns as parse_columns
 from lakehouse.spark.type_text import data_type
-from lakehouse.typed import RAW, GoldColumn
+from lakehouse.typed import GoldColumn
 
 DELTAS = f"key string, position {POSITION}, kind string, image string"
 NETTED = "key string, kind string, image string"
@@ -199,26 +199,23 @@ def typed_frame(netted: DataFrame, columns: list[GoldColumn], op: str) -> tuple[
     fields = [StructField(f"c{i}", data_type(column.spark)) for i, column in enumerate(columns)]
     fields += [StructField(f"r{i}", StringType()) for i in range(len(columns))]
     schema = StructType([*fields, StructField(op, StringType())])
-    return netted.mapInArrow(_type([column.column for column in columns], [column.spark for column in columns], schema), schema), schema
+    told = [(column.column, column.spark, column.companion) for column in columns]
+    return netted.mapInArrow(_type(told, schema), schema), schema
 
 
-def _type(source: list[Any], sparks: list[str], schema: StructType) -> Worker:
+def _type(told: list[tuple[Any, str, str]], schema: StructType) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from lakehouse.gold_types import to_canonical, to_python
         from lakehouse.spark.fold_frame import decode_row
-        from lakehouse.typed import RAW, GoldColumn, type_rows
+        from lakehouse.typed import gold_column, type_rows
 
-        columns = [
-            GoldColumn(column, spark, to_python(column.type, spark), to_canonical(column.type))
-            for column, spark in zip(source, sparks, strict=True)
-        ]
+        columns = [gold_column(*each) for each in told]
         arrow = to_arrow_schema(schema)
         for batch in batches:
             typed = type_rows([decode_row(text) for text in batch.column("image").to_pylist()], columns)
             nothing = [None] * typed.count
-            values = [typed.columns[column.name] for column in columns] + [typed.raw.get(RAW + column.name, nothing) for column in columns]
+            values = [typed.columns[column.name] for column in columns] + [typed.raw.get(column.companion, nothing) for column in columns]
             values.append(batch.column("kind").to_pylist())
             yield pa.RecordBatch.from_arrays([pa.array(v, f.type) for v, f in zip(values, arrow, strict=True)], schema=arrow)
 
@@ -228,7 +225,7 @@ def _type(source: list[Any], sparks: list[str], schema: StructType) -> Worker:
 def needed_companions(typed: DataFrame, columns: list[GoldColumn]) -> list[str]:
     """The `_raw_` companions that at least one row needs."""
     counts = typed.agg(*[F.count(f"r{i}").alias(f"r{i}") for i in range(len(columns))]).first()
-    return [RAW + column.name for i, column in enumerate(columns) if counts is not None and counts[i]]
+    return [column.companion for i, column in enumerate(columns) if counts is not None and counts[i]]
 
 
 def named(typed: DataFrame, columns: list[GoldColumn], companions: list[str], op: str | None) -> DataFrame:
@@ -236,5 +233,5 @@ def named(typed: DataFrame, columns: list[GoldColumn], companions: list[str], op
     from lakehouse.spark.write_gold import comment_of
 
     chosen = [F.col(f"c{i}").alias(column.name, metadata=comment_of(column) or {}) for i, column in enumerate(columns)]
-    chosen += [F.col(f"r{i}").alias(RAW + column.name) for i, column in enumerate(columns) if RAW + column.name in companions]
+    chosen += [F.col(f"r{i}").alias(column.companion) for i, column in enumerate(columns) if column.companion in companions]
     return typed.select(*chosen, *([F.col(op)] if op else []))

@@ -87,7 +87,7 @@ class GoldTable:
         deletes = [dict(zip(self.ids, key, strict=True)) for key in folded.deleted]
         if not puts and not deletes:
             return Written(version, "", folded.unknown)
-        version = write_gold.merge(self.spark, self.lake, self.gold, puts, deletes, self.columns, self._key_names())
+        version = write_gold.merge(self.spark, self.lake, self.gold, puts, deletes, self.columns, self._keys())
         return Written(version, f"merged {len(puts)} rows, removed {len(deletes)}", folded.unknown, len(fresh))
 
     def apply_large(self, window: DataFrame, late: bool, rows: int) -> Written:
@@ -99,7 +99,7 @@ class GoldTable:
         if typed.where(F.col(op) == "patch").limit(1).count():
             return self.refold(exists=True)
         frame = named(typed, self.columns, needed_companions(typed, self.columns), op)
-        version = write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self._key_names())
+        version = write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self._keys())
         return Written(version, f"merged up to {rows} changes", set(), rows)
 
     def _typed(self, changes: DataFrame, rows: int) -> tuple[DataFrame, str]:
@@ -127,5 +127,5 @@ class GoldTable:
         folded.unknown |= unknown
         return folded
 
-    def _key_names(self) -> list[str]:
-        return [column.name for column_id in self.ids for column in self.columns if column.column.id == column_id]
+    def _keys(self) -> list[GoldColumn]:
+        return [column for column_id in self.ids for column in self.columns if column.column.id == column_id]

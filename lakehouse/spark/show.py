@@ -21,7 +21,7 @@ from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import read_silver
-from lakehouse.typed import RAW, GoldColumn, gold_columns, type_rows
+from lakehouse.typed import GoldColumn, gold_columns, type_rows
 
 
 def show_all(root: str, folder: Path, ats: list[str]) -> list[Path]:
@@ -102,7 +102,7 @@ class Reader:
         at = self._watermark() if entry["state"] != "behind" else tuple(entry["since"])
         columns = self._columns(lineage, at)
         frame = self.lake.read(self.spark, "gold", entry["gold"], entry["version"])
-        raws = [column for column in frame.columns if column.startswith(RAW)]
+        raws = [column.companion for column in columns if column.companion in frame.columns]
         names = [column.name for column in columns]
         table = frame.select(*[F.col(_quoted(held)).alias(f"c{i}") for i, held in enumerate([*names, *raws])]).toArrow()
         values = [table.column(i).to_pylist() for i in range(len(names) + len(raws))]

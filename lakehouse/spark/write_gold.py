@@ -63,7 +63,7 @@ def replace_frame(spark: SparkSession, lake: Lake, table: str, frame: DataFrame,
 
 
 def merge(
-    spark: SparkSession, lake: Lake, table: str, puts: list[Row], deletes: list[Row], columns: list[GoldColumn], keys: list[str]
+    spark: SparkSession, lake: Lake, table: str, puts: list[Row], deletes: list[Row], columns: list[GoldColumn], keys: list[GoldColumn]
 ) -> int:
     """Upsert `puts` and remove `deletes`, matched by `keys`, in one commit; returns the version."""
     typed = type_rows([*puts, *deletes], columns)
@@ -71,7 +71,7 @@ def merge(
     return merge_frame(spark, lake, table, source, keys)
 
 
-def merge_frame(spark: SparkSession, lake: Lake, table: str, source: DataFrame, keys: list[str]) -> int:
+def merge_frame(spark: SparkSession, lake: Lake, table: str, source: DataFrame, keys: list[GoldColumn]) -> int:
     """MERGE a frame whose column OP says put or delete; companions that the table lacks are added first."""
     held = lake.read(spark, "gold", table).columns
     missing = [name for name in source.columns if name.startswith(RAW) and name not in held]
@@ -87,10 +87,14 @@ def merge_frame(spark: SparkSession, lake: Lake, table: str, source: DataFrame, 
     return version_of(spark, lake, table)
 
 
-def merge_sql(target: str, view: str, held: list[str], given: list[str], keys: list[str]) -> str:
-    """The MERGE; columns of gold that the batch does not give (companions) become null."""
-    condition = " AND ".join(f"t.{quote(key)} <=> s.{quote(key)}" for key in keys)
+def merge_sql(target: str, view: str, held: list[str], given: list[str], keys: list[GoldColumn]) -> str:
+    """The MERGE; columns of gold that the batch does not give (companions) become null.
+
+    A key that gold's type can't hold (a zero date) is NULL there: its companion, where the table has one, tells such rows apart.
+    """
     values = {name: f"s.{quote(name)}" if name in given else "NULL" for name in held}
+    matched = [name for key in keys for name in (key.name, key.companion) if name in values]
+    condition = " AND ".join(f"t.{quote(name)} <=> {values[name]}" for name in matched)
     update = ", ".join(f"t.{quote(name)} = {value}" for name, value in values.items())
     names = ", ".join(quote(name) for name in values)
     return (
