@@ -69,12 +69,13 @@ def key_ids(lineage: Lineage, step: int) -> tuple[int, ...]:
 
 
 def row_key(row: Row, ids: tuple[int, ...]) -> Key | None:
-    """The key of a row, or None where a key column is absent, or has text that its charset can't read: it names no row."""
+    """The key of a row, or None where a key column is absent, or has a structure (text that its charset can't read): it names no row."""
     try:
         key = tuple([row[column_id] for column_id in ids])
-    except KeyError:
+        hash(key)
+    except (KeyError, TypeError):
         return None
-    return None if dict in map(type, key) else key
+    return key
 
 
 def rekeyings(lineage: Lineage, upto: int) -> list[int]:

@@ -81,4 +81,5 @@ def recorded_schema(record: Record) -> TableSchema:
         Column(0, entry["name"], parse_type(entry["type"]), bool(entry.get("not_null")), entry.get("default"), entry.get("generated"))
         for entry in record.columns or []
     ]
-    return make_schema(columns, tuple(record.primary_key or ()))
+    names = {column.name.casefold() for column in columns}
+    return make_schema(columns, tuple(name for name in record.primary_key or () if name.casefold() in names))
