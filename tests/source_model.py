@@ -130,6 +130,10 @@ class History:
             name: Snapshot(tuple(table.names()), tuple(table.cells(row) for row in table.rows.values()))
             for name, table in self.tables.items()
         }
+        for event in self.events[-4:]:
+            name = (event["schema"], event["table"])
+            if event["kind"] == "ddl" and event["commit_ts"] == self.ts and name in self.tables:
+                event["shape"] = self.tables[name].shape()
         if self.states[-1][0] == self.ts:
             self.states.pop()
         self.states.append((self.ts, state))
