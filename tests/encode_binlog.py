@@ -129,7 +129,7 @@ def key_names(shape: TableSchema) -> list[str]:
 CANAL_TYPES = {
     "tinyint": -6, "smallint": 5, "int": 4, "bigint": -5, "float": 7, "double": 8, "decimal": 3, "bit": -7, "date": 91, "datetime": 93,
     "timestamp": 93, "time": 92, "char": 1, "varchar": 12, "text": 2005, "binary": 2004, "varbinary": 2004, "blob": 2004, "set": 2004,
-    "enum": 4, "json": 2004,
+    "enum": 4, "json": 2004, "year": 12,
 }  # fmt: skip
 
 
@@ -191,7 +191,9 @@ def canal_entry(event: Logged, types: dict[str, str] | None = None) -> canal_pb2
         kind = canal_pb2.ENTRY_TRANSACTIONEND if event.op == "commit" else canal_pb2.ENTRY_TRANSACTIONBEGIN
         return canal_pb2.Entry(header=header, entryType=kind)
     if event.op == "ddl":
-        kind = {"CREATE": 4, "ALTER": 5, "ERASE": 6, "QUERY": 7, "TRUNCATE": 8, "RENAME": 9, "CINDEX": 10, "DINDEX": 11}[ddl_word(event.query)]
+        kind = {"CREATE": 4, "ALTER": 5, "ERASE": 6, "QUERY": 7, "TRUNCATE": 8, "RENAME": 9, "CINDEX": 10, "DINDEX": 11}[
+            ddl_word(event.query)
+        ]
         change = canal_pb2.RowChange(eventType=kind, isDdl=True, sql=event.query, ddlSchemaName=event.schema)
     else:
         kind = {"insert": 1, "update": 2, "delete": 3}[event.op]
@@ -388,9 +390,7 @@ def dts_envelopes(entries: Sequence[subscribe_pb2.Entry], limit: int = 10**6) ->
     data = subscribe_pb2.Entries(items=entries).SerializeToString()
     total = math.ceil(len(data) / limit)
     parts = [data[start : start + limit] for start in range(0, len(data), limit)]
-    return [
-        subscribe_pb2.Envelope(version=1, total=total, index=index, data=part).SerializeToString() for index, part in enumerate(parts)
-    ]
+    return [subscribe_pb2.Envelope(version=1, total=total, index=index, data=part).SerializeToString() for index, part in enumerate(parts)]
 
 
 # Feeds

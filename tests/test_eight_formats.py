@@ -14,7 +14,7 @@ from encode_binlog import Logged, binlog, feed
 from encode_tidb import canal_json, debezium, storage_tree
 from engine import Memory
 from hypothesis import given
-from source_model import History
+from source_model import MORE_TYPES, History
 from test_fold_properties import OPTIONS, QUICK, ZONE, as_set, assert_every_state, canonical, place, seeds, steps
 
 from lakehouse.events import Message, Position
@@ -26,7 +26,7 @@ BINLOG = ("canal", "canal-protobuf", "debezium", "tencent-dts")
 @QUICK
 @given(seeds, steps, seeds)
 def test_ticdc_open(seed: int, count: int, chance: int) -> None:
-    history = History(seed, count)
+    history = History(seed, count, types=MORE_TYPES)
 
     messages = Feed(history.events, random.Random(chance), 2, "table").arrival(random.Random(chance))
 
@@ -37,7 +37,7 @@ def test_ticdc_open(seed: int, count: int, chance: int) -> None:
 @QUICK
 @given(seeds, steps)
 def test_ticdc_json(format: str, seed: int, count: int) -> None:
-    history = History(seed, count)
+    history = History(seed, count, types=MORE_TYPES)
 
     silver = Memory(format, OPTIONS).add(tidb_messages(format, history))
 
@@ -49,7 +49,7 @@ def test_ticdc_json(format: str, seed: int, count: int) -> None:
 @QUICK
 @given(seeds, steps)
 def test_ticdc_storage(tmp_path_factory: pytest.TempPathFactory, protocol: str, seed: int, count: int) -> None:
-    history = History(seed, count)
+    history = History(seed, count, types=MORE_TYPES)
     root = tmp_path_factory.mktemp("sink")
     options = storage_options(protocol)
 
@@ -64,7 +64,7 @@ def test_ticdc_storage(tmp_path_factory: pytest.TempPathFactory, protocol: str, 
 @QUICK
 @given(seeds, steps, seeds)
 def test_binlog(format: str, seed: int, count: int, chance: int) -> None:
-    history = History(seed, count, raw_updates=True)
+    history = History(seed, count, raw_updates=True, types=MORE_TYPES)
     log = binlog(history.events, random.Random(chance))
 
     silver = binlog_silver(format).add(feed(format, log, random.Random(chance), ZONE))
