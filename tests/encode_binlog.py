@@ -127,9 +127,9 @@ def key_names(shape: TableSchema) -> list[str]:
 # Canal
 
 CANAL_TYPES = {
-    "tinyint": -6, "smallint": 5, "int": 4, "bigint": -5, "float": 7, "double": 8, "decimal": 3, "bit": -7, "date": 91, "datetime": 93,
-    "timestamp": 93, "time": 92, "char": 1, "varchar": 12, "text": 2005, "binary": 2004, "varbinary": 2004, "blob": 2004, "set": 2004,
-    "enum": 4, "json": 2004, "year": 12,
+    "tinyint": -6, "smallint": 5, "mediumint": 4, "int": 4, "bigint": -5, "float": 7, "double": 8, "decimal": 3, "bit": -7, "date": 91,
+    "datetime": 93, "timestamp": 93, "time": 92, "year": 12, "char": 1, "varchar": 12, "text": 2005, "binary": 2004, "varbinary": 2004,
+    "blob": 2004, "set": 2004, "enum": 4, "json": 2004,
 }  # fmt: skip
 
 

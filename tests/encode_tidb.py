@@ -51,7 +51,8 @@ def canal_json(event: Event, schema: TableSchema | None, *, extension: bool = Tr
     """One message's value; `schema` is the one that a row was written under."""
     commit_ts = event["commit_ts"]
     body: dict[str, Any] = {"id": 0, "database": "", "table": "", "pkNames": None, "isDdl": False, "type": "TIDB_WATERMARK",
-                            "es": commit_ts >> 18, "ts": 1, "sql": "", "sqlType": None, "mysqlType": None, "data": None, "old": None}  # fmt: skip
+                            "es": commit_ts >> 18, "ts": 1, "sql": "", "sqlType": None, "mysqlType": None, "data": None,
+                            "old": None}  # fmt: skip
     extra = {"commitTs": commit_ts}
     match event["kind"]:
         case "resolved":
@@ -116,8 +117,8 @@ def debezium(event: Event, schema: TableSchema | None, zone: str) -> tuple[bytes
     """Key and value of one message, with schemas off. TIMESTAMP text is in `zone`."""
     commit_ts = event["commit_ts"]
     source = {"version": "2.4.0.Final", "connector": "TiCDC", "name": "test_cluster", "ts_ms": commit_ts >> 18, "snapshot": "false",
-              "db": event.get("schema", ""), "table": event.get("table") or "", "server_id": 0, "gtid": None, "file": "", "pos": 0, "row": 0,
-              "thread": 0, "query": None, "commit_ts": commit_ts, "cluster_id": "test_cluster"}  # fmt: skip
+              "db": event.get("schema", ""), "table": event.get("table") or "", "server_id": 0, "gtid": None, "file": "", "pos": 0,
+              "row": 0,              "thread": 0, "query": None, "commit_ts": commit_ts, "cluster_id": "test_cluster"}  # fmt: skip
     head: dict[str, Any] = {"source": source, "ts_ms": 1}
     match event["kind"]:
         case "resolved":

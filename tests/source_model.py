@@ -21,8 +21,8 @@ DATABASE = "d"
 LABELS = ("x", "y", "z")
 TYPES = ("int", "bigint unsigned", "varchar(20)", "decimal(8,2)", "datetime", "enum('x','y','z')", "text", "varbinary(8)", "timestamp")
 MORE_TYPES = (
-    *TYPES, "tinyint", "mediumint unsigned", "float", "double", "bit(12)", "date", "time(3)", "year", "set('x','y','z')", "json", "datetime(6)",
-    "timestamp(3)", "blob", "char(5)", "decimal(38,10)",
+    *TYPES, "tinyint", "mediumint unsigned", "float", "double", "bit(12)", "date", "time(3)", "year", "set('x','y','z')", "json",
+    "datetime(6)", "timestamp(3)", "blob", "char(5)", "decimal(38,10)",
 )  # fmt: skip
 KEY_TYPES = ("int", "varchar(20)", "bigint unsigned", "datetime")
 VALUES = {

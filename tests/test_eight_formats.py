@@ -1,7 +1,7 @@
 """One source, eight formats: whatever it did, each gives its tables, at every commit.
 
-The source is source_model's; encode_open, encode_tidb and encode_binlog write what the producers would (test_encoders.py proves them). What a
-format itself can't carry stands in LOSSES, and nothing else may differ.
+The source is source_model's; encode_open, encode_tidb and encode_binlog write what the producers would (test_encoders.py proves it).
+Tables, names, columns, their order and every value are compared; what a format's producer loses before a byte is written stands in LOSSES.
 """
 
 import random
@@ -13,17 +13,20 @@ from arrivals import Feed
 from encode_binlog import Logged, binlog, feed
 from encode_tidb import canal_json, debezium, storage_tree
 from engine import Memory
-from hypothesis import given
+from hypothesis import given, settings
 from source_model import MORE_TYPES, History
-from test_fold_properties import OPTIONS, QUICK, ZONE, as_set, assert_every_state, canonical, place, seeds, steps
+from test_fold_properties import EXAMPLES, OPTIONS, QUICK, ZONE, as_set, assert_every_state, canonical, place, seeds, steps
 
 from lakehouse.events import Message, Position
 from lakehouse.storage_files import read_tree
 
+# types that a format can't carry, and why; every other type is in the source of every format
+LOSSES = {"ticdc-debezium": {"decimal(38,10)": "a DECIMAL is sent as a double: digits beyond its 17 are lost"}}
+SHORT = settings(QUICK, max_examples=int(EXAMPLES or 20))
 BINLOG = ("canal", "canal-protobuf", "debezium", "tencent-dts")
 
 
-@QUICK
+@SHORT
 @given(seeds, steps, seeds)
 def test_ticdc_open(seed: int, count: int, chance: int) -> None:
     history = History(seed, count, types=MORE_TYPES)
@@ -34,10 +37,10 @@ def test_ticdc_open(seed: int, count: int, chance: int) -> None:
 
 
 @pytest.mark.parametrize("format", ["ticdc-canal-json", "ticdc-debezium"])
-@QUICK
+@SHORT
 @given(seeds, steps)
 def test_ticdc_json(format: str, seed: int, count: int) -> None:
-    history = History(seed, count, types=MORE_TYPES)
+    history = History(seed, count, types=types_of(format))
 
     silver = Memory(format, OPTIONS).add(tidb_messages(format, history))
 
@@ -46,7 +49,7 @@ def test_ticdc_json(format: str, seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["csv", "canal-json"])
-@QUICK
+@SHORT
 @given(seeds, steps)
 def test_ticdc_storage(tmp_path_factory: pytest.TempPathFactory, protocol: str, seed: int, count: int) -> None:
     history = History(seed, count, types=MORE_TYPES)
@@ -61,7 +64,7 @@ def test_ticdc_storage(tmp_path_factory: pytest.TempPathFactory, protocol: str, 
 
 
 @pytest.mark.parametrize("format", BINLOG)
-@QUICK
+@SHORT
 @given(seeds, steps, seeds)
 def test_binlog(format: str, seed: int, count: int, chance: int) -> None:
     history = History(seed, count, raw_updates=True, types=MORE_TYPES)
@@ -70,6 +73,10 @@ def test_binlog(format: str, seed: int, count: int, chance: int) -> None:
     silver = binlog_silver(format).add(feed(format, log, random.Random(chance), ZONE))
 
     assert_states(silver, history, places(format, log))
+
+
+def types_of(format: str) -> tuple[str, ...]:
+    return tuple(type_ for type_ in MORE_TYPES if type_ not in LOSSES.get(format, {}))
 
 
 def tidb_messages(format: str, history: History) -> list[Message]:
