@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 from pyspark.errors import PySparkRuntimeError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.local.class_archive import archive_options
 from lakehouse.local.jars import spark_jars
@@ -33,6 +33,7 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
     "spark.databricks.delta.schema.autoMerge.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
@@ -59,6 +60,11 @@ def capabilities(spark: SparkSession) -> Capabilities:
     """What this session can do; serverless compute can neither persist nor run for ever."""
     serverless = _serverless()
     return Capabilities(persist=not serverless, continuous=not serverless, connect=".connect." in type(spark).__module__)
+
+
+def kept(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """The frame, computed once where the platform can keep it, else again at each use."""
+    return frame.persist() if capabilities(spark).persist else frame
 
 
 def get_session(*, app: str = "lakehouse", memory: str | None = None) -> SparkSession:

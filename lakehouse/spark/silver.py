@@ -17,16 +17,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from lakehouse.batch_summary import Summary, from_bytes, merged
 from lakehouse.spark.beside import beside, has_attachments, with_attachments
 from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.decode import INPUT, POSITION, decode
-from lakehouse.spark.dedupe import distinct_changes
+from lakehouse.spark.dedupe import Distinct, distinct_changes, is_distinct
 from lakehouse.spark.keyless import number_halves
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.packed import changes_frame, others_frame
 from lakehouse.spark.session import capabilities
-from lakehouse.spark.silver_books import Summary, done_record, summarise, transactions_told
-from lakehouse.spark.silver_local import run_local_batch
+from lakehouse.spark.silver_books import done_record, transactions_told
+from lakehouse.spark.silver_local import append_rows, new_schema_rows, risen, run_local_batch
 from lakehouse.spark.type_text import columns
 
 ORIGIN = "struct<topic:string,incarnation:string,partition:int,offset:bigint,index:int,path:string>"
@@ -192,34 +194,42 @@ def run_spark_batch(
     done: dict[str, Any] | None,
 ) -> tuple[Summary, dict[str, Any], dict[str, int]]:
     """Decode and write one batch of any size in Spark jobs."""
-    with staged(spark, lake, feed, decode(bronze, settings)) as events:
-        summary = summarise(events)
+    with staged(spark, lake, feed, decode(bronze, settings)) as packed:
+        books = packed.select("book", "hashes").collect()
+        summary = merged(from_bytes(row.book) for row in books)
+        changes, others = changes_frame(packed), others_frame(packed)
         if feed.format == "debezium":
-            summary.told, summary.settled = transactions_told(events), feed.settled
-        changes, runs = number_halves(events, summary, (done or {}).get("runs", {}))
-        result = distinct_changes(spark, lake, feed, changes, summary, plan["batch"], (done or {}).get("top"))
+            summary.told, summary.settled = transactions_told(changes, others), feed.settled
+        runs = (done or {}).get("runs", {})
+        top = (done or {}).get("top")
+        if summary.keyless:
+            changes, runs = number_halves(changes, others, runs)
+        if not summary.keyless and is_distinct(spark, lake, feed, (row.hashes for row in books), summary, plan["batch"], top):
+            result = Distinct(changes if summary.counts["decoded"] else None, None, summary.counts["decoded"], 0, 0)
+        else:
+            result = distinct_changes(spark, lake, feed, changes, summary, plan["batch"], top)
         if result.conflicts is not None:
             for row in result.conflicts.groupBy("database", "table").count().collect():
                 summary.dead[row.database, row.table] = summary.dead.get((row.database, row.table), 0) + row["count"]
         writer = Writer(spark, lake, feed, plan)
         writer.changes(result.distinct)
-        writer.schema_changes(events, summary)
-        writer.dead_letters(events, result.conflicts, summary)
-        writer.watermarks(events, summary)
+        writer.schema_changes(others, summary)
+        writer.dead_letters(others, result.conflicts, summary)
+        append_rows(spark, lake, feed, plan, "watermarks", risen(summary, done))
     return summary, runs, {**summary.counts, "inserted": result.inserted, "duplicate": result.duplicates, "conflict": result.conflicted}
 
 
 @contextmanager
-def staged(spark: SparkSession, lake: Lake, feed: Feed, events: DataFrame) -> Iterator[DataFrame]:
-    """The decoded events, decoded once: kept in memory and on disk where the platform can, else in a staging table."""
+def staged(spark: SparkSession, lake: Lake, feed: Feed, packed: DataFrame) -> Iterator[DataFrame]:
+    """What was decoded, decoded once: kept in memory and on disk where the platform can, else in a staging table."""
     if capabilities(spark).persist:
-        kept = events.persist()
+        kept = packed.persist()
         try:
             yield kept
         finally:
             kept.unpersist()
     else:
-        lake.overwrite(events, "silver", f"_{feed.name}_staging")
+        lake.overwrite(packed, "silver", f"_{feed.name}_staging")
         yield lake.read(spark, "silver", f"_{feed.name}_staging")
 
 
@@ -236,44 +246,21 @@ class Writer:
         if frame is not None:
             self._append("changes", frame)
 
-    def schema_changes(self, events: DataFrame, summary: Summary) -> None:
+    def schema_changes(self, others: DataFrame, summary: Summary) -> None:
         """Broadcast and replayed DDLs are one: the same position, database and text."""
-        if not summary.counts["ddl"]:
-            return
-        identity = ["position", "database", "kind", "ddl", "columns"]
-        fresh = events.where(F.col("kind") == "schema_change").withColumn("kind", F.col("schema_kind")).dropDuplicates(identity)
-        known = read_silver(self.spark, self.lake, self.feed.name, "schema_changes").where(F.col("batch") < self.plan["batch"])
-        same = [fresh[name].eqNullSafe(known[name]) for name in identity]
-        condition = same[0]
-        for term in same[1:]:
-            condition = condition & term
-        self._append("schema_changes", fresh.join(known, condition, "left_anti").coalesce(1))
+        if summary.counts["ddl"]:
+            told = others.where("kind = 'schema_change'").toArrow().to_pylist()
+            told = [{**row, "position": tuple(row["position"].values())} for row in told]
+            fresh = new_schema_rows(self.spark, self.lake, self.feed, told, self.plan["batch"])
+            append_rows(self.spark, self.lake, self.feed, self.plan, "schema_changes", fresh)
 
-    def dead_letters(self, events: DataFrame, conflicts: DataFrame | None, summary: Summary) -> None:
+    def dead_letters(self, others: DataFrame, conflicts: DataFrame | None, summary: Summary) -> None:
         if summary.counts["dead"]:
-            fresh = (
-                events.where(F.col("kind") == "dead_letter")
-                .withColumn("code", F.col("error_code"))
-                .withColumn("message", F.col("error_message"))
-            )
+            letters = others.where("kind = 'dead_letter'")
+            fresh = letters.withColumn("code", F.col("error_code")).withColumn("message", F.col("error_message"))
             self._append("dead_letters", fresh if conflicts is None else fresh.unionByName(conflicts, allowMissingColumns=True))
         elif conflicts is not None:
             self._append("dead_letters", conflicts)
-
-    def watermarks(self, events: DataFrame, summary: Summary) -> None:
-        """One row per partition whose resolved position rises."""
-        if not summary.counts["watermarks"]:
-            return
-        keys = ["topic", "incarnation", "partition"]
-        fresh = (
-            events.where(F.col("kind") == "watermark")
-            .groupBy(*keys)
-            .agg(F.max("position").alias("position"), F.max("resolved_ts").alias("resolved_ts"))
-        )
-        known = read_silver(self.spark, self.lake, self.feed.name, "watermarks").where(F.col("batch") < self.plan["batch"])
-        highest = known.groupBy(*keys).agg(F.max("position").alias("known"))
-        risen = fresh.join(highest, keys, "left").where(F.col("known").isNull() | (F.col("position") > F.col("known")))
-        self._append("watermarks", risen.coalesce(1))
 
     def _append(self, name: str, frame: DataFrame) -> None:
         origin = F.struct("topic", "incarnation", "partition", "offset", "index", "path")
