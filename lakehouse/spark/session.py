@@ -33,10 +33,10 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
     "spark.databricks.delta.schema.autoMerge.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.python.daemon.module": "lakehouse.spark.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -44,7 +44,13 @@ _SETTINGS = {
 }
 # Without the second stage of the compiler a small session takes 60 % of the CPU; writing, grouping and merging 1.5 million rows
 # takes 20 % more. For long loads set LAKEHOUSE_JAVA_OPTIONS=-XX:TieredStopAtLevel=4.
-_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    # Arrow checks the bounds of every single value else, which is most of what handing rows to Python and back costs
+    "-Darrow.enable_unsafe_memory_access=true",
+    "-Darrow.enable_null_check_for_get=false",
+)
 
 
 @dataclass(frozen=True, slots=True)
