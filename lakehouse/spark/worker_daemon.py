@@ -1,8 +1,8 @@
 """The process that a local session forks its Python workers from (`spark.python.daemon.module`), with their imports done.
 
-Spark puts its own zips and a large jar on the path of workers. Python compiles what it imports from a zip each time, and each
-task reads the directory of every zip and jar anew. Here the installed pyspark is taken instead, and what decoding and folding need is imported once, before
-the fork: with it a worker starts in milliseconds, not in a second or two of CPU.
+Spark puts its own zips and a large jar on the path of workers. Python compiles what it imports from a zip each time, and
+each task reads the directory of every zip and jar anew. Here the installed pyspark is taken instead, and what decoding and
+folding need is imported once, before the fork: a worker then starts in milliseconds, not in a second or two of CPU.
 """
 
 import sys
