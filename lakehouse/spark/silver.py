@@ -44,6 +44,9 @@ Progress = Callable[[str], None]
 # up to this much the driver decodes by itself: the fixed cost of Spark jobs would be all there is
 SMALL_RECORDS = 20_000
 SMALL_BYTES = 32 * 1024 * 1024
+# records handed to a Python worker at once: Spark's own limit in bytes walks every array again at each row, so it is no option
+ARROW_ROWS = 10_000
+ARROW_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,25 +88,29 @@ def next_plan(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog) -> dict[
     last, done = log.last("planned"), log.last("done")
     if last is not None and (done is None or done["batch"] < last["batch"]):
         return last
-    ranges, small = next_ranges(spark, lake, feed, done)
+    ranges, small, arrow_rows = next_ranges(spark, lake, feed, done)
     if not ranges:
         return None
     generation = last["generation"] if last else uuid.uuid4().hex
-    plan = {"batch": (done["batch"] if done else 0) + 1, "generation": generation, "small": small, "ranges": _with_context(ranges, done)}
+    plan = {"batch": (done["batch"] if done else 0) + 1, "generation": generation, "small": small, "arrow_rows": arrow_rows,
+            "ranges": _with_context(ranges, done)}  # fmt: skip
     log.add("planned", plan)
     return plan
 
 
-def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any] | None) -> tuple[list[dict[str, Any]], bool]:
-    """Per partition the records to read next, from the first one not done, bounded; and whether they are few."""
+def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any] | None) -> tuple[list[dict[str, Any]], bool, int]:
+    """Per partition the records to read next, from the first one not done, bounded; whether they are few; and how many of them a
+    Python worker may take at once."""
     bronze = lake.read_or_empty(spark, "bronze", feed.name, BRONZE_SCHEMA)
     fresh = bronze.where(after(done["next"])) if done and done["next"] else bronze
-    narrow = fresh.select("topic", "incarnation", "partition", "offset", (F.coalesce(F.length("value"), F.lit(0)) + 100).alias("bytes"))
+    narrow = fresh.select("topic", "incarnation", "partition", "offset", (F.coalesce("size", F.lit(0)) + 100).alias("bytes"))
     few = narrow.limit(SMALL_RECORDS + 1).toArrow()
     if few.num_rows <= SMALL_RECORDS and (few.num_rows == 0 or pc.sum(few["bytes"]).as_py() <= SMALL_BYTES):
-        return _ranges(
-            few.group_by(["topic", "incarnation", "partition"]).aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
-        ), True
+        return (
+            _ranges(few.group_by(["topic", "incarnation", "partition"]).aggregate([("offset", "min"), ("offset", "max")]).to_pylist()),
+            True,
+            ARROW_ROWS,
+        )
     grouped = narrow.groupBy("topic", "incarnation", "partition").agg(
         F.min("offset").alias("offset_min"), F.max("offset").alias("offset_max"), F.count("*").alias("n"), F.sum("bytes").alias("bytes")
     )
@@ -111,7 +118,8 @@ def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any
     share = min(1.0, feed.max_records / max(sum(row["n"] for row in rows), 1), feed.max_bytes / max(sum(row["bytes"] for row in rows), 1))
     for row in rows:
         row["offset_max"] = max(row["offset_min"], row["offset_min"] + math.ceil((row["offset_max"] - row["offset_min"] + 1) * share) - 1)
-    return _ranges(rows), False
+    mean = sum(row["bytes"] for row in rows) / sum(row["n"] for row in rows)
+    return _ranges(rows), False, max(1, min(ARROW_ROWS, int(ARROW_BYTES / mean)))
 
 
 def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -194,7 +202,8 @@ def run_spark_batch(
     done: dict[str, Any] | None,
 ) -> tuple[Summary, dict[str, Any], dict[str, int]]:
     """Decode and write one batch of any size in Spark jobs."""
-    with staged(spark, lake, feed, decode(bronze, settings)) as packed:
+    bounded = _bounded(spark, plan.get("arrow_rows", ARROW_ROWS))
+    with bounded, staged(spark, lake, feed, decode(bronze, settings)) as packed:
         books = packed.select("book", "hashes").collect()
         summary = merged(from_bytes(row.book) for row in books)
         changes, others = changes_frame(packed), others_frame(packed)
@@ -217,6 +226,21 @@ def run_spark_batch(
         writer.dead_letters(others, result.conflicts, summary)
         append_rows(spark, lake, feed, plan, "watermarks", risen(summary, done))
     return summary, runs, {**summary.counts, "inserted": result.inserted, "duplicate": result.duplicates, "conflict": result.conflicted}
+
+
+@contextmanager
+def _bounded(spark: SparkSession, rows: int) -> Iterator[None]:
+    """At most so many records for a Python worker at once, where the platform lets it be set: records may be files of 64 MB."""
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    if rows >= ARROW_ROWS or not capabilities(spark).persist:
+        yield
+        return
+    before = spark.conf.get(name)
+    spark.conf.set(name, str(rows))
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
 
 
 @contextmanager
