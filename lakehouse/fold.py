@@ -242,10 +242,24 @@ def _count(folded: Folded, base: list[Row], deltas: Iterable[Delta]) -> None:
         text = image_text(delta.row)
         counts[text] += -1 if delta.kind == DELETE else 1
         rows.setdefault(text, delta.row)
+    for text in [text for text, count in counts.items() if count < 0]:
+        _take_alike(counts, rows, text)
     for text, count in counts.items():
         if count < 0:
             folded.problems.append("a delete of a row that no change inserted")
         folded.keyless.extend(dict(rows[text]) for _ in range(count))
+
+
+def _take_alike(counts: dict[str, int], rows: dict[str, Row], gone: str) -> None:
+    """A row of which some cells are not known goes for an image that agrees on all that both know."""
+    image = rows[gone]
+    for text, count in counts.items():
+        if count > 0 and rows[text].keys() != image.keys() and all(image.get(key, value) == value for key, value in rows[text].items()):
+            taken = min(count, -counts[gone])
+            counts[text] -= taken
+            counts[gone] += taken
+        if counts[gone] == 0:
+            return
 
 
 def image_text(row: Row) -> str:
