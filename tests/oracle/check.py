@@ -2,9 +2,9 @@
 
     judge(runner) → Judged: how many watermarks were compared, and the first difference, as text, or None
 
-One feed of the seed's own kind is made of the events: partitions, dispatcher, batches, crashes with replay, repeated messages, classic or new
-architecture, what old images it carries. Every state is compared by the whole feed (any T), and at every watermark on the way by the messages that had
-come by then (live); both must be the database's own.
+One feed of the seed's own kind is made of the events: partitions, dispatcher, batches, crashes with replay, repeated messages,
+classic or new architecture, what old images it carries. Every state is compared by the whole feed (any T), and at watermarks on the way
+by the messages that had come by then (live); both must be the database's own.
 """
 
 import json
@@ -146,7 +146,7 @@ def _charset(kind: Any) -> str | None:
 
 
 def _rows(name: Name, lines: list[Line], table: Table, at: Position) -> None:
-    columns = [column for column in table.sent()]
+    columns = list(table.sent())
     found = [_line(line, columns) for line in lines]
     expected = [{column.name: canonical(row[column.name]) for column in columns} for row in table.rows]
     if "rows" in table.unknown:

@@ -109,9 +109,9 @@ class Database:
         columns, keys = defaultdict(list), defaultdict(lambda: defaultdict(list))  # type: ignore[var-annotated]
         documents = self._documents(mine)
         for db, table, name, type_, nullable, charset, extra in self.ask(
-            "SELECT c.table_schema, c.table_name, column_name, column_type, is_nullable, character_set_name, extra FROM information_schema.columns c "
-            f"JOIN information_schema.tables t USING (table_schema, table_name) WHERE c.table_schema IN ({mine}) AND table_type = 'BASE TABLE' "
-            "ORDER BY 1, 2, ordinal_position"
+            "SELECT c.table_schema, c.table_name, column_name, column_type, is_nullable, character_set_name, extra "
+            "FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name) "
+            f"WHERE c.table_schema IN ({mine}) AND table_type = 'BASE TABLE' ORDER BY 1, 2, ordinal_position"
         ):
             generated = "virtual" if "VIRTUAL" in extra else "stored" if "STORED" in extra else None
             told = "json" if (db, table, name) in documents else type_
@@ -126,7 +126,8 @@ class Database:
     def _documents(self, mine: str) -> set[tuple[str, str, str]]:
         """JSON columns: to MariaDB they are text with a check."""
         found = self.ask(
-            f"SELECT constraint_schema, table_name, check_clause FROM information_schema.check_constraints WHERE constraint_schema IN ({mine})"
+            "SELECT constraint_schema, table_name, check_clause FROM information_schema.check_constraints "
+            f"WHERE constraint_schema IN ({mine})"
         )
         return {(db, table, match[1]) for db, table, clause in found if (match := _JSON.fullmatch(clause))}
 

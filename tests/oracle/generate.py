@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Iterator
 
 from oracle.dances import gh_ost, pt_osc
-from oracle.database import Database, Name
+from oracle.database import Database, Name, quoted, word
 from oracle.partitions import Partitioner
 from oracle.program import Program, Step
 from oracle.runner import Runner
@@ -128,12 +128,15 @@ class Maker:
 
     def nothing(self, name: Name) -> Steps:
         """Statements that change no table."""
-        database, text = name[0], name[1].replace("`", "``")
-        yield {
-            "ddl": self.chance.choice((
-                f"CREATE OR REPLACE VIEW `{database}`.`v_w` AS SELECT 1 AS `one`", f"CREATE INDEX `j{self.chance.randint(1, 99)}` ON `{database}`.`{text}` "
-                f"(`{self.runner.tables[name].columns[0].name}`)", f"DROP TABLE IF EXISTS `{database}`.`nowhere`", f"ANALYZE TABLE `{database}`.`{text}`",
-                f"CREATE TABLE IF NOT EXISTS `{database}`.`{text}` (`other` int)", f"ALTER DATABASE `{database}` CHARACTER SET utf8mb4",
-            )),
-            "table": list(name),
-        }  # fmt: skip
+        database, table = f"`{name[0]}`", quoted(name)
+        sql = self.chance.choice(
+            (
+                f"CREATE OR REPLACE VIEW {database}.`v_w` AS SELECT 1 AS `one`",
+                f"CREATE INDEX `j{self.chance.randint(1, 99)}` ON {table} ({word(self.runner.tables[name].columns[0].name)})",
+                f"DROP TABLE IF EXISTS {database}.`nowhere`",
+                f"ANALYZE TABLE {table}",
+                f"CREATE TABLE IF NOT EXISTS {table} (`other` int)",
+                f"ALTER DATABASE {database} CHARACTER SET utf8mb4",
+            )
+        )
+        yield {"ddl": sql, "table": list(name)}

@@ -43,5 +43,14 @@ class Partitioner:
         return f"{self.chance.choice(('TRUNCATE', 'DROP'))} PARTITION {name}"
 
     def other(self, column: str) -> str:
-        return self.chance.choice(("REMOVE PARTITIONING", "REORGANIZE PARTITION p1 INTO (PARTITION p1a VALUES LESS THAN (2), PARTITION p1 VALUES LESS THAN (3))",
-                                   "TRUNCATE PARTITION ALL", "ADD PARTITION (PARTITION p7 VALUES LESS THAN (99999))", "COALESCE PARTITION 1"))  # fmt: skip
+        split = "PARTITION p1a VALUES LESS THAN (2), PARTITION p1 VALUES LESS THAN (3)"
+        more = "PARTITION p7 VALUES LESS THAN (99999)"
+        return self.chance.choice(
+            (
+                "REMOVE PARTITIONING",
+                f"REORGANIZE PARTITION p1 INTO ({split})",
+                "TRUNCATE PARTITION ALL",
+                f"ADD PARTITION ({more})",
+                "COALESCE PARTITION 1",
+            )
+        )

@@ -91,10 +91,9 @@ class Writer:
         """Two rows exchange the values of a column, in one statement; keys too where the server can do it without a third row."""
         column = self.settable(table)
         one, other = (self.chance.choice(table.rows) for _ in range(2))
-        return (
-            f"UPDATE IGNORE {quoted(name)} SET {word(column.name)} = CASE WHEN {self.this_row(table, one)} THEN {literal(other[column.name])} "
-            f"ELSE {literal(one[column.name])} END WHERE ({self.this_row(table, one)}) OR ({self.this_row(table, other)})"
-        )
+        first, second = self.this_row(table, one), self.this_row(table, other)
+        values = f"CASE WHEN {first} THEN {literal(other[column.name])} ELSE {literal(one[column.name])} END"
+        return f"UPDATE IGNORE {quoted(name)} SET {word(column.name)} = {values} WHERE ({first}) OR ({second})"
 
     def swap_keys(self, name: Name, table: Table) -> list[str]:
         """Two rows exchange their keys by way of a third one, in one transaction."""
