@@ -138,6 +138,10 @@ class Memory:
             self._told = history, mine
         return self._told
 
+    def lineages(self) -> History:
+        """The history, kept until more messages come."""
+        return self._lineages()[0]
+
     def tables(self, at: Position) -> dict[str, list[dict[str, Any]]]:
         """Every table right after `at`, as `lakehouse show` prints its rows."""
         history, changes = self._lineages()

@@ -111,7 +111,7 @@ def same(what: str, found: Any, expected: Any) -> None:
 def compare(silver: Silver, ts: int, state: State, judged: Judged) -> None:
     at = place(ts)
     assert not silver.dead, f"dead letter: {silver.dead[0]}"
-    history = silver.history()
+    history = silver.lineages()
     assert not history.problems, f"problem: {history.problems[0]}"
     live = history.live(at)
     same(f"tables at {ts}", sorted(live), sorted(state))
