@@ -48,14 +48,28 @@ def inspect(
     key: Annotated[Path | None, typer.Option("--key", help="A file with one message's key.")] = None,
     value: Annotated[Path | None, typer.Option("--value", help="A file with one message's value.")] = None,
     format: Format = None,
-    source: Annotated[Path | None, typer.Option("--source", help="Take all settings from a configs/sources/*.yml.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--source", help="Take all settings from a configs/sources/*.yml; for bronze, the source's name will do.")
+    ] = None,
     option: DecoderOption = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Read the source's bronze: records of this topic.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Records of this partition.")] = None,
+    offset: Annotated[str | None, typer.Option("--offset", help="The record at this offset, or a range such as 7-20 or 7-.")] = None,
+    lake: cli_pipeline.SourceLake = None,
     as_json: Json = False,
 ) -> None:
-    """Decode messages and print their events."""
+    """Decode messages of a recording, of files or of bronze, and print their events."""
     from lakehouse.cli_text import event_line
     from lakehouse.inspect import inspect_messages
 
+    as_text = json.dumps if as_json else event_line
+    if topic is not None or partition is not None or offset is not None:
+        if source is None or recording is not None or key is not None or value is not None or format is not None or option:
+            raise ConfigError("inspect: --topic, --partition and --offset read bronze, and go with --source and --lake only")
+        bronze = cli_pipeline.backend("bronze_read")
+        name, root = bronze_of(source, lake)
+        print_all(bronze.inspect_bronze(root, name, bronze.chosen_records(topic, partition, offset)), as_text)
+        return
     chosen, options = decoding(format, source, option)
     if recording is not None and (recording.is_file() or recording.is_dir()) and key is None and value is None:
         from lakehouse.inputs import read_input, shown_options
@@ -64,7 +78,7 @@ def inspect(
         messages: Iterable[Any] = read_input(recording, chosen, options)
     else:
         messages = messages_of(recording, key, value)
-    print_all(inspect_messages(messages, chosen, options), json.dumps if as_json else event_line)
+    print_all(inspect_messages(messages, chosen, options), as_text)
 
 
 def ddl(
@@ -115,7 +129,7 @@ READY = (
     "demo", "try", "show", "init", "doctor", "validate", "plan", "run", "status", "inspect", "produce", "ddl",
     "ddl approve", "ddl skip",
     "epoch raise", "partitions retire", "dead-letters list", "dead-letters requeue", "dead-letters dismiss",
-    "rebuild", "schema import", "schema history", "schema json", "version",
+    "rebuild", "replay", "schema import", "schema history", "schema json", "version",
 )  # fmt: skip
 GROUPS = {
     "schema": "Schemas: of the YAML files, and of the tables.",
@@ -204,6 +218,16 @@ def decoding(format: str | None, source: Path | None, option: list[str] | None) 
     if format is None:
         raise ConfigError("inspect: expected a format, got none; add --format NAME or --source FILE")
     return format, {**said, **decoder_options(format, dict(map(setting, option or ())))}
+
+
+def bronze_of(source: Path, lake: str | None) -> tuple[str, str]:
+    """A source's name and the root of its lake, from its YAML or its name alone."""
+    if source.suffix != ".yml":
+        return str(source), lake or "./lake"
+    from lakehouse.config import load_source, resolve_source
+
+    own = resolve_source(load_source(source)).lake
+    return source.stem, lake or (own.path if own else "./lake")
 
 
 def setting(text: str, flag: str = "--option") -> tuple[str, str]:

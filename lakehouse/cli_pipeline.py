@@ -200,9 +200,31 @@ def ddl_skip(table: Table, why: Why, lake: Lake = "./lake") -> None:
     print_result(backend("ddl").decide(lake, table, "skip", why), False)
 
 
+def replay(
+    source: Source,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="A new recording, or the folder for a storage sink's files.")
+    ] = None,
+    servers: Annotated[str | None, typer.Option("--bootstrap-servers", help="Publish to these brokers instead.")] = None,
+    to_topic: Annotated[str | None, typer.Option("--to-topic", help="The topic to publish to. Default: each record's own.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Only records of this topic.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only records of this partition.")] = None,
+    offset: Annotated[str | None, typer.Option("--offset", help="Only this offset, such as 7, or a range, such as 7-20 or 7-.")] = None,
+    incarnation: Annotated[str | None, typer.Option("--incarnation", help="Only this life of a topic that was created anew.")] = None,
+    lake: Lake = "./lake",
+) -> None:
+    """Give records of bronze back, unchanged, as a recording or into a topic. Nothing in the lake changes."""
+    if (to is None) == (servers is None):
+        raise ConfigError("replay: expected --to FILE, or --bootstrap-servers")
+    bronze = backend("bronze_read")
+    chosen = bronze.chosen_records(topic, partition, offset, incarnation)
+    print_result(bronze.replay(lake, source, chosen, to, servers, to_topic, {}), False)
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
     "ddl approve": ddl_approve,
     "ddl skip": ddl_skip,
+    "replay": replay,
     "try": try_,
     "show": show,
     "run": run,

@@ -26,6 +26,7 @@ from lakehouse.spark.gold import GoldFeed, run_gold
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import register
+from lakehouse.spark.run_record import RunRecord, recorded
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import Feed, run_silver
 from lakehouse.spark.sources import Source, carries_virtual, kafka_input, selected_sources, settings_of
@@ -57,14 +58,19 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
         spark, place = get_session(), Lake(lake)
         register(spark, place, name, settings)
         log = OpsLog(spark, place, name).load()
-        if format_ == "ticdc-storage":
-            landed = land_storage(spark, place, name, str(path), options, log, progress)
-        else:
-            landed = land_messages(spark, place, name, messages_of(path), progress)
-        land_attachments(spark, place, name, format_, options, log, progress)
-        batches = run_silver(spark, place, silver, log, progress)
-        published = run_gold(spark, place, gold, log, progress)
-    return outcome(name, place, log, landed, batches, published)
+        with recorded(log, LAYERS, {"paths": [str(path)]}) as record:
+            with record.timed("bronze"):
+                if format_ == "ticdc-storage":
+                    record.landed = land_storage(spark, place, name, str(path), options, log, progress)
+                else:
+                    record.landed = land_messages(spark, place, name, messages_of(path), progress)
+                land_attachments(spark, place, name, format_, options, log, progress)
+            with record.timed("silver"):
+                record.batches = run_silver(spark, place, silver, log, progress)
+            with record.timed("gold"):
+                published = run_gold(spark, place, gold, log, progress)
+            record.published = int(published is not None)
+    return outcome(name, place, log, record.landed, record.batches, published)
 
 
 def messages_of(path: Path) -> Iterator[Message]:
@@ -133,11 +139,43 @@ def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], progr
     with locked(source, layers):
         register(spark, source.lake, source.name, source.settings)
         log = OpsLog(spark, source.lake, source.name).load()
+<<<<<<< HEAD
         landed = land_all(spark, source, log, progress) if "bronze" in layers else 0
         batches = run_silver(spark, source.lake, source.silver, log, progress) if "silver" in layers else 0
         published = run_gold(spark, source.lake, source.gold, log, progress) if "gold" in layers else None
     refuse_rejected(log)
     return outcome(source.name, source.lake, log, landed, batches, published)
+=======
+        with recorded(log, layers, read_by(source)) as record:
+            published = pass_over(spark, source, layers, log, record, progress)
+    return outcome(source.name, source.lake, log, record.landed, record.batches, published)
+
+
+def pass_over(
+    spark: SparkSession, source: Source, layers: tuple[str, ...], log: OpsLog, record: RunRecord, progress: Progress, *, sweep: bool = True
+) -> dict[str, Any] | None:
+    """The layers in their order, once; counts are added to the record. Returns what gold published."""
+    published = None
+    if "bronze" in layers:
+        with record.timed("bronze"):
+            record.landed += land_all(spark, source, log, progress, sweep=sweep)
+    if "silver" in layers:
+        with record.timed("silver"):
+            record.batches += run_silver(spark, source.lake, source.silver, log, progress)
+    if "gold" in layers:
+        with record.timed("gold"):
+            published = run_gold(spark, source.lake, source.gold, log, progress)
+        record.published += published is not None
+    return published
+
+
+def read_by(source: Source) -> dict[str, Any]:
+    """What bronze reads, for the run's record: topics with their brokers, or paths."""
+    config = source.config
+    if config.kafka is not None:
+        return {"bootstrap": config.kafka.bootstrap_servers, "topics": config.kafka.topics or [config.kafka.topic_pattern]}
+    return {"paths": [config.storage.path] if config.storage is not None else list(config.recording or ())}
+>>>>>>> 0126735 (Run records in the ops log, OpenLineage events of each layer; inspect of bronze, replay)
 
 
 def refuse_rejected(log: OpsLog) -> None:
@@ -158,25 +196,22 @@ def run_continuously(
             held.enter_context(locked(source, layers))
             register(spark, source.lake, source.name, source.settings)
         logs = {source.name: OpsLog(spark, source.lake, source.name).load() for source in sources}
-        totals = dict.fromkeys(logs, (0, 0))
+        records = {source.name: RunRecord(layers, read_by(source)) for source in sources}
         sweep = True
         while not stop.event.is_set():
             begun = time.monotonic()
             for source in sources:
-                log, (landed, batches) = logs[source.name], totals[source.name]
+                log = logs[source.name]
                 if set(layers) != set(LAYERS):
                     log.load()  # another process runs the other layers
-                if "bronze" in layers:
-                    landed += land_all(spark, source, log, progress, sweep=sweep)
-                if "silver" in layers:
-                    batches += run_silver(spark, source.lake, source.silver, log, progress)
-                if "gold" in layers:
-                    run_gold(spark, source.lake, source.gold, log, progress)
-                totals[source.name] = (landed, batches)
+                pass_over(spark, source, layers, log, records[source.name], progress, sweep=sweep)
+                records[source.name] = records[source.name].flush(log)
             sweep = False
             stop.event.wait(max(0.0, 1.0 - (time.monotonic() - begun)))
+        for name, record in records.items():
+            record.flush(logs[name], now=True)
     progress("stopped after the batch in hand")
-    return [outcome(source.name, source.lake, logs[source.name], *totals[source.name], None) for source in sources]
+    return [outcome(source.name, source.lake, logs[source.name], *records[source.name].totals, None) for source in sources]
 
 
 @contextmanager
