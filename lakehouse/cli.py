@@ -126,7 +126,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 # What works today, in the order of --help. Adding a name offers its command.
 READY = (
-    "demo", "try", "show", "init", "doctor", "validate", "plan", "run", "status", "inspect", "produce", "ddl",
+    "demo", "try", "show", "init", "doctor", "validate", "plan", "run", "status", "report", "metrics", "inspect", "produce", "ddl",
     "ddl approve", "ddl skip",
     "epoch raise", "partitions retire", "dead-letters list", "dead-letters requeue", "dead-letters dismiss",
     "rebuild", "replay", "schema import", "schema history", "schema json", "version",

@@ -139,15 +139,9 @@ def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], progr
     with locked(source, layers):
         register(spark, source.lake, source.name, source.settings)
         log = OpsLog(spark, source.lake, source.name).load()
-<<<<<<< HEAD
-        landed = land_all(spark, source, log, progress) if "bronze" in layers else 0
-        batches = run_silver(spark, source.lake, source.silver, log, progress) if "silver" in layers else 0
-        published = run_gold(spark, source.lake, source.gold, log, progress) if "gold" in layers else None
-    refuse_rejected(log)
-    return outcome(source.name, source.lake, log, landed, batches, published)
-=======
         with recorded(log, layers, read_by(source)) as record:
             published = pass_over(spark, source, layers, log, record, progress)
+            refuse_rejected(log)
     return outcome(source.name, source.lake, log, record.landed, record.batches, published)
 
 
@@ -175,7 +169,6 @@ def read_by(source: Source) -> dict[str, Any]:
     if config.kafka is not None:
         return {"bootstrap": config.kafka.bootstrap_servers, "topics": config.kafka.topics or [config.kafka.topic_pattern]}
     return {"paths": [config.storage.path] if config.storage is not None else list(config.recording or ())}
->>>>>>> 0126735 (Run records in the ops log, OpenLineage events of each layer; inspect of bronze, replay)
 
 
 def refuse_rejected(log: OpsLog) -> None:

@@ -20,13 +20,34 @@ from lakehouse.spark.sources import Source, kafka_input, selected_sources
 from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
 
 
-def status(config: Config | None, lake: str | None) -> list[dict[str, Any]]:
-    """One entry per source: layers, watermark and who holds it, lag, dead letters, tables and their states."""
+def status(config: Config | None, lake: str | None, history: int = 0) -> list[dict[str, Any]]:
+    """One entry per source: layers, watermark and who holds it, lag, dead letters, tables and their states; and its last runs."""
     spark = get_session()
     if config is not None and config.sources:
-        return [source_status(spark, source.lake, source.name, source) for source in selected_sources(config, (), lake)]
+        found = [(source.lake, source.name, source) for source in selected_sources(config, (), lake)]
+        return [{**source_status(spark, *each), **last_runs(spark, each[0], each[1], history)} for each in found]
     place = Lake(lake or "./lake")
-    return [source_status(spark, place, name, None) for name in sources(spark, place)]
+    return [{**source_status(spark, place, name, None), **last_runs(spark, place, name, history)} for name in sources(spark, place)]
+
+
+def last_runs(spark: SparkSession, lake: Lake, name: str, number: int) -> dict[str, Any]:
+    """The last runs that did something or failed, newest first."""
+    if not number:
+        return {}
+    return {"runs": [run_line(body) for body in reversed(OpsLog(spark, lake, name).load().all("run")[-number:])]}
+
+
+def run_line(run: dict[str, Any]) -> dict[str, Any]:
+    """A run's record for people."""
+    return {
+        "begun": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(run["begun"] / 1000)) + " UTC",
+        "seconds": round((run["ended"] - run["begun"]) / 1000, 1),
+        "layers": run["layers"],
+        "landed": run["landed"],
+        "batches": run["batches"],
+        "published": bool(run["published"]),
+        "outcome": run["error"] or "ok",
+    }
 
 
 def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | None) -> dict[str, Any]:
