@@ -7,6 +7,7 @@ A command is offered when its name stands in READY; the functions are here and i
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -177,11 +178,19 @@ def build(names: Iterable[str]) -> typer.Typer:
 def _global_options(
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more about what is done.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Say everything, and show tracebacks.")] = False,
+    log_format: Annotated[
+        str | None,
+        typer.Option("--log-format", metavar="text|json", help="How progress and errors are written. $LAKEHOUSE_LOG_FORMAT says it too."),
+    ] = None,
 ) -> None:
     """Exact Delta Lake tables from TiDB and MySQL change feeds."""
-    level = logging.DEBUG if debug else logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("lakehouse").setLevel(level)
+    from lakehouse import logs
+
+    if log_format not in (None, *logs.FORMATS):
+        raise ConfigError(f"--log-format {log_format}: expected text or json")
+    if log_format is not None:
+        os.environ[logs.VARIABLE] = log_format  # for the processes that we start, too
+    logs.configure(logging.DEBUG if debug else logging.INFO if verbose else logging.WARNING)
 
 
 def main() -> None:
@@ -193,15 +202,17 @@ def main() -> None:
 
 
 def _failed(error: Exception) -> int:
+    from lakehouse.logs import say
+
     if logging.getLogger("lakehouse").isEnabledFor(logging.DEBUG):
         logging.getLogger("lakehouse").debug("failed", exc_info=error)
     if isinstance(error, LakehouseError):
-        print(error, file=sys.stderr)
+        say(str(error), "error")
     elif isinstance(error, OSError) and error.strerror:
-        print(f"{error.filename or 'input'}: {error.strerror}", file=sys.stderr)
+        say(f"{error.filename or 'input'}: {error.strerror}", "error")
     else:
         # Its text may quote what was read: only --debug shows it.
-        print(f"internal error: {type(error).__name__}; `lakehouse --debug …` shows where", file=sys.stderr)
+        say(f"internal error: {type(error).__name__}; `lakehouse --debug …` shows where", "error")
     return 2 if isinstance(error, ConfigError) else 1
 
 

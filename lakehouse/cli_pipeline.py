@@ -263,7 +263,9 @@ def loaded(configs: Path) -> Any:
 
 def progress(text: str) -> None:
     """One line of progress."""
-    print(text, file=sys.stderr, flush=True)
+    from lakehouse.logs import say
+
+    say(text)
 
 
 def print_result(result: Any, as_json: bool) -> None:
