@@ -59,8 +59,7 @@ def inspect_bronze(root: str, source: str, chosen: Chosen) -> Iterator[dict[str,
     """The events of bronze records, as `inspect --json` has them. LakehouseError where there is no such record."""
     spark, lake, log, settings = opened(root, source)
     format, options = settings["format"], settings["options"]
-    found = stream(records(spark, lake, source, chosen), {})
-    if next(found, None) is None:
+    if not records(spark, lake, source, chosen).limit(1).count():
         raise LakehouseError(f"{source}: expected bronze to have {chosen}, found no such record; {extent(spark, lake, source)}")
     joins = format in JOINS_RECORDS
     bronze = records(spark, lake, source, _widened(chosen) if joins else chosen)

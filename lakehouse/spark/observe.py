@@ -138,6 +138,7 @@ def _table(row: Any) -> str:
 
 
 def _origin(origin: Any) -> str:
+    index = origin["index"]  # a Row is a tuple, which has an `index` of its own
     if origin.path is not None:
-        return f"{origin.path}[{origin.index}]"
-    return f"{origin.topic}/{origin.partition}@{origin.offset}[{origin.index}]"
+        return f"{origin.path}[{index}]"
+    return f"{origin.topic}/{origin.partition}@{origin.offset}[{index}]"

@@ -28,6 +28,7 @@ def test_from_a_running_topic_to_exact_tables_and_a_report(
     spark: Any, broker: Any, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAKEHOUSE_LAKE", str(tmp_path / "lake"))  # the session of the tests was started in another folder
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "file")
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__LOG_FILE_PATH", str(tmp_path / "lineage.jsonl"))
     ok("produce", str(RECORDING), "--topic", topic, "--bootstrap-servers", broker.bootstrap)
