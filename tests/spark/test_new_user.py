@@ -10,8 +10,9 @@ from engine import Memory
 from prometheus_client.parser import text_string_to_metric_families
 from test_cli import lakehouse
 
+from lakehouse.events import Message
 from lakehouse.local.demo import RECORDING
-from lakehouse.recording import read_recording
+from lakehouse.recording import read_recording, write_recording
 
 
 def lines(text: str) -> list[dict[str, Any]]:
@@ -105,3 +106,30 @@ def lineage_is_whole(events: list[dict[str, Any]], topic: str, bootstrap: str, f
     assert (f"{lake}/silver/shop_changes", "/gold/shop__orders") in edges
     assert [event["eventType"] for event in events] == ["START", "COMPLETE"] * 3
     assert events[0]["inputs"] == [{"namespace": f"kafka://{bootstrap}", "name": topic}]
+
+
+def test_what_went_wrong_is_told_with_its_place(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAKEHOUSE_LAKE", str(tmp_path / "lake"))
+    told = list(read_recording(RECORDING))
+    broken = Message("shop", 0, max(m.offset for m in told if m.partition == 0) + 1, b"\x00", b"garbage")
+    write_recording([*told, broken], Path("shop.jsonl"))
+    (tmp_path / "configs/sources").mkdir(parents=True)
+    Path("configs/sources/shop.yml").write_text("format: ticdc-open\ntime_zone: UTC\ntables: auto\nrecording: shop.jsonl\n")
+    ok("run", "all")
+    Path("configs/sources/shop.yml").write_text(
+        "format: ticdc-open\ntime_zone: UTC\ntables: auto\nkafka: {bootstrap_servers: '127.0.0.1:1', topics: [shop]}\n"
+    )
+    failed = lakehouse("run", "all")
+
+    runs = lines(ok("status", "--history", "9", "--json"))[0]["runs"]
+    ok("report", "--to", "report.html")
+    text = " ".join(" ".join(ElementTree.fromstring(Path("report.html").read_text().removeprefix("<!DOCTYPE html>\n")).itertext()).split())
+    metrics = {sample.name: sample.value for family in text_string_to_metric_families(ok("metrics")) for sample in family.samples}
+
+    assert failed.returncode == 1
+    assert [run["outcome"] for run in runs] == [failed.stderr.strip(), "ok"]
+    assert f"shop/0@{broken.offset}[0]" in text
+    assert "fail broker: 127.0.0.1:1: expected a Kafka broker" in text
+    assert "garbage" not in text
+    assert (metrics["lakehouse_dead_letters"], metrics["lakehouse_last_run_success"], metrics["lakehouse_broker_up"]) == (1, 0, 0)
