@@ -130,7 +130,7 @@ def plan(config: Config, lake: str | None) -> list[dict[str, Any]]:
 def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
     lake, log = source.lake, OpsLog(spark, source.lake, source.name).load()
     done, manifest = log.last("done"), log.last("manifest")
-    ranges, _ = next_ranges(spark, lake, source.silver, done)
+    ranges, _, _ = next_ranges(spark, lake, source.silver, done)
     entry: dict[str, Any] = {"source": source.name, "silver_would_read": ranges, **lag(source, done)}
     if done is None:
         return entry
