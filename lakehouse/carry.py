@@ -8,16 +8,25 @@ Renames and reorders are nothing, since ids stay.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from lakehouse.convert import UNKNOWABLE, compile_convert
 from lakehouse.defaults import default_value, zero_value
 from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype
+from lakehouse.gold_types import spark_type, to_canonical, to_python
 from lakehouse.lineage import Lineage
 from lakehouse.partition_rule import decidable, partition_of
 from lakehouse.resolve import resolver
-from lakehouse.schema import TableSchema
+from lakehouse.schema import ColumnType, TableSchema
 
 Row = dict[int, Any]
 Move = Callable[[Row], Row | None]
+
+
+class Was(str):
+    """The text of a value that its column's type of today can't hold: it stands in the raw companion."""
+
+    __slots__ = ()
 
 
 class Upstream(NamedTuple):
@@ -157,3 +166,51 @@ def _remove_rows(effect: RemoveRows, before: TableSchema) -> Move | None:
         return None if partition_of(effect.rule, values, types) in effect.partitions else row
 
     return move
+
+
+def compile_kept(lineage: Lineage, source: int, target: int, upstream: Upstream) -> list[Move]:
+    """What the steps source+1 … target make of an image of the past, which stays what it was: dropped columns go, a column that came
+    later is absent, and a value whose conversion loses something is kept as it is, or as its text."""
+    effects = [effect for index in range(source + 1, target + 1) for effect in lineage.steps[index].effects]
+    moves: list[Move] = []
+    for effect in effects:
+        if isinstance(effect, Drop):
+            moves.append(_drop(effect.column_id))
+        elif isinstance(effect, Retype) and (move := _kept_retype(effect, upstream)) is not None:
+            moves.append(move)
+    return moves
+
+
+def _kept_retype(effect: Retype, upstream: Upstream) -> Move | None:
+    change = compile_convert(effect.old, effect.new, server=upstream.server, zone=upstream.zone)
+    if change is None:
+        return None
+    back = compile_convert(effect.new, effect.old, server=upstream.server, zone=upstream.zone)
+
+    def move(row: Row) -> Row:
+        value = row.get(effect.column_id)
+        if value is None or isinstance(value, Was):
+            return row
+        new = change(value)
+        if new is not UNKNOWABLE and (new if back is None else back(new)) == value:
+            row[effect.column_id] = new
+        elif not _holds(effect.new, value):
+            row[effect.column_id] = Was(source_text(value))
+        return row
+
+    return move
+
+
+def _holds(column_type: ColumnType, value: Any) -> bool:
+    """Whether gold's type has exactly this value."""
+    try:
+        return bool(to_canonical(column_type)(to_python(column_type, spark_type(column_type))(value)) == value)
+    except ValueError:
+        return False
+
+
+def source_text(value: Any) -> str:
+    """The source's text of a canonical value; bytes that are no text of their charset as base64."""
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        return str(value["base64"])
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -18,14 +18,15 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from lakehouse.config_checks import source_findings, table_findings
+from lakehouse.config_checks import mode_findings, source_findings, table_findings
 from lakehouse.config_fidelity import fidelity_warnings, sends_watermarks
-from lakehouse.config_models import NOT_YET, SourceConfig, TableConfig
-from lakehouse.config_options import did_you_mean
+from lakehouse.config_models import NOT_YET, SourceConfig, TableConfig, split_name
+from lakehouse.config_options import did_you_mean, option_problems
 from lakehouse.config_problems import empty_findings, model_findings, not_yet_findings
 from lakehouse.config_secrets import SecretLookup, Secrets, resolve_secrets, resolve_text
 from lakehouse.config_yaml import Document, Path, Problem, read_yaml
 from lakehouse.errors import ConfigError
+from lakehouse.formats import order_of
 
 __all__ = [
     "NOT_YET", "Config", "Problem", "SourceConfig", "TableConfig",
@@ -124,7 +125,7 @@ def _read(folder: FilePath) -> tuple[Config, list[Problem]]:
     found = _folder_problems(folder, bool(sources))
     for document in documents.values():
         found += document.problems
-    found += _missing_sources(documents, sources) + _double_tables(config)
+    found += _missing_sources(documents, sources) + _double_tables(config) + _mode_problems(config)
     return config, sorted(set(found))
 
 
@@ -170,6 +171,7 @@ def _table(document: Document) -> TableConfig | None:
         table = table.model_copy(update={"table": FilePath(document.file).stem})
     try:
         _ = table.source_tables
+        _ = split_name(FilePath(document.file).stem) if table.tables else None
     except ValueError as error:
         path = ("tables",) if table.tables else ("table",)
         document.problems.append(document.problem(path, str(error), "write `table: db.table`, or name the file db.table.yml"))
@@ -201,6 +203,18 @@ def _missing_sources(documents: Mapping[str, Document], sources: Iterable[str]) 
         name = document.data.get("source") if isinstance(document.data, dict) else None
         if isinstance(name, str) and name not in known:
             found.append(document.problem(("source",), "is no file of configs/sources", did_you_mean(name, known)))
+    return found
+
+
+def _mode_problems(config: Config) -> list[Problem]:
+    """Modes that a table's feed can't serve."""
+    found = []
+    for name, table in config.tables.items():
+        source = config.sources.get(table.source)
+        if source is not None and option_problems(source.format, source.options) == []:
+            document = config.documents[f"tables/{name}"]
+            order = order_of(source.format, source.decoder_options())
+            found += [document.problem(*finding) for finding in mode_findings(document.data, order, source.accept)]
     return found
 
 

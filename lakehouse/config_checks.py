@@ -7,8 +7,9 @@ model's to report.
 
 import re
 import zoneinfo
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from lakehouse.config_computed import computed_problem
 from lakehouse.config_fidelity import FIDELITY, Data, Finding, section, sends_watermarks
 from lakehouse.config_options import KAFKA_PROPERTIES, KAFKA_TAKEN, did_you_mean, known_option, nearest, option_problems
 from lakehouse.config_secrets import FORMS, has_reference, has_secret_reference, holds_secret, is_malformed
@@ -206,19 +207,57 @@ def table_findings(data: Data) -> Iterator[Finding]:
     for kind in ("add_primary_key", "drop_primary_key"):
         if section(data, "on_ddl").get(kind) == "ignore":
             yield ("on_ddl", kind), "can't be ignored: rows of another key could not be matched", "write evolve, hold or reject"
+    if has_pattern(data.get("tables")):
+        for name in ("key", "on_ddl"):
+            if name in data:
+                yield (name,), "needs the tables by their names", "list them under tables, instead of a pattern"
+    if "accept" in data and gold.get("mode", "upsert") == "upsert":
+        yield ("accept",), "has no effect in mode upsert", "remove it"
     for path, text in strings(data):
         if has_reference(text):
             yield path, "can't hold a reference", "write the value itself"
     for name, column in section(data, "columns").items():
         yield from _column(name, column if isinstance(column, dict) else {})
+    yield from _renames(section(data, "columns"))
+
+
+def has_pattern(tables: object) -> bool:
+    names = [tables] if isinstance(tables, str) else tables if isinstance(tables, list) else []
+    return any("*" in name for name in names if isinstance(name, str))
+
+
+def _renames(columns: Data) -> Iterator[Finding]:
+    taken: set[str] = set()
+    for name, column in columns.items():
+        new = column.get("rename") if isinstance(column, dict) else None
+        if isinstance(new, str):
+            if new.casefold() in taken:
+                yield ("columns", name, "rename"), "is another column's new name too", "give each its own"
+            if new.startswith("_raw_"):
+                yield ("columns", name, "rename"), "begins as companions do", "choose a name that does not begin with _raw_"
+            taken.add(new.casefold())
 
 
 def _column(name: str, column: Data) -> Iterator[Finding]:
     for first, others in (
         ("exclude", ("type", "rename", "mask", "hash", "computed")),
-        ("computed", ("rename", "type")),
+        ("computed", ("rename", "type", "mask", "hash")),
         ("mask", ("hash",)),
+        ("hash", ("type",)),
     ):
         for other in others:
             if column.get(first) and other in column:
                 yield ("columns", name, other), f"has no effect beside {first}", "keep one of the two"
+    if column.get("type") in ("variant", "interval"):
+        yield ("columns", name, "type"), f"{column['type']} is not yet supported", "remove it"
+    if isinstance(expression := column.get("computed"), str) and (wrong := computed_problem(expression)):
+        yield ("columns", name, "computed"), *wrong
+
+
+def mode_findings(table: Data, order: str, accepts: Iterable[str]) -> Iterator[Finding]:
+    """What a table's mode needs and its feed does not tell. `accepts` are the source's words."""
+    mode = section(table, "gold").get("mode", "upsert")
+    if mode == "history" and order == "files":
+        yield ("gold", "mode"), "history needs commit times, which these files do not tell", "set include-commit-ts, at the sink and here"
+    elif mode != "upsert" and order in ("arrival", "files") and "replays" not in {*accepts, *table.get("accept", ())}:
+        yield ("gold", "mode"), f"{mode} on a feed in arrival order counts a replay twice", "write accept: [replays] to build it so"

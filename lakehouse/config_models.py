@@ -26,19 +26,10 @@ Edit = Literal[
 # What the models have and the pipeline does not honour yet: using it is an error. Removing a line enables it.
 # `option` means the option itself, `option=value` one value of it; both are dotted paths below `source` or `table`.
 NOT_YET = (
-    "source.accept",
     "source.drift_timeout",
-    "table.accept",
-    "table.columns",
     "table.generated",
     "table.consistency",
-    "table.gold.cluster_by",
-    "table.gold.deletes=soft",
-    "table.gold.mode=append",
-    "table.gold.mode=history",
-    "table.gold.partition_by",
     "table.quality",
-    "table.tables",
 )
 
 _DURATION = r"^[0-9]+ ?(ms|s|m|h|d)$"
@@ -213,7 +204,7 @@ class SourceConfig(Model):
         default=None, description="Where the lake is: its root folder, or a mapping. Default: the command's --lake."
     )
     accept: list[Literal["replays"]] = Field(
-        default=[], description="replays: append and keyless tables of a feed in arrival order are built although a replay can count twice."
+        default=[], description="replays: append and history tables of a feed in arrival order are built although a replay can count twice."
     )
 
     def decoder_options(self) -> dict[str, str]:
@@ -228,11 +219,19 @@ class Gold(Model):
 
     target: Text | None = Field(default=None, description="The gold table's name. Default: `<db>__<table>`.")
     mode: Literal["upsert", "history", "append"] = Field(
-        default="upsert", description="upsert: one row per live row; history: every version with its times; append: the change log."
+        default="upsert",
+        description="upsert: one row per live row; history: every version with its times; append: the change log. "
+        "Another mode is another table: it is built anew from silver.",
     )
-    deletes: Literal["hard", "soft"] = Field(default="hard", description="hard: a deleted row goes; soft: it stays, marked as deleted.")
-    cluster_by: list[Text] | None = Field(default=None, min_length=1, description="Liquid clustering columns. Default: the key.")
-    partition_by: list[Text] | None = Field(default=None, min_length=1, description="Partition columns, instead of clustering.")
+    deletes: Literal["hard", "soft"] = Field(
+        default="hard", description="hard: a deleted row goes; soft: it stays, marked by _deleted and _deleted_at."
+    )
+    cluster_by: list[Text] | None = Field(
+        default=None, min_length=1, description="Liquid clustering columns, by their names in gold. Default: none."
+    )
+    partition_by: list[Text] | None = Field(
+        default=None, min_length=1, description="Partition columns, by their names in gold, instead of clustering."
+    )
 
 
 class ColumnConfig(Model):
@@ -240,15 +239,21 @@ class ColumnConfig(Model):
 
     type: Literal["boolean", "string", "microseconds", "interval", "variant", "decimal", "array"] | None = Field(
         default=None,
-        description="bit(1): boolean; TIME: microseconds or interval; JSON: variant; wide DECIMAL: string. Default: the lossless type.",
+        description="bit(1): boolean; TIME: microseconds; DECIMAL and vectors: string. Default: the lossless type. "
+        "variant and interval: not yet supported.",
     )
     rename: Text | None = Field(default=None, description="The column's name in gold.")
     exclude: bool = Field(default=False, description="true: gold leaves the column out.")
     mask: Literal["nullify", "redact", "last4"] | None = Field(
-        default=None, description="Replaces the value: by NULL, by stars, or all but its last four characters."
+        default=None, description="Replaces the value in gold: by NULL, by stars, or all but its last four characters. Silver has it whole."
     )
-    hash: Literal["sha256"] | None = Field(default=None, description="Replaces the value by its hash.")
-    computed: Text | None = Field(default=None, description="A SQL expression over the table's columns; the column is gold's own.")
+    hash: Literal["sha256"] | None = Field(
+        default=None,
+        description="Replaces the value in gold by the hash of its text (of a binary value's bytes), which fits for a key too.",
+    )
+    computed: Text | None = Field(
+        default=None, description="A Spark SQL expression over gold's columns of the row; the column is gold's own."
+    )
 
 
 class Expectation(Model):

@@ -32,6 +32,7 @@ class Change(NamedTuple):
     after: dict[str, Any] | None
     encoding: str
     flags: tuple[str, ...] = ()
+    commit_ts: int | None = None
 
 
 class Delta(NamedTuple):
@@ -80,10 +81,10 @@ def row_key(row: Row, ids: tuple[int, ...]) -> Key | None:
 
 def rekeyings(lineage: Lineage, upto: int) -> list[int]:
     """The steps, up to `upto`, at which the key becomes another."""
-    return [index for index in range(1, upto + 1) if _changes_key(lineage, index)]
+    return [index for index in range(1, upto + 1) if changes_key(lineage, index)]
 
 
-def _changes_key(lineage: Lineage, index: int) -> bool:
+def changes_key(lineage: Lineage, index: int) -> bool:
     effects = lineage.steps[index].effects
     return any(isinstance(effect, Rekey) for effect in effects) or key_ids(lineage, index - 1) != key_ids(lineage, index)
 
@@ -95,7 +96,7 @@ def last_clear(lineage: Lineage, upto: int) -> int:
 
 def fold(lineage: Lineage, changes: Iterable[Change], at: Position, upstream: Upstream = UPSTREAM) -> Folded:
     """The table's rows after every change at or below `at`, in the schema of that place. Changes come in any order."""
-    target = _target(lineage, at)
+    target = target_step(lineage, at)
     ordered = sorted((change for change in changes if change.position <= at), key=lambda change: change.position)
     folded = Folded()
     carried: list[Row] = []
@@ -109,7 +110,7 @@ def fold(lineage: Lineage, changes: Iterable[Change], at: Position, upstream: Up
     return folded
 
 
-def _target(lineage: Lineage, at: Position) -> int:
+def target_step(lineage: Lineage, at: Position) -> int:
     """The step in force right after `at`: a DDL at `at` itself counts."""
     return max((index for index, step in enumerate(lineage.steps) if step.position <= at), default=0)
 

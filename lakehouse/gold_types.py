@@ -199,7 +199,7 @@ def _string(value: Any) -> str:
 
 def _any_text(value: Any) -> str:
     """An unknown type's value: text as it is, anything else as JSON."""
-    return _string(value) if type(value) is str else json.dumps(value)
+    return _string(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _variant(value: Any) -> str:

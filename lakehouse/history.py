@@ -45,12 +45,16 @@ def build(
     records = sorted(records, key=lambda record: record.position)
     builder = _Builder(sightings, rules, ordered, Spelling(sightings.names(), records))
     whole = set(snapshots)
+    times = {record.position: record.commit_ts for record in records if record.commit_ts is not None}
     for position, group in groupby(records, key=lambda record: record.position):
         if position in whole:
             builder.snapshot(position, list(group))
         else:
             builder.group(list(group))
-    return builder.finish()
+    history = builder.finish()
+    for lineage in history.lineages:
+        lineage.times = {step.position: times[step.position] for step in lineage.steps if step.position in times}
+    return history
 
 
 class _Builder(Lives):

@@ -47,7 +47,8 @@ class Held(NamedTuple):
 @dataclass(slots=True)
 class Lineage:
     """One table's life. `end` is the position of its DROP. `held` is the first DDL that gold can't apply. `since` is where a
-    table without a CREATE was first met: its first step may lie below, but nothing shows that it was there."""
+    table without a CREATE was first met: its first step may lie below, but nothing shows that it was there. `times` are the commit times
+    of its steps, where they are told."""
 
     id: str
     steps: list[Step]
@@ -58,6 +59,7 @@ class Lineage:
     incomplete: list[tuple[Position, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     since: Position = MIN_POSITION
+    times: dict[Position, int] = field(default_factory=dict)
 
     @property
     def start(self) -> Position:

@@ -19,6 +19,7 @@ class Record:
     ddl: str | None
     columns: list[dict[str, Any]] | None = None
     primary_key: tuple[str, ...] | None = None
+    commit_ts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

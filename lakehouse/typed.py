@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
-
-from lakehouse.carry import Row
+from lakehouse.carry import Row, source_text
+from lakehouse.gold_options import PLAIN, TYPES, ColumnOptions, GoldOptions
 from lakehouse.gold_types import spark_type, to_canonical, to_python
+from lakehouse.masks import mask_of
 from lakehouse.schema import Column, GoldKeeps, TableSchema
 
 RAW = "_raw_"
@@ -15,28 +15,36 @@ RAW = "_raw_"
 
 @dataclass(frozen=True, slots=True)
 class GoldColumn:
-    """One column of a gold table: the source's column, what holds it, and the name of the text beside values that can't be held."""
+    """One column of a gold table: the source's column under gold's name, what holds it, the name of the text beside values that can't be
+    held, and what is shown instead of its values."""
 
     column: Column
     spark: str
     to_python: Callable[[Any], Any]
     to_canonical: Callable[[Any], Any]
     companion: str
+    mask: str | None = None
 
     @property
     def name(self) -> str:
         return self.column.name
 
 
-def gold_columns(schema: TableSchema, policies: Mapping[str, str], *, virtual: bool) -> list[GoldColumn]:
-    """The columns that gold has: all of the source's, but VIRTUAL generated ones where no message carries them; in the shape that
-    ignored DDLs left, dropped columns that gold keeps last."""
+def gold_columns(schema: TableSchema, policies: Mapping[str, str], *, virtual: bool, options: GoldOptions = PLAIN) -> list[GoldColumn]:
+    """The columns that gold has: all of the source's, but VIRTUAL generated ones where no message carries them, and those that the YAML
+    excludes; in the shape that ignored DDLs left, dropped columns that gold keeps last; under the names that the YAML gives."""
     keeps = schema.keeps
     shown = [column for column in schema.columns if (virtual or column.generated != "virtual") and column.id not in keeps.hidden]
     if keeps != GoldKeeps():
         shown = _kept(shown, keeps)
-    companions = companion_names([column.name for column in shown])
-    return [gold_column(column, spark_type(column.type, policies), companions[column.name]) for column in shown]
+    said = [(column, options.column(column.name)) for column in shown]
+    said = [(column, option) for column, option in said if not option.exclude]
+    names = gold_names([(column.name, option.rename) for column, option in said])
+    companions = companion_names(names)
+    return [
+        _optional_column(replace(column, name=name), option, policies, companions[name])
+        for (column, option), name in zip(said, names, strict=True)
+    ]
 
 
 def _kept(columns: list[Column], keeps: GoldKeeps) -> list[Column]:
@@ -45,17 +53,39 @@ def _kept(columns: list[Column], keeps: GoldKeeps) -> list[Column]:
     taken: set[str] = set()
     found = []
     for column in (*columns, *keeps.dropped):
-        name = free = names.get(column.id, column.name)
-        number = 2
-        while free.casefold() in taken:
-            free, number = f"{name}_{number}", number + 1
-        taken.add(free.casefold())
-        found.append(replace(column, name=free, type=types.get(column.id, column.type)))
+        name = free_name(names.get(column.id, column.name), taken)
+        taken.add(name.casefold())
+        found.append(replace(column, name=name, type=types.get(column.id, column.type)))
     return found
 
 
-def gold_column(column: Column, spark: str, companion: str) -> GoldColumn:
-    return GoldColumn(column, spark, to_python(column.type, spark), to_canonical(column.type), companion)
+def gold_names(wanted: list[tuple[str, str | None]]) -> list[str]:
+    """Gold's names for (source's name, rename): a rename has the first claim, and who finds a name taken gets a number behind it."""
+    taken: set[str] = set()
+    chosen: dict[int, str] = {}
+    for index, (name, renamed) in sorted(enumerate(wanted), key=lambda item: item[1][1] is None):
+        chosen[index] = free_name(renamed or name, taken)
+        taken.add(chosen[index].casefold())
+    return [chosen[index] for index in range(len(wanted))]
+
+
+def free_name(wanted: str, taken: set[str]) -> str:
+    numbered = (wanted if number == 1 else f"{wanted}_{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in numbered if name.casefold() not in taken)
+
+
+def _optional_column(column: Column, option: ColumnOptions, policies: Mapping[str, str], companion: str) -> GoldColumn:
+    """The column as the YAML wants it; one whose values are masked is text, or null."""
+    mask = "sha256" if option.hash else option.mask
+    spark = spark_type(column.type, {**policies, **TYPES.get(option.type or "", {})})
+    return gold_column(column, spark if mask in (None, "nullify") else "STRING", companion, mask)
+
+
+def gold_column(column: Column, spark: str, companion: str, mask: str | None = None) -> GoldColumn:
+    """A column of a Spark type: from what is plain data, so that workers can make it."""
+    if mask is None:
+        return GoldColumn(column, spark, to_python(column.type, spark), to_canonical(column.type), companion)
+    return GoldColumn(column, spark, mask_of(mask, column.type), lambda value: value, companion, mask)
 
 
 def companion_names(names: Iterable[str]) -> dict[str, str]:
@@ -109,10 +139,3 @@ def _type_column(rows: list[Row], column: GoldColumn) -> tuple[list[Any], list[s
             raw = raw or [None] * len(rows)
             raw[index] = source_text(value)
     return values, raw
-
-
-def source_text(value: Any) -> str:
-    """The source's text of a canonical value; bytes that are no text of their charset as base64."""
-    if isinstance(value, dict) and value.keys() == {"base64"}:
-        return str(value["base64"])
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -9,15 +9,20 @@ from typing import Any
 from lakehouse.carry import Upstream, upstream_of
 from lakehouse.ddl.policy import Rules
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
-from lakehouse.fold import Change, finish, fold, key_ids
+from lakehouse.fold import Change, key_ids
 from lakehouse.formats.debezium import transaction_end
+from lakehouse.gold_options import PLAIN, GoldOptions
 from lakehouse.history import build
 from lakehouse.identity import RunCounter, image_hash, split_keyless
 from lakehouse.inspect import events_of
 from lakehouse.lineage import History, Lineage, Name
+from lakehouse.modes import Clock, Mode, own_columns
 from lakehouse.shapes import Record, Shape, shape_of_rows
+from lakehouse.shards import options_of
 from lakehouse.transactions import Told, advance
 from lakehouse.typed import gold_columns, type_rows
+
+TSO = Clock(by_commit=True, tso=True)
 
 
 class Memory:
@@ -60,7 +65,7 @@ class Memory:
                 self._change(place, change)
         elif isinstance(event, SchemaChange):
             key = tuple(event.primary_key) if event.primary_key else None
-            record = Record(event.kind, event.database, event.table, event.position, event.ddl, event.columns, key)
+            record = Record(event.kind, event.database, event.table, event.position, event.ddl, event.columns, key, event.commit_ts)
             self.records[event.position, event.database, event.ddl, repr(event.columns)] = record
         elif isinstance(event, Watermark):
             self.marks[place] = max(self.marks[place], event.position)
@@ -133,7 +138,7 @@ class Memory:
             for change in self.changes.values():
                 owner = history.owner((change.database, change.table), change.position)
                 if owner is not None:
-                    told = Change(change.position, change.op, change.before, change.after, change.encoding, change.flags)
+                    told = Change(change.position, change.op, change.before, change.after, change.encoding, change.flags, change.commit_ts)
                     mine.setdefault(owner.id, []).append(told)
             self._told = history, mine
         return self._told
@@ -142,14 +147,24 @@ class Memory:
         """The history, kept until more messages come."""
         return self._lineages()[0]
 
-    def tables(self, at: Position) -> dict[str, list[dict[str, Any]]]:
+    def tables(
+        self, at: Position, options: Mapping[Name, GoldOptions] | None = None, clock: Clock = TSO
+    ) -> dict[str, list[dict[str, Any]]]:
         """Every table right after `at`, as `lakehouse show` prints its rows."""
         history, changes = self._lineages()
-        return {".".join(name): self.rows(lineage, changes.get(lineage.id, ()), at) for name, lineage in history.live(at).items()}
+        return {
+            ".".join(name): self.rows(lineage, changes.get(lineage.id, ()), at, options_of(lineage, options or {}), clock)
+            for name, lineage in history.live(at).items()
+        }
 
-    def rows(self, lineage: Lineage, changes: Iterable[Change], at: Position) -> list[dict[str, Any]]:
-        columns = gold_columns(lineage.schema_at((*at[:5], at[5] + 1)), {}, virtual=not self.format.startswith("ticdc"))
-        return printed(finish(fold(lineage, changes, at, self.upstream)), columns, lineage, at)
+    def rows(
+        self, lineage: Lineage, changes: Iterable[Change], at: Position, options: GoldOptions = PLAIN, clock: Clock = TSO
+    ) -> list[dict[str, Any]]:
+        mode = Mode(lineage, at, self.upstream, clock, options)
+        schema = lineage.schema_at((*at[:5], at[5] + 1))
+        columns = gold_columns(schema, {}, virtual=not self.format.startswith("ticdc"), options=options)
+        columns += own_columns(options, [column.name for column in columns])
+        return printed(mode.rows(changes), columns, lineage, at)
 
 
 def printed(rows: list[Any], columns: list[Any], lineage: Any, at: Position) -> list[dict[str, Any]]:

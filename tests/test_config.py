@@ -98,9 +98,7 @@ gold: {mode: history, deletes: soft, targt: x}
         "sources/shop.yml:10:1: time_zone: is no time zone; did you mean `Asia/Shanghai`?",
         "sources/shop.yml:11:1: consistency: has no value; write one, or remove the line",
         "tables/a.b.yml:1:1: source: is no file of configs/sources; did you mean `shop`?",
-        "tables/a.b.yml:2:8: gold.mode: history is not yet supported; remove it",
         "tables/a.b.yml:2:23: gold.deletes: has no effect in mode history; remove it",
-        "tables/a.b.yml:2:23: gold.deletes: soft is not yet supported; remove it",
         "tables/a.b.yml:2:38: gold.targt: unknown option; did you mean `target`?",
     ]
 
@@ -196,11 +194,38 @@ def test_a_kafka_input_says_what_is_wrong_in_one_sentence(tmp_path: Path, kafka:
         ("source: s\non_ddl: {drop_colum: hold}\n", "2:10: on_ddl.drop_colum: unknown option; did you mean `drop_column`?"),
         ("source: s\ngold: {cluster_by: [a], partition_by: [b]}\n", "2:25: gold.partition_by: excludes cluster_by; keep one of the two"),
         ("source: s\ngold: {target: '${env:T}'}\n", "2:8: gold.target: can't hold a reference; write the value itself"),
+        ("source: s\ncolumns: {a: {computed: 'count(b)'}}\n", "2:15: columns.a.computed: is not about one row; use the row's own columns, without aggregates, windows and generators"),
+        ("source: s\ncolumns: {a: {computed: 'now()'}}\n", "2:15: columns.a.computed: is another value at another time; use the row's own columns only: gold can be built anew at any time"),
+        ("source: s\ncolumns: {a: {computed: 'b in (select 1)'}}\n", "2:15: columns.a.computed: reads another table; use the row's own columns only"),
+        ("source: s\ncolumns: {a: {computed: 'b +'}}\n", "2:15: columns.a.computed: is no SQL expression; write one of Spark SQL, such as lower(email)"),
+        ("source: s\ncolumns: {a: {rename: c}, b: {rename: C}}\n", "2:31: columns.b.rename: is another column's new name too; give each its own"),
+        ("source: s\ncolumns: {a: {rename: _raw_b}}\n", "2:15: columns.a.rename: begins as companions do; choose a name that does not begin with _raw_"),
+        ("source: s\ncolumns: {a: {type: variant}}\n", "2:15: columns.a.type: variant is not yet supported; remove it"),
+        ("source: s\naccept: [replays]\n", "2:1: accept: has no effect in mode upsert; remove it"),
         ("source: s\ngold: soft\n", "2:1: gold: expected a mapping of options, got text; write a mapping of options"),
     ],
 )  # fmt: skip
 def test_a_table_says_what_is_wrong_in_one_sentence(tmp_path: Path, text: str, problem: str) -> None:
     assert problem in of_table(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "problem"),
+    [
+        ("format: canal\n", "gold: {mode: append}\n", "append on a feed in arrival order counts a replay twice; write accept: [replays] to build it so"),
+        ("format: canal\n", "gold: {mode: append}\naccept: [replays]\n", None),
+        ("format: canal\naccept: [replays]\n", "gold: {mode: history}\n", None),
+        ("format: ticdc-storage\n", "gold: {mode: history}\n", "history needs commit times, which these files do not tell; set include-commit-ts, at the sink and here"),
+        ("format: ticdc-open\n", "gold: {mode: history}\n", None),
+    ],
+)  # fmt: skip
+def test_a_mode_that_its_feed_can_not_serve_is_a_problem(tmp_path: Path, source: str, table: str, problem: str | None) -> None:
+    place = "storage: {path: x}\n" if "storage" in source else "recording: r.jsonl\n"
+    write(tmp_path, sources__s=source + place, **{"tables__a.b": "source: s\n" + table})
+
+    told = [line for line in found(tmp_path) if "gold.mode" in line]
+
+    assert [line.partition("gold.mode: ")[2] for line in told] == ([] if problem is None else [problem])
 
 
 def test_two_files_can_not_claim_one_table_or_one_target(tmp_path: Path) -> None:

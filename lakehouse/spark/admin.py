@@ -10,20 +10,20 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.carry import upstream_of
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply import create
 from lakehouse.ddl.reader import read
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.run_lock import run_lock
 from lakehouse.schema import TableSchema
-from lakehouse.spark.gold import GoldFeed, run_gold
+from lakehouse.spark.gold import run_gold
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
 from lakehouse.spark.show import Reader, parse_position
 from lakehouse.spark.silver import Feed, read_silver, run_batch, silver_schema
+from lakehouse.spark.sources import feed_of
 
 PLACE = ["topic", "incarnation", "partition"]
 
@@ -186,8 +186,7 @@ def rebuild_table(root: str, table: str, at: str | None, yes: bool) -> dict[str,
         }
         if not yes or at is not None:
             return {**outcome, "replaced": False}
-        upstream = upstream_of(settings["format"], settings["options"])
-        feed = GoldFeed(source, upstream, reader.manifest["consistency"], settings["virtual"])
+        feed = feed_of(source, settings, reader.manifest["consistency"])
         with run_lock(root, source, "gold"):
             run_gold(spark, lake, feed, reader.log, lambda _: None, again=frozenset([reader.entries()[name]["lineage"]]))
         return {**outcome, "replaced": True}

@@ -14,7 +14,7 @@ from lakehouse.fold import Change
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.spark.ops_log import OpsLog
 
-FOLD_COLUMNS = ["database", "table", "op", "position", "before", "after", "encoding", "flags", "batch"]
+FOLD_COLUMNS = ["database", "table", "op", "position", "before", "after", "encoding", "flags", "batch", "commit_ts"]
 _decode = msgspec.json.decode
 
 
@@ -68,8 +68,8 @@ def named_changes(table: pa.Table) -> Iterator[tuple[Name, Change, int]]:
     """The rows of collected changes, with their names and batches."""
     for batch in table.to_batches():
         columns = [batch.column(name).to_pylist() for name in FOLD_COLUMNS]
-        for database, name, op, position, before, after, encoding, flags, number in zip(*columns, strict=True):
-            yield (database, name), parse_change(position, op, before, after, encoding, flags), number
+        for database, name, op, position, before, after, encoding, flags, number, commit_ts in zip(*columns, strict=True):
+            yield (database, name), parse_change(position, op, before, after, encoding, flags, commit_ts), number
 
 
 def changes_of(batch: pa.RecordBatch) -> Iterator[Change]:
@@ -80,7 +80,13 @@ def changes_of(batch: pa.RecordBatch) -> Iterator[Change]:
 
 
 def parse_change(
-    position: dict[str, int], op: str, before: str | None, after: str | None, encoding: str, flags: list[str] | None
+    position: dict[str, int],
+    op: str,
+    before: str | None,
+    after: str | None,
+    encoding: str,
+    flags: list[str] | None,
+    commit_ts: int | None = None,
 ) -> Change:
     epoch, p1, p2, p3, p4, p5 = position.values()
     return Change(
@@ -90,6 +96,7 @@ def parse_change(
         None if after is None else _decode(after),
         encoding,
         tuple(flags or ()),
+        commit_ts,
     )
 
 

@@ -199,11 +199,11 @@ def typed_frame(netted: DataFrame, columns: list[GoldColumn], op: str) -> tuple[
     fields = [StructField(f"c{i}", data_type(column.spark)) for i, column in enumerate(columns)]
     fields += [StructField(f"r{i}", StringType()) for i in range(len(columns))]
     schema = StructType([*fields, StructField(op, StringType())])
-    told = [(column.column, column.spark, column.companion) for column in columns]
+    told = [(column.column, column.spark, column.companion, column.mask) for column in columns]
     return netted.mapInArrow(_type(told, schema), schema), schema
 
 
-def _type(told: list[tuple[Any, str, str]], schema: StructType) -> Worker:
+def _type(told: list[tuple[Any, str, str, str | None]], schema: StructType) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark.sql.pandas.types import to_arrow_schema
 

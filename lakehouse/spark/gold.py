@@ -8,7 +8,7 @@ write; a crash before it only repeats merges that give the same rows.
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,38 +19,46 @@ from pyspark.sql import functions as F
 from lakehouse.carry import Upstream
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold import Change
+from lakehouse.gold_options import PLAIN, GoldOptions, to_plain
 from lakehouse.lineage import History, Lineage, Name
+from lakehouse.modes import Clock
+from lakehouse.shards import options_for, options_of, split_shards
 from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes, not_void, of_lineage
+from lakehouse.spark.gold_shards import Group, bring, group_of
 from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.layout import misfit, uncluster, unknown_columns
 from lakehouse.spark.ops_log import OPERATORS, OpsLog
 from lakehouse.spark.silver import read_silver
 from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
 
 THREADS = 3
+MILLIS = Clock()
 UPSTREAM = Upstream()
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class GoldFeed:
-    """What gold needs to know of a source. `tables` is None for all, else the selected names."""
+    """What gold needs to know of a source. `tables` is None for all, else the selected names; `options` are those of the tables that
+    have a YAML."""
 
     name: str
     upstream: Upstream = UPSTREAM
     consistency: str = "resolved"
     virtual: bool = False
-    tables: dict[Name, dict[str, Any]] | None = None
+    tables: frozenset[Name] | None = None
     policies: dict[str, str] = field(default_factory=dict)
+    options: dict[Name, GoldOptions] = field(default_factory=dict)
+    clock: Clock = MILLIS
 
     @property
     def told(self) -> dict[str, Any]:
         """What the tables' YAMLs say that the schema history needs."""
-        tables = (self.tables or {}).items()
         return {
-            "keys": {".".join(name): table["key"] for name, table in tables if table.get("key")},
-            "on_ddl": [[list(name), table["on_ddl"]] for name, table in tables if table.get("on_ddl")],
+            "keys": {".".join(name): list(options.key) for name, options in self.options.items() if options.key},
+            "on_ddl": [[list(name), options.on_ddl] for name, options in self.options.items() if options.on_ddl],
         }
 
 
@@ -65,6 +73,7 @@ class Turn:
     known: dict[str, Any] | None
     retired: bool
     whole: bool
+    options: GoldOptions = PLAIN
 
 
 @dataclass(slots=True)
@@ -115,7 +124,7 @@ def run_gold(
         "tables": tables,
         "applied": run.applied,
         "asked": asked,
-        "problems": [text for _, text in history.problems],
+        "problems": [*(text for _, text in history.problems), *run.problems],
     }
     log.add("manifest", body)
     return body
@@ -123,7 +132,7 @@ def run_gold(
 
 def asked_of(feed: GoldFeed, log: OpsLog) -> str:
     """A digest of what YAMLs and operators ask of gold: another one is a reason to run although silver has nothing new."""
-    tables = None if feed.tables is None else sorted((name, table) for name, table in feed.tables.items())
+    tables = [None if feed.tables is None else sorted(feed.tables), [(name, to_plain(said)) for name, said in sorted(feed.options.items())]]
     asked = json.dumps([tables, feed.policies, feed.virtual, *(log.all(kind) for kind in OPERATORS)], default=str)
     return hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()
 
@@ -165,13 +174,18 @@ class GoldRun:
         self.dead = self._dead_letters()
         self.again: frozenset[str] = frozenset()
         self.applied = 0
+        self.problems: list[str] = []
 
     def tables(self, progress: Progress) -> list[dict[str, Any]]:
         """Bring every table to the window's end, a few at a time; returns the manifest's entries."""
-        turns = [turn for lineage in self.history.lineages if (turn := self._turn(lineage)) is not None]
-        fresh = self._fresh(turns)
+        alone, together = split_shards(self.history.lineages, self.feed.options)
+        turns = [turn for lineage in alone if (turn := self._turn(lineage)) is not None]
+        groups = [group for lineages, options in together if (group := group_of(self, lineages, options)) is not None]
+        fresh = self._fresh([*turns, *groups])
         with ThreadPoolExecutor(THREADS) as pool:
-            return list(pool.map(lambda turn: self._table(turn, fresh, progress), turns))
+            entries = [pool.submit(self._table, turn, fresh, progress) for turn in turns]
+            entries += [pool.submit(bring, self, group, fresh, progress) for group in groups]
+            return [entry for future in entries if (entry := future.result()) is not None]
 
     def _turn(self, lineage: Lineage) -> "Turn | None":
         """What there is to decide of a lineage before anything is written; None where gold has nothing of it."""
@@ -182,8 +196,9 @@ class GoldRun:
         retired = lineage.end is not None and lineage.end <= at
         if retired and known is None:
             return None
-        gold = known["gold"] if known else self._allocate(lineage.name_at(at) or lineage.intervals[-1].name)
-        shape = shape_of(lineage, at, [record["restored_to"] for record in self.log.all("epoch")])
+        options = options_of(lineage, self.feed.options)
+        gold = known["gold"] if known else self.allocate(lineage.name_at(at) or lineage.intervals[-1].name, options)
+        shape = self.shape(lineage, at) + options.digest()
         whole = (
             known is None
             or known["shape"] != shape
@@ -192,9 +207,9 @@ class GoldRun:
             or (known["state"] == "retired" and not retired)
             or (at != tuple(known["since"]) if known["state"] == "behind" else at < self.window.position_before)
         )
-        return Turn(lineage, at, gold, shape, known, retired, whole)
+        return Turn(lineage, at, gold, shape, known, retired, whole, options)
 
-    def _fresh(self, turns: list["Turn"]) -> "Fresh":
+    def _fresh(self, turns: "Sequence[Turn | Group]") -> "Fresh":
         """The window's changes: on the driver where they are few, else as a frame."""
         w = self.window
         late = (F.col("batch") > w.batch_before) & between(None, w.position_before)
@@ -210,14 +225,17 @@ class GoldRun:
     def _selected(self, lineage: Lineage) -> bool:
         if self.feed.tables is None:
             return True
-        return any(interval.name in self.feed.tables for interval in lineage.intervals)
+        return any(options_for(interval.name, self.feed.options) is not None for interval in lineage.intervals)
 
-    def _table(self, turn: "Turn", fresh: "Fresh", progress: Progress) -> dict[str, Any]:
+    def _table(self, turn: "Turn", fresh: "Fresh", progress: Progress) -> dict[str, Any] | None:
         if turn.retired:
             return self._retired(turn)
-        size = Size(*(sum(self.sizes.get(i.name, {}).get(what, 0) for i in turn.lineage.intervals) for what in ("n", "bytes")))
-        table = GoldTable(self.spark, self.lake, turn.lineage, turn.at, turn.gold, self.silver, size, self.feed.upstream,
-                          self.feed.policies, virtual=self.feed.virtual)  # fmt: skip
+        table = self.table(turn.lineage, turn.at, turn.gold, turn.options)
+        schema = turn.lineage.steps[table.step].schema
+        wrong = misfit(self.spark, turn.options, schema, table.columns, table.ids)
+        if wrong is not None:
+            return self._misfit(turn, wrong)
+        turn.lineage.notes += [f"columns.{name}: the table has no such column" for name in unknown_columns(turn.options, schema)]
         written = self._write(turn, table, fresh)
         self.applied += written.applied
         if written.unknown:
@@ -228,8 +246,17 @@ class GoldRun:
             progress(f"gold    {entry['database']}.{entry['table']}: {written.what}")
         return entry
 
+    def table(self, lineage: Lineage, at: Position, gold: str, options: GoldOptions) -> GoldTable:
+        size = Size(*(sum(self.sizes.get(i.name, {}).get(what, 0) for i in lineage.intervals) for what in ("n", "bytes")))
+        return GoldTable(self.spark, self.lake, lineage, at, gold, self.silver, size, self.feed.upstream, self.feed.policies,
+                         virtual=self.feed.virtual, options=options, clock=self.feed.clock)  # fmt: skip
+
+    def shape(self, lineage: Lineage, at: Position) -> str:
+        return shape_of(lineage, at, [record["restored_to"] for record in self.log.all("epoch")])
+
     def _write(self, turn: "Turn", table: GoldTable, fresh: "Fresh") -> Written:
         if turn.whole or turn.known is None:
+            uncluster(self.spark, self.lake, turn.gold, turn.known, turn.options)
             return table.refold(exists=turn.known is not None or self.lake.exists(self.spark, "gold", turn.gold))
         version = turn.known["version"]
         if fresh.small:
@@ -239,7 +266,16 @@ class GoldRun:
         if not rows:
             return Written(version, "", set())
         late = bool(fresh.frame.where(of_lineage(turn.lineage) & between(None, self.window.position_before)).limit(1).count())
-        return table.apply_large(fresh.frame.where(between(None, turn.at)), late, rows)
+        return table.apply_large(fresh.frame.where(between(None, turn.at)), late, rows, self.window.position_before, version)
+
+    def _misfit(self, turn: "Turn", wrong: str) -> dict[str, Any] | None:
+        """A table that its YAML does not fit stays as it was, behind; one that is new waits for a YAML that fits."""
+        if turn.known is None:
+            self.problems.append(f"{'.'.join(turn.lineage.intervals[-1].name)}: {wrong}")
+            return None
+        since = turn.known["since"] if turn.known["state"] == "behind" else list(self.window.position_before)
+        # no shape: whatever its YAML becomes, the table is folded anew
+        return {**turn.known, "shape": "", "state": "behind", "since": since, "why": f"held by its YAML: {wrong}"}
 
     def _retired(self, turn: "Turn") -> dict[str, Any]:
         """A dropped table keeps its Delta data as it was."""
@@ -249,15 +285,15 @@ class GoldRun:
 
     def _entry(self, turn: "Turn", version: int) -> dict[str, Any]:
         database, table = turn.lineage.name_at(turn.at) or turn.lineage.intervals[-1].name
-        state, since, why = self._state(turn.lineage, turn.at)
+        state, since, why = self.state(turn.lineage, turn.at)
         return {
             "lineage": turn.lineage.id, "database": database, "table": table, "gold": turn.gold, "version": version,
             "shape": turn.shape, "state": state, "since": since, "why": why, "notes": turn.lineage.notes,
             "held": held_of(turn.lineage, self.window.position),
-            "names": [list(interval.name) for interval in turn.lineage.intervals],
+            "names": [list(interval.name) for interval in turn.lineage.intervals], "options": to_plain(turn.options),
         }  # fmt: skip
 
-    def _state(self, lineage: Lineage, at: Position) -> tuple[str, list[int] | None, str | None]:
+    def state(self, lineage: Lineage, at: Position) -> tuple[str, list[int] | None, str | None]:
         if lineage.held is not None and lineage.held.position <= self.window.position:
             return "behind", list(at), f"held by a DDL: {lineage.held.why}"
         for record in self.log.all("epoch"):
@@ -282,10 +318,9 @@ class GoldRun:
         left = {tuple(entry["name"]): entry["n"] - dismissed.get(tuple(entry["name"]), 0) for entry in done["dead"]}
         return {(name if name[1] is not None else None): number for name, number in left.items() if number > 0}
 
-    def _allocate(self, name: Name) -> str:
+    def allocate(self, name: Name, options: GoldOptions) -> str:
         """A table name of its own: one-to-one, also where names differ only in case or in characters that are replaced."""
-        target = ((self.feed.tables or {}).get(name) or {}).get("target")
-        plain = target or "".join(char if char.isalnum() or char == "_" else "_" for char in f"{name[0]}__{name[1]}")
+        plain = options.target or "".join(char if char.isalnum() or char == "_" else "_" for char in f"{name[0]}__{name[1]}")
         free, number = plain, 2
         while free.casefold() in self.taken:
             free, number = f"{plain}_{number}", number + 1

@@ -1,22 +1,26 @@
 """One gold table in one run: create it, fold it again, or merge what is new, on the driver or in Spark jobs."""
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.carry import Upstream
+from lakehouse.carry import Row, Upstream
 from lakehouse.events import Position
 from lakehouse.fold import Change, Folded, finish, fold, key_ids, settle
+from lakehouse.gold_options import PLAIN, GoldOptions
 from lakehouse.lineage import Lineage
-from lakehouse.spark import write_gold
+from lakehouse.modes import Clock, Mode, own_columns
+from lakehouse.shards import INTEGERS
+from lakehouse.spark import gold_modes, write_gold
 from lakehouse.spark.changes import between, collect_changes, of_lineage
 from lakehouse.spark.fold_frame import fold_frame, named, needed_companions, typed_frame
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.session import capabilities
-from lakehouse.typed import GoldColumn, gold_columns
+from lakehouse.typed import GoldColumn, gold_columns, type_rows
 
 # up to this many changes a table is folded on the driver; a Spark job would cost more than the fold
 SMALL_CHANGES = 50_000
@@ -45,16 +49,34 @@ class Written:
     applied: int = 0
 
 
+class Outcome(NamedTuple):
+    """What a window makes of gold's rows: rows to put, rows to take away (a log's rows are all put), and names that no DDL has told."""
+
+    puts: list[Row]
+    deletes: list[Row]
+    unknown: set[str]
+
+
 class GoldTable:
     """A lineage at one place, and the Delta table that holds it."""
 
     def __init__(self, spark: SparkSession, lake: Lake, lineage: Lineage, at: Position, gold: str, silver: DataFrame, size: Size,
-                 upstream: Upstream, policies: dict[str, str], *, virtual: bool) -> None:  # fmt: skip
+                 upstream: Upstream, policies: dict[str, str], *, virtual: bool, options: GoldOptions = PLAIN,
+                 clock: Clock = Clock()) -> None:  # fmt: skip
         self.spark, self.lake, self.lineage, self.at, self.gold, self.silver = spark, lake, lineage, at, gold, silver
         self.size, self.upstream = size, upstream
         self.step = lineage.step_at((*at[:5], at[5] + 1))
-        self.columns: list[GoldColumn] = gold_columns(lineage.steps[self.step].schema, policies, virtual=virtual)
+        self.options, self.mode = options, Mode(lineage, at, upstream, clock, options)
+        self.columns: list[GoldColumn] = gold_columns(lineage.steps[self.step].schema, policies, virtual=virtual, options=options)
+        self.columns += own_columns(options, [column.name for column in self.columns])
         self.ids = key_ids(lineage, self.step)
+        self.reads_back = True
+
+    def take(self, columns: list[GoldColumn]) -> None:
+        """Take the columns that all shards of the table have. Text instead of a type of its own can't be read back."""
+        own = {column.column.id: column.spark for column in self.columns}
+        self.reads_back = all(column.spark in (own.get(column.column.id), *INTEGERS) for column in columns if column.column.id > 0)
+        self.columns = columns
 
     @property
     def mine(self) -> DataFrame:
@@ -63,44 +85,97 @@ class GoldTable:
 
     def refold(self, *, exists: bool) -> Written:
         """Fold the whole table from silver and replace it in one commit."""
+        frame, what = self.whole()
+        version = write_gold.replace_frame(self.spark, self.lake, self.gold, frame, create=not exists, options=self.options)
+        return Written(version, f"{'folded again' if exists else 'created'}{what}", self.mode.unknown, self.mode.applied)
+
+    def whole(self) -> tuple[DataFrame, str]:
+        """All rows of the table, from silver, and what they came from."""
         if not self.size.small:
-            return self._refold_large(exists=exists)
-        folded = self._fold(change for _, change, _ in collect_changes(self.mine))
-        rows = finish(folded)
-        version = write_gold.replace(self.spark, self.lake, self.gold, rows, self.columns, create=not exists)
-        return Written(
-            version,
-            f"{'folded again' if exists else 'created'}: {len(rows)} rows from {folded.applied} changes",
-            folded.unknown,
-            folded.applied,
-        )
+            return self._whole_large()
+        rows = self.mode.rows(change for _, change, _ in collect_changes(self.mine))
+        return self._frame(rows), f": {len(rows)} rows from {self.mode.applied} changes"
 
     def apply(self, fresh: list[Change], position_before: Position, version: int) -> Written:
-        """Net the window's changes and merge them; rows that came late or in part are folded anew from silver first."""
-        if not self.ids:
+        """Merge what the window's changes make of gold's rows."""
+        outcome = self.outcome(fresh, position_before, version)
+        if outcome is None:
             return self.refold(exists=True)
-        folded = self._fold(fresh)
-        settle(folded, [column.column.id for column in self.columns])
-        if folded.patches or any(change.position <= position_before for change in fresh):
-            folded = self._refold_rows({*folded.rows, *folded.deleted, *folded.patches}, folded.unknown)
-        puts = finish(folded)
-        deletes = [dict(zip(self.ids, key, strict=True)) for key in folded.deleted]
-        if not puts and not deletes:
-            return Written(version, "", folded.unknown)
-        version = write_gold.merge(self.spark, self.lake, self.gold, puts, deletes, self.columns, self._keys())
-        return Written(version, f"merged {len(puts)} rows, removed {len(deletes)}", folded.unknown, len(fresh))
+        if not outcome.puts and not outcome.deletes:
+            return Written(version, "", outcome.unknown)
+        version = self.write([(self, outcome)], position_before)
+        return Written(version, f"merged {len(outcome.puts)} rows, removed {len(outcome.deletes)}", outcome.unknown, len(fresh))
 
-    def apply_large(self, window: DataFrame, late: bool, rows: int) -> Written:
-        """The same in Spark jobs."""
+    def write(self, outcomes: "list[tuple[GoldTable, Outcome]]", position_before: Position) -> int:
+        """Write the outcomes of this table's shards, or of itself, in one commit; returns the version."""
+        frames = [table._frame(outcome.puts, outcome.deletes, ops=self.mode.word != "append") for table, outcome in outcomes]
+        frame = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames).coalesce(1)
+        if self.mode.word == "append":
+            return gold_modes.extend_log(self, frame, position_before)
+        return write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options)
+
+    def outcome(self, fresh: list[Change], position_before: Position, version: int) -> "Outcome | None":
+        """What the window's changes make of gold's rows: rows that came late or in part are folded anew from silver first. None where
+        nothing less than the whole table will do."""
+        if not self.ids:
+            return None
+        late = any(self.mode.is_late(change, position_before) for change in fresh)
+        if not self.options.plain:
+            return self._advanced(fresh, version, late=late)
+        folded = self._fold(fresh)
+        settle(folded, [column.column.id for column in self.columns if column.column.id > 0])
+        if folded.patches or late:
+            folded = self._refold_rows({*folded.rows, *folded.deleted, *folded.patches}, folded.unknown)
+        deletes = [dict(zip(self.ids, key, strict=True)) | self.mode.tag for key in folded.deleted]
+        return Outcome([row | self.mode.tag for row in finish(folded)], deletes, folded.unknown)
+
+    def _advanced(self, fresh: list[Change], version: int, *, late: bool) -> "Outcome | None":
+        """Go on from gold's own rows of the touched keys; what is late or can't be found by its key is told anew from silver."""
+        mode, keys = self.mode, self.mode.touched(fresh)
+        if not mode.advances or not self.reads_back or (late and mode.word == "append"):
+            return None
+        known, exact = gold_modes.known_rows(self, keys, version)
+        if mode.word == "append":
+            return Outcome(mode.advance(fresh, known), [], mode.unknown)
+        if late or not exact:
+            rows = mode.of_keys(mode.rows(change for _, change, _ in collect_changes(self.mine)), keys)
+        else:
+            rows = mode.advance(fresh, known)
+        latest = write_gold.version_of(self.spark, self.lake, self.gold)
+        # a run that died half-way has written more than gold's own version has
+        had = known if latest == version else gold_modes.known_rows(self, keys, latest)[0]
+        return Outcome(*mode.differences(had, rows), mode.unknown)
+
+    def _frame(self, puts: list[Row], deletes: list[Row] = [], *, ops: bool = False) -> DataFrame:  # noqa: B006 - never changed
+        words = ["put"] * len(puts) + ["delete"] * len(deletes) if ops else None
+        return write_gold.frame_of(self.spark, type_rows([*puts, *deletes], self.columns), self.columns, words).coalesce(1)
+
+    def apply_large(self, window: DataFrame, late: bool, rows: int, position_before: Position, version: int) -> Written:
+        """The same where there are many changes: in Spark jobs, or a stretch at a time."""
         if not self.ids or late:
             return self.refold(exists=True)
         mine = window.where(of_lineage(self.lineage))
+        if not self.options.plain:
+            return self._apply_in_stretches(mine, rows, position_before, version)
         typed, op = self._typed(mine, rows)
         if typed.where(F.col(op) == "patch").limit(1).count():
             return self.refold(exists=True)
         frame = named(typed, self.columns, needed_companions(typed, self.columns), op)
-        version = write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self._keys())
+        version = write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options)
         return Written(version, f"merged up to {rows} changes", set(), rows)
+
+    def _apply_in_stretches(self, mine: DataFrame, rows: int, position_before: Position, version: int) -> Written:
+        """Go on by one stretch of whole commits after another, where that is less than the table's whole log."""
+        if rows * 2 > self.size.rows:
+            return self.refold(exists=True)
+        for changes in gold_modes.stretches(mine, self.mode.clock.by_commit, SMALL_CHANGES):
+            outcome = None if not changes else self.outcome(changes, position_before, version)
+            if outcome is None:
+                return self.refold(exists=True)
+            if outcome.puts or outcome.deletes:
+                version = self.write([(self, outcome)], position_before)
+            position_before = changes[-1].position
+        return Written(version, f"merged {rows} changes", self.mode.unknown, rows)
 
     def _typed(self, changes: DataFrame, rows: int) -> tuple[DataFrame, str]:
         whole = frozenset(column.column.id for column in self.columns)
@@ -108,12 +183,19 @@ class GoldTable:
         typed, _ = typed_frame(netted, self.columns, write_gold.OP)
         return (typed.persist() if capabilities(self.spark).persist else typed), write_gold.OP
 
-    def _refold_large(self, *, exists: bool) -> Written:
-        typed, op = self._typed(self.mine, self.size.rows)
-        typed = typed.where(F.col(op) != "delete")
+    def _whole_large(self) -> tuple[DataFrame, str]:
+        if self.options.plain:
+            typed, op = self._typed(self.mine, self.size.rows)
+            typed = typed.where(F.col(op) != "delete")
+        else:
+            typed = gold_modes.mode_frame(self.mine, self.mode, self.columns, self.size.rows)
+            typed = typed.persist() if capabilities(self.spark).persist else typed
+        self.mode.applied = self.size.rows
         frame = named(typed, self.columns, needed_companions(typed, self.columns), None)
-        version = write_gold.replace_frame(self.spark, self.lake, self.gold, frame, create=not exists)
-        return Written(version, f"{'folded again' if exists else 'created'} from {self.size.rows} changes", set(), self.size.rows)
+        for column in self.columns:
+            if self.options.plain and column.column.id in self.mode.tag:
+                frame = frame.withColumn(column.name, F.lit(self.mode.tag[column.column.id]))
+        return frame, f" from {self.size.rows} changes"
 
     def _fold(self, changes: Iterable[Change]) -> Folded:
         return fold(self.lineage, changes, self.at, self.upstream)
@@ -127,5 +209,8 @@ class GoldTable:
         folded.unknown |= unknown
         return folded
 
-    def _keys(self) -> list[GoldColumn]:
-        return [column for column_id in self.ids for column in self.columns if column.column.id == column_id]
+    @property
+    def keys(self) -> list[GoldColumn]:
+        """What tells gold's rows apart."""
+        ids = self.mode.row_ids
+        return [column for column_id in ids for column in self.columns if column.column.id == column_id]

@@ -26,7 +26,7 @@ def load_history(
     rows = read_silver(spark, lake, source, "schema_changes").where((F.col("batch") <= done["batch"]) & not_void(log)).collect()
     records = [
         Record(row.kind, row.database, row.table, tuple(row.position), row.ddl, json.loads(row.columns) if row.columns else None,
-               tuple(row.primary_key) if row.primary_key else None)
+               tuple(row.primary_key) if row.primary_key else None, row.commit_ts)
         for row in rows
     ]  # fmt: skip
     changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log))

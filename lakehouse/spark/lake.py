@@ -4,6 +4,7 @@ A path lake is ROOT/{bronze,silver,gold,ops}/NAME. A catalog lake is CATALOG.{br
 four schema names may be given (development targets rename them).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,11 +74,20 @@ class Lake:
             writer = writer.option(option, value)
         self._save(writer, layer, name)
 
-    def overwrite(self, frame: DataFrame, layer: str, name: str, properties: dict[str, str] | None = None) -> None:
-        """One commit that replaces rows and schema; keeps the table's id and history. `properties` are for a new table."""
+    def overwrite(
+        self, frame: DataFrame, layer: str, name: str, properties: dict[str, str] | None = None, partition_by: Sequence[str] = ()
+    ) -> None:
+        """One commit that replaces rows, schema and partitioning; keeps the table's id and history. `properties` are for a new table."""
         writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        if partition_by:
+            writer = writer.partitionBy(*partition_by)
         for option, value in (properties or {}).items():
             writer = writer.option(option, value)
+        self._save(writer, layer, name)
+
+    def replace_where(self, frame: DataFrame, layer: str, name: str, condition: str) -> None:
+        """One commit that replaces the rows of a condition, which all rows of the frame meet; the frame may bring new columns."""
+        writer = frame.write.format("delta").mode("overwrite").option("mergeSchema", "true").option("replaceWhere", condition)
         self._save(writer, layer, name)
 
     def _save(self, writer: Any, layer: str, name: str) -> None:

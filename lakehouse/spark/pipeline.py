@@ -18,6 +18,7 @@ from lakehouse.events import Message
 from lakehouse.formats import FORMATS, order_of
 from lakehouse.inputs import shown_options, tells_watermark
 from lakehouse.kafka_admin import list_topics
+from lakehouse.modes import clock_of
 from lakehouse.recording import read_recording
 from lakehouse.run_lock import run_lock
 from lakehouse.spark.attachments import land_attachments
@@ -49,7 +50,7 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
     if consistency == "resolved" and not tells_watermark(path, format_, options):
         progress(f"{path}: it sends no watermark: gold shows all that has arrived (--consistency eventual)")
         consistency = "eventual"
-    gold = GoldFeed(name, upstream_of(format_, options), consistency, virtual=carries_virtual(format_))
+    gold = GoldFeed(name, upstream_of(format_, options), consistency, virtual=carries_virtual(format_), clock=clock_of(format_, order))
     settings = settings_of(silver, gold)
     with ExitStack() as held:
         for layer in LAYERS:

@@ -1,27 +1,35 @@
 """Gold tables as JSON lines in silver's value encoding, live or as of any position up to the watermark."""
 
+import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.carry import Row, upstream_of
+from lakehouse.carry import upstream_of
+from lakehouse.config_models import split_name
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
-from lakehouse.fold import Change, finish, fold, key_ids
+from lakehouse.fold import Change
+from lakehouse.gold_options import GoldOptions, from_plain
 from lakehouse.lineage import History, Lineage, Name
+from lakehouse.modes import Mode, clock_of, computed_column, own_columns
+from lakehouse.shards import aligned, options_of
 from lakehouse.spark.changes import between, by_lineage, collect_changes, not_void
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.layout import with_computed
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import read_silver
-from lakehouse.typed import GoldColumn, gold_columns, type_rows
+from lakehouse.spark.sources import options_in
+from lakehouse.spark.write_gold import frame_of
+from lakehouse.typed import GoldColumn, Typed, gold_columns, type_rows
 
 
 def show_all(root: str, folder: Path, ats: list[str]) -> list[Path]:
@@ -98,29 +106,33 @@ class Reader:
     def live(self, name: Name) -> Iterator[str]:
         """The rows of the Delta table, at the version that the manifest names."""
         entry = self.entries()[name]
-        lineage = next(lineage for lineage in self.history.lineages if lineage.id == entry["lineage"])
         at = self._watermark() if entry["state"] != "behind" else tuple(entry["since"])
-        columns = self._columns(lineage, at)
-        frame = self.lake.read(self.spark, "gold", entry["gold"], entry["version"])
+        ids = entry.get("shards") or [entry["lineage"]]
+        modes = by_name(self._mode(lineage, at) for lineage in self.history.lineages if lineage.id in ids)
+        columns = self._aligned(modes)[0]
+        return self._frame_lines(modes[0], columns, self.lake.read(self.spark, "gold", entry["gold"], entry["version"]))
+
+    def _frame_lines(self, mode: Mode, columns: list[GoldColumn], frame: DataFrame) -> Iterator[str]:
+        columns = [*columns, *(computed_column(name) for name in mode.options.computed if name in frame.columns)]
         raws = [column.companion for column in columns if column.companion in frame.columns]
         names = [column.name for column in columns]
         table = frame.select(*[F.col(_quoted(held)).alias(f"c{i}") for i, held in enumerate([*names, *raws])]).toArrow()
         values = [table.column(i).to_pylist() for i in range(len(names) + len(raws))]
         rows = [dict(zip([*names, *raws], row, strict=True)) for row in zip(*values, strict=True)] if values else []
-        return _lines(rows, columns, self._keys(lineage, at), raws)
+        return _lines(rows, columns, _names(columns, mode.row_ids), raws)
 
     def at(self, at: str) -> Iterator[tuple[Name, Iterator[str]]]:
         """Every table that existed right after `at`, dropped and renamed ones included, folded from silver."""
         position = parse_position(at, self._watermark())
         changes = self._all_changes()
-        for name, lineage in sorted(self.history.live(position).items()):
-            folded = fold(
-                lineage,
-                (change for change, _ in changes.get(lineage.id, [])),
-                position,
-                upstream_of(self.settings["format"], self.settings["options"]),
-            )
-            yield name, self._folded_lines(lineage, finish(folded), position)
+        tables: dict[Name, list[Mode]] = {}
+        for name, lineage in self.history.live(position).items():
+            mode = self._mode(lineage, position)
+            tables.setdefault(split_name(mode.options.merged) if mode.options.merged else name, []).append(mode)
+        for name, modes in sorted(tables.items(), key=lambda item: item[0]):
+            modes = by_name(modes)
+            told = [[change for change, _ in changes.get(mode.lineage.id, [])] for mode in modes]
+            yield name, self._told_lines(modes, told)
 
     def changes(self, table: str, at: str | None) -> Iterator[str] | None:
         """A table's change log up to `at`, in position order, as silver holds it."""
@@ -132,13 +144,17 @@ class Reader:
             return None
         return (row.value for row in mine.orderBy("position").select(F.to_json(F.struct("*")).alias("value")).toLocalIterator())
 
-    def _folded_lines(self, lineage: Lineage, rows: list[Row], position: Position) -> Iterator[str]:
-        columns = self._columns(lineage, position)
-        typed = type_rows(rows, columns)
-        names = [*typed.columns, *typed.raw]
-        values = [*typed.columns.values(), *typed.raw.values()]
-        dicts = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
-        return _lines(dicts, columns, self._keys(lineage, position), list(typed.raw))
+    def _told_lines(self, modes: list[Mode], changes: list[list[Change]]) -> Iterator[str]:
+        """The rows of a table, or of its shards together."""
+        shapes = self._aligned(modes)
+        parts = [type_rows(mode.rows(told), columns) for mode, told, columns in zip(modes, changes, shapes, strict=True)]
+        if modes[0].options.computed:
+            frames = [frame_of(self.spark, typed, columns) for typed, columns in zip(parts, shapes, strict=True)]
+            frame = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+            return self._frame_lines(modes[0], shapes[0], with_computed(frame, modes[0].options.computed))
+        raws = list(dict.fromkeys(name for typed in parts for name in typed.raw))
+        rows = [row for typed in parts for row in _dicts(typed, raws)]
+        return _lines(rows, shapes[0], _names(shapes[0], modes[0].row_ids), raws)
 
     def _all_changes(self) -> dict[str, list[tuple[Change, int]]]:
         if self._changes is None:
@@ -154,14 +170,41 @@ class Reader:
             raise LakehouseError(f"{self.source}: gold has published nothing yet; `lakehouse run gold` does")
         return tuple(self.manifest["watermark"])
 
-    def _columns(self, lineage: Lineage, at: Position) -> list[GoldColumn]:
-        schema = lineage.schema_at((*at[:5], at[5] + 1))
-        return gold_columns(schema, {}, virtual=self.settings["virtual"])
+    def _mode(self, lineage: Lineage, at: Position) -> Mode:
+        upstream = upstream_of(self.settings["format"], self.settings["options"])
+        return Mode(lineage, at, upstream, clock_of(self.settings["format"], self.settings["order"]), self._options(lineage))
 
-    def _keys(self, lineage: Lineage, at: Position) -> list[str]:
-        ids = key_ids(lineage, lineage.step_at((*at[:5], at[5] + 1)))
-        names = {column.column.id: column.name for column in self._columns(lineage, at)}
-        return [names[key] for key in ids if key in names]
+    def _options(self, lineage: Lineage) -> GoldOptions:
+        """Those that gold was built with, else those that the lake knows of."""
+        entries = (self.manifest or {}).get("tables", [])
+        built = next((entry for entry in entries if lineage.id in (entry.get("shards") or [entry["lineage"]])), None)
+        return from_plain(built["options"]) if built and "options" in built else options_of(lineage, options_in(self.settings))
+
+    def _aligned(self, modes: list[Mode]) -> list[list[GoldColumn]]:
+        """The columns of a table; of its shards' each in one order."""
+        columns = [self._columns(mode) for mode in modes]
+        if not modes[0].options.merged:
+            return columns
+        return list(aligned({str(number): told for number, told in enumerate(columns)})[0].values())
+
+    def _columns(self, mode: Mode) -> list[GoldColumn]:
+        columns = gold_columns(mode.lineage.steps[mode.target].schema, {}, virtual=self.settings["virtual"], options=mode.options)
+        return columns + own_columns(mode.options, [column.name for column in columns])
+
+
+def by_name(modes: Iterable[Mode]) -> list[Mode]:
+    """In the order in which gold takes the shards of a table."""
+    return sorted(modes, key=lambda mode: mode.lineage.name_at(mode.at) or ("", ""))
+
+
+def _dicts(typed: Typed, raws: list[str]) -> list[dict[str, Any]]:
+    nothing = [None] * typed.count
+    named = {**typed.columns, **{name: typed.raw.get(name, nothing) for name in raws}}
+    return [dict(zip(named, row, strict=True)) for row in zip(*named.values(), strict=True)]
+
+
+def _names(columns: list[GoldColumn], ids: Iterable[int]) -> list[str]:
+    return [column.name for column_id in ids for column in columns if column.column.id == column_id]
 
 
 def parse_position(text: str, watermark: Position) -> Position:
@@ -191,6 +234,8 @@ def _lines(rows: list[dict[str, Any]], columns: list[GoldColumn], keys: list[str
 
 
 def _sortable(value: Any) -> tuple[bool, Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
     return (value is not None, value if value is not None else 0)
 
 

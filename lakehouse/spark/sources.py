@@ -7,8 +7,10 @@ from typing import Any
 
 from lakehouse.carry import upstream_of
 from lakehouse.config import Config, kafka_options, resolve_source
-from lakehouse.config_models import SourceConfig
+from lakehouse.config_models import SourceConfig, TableConfig
 from lakehouse.formats import order_of, sends_watermarks
+from lakehouse.gold_options import ColumnOptions, GoldOptions, from_plain, to_plain
+from lakehouse.modes import clock_of
 from lakehouse.spark.bronze import KafkaInput
 from lakehouse.spark.gold import GoldFeed
 from lakehouse.spark.lake import Lake
@@ -34,15 +36,23 @@ class Source:
 def settings_of(silver: Feed, gold: GoldFeed) -> dict[str, Any]:
     """What a reader of the lake must know of a source."""
     told = {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual, **gold.told}
-    tables = None if gold.tables is None else [[list(name), table] for name, table in gold.tables.items()]
-    return json.loads(json.dumps({**told, "tables": tables}))  # as it is read again
+    tables = [[list(name), to_plain(options)] for name, options in sorted(gold.options.items())]
+    return json.loads(json.dumps({**told, "auto": gold.tables is None, "tables": tables}))  # as it is read again
 
 
 def feed_of(name: str, settings: dict[str, Any], consistency: str) -> GoldFeed:
     """The gold feed that a source's recorded settings describe, for commands that have no YAML at hand."""
-    listed = settings.get("tables")
-    tables = None if listed is None else {(table[0][0], table[0][1]): table[1] for table in listed}
-    return GoldFeed(name, upstream_of(settings["format"], settings["options"]), consistency, settings["virtual"], tables)
+    options = options_in(settings)
+    return GoldFeed(
+        name, upstream_of(settings["format"], settings["options"]), consistency, settings["virtual"],
+        None if settings.get("auto", True) else frozenset(options), options=options,
+        clock=clock_of(settings["format"], settings["order"]),
+    )  # fmt: skip
+
+
+def options_in(settings: dict[str, Any]) -> dict[tuple[str, str], GoldOptions]:
+    """The tables' options, from what the lake knows of a source."""
+    return {(name[0], name[1]): from_plain(said) for name, said in settings.get("tables") or []}
 
 
 def selected_sources(config: Config, select: tuple[str, ...], lake: str | None) -> list[Source]:
@@ -60,7 +70,11 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
     settled = found.recording is not None
     silver = Feed(name, found.format, order, options, found.row_ids == "sent", found.batch.max_records, found.batch.max_bytes, settled)
     consistency = found.consistency or ("resolved" if sends_watermarks(found.format, options) else "eventual")
-    gold = GoldFeed(name, upstream_of(found.format, options), consistency, carries_virtual(found.format), tables_of(config, name))
+    said = options_of_tables(config, name)
+    gold = GoldFeed(
+        name, upstream_of(found.format, options), consistency, carries_virtual(found.format),
+        None if found.tables == "auto" else frozenset(said), options=said, clock=clock_of(found.format, order),
+    )  # fmt: skip
     return Source(name, found, lake_of(found, lake), silver, gold)
 
 
@@ -69,16 +83,21 @@ def carries_virtual(format_: str) -> bool:
     return not format_.startswith("ticdc")
 
 
-def tables_of(config: Config, source: str) -> dict[tuple[str, str], dict[str, Any]] | None:
-    """The configured tables; None where the source takes every table it meets."""
-    if config.sources[source].tables == "auto":
-        return None
-    mine = [table for table in config.tables.values() if table.source == source]
-    return {
-        name: {"target": table.gold.target, "key": table.key, "on_ddl": dict(table.on_ddl)}
-        for table in mine
-        for name in table.source_tables
-    }
+def options_of_tables(config: Config, source: str) -> dict[tuple[str, str], GoldOptions]:
+    """What the YAMLs say of a source's tables."""
+    mine = [(name, table) for name, table in config.tables.items() if table.source == source]
+    return {name: gold_options(file, table) for file, table in mine for name in table.source_tables}
+
+
+def gold_options(file: str, table: TableConfig) -> GoldOptions:
+    """A table's options; several tables become one under the name of their file."""
+    columns = {name: ColumnOptions(**said.model_dump()) for name, said in table.columns.items()}
+    gold = table.gold
+    return GoldOptions(
+        gold.target, tuple(table.key or ()), gold.mode, gold.deletes, columns, tuple(gold.cluster_by or ()),
+        tuple(gold.partition_by or ()), file if table.tables else "",
+        {str(kind): str(word) for kind, word in table.on_ddl.items()},
+    )  # fmt: skip
 
 
 def lake_of(source: SourceConfig, given: str | None) -> Lake:

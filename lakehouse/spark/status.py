@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse.config import Config
+from lakehouse.config_models import split_name
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION
 from lakehouse.kafka_admin import list_topics
@@ -154,7 +155,7 @@ def table_changes(
     if source.gold.tables is None:
         wanted = set(load_history(spark, source.lake, source.name, done, log, source.settings).live(tuple(done["reach"] or MIN_POSITION)))
     else:
-        wanted = set(source.gold.tables)
+        wanted = {split_name(said.merged) if said.merged else name for name, said in source.gold.options.items()}
     return {
         "tables_to_create": sorted(".".join(name) for name in wanted - held),
         "tables_no_longer_configured": sorted(".".join(name) for name in held - wanted) if source.gold.tables is not None else [],

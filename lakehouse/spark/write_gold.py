@@ -7,10 +7,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from lakehouse.carry import Row
+from lakehouse.gold_options import PLAIN, GoldOptions
 from lakehouse.spark.lake import Lake, quote
+from lakehouse.spark.layout import cluster, with_computed
 from lakehouse.spark.type_text import data_type
-from lakehouse.typed import RAW, GoldColumn, Typed, type_rows
+from lakehouse.typed import RAW, GoldColumn, Typed
 
 # set at creation: none of them can be added later without an upgrade of the table
 PROPERTIES = {
@@ -52,27 +53,19 @@ def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]
     )
 
 
-def replace(spark: SparkSession, lake: Lake, table: str, rows: list[Row], columns: list[GoldColumn], *, create: bool) -> int:
-    """Create the table, or replace its rows and schema, in one commit; returns the version."""
-    return replace_frame(spark, lake, table, frame_of(spark, type_rows(rows, columns), columns).coalesce(1), create=create)
-
-
-def replace_frame(spark: SparkSession, lake: Lake, table: str, frame: DataFrame, *, create: bool) -> int:
-    lake.overwrite(frame, "gold", table, properties=PROPERTIES if create else {})
+def replace_frame(spark: SparkSession, lake: Lake, table: str, frame: DataFrame, *, create: bool, options: GoldOptions = PLAIN) -> int:
+    frame = with_computed(frame, options.computed)
+    lake.overwrite(frame, "gold", table, PROPERTIES if create else {}, options.partition_by)
+    if options.cluster_by:
+        cluster(spark, lake, table, options.cluster_by)
     return version_of(spark, lake, table)
 
 
-def merge(
-    spark: SparkSession, lake: Lake, table: str, puts: list[Row], deletes: list[Row], columns: list[GoldColumn], keys: list[GoldColumn]
+def merge_frame(
+    spark: SparkSession, lake: Lake, table: str, source: DataFrame, keys: list[GoldColumn], options: GoldOptions = PLAIN
 ) -> int:
-    """Upsert `puts` and remove `deletes`, matched by `keys`, in one commit; returns the version."""
-    typed = type_rows([*puts, *deletes], columns)
-    source = frame_of(spark, typed, columns, ["put"] * len(puts) + ["delete"] * len(deletes)).coalesce(1)
-    return merge_frame(spark, lake, table, source, keys)
-
-
-def merge_frame(spark: SparkSession, lake: Lake, table: str, source: DataFrame, keys: list[GoldColumn]) -> int:
     """MERGE a frame whose column OP says put or delete; companions that the table lacks are added first."""
+    source = with_computed(source, options.computed, OP)
     held = lake.read(spark, "gold", table).columns
     missing = [name for name in source.columns if name.startswith(RAW) and name not in held]
     if missing:

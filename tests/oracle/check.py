@@ -68,6 +68,9 @@ def _judge(runner: "Runner | Case", judged: Judged, again: int) -> None:
     for ts, state in runner.states:
         compare(whole, ts, state, judged)
     on_the_way(messages, runner.states, row_ids, judged)
+    from oracle.modes import check_modes  # it needs this module
+
+    check_modes(whole, runner)
 
 
 def has_keyless(runner: "Runner | Case") -> bool:

@@ -1,0 +1,81 @@
+"""The modes of a gold table over a program's feed: at some of its states the current versions, the soft rows that are not deleted and the
+folded change log are the table, and the versions of the end that hold at a state are the table of that state."""
+
+import random
+from collections import Counter
+from typing import Any
+
+from engine import TSO
+
+from lakehouse.carry import Row
+from lakehouse.events import Position
+from lakehouse.fold import Change, finish, fold, image_text, rekeyings, row_key, target_step
+from lakehouse.gold_options import GoldOptions
+from lakehouse.lineage import Lineage
+from lakehouse.modes import CURRENT, DELETED, OP, POSITION, Mode, source_part
+from lakehouse.replay import plain, replay
+from lakehouse.versions import Keeper, versions
+from oracle.check import Silver, place, same
+from oracle.runner import Runner
+
+HISTORY, SOFT, LOG = GoldOptions(mode="history"), GoldOptions(deletes="soft"), GoldOptions(mode="append")
+SAMPLE = 3
+
+
+def check_modes(silver: Silver, runner: "Runner | Any") -> None:
+    """An AssertionError where a mode disagrees with the table, whose own states the oracle judges beside."""
+    history, changes = silver._lineages()
+    chance = random.Random(runner.seed)
+    for lineage in history.lineages:
+        mine = changes.get(lineage.id, [])
+        there = [ts for ts, _ in runner.states if lineage.name_at(place(ts)) is not None]
+        for ts in {*chance.sample(there, k=min(SAMPLE, len(there))), *there[-1:]}:
+            _at(silver, lineage, mine, place(ts))
+        if there:
+            _as_of(silver, lineage, mine, there, chance)
+
+
+def _at(silver: Silver, lineage: Lineage, changes: list[Change], at: Position) -> None:
+    table = _bag(finish(fold(lineage, changes, at, silver.upstream)))
+    told = {word: _mode(silver, lineage, at, said) for word, said in (("history", HISTORY), ("soft", SOFT), ("log", LOG))}
+    rows = {word: mode.rows(changes) for word, mode in told.items()}
+    what = f"{lineage.id} at {at[1]}"
+    same(f"current versions of {what}", _bag(row for row in rows["history"] if row[CURRENT]), table)
+    same(f"soft rows of {what}", _bag(row for row in rows["soft"] if not row[DELETED]), table)
+    if not rekeyings(lineage, told["log"].target):
+        same(f"the folded log of {what}", _bag(_folded(rows["log"], told["log"].ids)), table)
+
+
+def _as_of(silver: Silver, lineage: Lineage, changes: list[Change], there: list[int], chance: random.Random) -> None:
+    target = target_step(lineage, place(there[-1]))
+    keep = Keeper(lineage, target, silver.upstream)
+    found = versions(replay(lineage, changes, place(there[-1]), silver.upstream, by_commit=True))
+    told = [version for stretch in found.values() for version in stretch]
+    assert all(v.until is None or v.since < v.until for v in told), f"an empty interval in {lineage.id}"
+    for ts in chance.sample(there, k=min(SAMPLE, len(there))):
+        held = [keep(v.row, v.step) for v in told if v.since <= ts and (v.until is None or ts < v.until)]
+        then = target_step(lineage, place(ts))
+        table = [keep(row, then) for row in finish(fold(lineage, changes, place(ts), silver.upstream))]
+        same(f"versions of {lineage.id} that hold at {ts}", _bag(held), _bag(table))
+
+
+def _mode(silver: Silver, lineage: Lineage, at: Position, said: GoldOptions) -> Mode:
+    return Mode(lineage, at, silver.upstream, TSO, said)
+
+
+def _bag(rows: Any) -> Counter[str]:
+    return Counter(image_text(plain(source_part(row))) for row in rows)
+
+
+def _folded(log: list[Row], ids: tuple[int, ...]) -> list[Row]:
+    """As anybody would fold it: the last row per key, or one more and one less per image."""
+    log = sorted(log, key=lambda row: row[POSITION])
+    if ids:
+        return [row for row in {row_key(row, ids): row for row in log}.values() if row[OP] != "delete"]
+    counts: Counter[str] = Counter()
+    images = {}
+    for row in log:
+        text = image_text(plain(source_part(row)))
+        counts[text] += -1 if row[OP] == "delete" else 1
+        images[text] = row
+    return [images[text] for text, count in counts.items() for _ in range(count)]
