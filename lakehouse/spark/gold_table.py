@@ -178,7 +178,7 @@ class GoldTable:
         return Written(version, f"merged {rows} changes", self.mode.unknown, rows)
 
     def _typed(self, changes: DataFrame, rows: int) -> tuple[DataFrame, str]:
-        whole = frozenset(column.column.id for column in self.columns)
+        whole = frozenset(column.column.id for column in self.columns if column.column.id > 0)
         netted = fold_frame(changes, self.lineage, self.at, self.step, self.upstream, rows, whole)
         typed, _ = typed_frame(netted, self.columns, write_gold.OP)
         return (typed.persist() if capabilities(self.spark).persist else typed), write_gold.OP
