@@ -46,7 +46,9 @@ def main() -> None:
             publisher.join()
             if publisher.exitcode:
                 sys.exit("backlog: the messages could not be published")
-            messages = sum(end - first for topic in list_topics(broker.bootstrap, {}, [TOPIC], None) for first, end in topic.offsets.values())
+            messages = sum(
+                end - first for topic in list_topics(broker.bootstrap, {}, [TOPIC], None) for first, end in topic.offsets.values()
+            )
             run = Run(root, broker.bootstrap, given.memory)
             run.go()
     found = {"messages": messages, **run.result()}
@@ -175,29 +177,30 @@ def halves(samples: list[Sample], begin: float, end: float) -> tuple[float, floa
 
 
 def report(given: argparse.Namespace, found: dict[str, Any]) -> str:
-    command = f"python -m bench.backlog --megabytes {given.megabytes} --tables {given.tables} --memory {given.memory} --seed {given.seed}"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    rows = [
-        f"| {name} | {wall:,.0f} | {first:,.0f} | {second:,.0f} |" for name, (wall, first, second) in found["layers"].items()
+    rows = [("**the whole run**", found["wall"], found["first"], found["second"])]
+    rows += [(name, *figures) for name, figures in found["layers"].items()]
+    lines = [
+        "# A backlog through a small driver",
+        "",
+        f"    python -m bench.backlog --megabytes {given.megabytes} --tables {given.tables} --memory {given.memory} --seed {given.seed}",
+        "",
+        f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python"
+        f" {platform.python_version()}; load average {os.getloadavg()[2]:.1f}.",
+        f"`lakehouse run all --once` with a driver of {given.memory}: {given.megabytes:,} MB of Open Protocol messages in {given.tables}"
+        " wide tables (40 columns),",
+        f"{found['messages']:,} messages; {found['landed']:,} landed, {found['batches']} silver batches, {found['tables']} gold tables,"
+        f" {'all exact' if found['whole'] else 'NOT all exact'}.",
+        "",
+        "Peak of the resident memory of the process tree (Python, JVM, Python workers; pages that processes share count in each), in MB:",
+        "",
+        "| | wall s | first half | second half |",
+        "|---|---|---|---|",
+        *[f"| {name} | {wall:,.0f} | {first:,.0f} | {second:,.0f} |" for name, wall, first, second in rows],
+        "",
+        f"The second half's peak is {found['ratio']:.2f} times the first's; at most {LIMIT} was asked for.",
     ]
-    return f"""# A backlog through a small driver
-
-    {command}
-
-{time.strftime("%Y-%m-%d")}; {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python {platform.python_version()}; load average \
-{os.getloadavg()[2]:.1f}. `lakehouse run all --once` with a driver of {given.memory}; {given.megabytes:,} MB of Open Protocol messages
-in {given.tables} wide tables (40 columns), {found["messages"]:,} messages; {found["landed"]:,} landed, {found["batches"]} silver batches, \
-{found["tables"]} gold tables, {"all exact" if found["whole"] else "NOT all exact"}.
-
-Peak of the resident memory of the process tree (Python, JVM, Python workers; pages that processes share count in each), in MB:
-
-| | wall s | first half | second half |
-|---|---|---|---|
-| **the whole run** | {found["wall"]:,.0f} | {found["first"]:,.0f} | {found["second"]:,.0f} |
-{chr(10).join(rows)}
-
-The second half's peak is {found["ratio"]:.2f} times the first's; at most {LIMIT} was asked for.
-"""
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,18 +1,16 @@
 """A source's configuration as the layers want it."""
 
-import json
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from lakehouse.carry import upstream_of
 from lakehouse.config import Config, kafka_options, resolve_source
 from lakehouse.config_models import SourceConfig
 from lakehouse.formats import order_of, sends_watermarks
-from lakehouse.spark.bronze import KafkaInput
 from lakehouse.spark.gold import GoldFeed
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.silver import Feed
+from lakehouse.spark.topics import KafkaInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,8 @@ class Source:
 
 def settings_of(silver: Feed, gold: GoldFeed) -> dict[str, Any]:
     """What a reader of the lake must know of a source."""
-    told = {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual, **gold.told}
+    told = {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual,
+            "row_ids": silver.row_ids, **gold.told}  # fmt: skip
     tables = None if gold.tables is None else [[list(name), table] for name, table in gold.tables.items()]
     return json.loads(json.dumps({**told, "tables": tables}))  # as it is read again
 
@@ -96,20 +95,10 @@ def kafka_input(source: Source) -> KafkaInput:
     assert kafka is not None
     return KafkaInput(
         bootstrap=kafka.bootstrap_servers,
-        subscribe=",".join(kafka.topics) if kafka.topics else None,
+        names=kafka.topics,
         pattern=kafka.topic_pattern,
-        starting=_starting(kafka.starting),
+        starting=kafka.starting,
         options=dict(kafka_options(source.config)),
         max_records=source.config.batch.max_records,
+        partitions=kafka.partitions,
     )
-
-
-def _starting(starting: str | dict[str, dict[str, int]]) -> str:
-    return starting if isinstance(starting, str) else json.dumps(starting)
-
-
-def starting_millis(starting: str) -> int | None:
-    """The instant of `timestamp:…` in milliseconds."""
-    if not starting.startswith("timestamp:"):
-        return None
-    return int(datetime.fromisoformat(starting.removeprefix("timestamp:")).timestamp() * 1000)
