@@ -79,17 +79,21 @@ def incarnations_of(reading: Reading | None, topics: Iterable[Topic]) -> dict[st
 
 
 def begun(reading: Reading | None, topics: Iterable[Topic], landed: Mapping[Place, int], first: Mapping[Partition, int]) -> Reading:
-    """A reading with a checkpoint of its own. It goes on where the one before and bronze (`landed`: next offsets) end, else at `first`."""
+    """A reading with a checkpoint of its own. It goes on where the one before and bronze (`landed`: next offsets) end, else at `first`.
+
+    A topic that was created anew, or a partition that is new, is read from 0, so that what it lost in the meantime is known.
+    """
     topics = list(topics)
     incarnations, anew = incarnations_of(reading, topics), created_anew(reading, topics)
     following: dict[Partition, int] = {}
     for topic in topics:
+        fresh = reading is not None and topic.name in reading.ids and (topic.name not in anew or topic.id != reading.ids[topic.name])
         for number, (low, _) in topic.offsets.items():
             place = (topic.name, number)
             known = [landed[key]] if (key := (topic.name, incarnations[topic.name], number)) in landed else []
             if reading is not None and topic.name not in anew and place in reading.following:
                 known.append(reading.following[place])
-            following[place] = max(known, default=first.get(place, low) if topic.name not in anew else low)
+            following[place] = max(known, default=0 if fresh else first.get(place, low))
     ids = {**(reading.ids if reading else {}), **{topic.name: topic.id for topic in topics}}
     return Reading(reading.stream + 1 if reading else 0, ids, incarnations, following)
 

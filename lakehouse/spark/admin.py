@@ -16,11 +16,12 @@ from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply import create
 from lakehouse.ddl.reader import read
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.run_lock import run_lock
 from lakehouse.schema import TableSchema
+from lakehouse.spark.attachments import land_named
 from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.gold import GoldFeed, run_gold
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.letters import LOST, closing, is_open, open_losses, told_loss
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
@@ -50,7 +51,7 @@ def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> di
     With `restored_to` T the older changes above T are void; without it every table is incomplete until it is snapshotted.
     """
     spark, lake, log, _ = opened(root, source)
-    with run_lock(root, source, "silver"):
+    with layer_lock(spark, lake, source, ["silver"]):
         log.load()
         ends = lake.read_or_empty(spark, "bronze", source, BRONZE_SCHEMA).groupBy(*PLACE).agg(F.max("offset").alias("last")).collect()
         number = max((record["epoch"] for record in log.all("epoch")), default=0) + 1
@@ -112,12 +113,13 @@ def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, 
     The batch that is done closes them, so that a crash before it leaves them open.
     """
     spark, lake, log, settings = opened(root, source)
-    with run_lock(root, source, "silver"):
+    with layer_lock(spark, lake, source, ["silver"]):
         last, done = log.load().last("planned"), log.last("done")
         if last is None or done is None or done["batch"] < last["batch"]:
             raise LakehouseError(f"{source}: a silver batch is not done yet; `lakehouse run silver` first")
         letters = [letter for letter in letters_of(spark, lake, log, code) if letter["open"] and letter["code"] != LOST]
         ranges = ranges_of(letter["origin"] for letter in letters)
+        land_named(spark, lake, source, settings["format"], settings["options"], ranges)
         feed = Feed(source, settings["format"], settings["order"], settings["options"], settings.get("row_ids", False))
         counts: Counter[str] = Counter()
         parts = [ranges[start : start + RANGES] for start in range(0, len(ranges), RANGES)]
@@ -219,7 +221,7 @@ def rebuild_table(root: str, table: str, at: str | None, yes: bool) -> dict[str,
             return {**outcome, "replaced": False}
         upstream = upstream_of(settings["format"], settings["options"])
         feed = GoldFeed(source, upstream, reader.manifest["consistency"], settings["virtual"])
-        with run_lock(root, source, "gold"):
+        with layer_lock(spark, lake, source, ["gold"]):
             run_gold(spark, lake, feed, reader.log, lambda _: None, again=frozenset([reader.entries()[name]["lineage"]]))
         return {**outcome, "replaced": True}
     raise LakehouseError(f"{table}: expected a gold table of {root}, found none; `lakehouse status` lists them")

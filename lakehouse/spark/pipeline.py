@@ -19,11 +19,12 @@ from lakehouse.events import Message
 from lakehouse.formats import FORMATS, order_of
 from lakehouse.inputs import shown_options, tells_watermark
 from lakehouse.recording import read_recording
-from lakehouse.run_lock import run_lock
+from lakehouse.run_lock import has_flock, is_remote
 from lakehouse.spark.attachments import land_attachments
 from lakehouse.spark.bronze import land_messages
 from lakehouse.spark.gold import GoldFeed, run_gold
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import register
 from lakehouse.spark.session import get_session
@@ -53,11 +54,11 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
         consistency = "eventual"
     gold = GoldFeed(name, upstream_of(format_, options), consistency, virtual=carries_virtual(format_))
     settings = settings_of(silver, gold)
-    with ExitStack() as held:
-        for layer in LAYERS:
-            held.enter_context(run_lock(lake, name, layer))
-        progress(f"lake    {lake}: starting Spark")
-        spark, place = get_session(), Lake(lake)
+    if not is_remote(lake):
+        has_flock(lake)  # says at once, before Spark starts, when the folder can't be written
+    progress(f"lake    {lake}: starting Spark")
+    spark, place = get_session(), Lake(lake)
+    with layer_lock(spark, place, name, LAYERS):
         register(spark, place, name, settings)
         log = OpsLog(spark, place, name).load()
         if format_ == "ticdc-storage":
@@ -127,6 +128,9 @@ def run(
     sources = selected_sources(config, select, lake)
     if not sources:
         raise ConfigError("run: expected at least one source; --select names none that is configured")
+    for root in {source.lake.root for source in sources}:
+        if not is_remote(root):
+            has_flock(root)  # says at once, before Spark starts, when the folder can't be written
     with Stop().installed() as stop:
         spark = get_session()
         if once:
@@ -136,7 +140,7 @@ def run(
 
 def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], stop: Stop, progress: Progress) -> dict[str, Any]:
     """One pass over one source."""
-    with locked(source, layers):
+    with layer_lock(spark, source.lake, source.name, layers):
         register(spark, source.lake, source.name, source.settings)
         log = OpsLog(spark, source.lake, source.name).load()
         landed = land_all(spark, source, log, progress, stop) if "bronze" in layers else 0
@@ -175,7 +179,7 @@ def run_continuously(
     """Layers of the sources in turn, again and again, until a signal."""
     with ExitStack() as held:
         for source in sources:
-            held.enter_context(locked(source, layers))
+            held.enter_context(layer_lock(spark, source.lake, source.name, layers))
             register(spark, source.lake, source.name, source.settings)
         rounds = [Round(source, OpsLog(spark, source.lake, source.name)) for source in sources]
         while not stop():
@@ -215,14 +219,6 @@ def _land_or_wait(spark: SparkSession, one: Round, stop: Stop, progress: Progres
     if one.trouble:
         progress(f"bronze  {one.source.name}: going on")
     one.trouble = ""
-
-
-@contextmanager
-def locked(source: Source, layers: tuple[str, ...]) -> Iterator[None]:
-    with ExitStack() as held:
-        for layer in layers:
-            held.enter_context(run_lock(source.lake.root, source.name, layer))
-        yield
 
 
 def land_all(spark: SparkSession, source: Source, log: OpsLog, progress: Progress, stop: Stop, *, first: bool = True) -> int:

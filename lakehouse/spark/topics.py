@@ -114,6 +114,10 @@ def _reading(
             return reading
     else:
         start = _first(kafka, topics) if known is None else {}
+        for found in (
+            deleted(known, topics) if known is not None else ()
+        ):  # the new checkpoint begins behind what a dead run left unlooked at
+            _note_lost(spark, lake, name, log, found, progress)
         reading = begun(known, topics, _landed(spark, lake, name), start)
         for topic in anew:
             _note_anew(log, topic, known, reading, progress)
