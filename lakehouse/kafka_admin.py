@@ -89,7 +89,7 @@ def offsets_at(bootstrap: str, options: Mapping[str, str], topics: Iterable[Topi
     }
 
 
-def client_config(bootstrap: str, options: Mapping[str, str]) -> dict[str, Any]:
+def client_config(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
     """Spark's `kafka.*` options as librdkafka names them; a JAAS line gives its user and password."""
     # librdkafka would write every failed connection to stderr, many a second; what failed is in the error that is raised
     config: dict[str, str] = {"bootstrap.servers": bootstrap, "log_level": "0"}

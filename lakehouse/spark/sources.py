@@ -1,5 +1,6 @@
 """A source's configuration as the layers want it."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
