@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollectio
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from lakehouse.errors import EnvironmentError_
+from lakehouse.kafka_client import client_config
 
 TIMEOUT = 10.0
 
@@ -87,32 +88,3 @@ def offsets_at(bootstrap: str, options: Mapping[str, str], topics: Iterable[Topi
         for place_at in found
         for place in [(place_at.topic, place_at.partition)]
     }
-
-
-def client_config(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Spark's `kafka.*` options as librdkafka names them; a JAAS line gives its user and password."""
-    # librdkafka would write every failed connection to stderr, many a second; what failed is in the error that is raised
-    config: dict[str, str] = {"bootstrap.servers": bootstrap, "log_level": "0"}
-    for name, value in options.items():
-        plain = name.removeprefix("kafka.")
-        if plain == "sasl.jaas.config":
-            for part, target in (("username", "sasl.username"), ("password", "sasl.password")):
-                found = re.search(rf'{part}="((?:[^"\\]|\\.)*)"', value)
-                if found:
-                    config[target] = found[1]
-        elif plain in _SHARED:
-            config[plain] = value
-    return config
-
-
-_SHARED = frozenset(
-    (
-        "security.protocol",
-        "sasl.mechanism",
-        "ssl.ca.location",
-        "ssl.certificate.location",
-        "ssl.key.location",
-        "ssl.key.password",
-        "client.id",
-    )
-)

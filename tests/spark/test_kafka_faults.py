@@ -240,3 +240,26 @@ def test_a_run_without_a_broker_without_its_topic_or_on_a_folder_that_is_none_is
         LakehouseError, match=r"/file/lake: expected a folder that can be written, got: Not a directory; choose another with --lake$"
     ):
         run(shop.config, LAYERS, True, (), str(shop.root / "file/lake"), shop.said.append)
+
+
+def test_a_broker_behind_tls_and_a_password_is_read_with_the_same_options_by_both_clients(spark: Any, tmp_path: Path) -> None:
+    stores = Path(__file__).parent.parent / "data/kafka"
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="s3cret;"'
+    settings = {
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_SSL", "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN", "listener.name.plaintext.plain.sasl.jaas.config": f'{login} user_ann="s3cret;";',
+        "ssl.keystore.type": "PEM", "ssl.keystore.location": str(stores / "server.pem"),
+        "ssl.truststore.type": "PEM", "ssl.truststore.location": str(stores / "ca.pem"),
+    }  # fmt: skip
+    options = {
+        "kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.jaas.config": f"{login};",
+        "kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": str(stores / "ca.pem"),
+    }  # fmt: skip
+    with start_broker(tmp_path / "kafka", settings=settings, options=options) as secure:
+        produce(TOLD, secure.bootstrap, "shop", options=options)
+        kafka = KafkaInput(bootstrap_servers=secure.bootstrap, topics=["shop"], options=options)
+        source = SourceConfig(format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto")
+
+        outcome = run(Config(sources={"shop": source}, tables={}, documents={}), ("bronze",), True, (), str(tmp_path / "lake"), print)
+
+    assert outcome[0]["new_messages"] == len(TOLD)
