@@ -130,3 +130,9 @@ def test_every_source_that_a_page_shows_is_valid(page: Path, tmp_path: Path) -> 
         (tmp_path / "sources/shop.yml").write_text(block)
         assert problems(tmp_path) == []
     assert blocks
+
+
+def test_every_variable_that_the_package_reads_is_in_the_readme() -> None:
+    read = {found for path in (ROOT / "lakehouse").rglob("*.py") for found in re.findall(r"LAKEHOUSE_[A-Z]+(?:_[A-Z]+)*", path.read_text())}
+
+    assert read == set(re.findall(r"`(LAKEHOUSE_[A-Z_]+)`", (ROOT / "README.md").read_text()))
