@@ -18,7 +18,7 @@ from lakehouse.ddl.reader import read
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.schema import TableSchema
 from lakehouse.spark.attachments import land_named
-from lakehouse.spark.bronze import BRONZE_SCHEMA
+from lakehouse.spark.epochs import begin_epoch, bronze_ends
 from lakehouse.spark.gold import GoldFeed, run_gold
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.lease import layer_lock
@@ -31,7 +31,6 @@ from lakehouse.spark.silver import Feed, read_silver, run_batch, silver_schema
 from lakehouse.spark.silver_books import WHOLE_SOURCE
 from lakehouse.spark.watermark import counting_partitions
 
-PLACE = ["topic", "incarnation", "partition"]
 # so many ranges of offsets are decoded in one batch: each is a condition of its query
 RANGES = 500
 
@@ -52,14 +51,7 @@ def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> di
     """
     spark, lake, log, _ = opened(root, source)
     with layer_lock(spark, lake, source, ["silver"]):
-        log.load()
-        ends = lake.read_or_empty(spark, "bronze", source, BRONZE_SCHEMA).groupBy(*PLACE).agg(F.max("offset").alias("last")).collect()
-        number = max((record["epoch"] for record in log.all("epoch")), default=0) + 1
-        places = [
-            {"topic": row.topic, "incarnation": row.incarnation, "partition": row.partition, "offset": row["last"] + 1} for row in ends
-        ]
-        log.add("epoch", {"epoch": number, "from": places, "restored_to": restored_to, "why": why})
-    return {"source": source, "epoch": number, "from": places, "restored_to": restored_to}
+        return {"source": source, **begin_epoch(log.load(), bronze_ends(spark, lake, source), why, restored_to)}
 
 
 def retire_partition(root: str, source: str, topic: str, partition: int, why: str) -> dict[str, Any]:

@@ -262,7 +262,7 @@ class GoldRun:
         if lineage.held is not None and lineage.held.position <= self.window.position:
             return "behind", list(at), f"held by a DDL: {lineage.held.why}"
         for record in self.log.all("epoch"):
-            if record["restored_to"] is None and lineage.start[0] < record["epoch"] <= at[0]:
+            if record["restored_to"] is None and not record.get("goes_on") and lineage.start[0] < record["epoch"] <= at[0]:
                 return (
                     "incomplete",
                     [record["epoch"], 0, 0, 0, 0, 0],

@@ -19,8 +19,9 @@ from pyspark.sql.types import StructType
 
 from lakehouse.spark.beside import beside, has_attachments, with_attachments
 from lakehouse.spark.bronze import BRONZE_SCHEMA
-from lakehouse.spark.decode import INPUT, POSITION, Epochs, decode
+from lakehouse.spark.decode import INPUT, POSITION, decode
 from lakehouse.spark.dedupe import distinct_changes
+from lakehouse.spark.epochs import epochs_of
 from lakehouse.spark.keyless import number_halves
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
@@ -157,14 +158,6 @@ def in_ranges(ranges: list[dict[str, Any]]) -> Column:
     for entry in ranges:
         condition = condition | (_is_partition(entry) & F.col("offset").between(entry.get("context", entry["first"]), entry["last"]))
     return condition
-
-
-def epochs_of(log: OpsLog) -> Epochs:
-    """Where each partition enters the epochs that operators raised."""
-    return [
-        (record["epoch"], {(entry["topic"], entry["incarnation"], entry["partition"]): entry["offset"] for entry in record["from"]})
-        for record in log.all("epoch")
-    ]
 
 
 def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: dict[str, Any]) -> dict[str, int]:

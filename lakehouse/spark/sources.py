@@ -102,4 +102,5 @@ def kafka_input(source: Source) -> KafkaInput:
         options=dict(kafka_options(source.config)),
         max_records=source.config.batch.max_records,
         partitions=kafka.partitions,
+        arrival=source.silver.order == "arrival",
     )

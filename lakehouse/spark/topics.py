@@ -18,12 +18,12 @@ from pyspark.sql import functions as F
 from lakehouse.errors import ConfigError, EnvironmentError_
 from lakehouse.kafka_admin import Topic, list_topics, offsets_at
 from lakehouse.spark.bronze import BRONZE_SCHEMA, HEADERS
+from lakehouse.spark.epochs import begin_epoch, bronze_ends
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.topic_progress import (
     Lost,
     Partition,
-    Place,
     Reading,
     Start,
     advanced,
@@ -51,6 +51,7 @@ class KafkaInput:
     options: dict[str, str] = field(default_factory=dict, repr=False)  # resolved secrets are among them
     max_records: int = 500_000
     partitions: int | None = None
+    arrival: bool = False
 
 
 def listed(kafka: KafkaInput) -> list[Topic]:
@@ -118,9 +119,12 @@ def _reading(
             deleted(known, topics) if known is not None else ()
         ):  # the new checkpoint begins behind what a dead run left unlooked at
             _note_lost(spark, lake, name, log, found, progress)
-        reading = begun(known, topics, _landed(spark, lake, name), start)
+        ends = bronze_ends(spark, lake, name)
+        reading = begun(known, topics, ends, start)
         for topic in anew:
             _note_anew(log, topic, known, reading, progress)
+        if anew and kafka.arrival:  # offsets are the order of such a feed, and they have begun again
+            begin_epoch(log, ends, f"created anew: {', '.join(anew)}", goes_on=True)
     log.add("read", reading.record())
     return reading
 
@@ -150,16 +154,6 @@ def _is_there(spark: SparkSession, checkpoint: str) -> bool:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         return False
-
-
-def _landed(spark: SparkSession, lake: Lake, name: str) -> dict[Place, int]:
-    """Where bronze ends: the next offset of every partition."""
-    rows = (
-        lake.read_or_empty(spark, "bronze", name, BRONZE_SCHEMA)
-        .groupBy("topic", "incarnation", "partition")
-        .agg(F.max("offset").alias("last"))
-    )
-    return {(row.topic, row.incarnation, row.partition): row["last"] + 1 for row in rows.collect()}
 
 
 def _frame(spark: SparkSession, kafka: KafkaInput, reading: Reading, topics: list[Topic]) -> DataFrame:

@@ -141,14 +141,36 @@ def test_a_topic_that_is_spoilt_grown_trimmed_and_created_anew_is_landed_whole_a
     }
 
 
-def created_anew(shop: Shop) -> None:
+def created_anew(shop: Shop, messages: Iterable[Message] = TOLD) -> None:
     """Deletion goes on for a moment after the broker has said yes."""
     for _ in range(50):
         try:
-            return shop.produce(TOLD)
+            return shop.produce(messages)
         except EnvironmentError_:
             time.sleep(0.2)
     raise AssertionError("expected the topic to be created anew")
+
+
+def canal(number: int, kind: str, v: str, old: str | None = None) -> Message:
+    body = {"id": number, "es": number, "ts": number, "database": "d", "table": "t", "isDdl": False, "type": kind, "pkNames": ["id"]}
+    rows = {"data": [{"id": "1", "v": v}], "old": None if old is None else [{"v": old}], "mysqlType": {"id": "int", "v": "varchar(9)"}}
+    return Message("t", 0, number, None, json.dumps({**body, **rows}).encode())
+
+
+def test_a_feed_whose_order_is_offsets_goes_on_above_all_before_when_its_topic_is_created_anew(shop: Shop) -> None:
+    source = shop.config.sources["shop"].model_copy(update={"format": "canal"})
+    shop.config.sources["shop"] = source
+    produce([canal(1, "INSERT", "a"), canal(2, "UPDATE", "b", "a"), canal(3, "UPDATE", "c", "b")], shop.broker.bootstrap, shop.topic)
+    shop.run()
+
+    shop.wait(shop.admin.delete_topics([shop.topic]))
+    created_anew(shop, [canal(4, "UPDATE", "d", "c")])
+    shop.run()
+
+    assert shop.tables() == {"d.t": [{"id": 1, "v": "d"}]}
+    admin.dismiss_dead_letters(shop.lake, "shop", "lost", "the server had stopped before")
+    shop.run("gold")
+    assert {state for state, _ in shop.states().values()} == {"exact"}
 
 
 def test_holes_of_transactions_are_no_loss_and_what_was_aborted_is_not_landed(shop: Shop) -> None:
