@@ -21,9 +21,10 @@ Start = str | Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One checkpoint's life: its number, the topics' ids and incarnations, and per partition the next offset to read."""
+    """One checkpoint's life: its number, the topics it reads, and of all that were ever read ids, incarnations and next offsets."""
 
     stream: int = 0
+    topics: tuple[str, ...] = ()
     ids: dict[str, str] = field(default_factory=dict)
     incarnations: dict[str, str] = field(default_factory=dict)
     following: dict[Partition, int] = field(default_factory=dict)
@@ -31,7 +32,7 @@ class Reading:
     def record(self) -> dict[str, Any]:
         """As the ops log keeps it."""
         places = [{"topic": topic, "partition": number, "offset": offset} for (topic, number), offset in sorted(self.following.items())]
-        return {"stream": self.stream, "ids": self.ids, "incarnations": self.incarnations, "next": places}
+        return {"stream": self.stream, "topics": list(self.topics), "ids": self.ids, "incarnations": self.incarnations, "next": places}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def reading_of(record: Mapping[str, Any] | None) -> Reading | None:
     if record is None:
         return None
     following = {(entry["topic"], entry["partition"]): entry["offset"] for entry in record["next"]}
-    return Reading(record["stream"], dict(record["ids"]), dict(record["incarnations"]), following)
+    return Reading(record["stream"], tuple(record["topics"]), dict(record["ids"]), dict(record["incarnations"]), following)
 
 
 def created_anew(reading: Reading | None, topics: Iterable[Topic]) -> list[str]:
@@ -56,6 +57,11 @@ def created_anew(reading: Reading | None, topics: Iterable[Topic]) -> list[str]:
     if reading is None:
         return []
     return [topic.name for topic in topics if topic.name in reading.ids and _is_another(reading, topic)]
+
+
+def come_back(reading: Reading, topics: Iterable[Topic]) -> list[str]:
+    """Topics that were read before and are not among those the checkpoint knows: it would read them from their start."""
+    return [topic.name for topic in topics if topic.name in reading.ids and topic.name not in reading.topics]
 
 
 def _is_another(reading: Reading, topic: Topic) -> bool:
@@ -85,17 +91,16 @@ def begun(reading: Reading | None, topics: Iterable[Topic], landed: Mapping[Plac
     """
     topics = list(topics)
     incarnations, anew = incarnations_of(reading, topics), created_anew(reading, topics)
-    following: dict[Partition, int] = {}
+    following = {place: offset for place, offset in reading.following.items() if place[0] not in anew} if reading else {}
     for topic in topics:
         fresh = reading is not None and topic.name in reading.ids and (topic.name not in anew or topic.id != reading.ids[topic.name])
         for number, (low, _) in topic.offsets.items():
             place = (topic.name, number)
             known = [landed[key]] if (key := (topic.name, incarnations[topic.name], number)) in landed else []
-            if reading is not None and topic.name not in anew and place in reading.following:
-                known.append(reading.following[place])
+            known += [following[place]] if place in following else []
             following[place] = max(known, default=0 if fresh else first.get(place, low))
     ids = {**(reading.ids if reading else {}), **{topic.name: topic.id for topic in topics}}
-    return Reading(reading.stream + 1 if reading else 0, ids, incarnations, following)
+    return Reading(reading.stream + 1 if reading else 0, _names(topics), ids, incarnations, following)
 
 
 def joined(reading: Reading, topics: Iterable[Topic]) -> Reading:
@@ -106,7 +111,11 @@ def joined(reading: Reading, topics: Iterable[Topic]) -> Reading:
         for number, (low, _) in topic.offsets.items():
             following.setdefault((topic.name, number), 0 if topic.name in reading.ids else low)
     ids = {**reading.ids, **{topic.name: topic.id for topic in topics}}
-    return replace(reading, ids=ids, incarnations=incarnations_of(reading, topics), following=following)
+    return replace(reading, topics=_names(topics), ids=ids, incarnations=incarnations_of(reading, topics), following=following)
+
+
+def _names(topics: Iterable[Topic]) -> tuple[str, ...]:
+    return tuple(sorted(topic.name for topic in topics))
 
 
 def is_behind(reading: Reading, topics: Iterable[Topic]) -> bool:

@@ -12,6 +12,7 @@ from lakehouse.topic_progress import (
     Reading,
     advanced,
     begun,
+    come_back,
     created_anew,
     deleted,
     first_offsets,
@@ -185,13 +186,15 @@ def test_topics_of_a_broker_that_gives_no_ids_are_told_apart_by_count() -> None:
     assert incarnations_of(read, [topic(id="", p0=12)]) == {"t": ""}
 
 
-def test_a_topic_that_was_away_for_a_while_is_the_same_one() -> None:
-    read = advanced(begun(None, [topic(p0=9), topic("u", "b", p0=5)], {}, {}), {("t", 0): 9})
+def test_a_topic_that_was_away_for_a_while_is_gone_on_with_by_a_checkpoint_that_knows_where() -> None:
+    both = [topic(p0=9), topic("u", "b", p0=5)]
+    read = advanced(begun(None, both, {}, {}), {("t", 0): 9})
 
-    away = joined(read, [topic("u", "b", p0=5)])
+    away = joined(read, both[1:])
+    back = begun(away, both, {}, {})
 
-    assert created_anew(away, [topic(p0=9), topic("u", "b", p0=5)]) == []
-    assert away.following["t", 0] == 9
+    assert (created_anew(away, both), come_back(read, both), come_back(away, both)) == ([], [], ["t"])
+    assert (away.topics, back.topics, back.stream, back.following["t", 0]) == (("u",), ("t", "u"), 1, 9)
 
 
 def test_a_new_partition_counts_from_nought_and_a_new_topic_from_its_start() -> None:

@@ -28,6 +28,7 @@ from lakehouse.topic_progress import (
     Start,
     advanced,
     begun,
+    come_back,
     created_anew,
     deleted,
     first_offsets,
@@ -64,7 +65,7 @@ def land_topics(
 ) -> int:
     """Land what the topics hold now; returns how many records are new. `first`: the checkpoint has not been looked at in this run."""
     topics = _settled(kafka, reading_of(log.last("read")))
-    _missing(name, kafka, topics, progress)
+    _missing(name, kafka, topics, progress if first else lambda _: None)
     reading = _reading(spark, lake, name, kafka, log, topics, progress, first=first)
     landed, after = 0, topics
     if is_behind(reading, topics):
@@ -109,15 +110,14 @@ def _reading(
     """The reading to go on with, recorded before anything is read with it."""
     known = reading_of(log.last("read"))
     anew = created_anew(known, topics)
-    if known is not None and not anew and (not first or _is_there(spark, _checkpoint(lake, name, known))):
+    if known is not None and not anew and not come_back(known, topics) and (not first or _is_there(spark, _checkpoint(lake, name, known))):
         reading = joined(known, topics)
-        if reading.ids == known.ids:
+        if (reading.ids, reading.topics) == (known.ids, known.topics):
             return reading
     else:
         start = _first(kafka, topics) if known is None else {}
-        for found in (
-            deleted(known, topics) if known is not None else ()
-        ):  # the new checkpoint begins behind what a dead run left unlooked at
+        # the new checkpoint may begin behind what a run that died has landed and not looked at
+        for found in deleted(known, topics) if known is not None else ():
             _note_lost(spark, lake, name, log, found, progress)
         ends = bronze_ends(spark, lake, name)
         reading = begun(known, topics, ends, start)
