@@ -104,13 +104,13 @@ def run(
 
 def plan(configs: Configs = Path("configs"), lake: SourceLake = None, as_json: Json = False) -> None:
     """Say what a run would read, which DDLs and how many rows it would apply. Changes nothing."""
-    print_result(backend("pipeline").plan(loaded(configs), lake), as_json)
+    print_result(backend("status").plan(loaded(configs), lake), as_json)
 
 
 def status(configs: Configs = Path("configs"), lake: SourceLake = None, as_json: Json = False) -> None:
     """Say how far each source and table is, and what holds it."""
     config = loaded(configs) if configs.is_dir() else None
-    print_result(backend("pipeline").status(config, lake), as_json)
+    print_result(backend("status").status(config, lake), as_json)
 
 
 def epoch_raise(
