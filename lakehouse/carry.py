@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from lakehouse.convert import UNKNOWABLE, compile_convert
-from lakehouse.defaults import default_value
+from lakehouse.defaults import default_value, zero_value
 from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype
 from lakehouse.lineage import Lineage
 from lakehouse.partition_rule import decidable, partition_of
@@ -107,11 +107,12 @@ def _move(effect: Effect, before: TableSchema, upstream: Upstream) -> Move | Non
 
 def _fill(effect: Fill, upstream: Upstream) -> Move:
     value = default_value(effect.default, effect.type, effect.not_null, upstream.zone, server=upstream.server)
-    filled = None if value is UNKNOWABLE else value
+    if value is UNKNOWABLE:
+        return lambda row: row  # the cell stays absent: not known is another thing than NULL
 
     def move(row: Row) -> Row:
         # TiCDC writes old images in the new shape, so the column may be there already
-        row.setdefault(effect.column_id, filled)
+        row.setdefault(effect.column_id, value)
         return row
 
     return move
@@ -127,12 +128,17 @@ def _drop(column_id: int) -> Move:
 
 def _retype(effect: Retype, upstream: Upstream) -> Move | None:
     change = compile_convert(effect.old, effect.new, server=upstream.server, zone=upstream.zone)
-    if change is None:
+    zero = zero_value(effect.new, server=upstream.server) if effect.not_null else None
+    if change is None and zero is None:
         return None
 
     def move(row: Row) -> Row:
-        value = row.get(effect.column_id)
-        if value is not None:
+        if effect.column_id not in row:
+            return row
+        value = row[effect.column_id]
+        if value is None:
+            row[effect.column_id] = zero
+        elif change is not None:
             new = change(value)
             row[effect.column_id] = None if new is UNKNOWABLE else new
         return row

@@ -32,6 +32,17 @@ class Single(float):
     """A FLOAT column's value."""
 
 
+class Fixed(float):
+    """A value of a FLOAT(M,D) or DOUBLE(M,D) column, which prints with D digits behind the point."""
+
+    scale: int
+
+    def __new__(cls, value: float, scale: int) -> "Fixed":
+        found = super().__new__(cls, value)
+        found.scale = scale
+        return found
+
+
 class Dated(NamedTuple):
     """A DATE (digits is None), DATETIME or TIMESTAMP, in local time."""
 
@@ -206,6 +217,8 @@ def as_text(cell: Cell, server: str) -> str:
 
 def real_text(number: float, server: str) -> str:
     """A FLOAT or DOUBLE as text: MySQL and MariaDB print a FLOAT with six digits and use an exponent outside 1e-15…1e15."""
+    if isinstance(number, Fixed):
+        return f"{number:.{number.scale}f}"
     shortest = repr(float(number))
     if isinstance(number, Single):
         shortest = repr(single(number)) if server == "tidb" else f"{number:.6g}"

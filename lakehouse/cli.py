@@ -7,6 +7,7 @@ A command is offered when its name stands in READY; the functions are here and i
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -48,14 +49,28 @@ def inspect(
     key: Annotated[Path | None, typer.Option("--key", help="A file with one message's key.")] = None,
     value: Annotated[Path | None, typer.Option("--value", help="A file with one message's value.")] = None,
     format: Format = None,
-    source: Annotated[Path | None, typer.Option("--source", help="Take all settings from a configs/sources/*.yml.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--source", help="Take all settings from a configs/sources/*.yml; for bronze, the source's name will do.")
+    ] = None,
     option: DecoderOption = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Read the source's bronze: records of this topic.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Records of this partition.")] = None,
+    offset: Annotated[str | None, typer.Option("--offset", help="The record at this offset, or a range such as 7-20 or 7-.")] = None,
+    lake: cli_pipeline.SourceLake = None,
     as_json: Json = False,
 ) -> None:
-    """Decode messages and print their events."""
+    """Decode messages of a recording, of files or of bronze, and print their events."""
     from lakehouse.cli_text import event_line
     from lakehouse.inspect import inspect_messages
 
+    as_text = json.dumps if as_json else event_line
+    if topic is not None or partition is not None or offset is not None:
+        if source is None or recording is not None or key is not None or value is not None or format is not None or option:
+            raise ConfigError("inspect: --topic, --partition and --offset read bronze, and go with --source and --lake only")
+        bronze = cli_pipeline.backend("bronze_read")
+        name, root = bronze_of(source, lake)
+        print_all(bronze.inspect_bronze(root, name, bronze.chosen_records(topic, partition, offset)), as_text)
+        return
     chosen, options = decoding(format, source, option)
     if recording is not None and (recording.is_file() or recording.is_dir()) and key is None and value is None:
         from lakehouse.inputs import read_input, shown_options
@@ -64,7 +79,7 @@ def inspect(
         messages: Iterable[Any] = read_input(recording, chosen, options)
     else:
         messages = messages_of(recording, key, value)
-    print_all(inspect_messages(messages, chosen, options), json.dumps if as_json else event_line)
+    print_all(inspect_messages(messages, chosen, options), as_text)
 
 
 def ddl(
@@ -112,10 +127,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 # What works today, in the order of --help. Adding a name offers its command.
 READY = (
-    "demo", "try", "show", "init", "doctor", "validate", "plan", "run", "status", "inspect", "produce", "ddl",
+    "demo", "try", "show", "init", "doctor", "validate", "plan", "run", "status", "report", "metrics", "inspect", "produce", "ddl",
     "ddl approve", "ddl skip",
     "epoch raise", "partitions retire", "dead-letters list", "dead-letters requeue", "dead-letters dismiss",
-    "rebuild", "schema import", "schema history", "schema json", "version",
+    "rebuild", "replay", "schema import", "schema history", "schema json", "version",
 )  # fmt: skip
 GROUPS = {
     "schema": "Schemas: of the YAML files, and of the tables.",
@@ -163,11 +178,19 @@ def build(names: Iterable[str]) -> typer.Typer:
 def _global_options(
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more about what is done.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Say everything, and show tracebacks.")] = False,
+    log_format: Annotated[
+        str | None,
+        typer.Option("--log-format", metavar="text|json", help="How progress and errors are written. $LAKEHOUSE_LOG_FORMAT says it too."),
+    ] = None,
 ) -> None:
     """Exact Delta Lake tables from TiDB and MySQL change feeds."""
-    level = logging.DEBUG if debug else logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("lakehouse").setLevel(level)
+    from lakehouse import logs
+
+    if log_format not in (None, *logs.FORMATS):
+        raise ConfigError(f"--log-format {log_format}: expected text or json")
+    if log_format is not None:
+        os.environ[logs.VARIABLE] = log_format  # for the processes that we start, too
+    logs.configure(logging.DEBUG if debug else logging.INFO if verbose else logging.WARNING)
 
 
 def main() -> None:
@@ -179,15 +202,17 @@ def main() -> None:
 
 
 def _failed(error: Exception) -> int:
+    from lakehouse.logs import say
+
     if logging.getLogger("lakehouse").isEnabledFor(logging.DEBUG):
         logging.getLogger("lakehouse").debug("failed", exc_info=error)
     if isinstance(error, LakehouseError):
-        print(error, file=sys.stderr)
+        say(str(error), "error")
     elif isinstance(error, OSError) and error.strerror:
-        print(f"{error.filename or 'input'}: {error.strerror}", file=sys.stderr)
+        say(f"{error.filename or 'input'}: {error.strerror}", "error")
     else:
         # Its text may quote what was read: only --debug shows it.
-        print(f"internal error: {type(error).__name__}; `lakehouse --debug …` shows where", file=sys.stderr)
+        say(f"internal error: {type(error).__name__}; `lakehouse --debug …` shows where", "error")
     return 2 if isinstance(error, ConfigError) else 1
 
 
@@ -204,6 +229,16 @@ def decoding(format: str | None, source: Path | None, option: list[str] | None) 
     if format is None:
         raise ConfigError("inspect: expected a format, got none; add --format NAME or --source FILE")
     return format, {**said, **decoder_options(format, dict(map(setting, option or ())))}
+
+
+def bronze_of(source: Path, lake: str | None) -> tuple[str, str]:
+    """A source's name and the root of its lake, from its YAML or its name alone."""
+    if source.suffix != ".yml":
+        return str(source), lake or "./lake"
+    from lakehouse.config import load_source, resolve_source
+
+    own = resolve_source(load_source(source)).lake
+    return source.stem, lake or (own.path if own else "./lake")
 
 
 def setting(text: str, flag: str = "--option") -> tuple[str, str]:

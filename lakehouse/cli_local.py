@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse.cli_pipeline import Configs, Json, Lake, SourceLake, print_result, progress
+from lakehouse.cli_pipeline import Configs, Json, Lake, SourceLake, loaded, print_result, progress
 from lakehouse.errors import ConfigError
 
 Servers = Annotated[str, typer.Option("--bootstrap-servers", help="The brokers, as host:port.")]
@@ -81,11 +81,37 @@ def report(
     configs: Configs = Path("configs"),
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The HTML file to write.")] = Path("lakehouse-report.html"),
 ) -> None:
-    """Write one HTML page with lag, throughput, watermarks and DDL over time."""
-    print_result(importlib.import_module("lakehouse.spark.report").report(configs, lake, to), False)
+    """Write one HTML page with lag, throughput, watermarks, DDL, tables, dead letters and runs. It loads nothing."""
+    config = loaded(configs) if configs.is_dir() else None
+    print_result(importlib.import_module("lakehouse.spark.report").report(config, lake, to), False)
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"demo": demo, "produce": produce, "init": init, "doctor": doctor, "report": report}
+def metrics(
+    lake: SourceLake = None,
+    configs: Configs = Path("configs"),
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write a file, whole, for node_exporter's textfile collector.")
+    ] = None,
+) -> None:
+    """Print the state of all sources as Prometheus metrics."""
+    from lakehouse.metrics import exposition, write_metrics
+
+    config = loaded(configs) if configs.is_dir() else None
+    text = exposition(importlib.import_module("lakehouse.spark.report").observed(config, lake))
+    if out is None:
+        print(text, end="")
+    else:
+        write_metrics(text, out)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo,
+    "produce": produce,
+    "init": init,
+    "doctor": doctor,
+    "report": report,
+    "metrics": metrics,
+}
 
 
 def _local(module: str) -> Any:

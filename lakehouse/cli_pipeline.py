@@ -107,10 +107,15 @@ def plan(configs: Configs = Path("configs"), lake: SourceLake = None, as_json: J
     print_result(backend("status").plan(loaded(configs), lake), as_json)
 
 
-def status(configs: Configs = Path("configs"), lake: SourceLake = None, as_json: Json = False) -> None:
+def status(
+    configs: Configs = Path("configs"),
+    lake: SourceLake = None,
+    history: Annotated[int, typer.Option("--history", min=0, metavar="N", help="Add the last N runs that did something or failed.")] = 0,
+    as_json: Json = False,
+) -> None:
     """Say how far each source and table is, and what holds it."""
     config = loaded(configs) if configs.is_dir() else None
-    print_result(backend("status").status(config, lake), as_json)
+    print_result(backend("status").status(config, lake, history), as_json)
 
 
 def epoch_raise(
@@ -200,9 +205,31 @@ def ddl_skip(table: Table, why: Why, lake: Lake = "./lake") -> None:
     print_result(backend("ddl").decide(lake, table, "skip", why), False)
 
 
+def replay(
+    source: Source,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="A new recording, or the folder for a storage sink's files.")
+    ] = None,
+    servers: Annotated[str | None, typer.Option("--bootstrap-servers", help="Publish to these brokers instead.")] = None,
+    to_topic: Annotated[str | None, typer.Option("--to-topic", help="The topic to publish to. Default: each record's own.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Only records of this topic.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only records of this partition.")] = None,
+    offset: Annotated[str | None, typer.Option("--offset", help="Only this offset, such as 7, or a range, such as 7-20 or 7-.")] = None,
+    incarnation: Annotated[str | None, typer.Option("--incarnation", help="Only this life of a topic that was created anew.")] = None,
+    lake: Lake = "./lake",
+) -> None:
+    """Give records of bronze back, unchanged, as a recording or into a topic. Nothing in the lake changes."""
+    if (to is None) == (servers is None):
+        raise ConfigError("replay: expected --to FILE, or --bootstrap-servers")
+    bronze = backend("bronze_read")
+    chosen = bronze.chosen_records(topic, partition, offset, incarnation)
+    print_result(bronze.replay(lake, source, chosen, to, servers, to_topic, {}), False)
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
     "ddl approve": ddl_approve,
     "ddl skip": ddl_skip,
+    "replay": replay,
     "try": try_,
     "show": show,
     "run": run,
@@ -236,7 +263,9 @@ def loaded(configs: Path) -> Any:
 
 def progress(text: str) -> None:
     """One line of progress."""
-    print(text, file=sys.stderr, flush=True)
+    from lakehouse.logs import say
+
+    say(text)
 
 
 def print_result(result: Any, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from lakehouse.cells import UNNUMBERED, Bits, Cell, Dated, Document, Label, NoRule, Single, Span
+from lakehouse.cells import UNNUMBERED, Bits, Cell, Dated, Document, Fixed, Label, NoRule, Single, Span
 from lakehouse.normal_form import Rule, bytes_of
 from lakehouse.schema import ColumnType
 from lakehouse.stores import STORES, Target, charset_codec, labels_mask
@@ -75,9 +75,12 @@ def compile_convert(old: ColumnType, new: ColumnType, *, server: str = "mysql", 
 
 
 def _steps(old: ColumnType, new: ColumnType, server: str, zone: str | None) -> Rule:
-    """Read, then store. Between two TIMESTAMPs no zone matters; between TIMESTAMP and anything else the session's does."""
+    """Read, then store. MariaDB's JSON is text. Between two TIMESTAMPs no zone matters; between TIMESTAMP and anything else the
+    session's does."""
+    if server == "mariadb":
+        old, new = _plain(old), _plain(new)
     one_sided = (old.family == "timestamp") != (new.family == "timestamp")
-    read, store = reader(old, (zone if one_sided else "UTC") or "UTC"), STORES.get(new.family)
+    read, store = reader(old, (zone if one_sided else "UTC") or "UTC", server), STORES.get(new.family)
     if one_sided and zone is None:
         return _no_rule("the session's time zone is not known")
     if store is None or read is None:
@@ -91,6 +94,10 @@ def _steps(old: ColumnType, new: ColumnType, server: str, zone: str | None) -> R
             raise NoRule(f"not a value of {old.family}") from None
 
     return steps
+
+
+def _plain(column_type: ColumnType) -> ColumnType:
+    return ColumnType("longtext", charset="utf8mb4") if column_type.family == "json" else column_type
 
 
 def _no_rule(text: str) -> Rule:
@@ -157,7 +164,7 @@ _LENGTHS = _CHARACTERS | _CAPACITY.keys()
 # --- canonical value -> cell --------------------------------------------------------------------------------------------------
 
 
-def reader(old: ColumnType, zone: str) -> Callable[[Any], Cell] | None:
+def reader(old: ColumnType, zone: str, server: str = "mysql") -> Callable[[Any], Cell] | None:
     """The rule that makes a canonical value of this type a cell; it raises ValueError or TypeError for what is none."""
     digits = old.length or 0
     match old.family:
@@ -175,6 +182,8 @@ def reader(old: ColumnType, zone: str) -> Callable[[Any], Cell] | None:
             return lambda value: Span(read_duration(_text(value)), digits)
         case "enum" | "set":
             return functools.partial(_label, old)
+        case "float" | "double" if old.scale is not None and server != "tidb":
+            return functools.partial(_fixed, old.scale)
         case family:
             return _READERS.get(family)
 
@@ -206,6 +215,10 @@ def _real(value: Any) -> float:
     if type(value) not in (int, float):
         raise TypeError("not a number")
     return float(value)
+
+
+def _fixed(scale: int, value: Any) -> float:
+    return Fixed(_real(value), scale)
 
 
 def _bytes(value: Any) -> bytes:

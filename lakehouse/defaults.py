@@ -61,6 +61,16 @@ def default_reason(
     return None
 
 
+def zero_value(column_type: ColumnType, *, server: str = "mysql") -> Any:
+    """What NULL becomes where a column may hold it no more: the type's zero, '' in an ENUM. None where no rule decides it, as for a
+    TIMESTAMP, which gets the time of the statement."""
+    if column_type.family == "enum":
+        return ""
+    if column_type.family not in _IMPLICIT or column_type.family == "timestamp":
+        return None
+    return _implicit(column_type, server)
+
+
 @functools.lru_cache(maxsize=4096)
 def _stored(sql_text: str | None, column_type: ColumnType, not_null: bool, zone: str | None, server: str) -> Any:
     text = None if sql_text is None else _bare(sql_text)

@@ -27,11 +27,13 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Retype:
-    """A column's values become those of another type by MySQL's conversion rules."""
+    """A column's values become those of another type by MySQL's conversion rules. `not_null`: it may be NULL no more, and a lax server has
+    made every NULL the type's zero (a strict one refuses the statement where there is one)."""
 
     column_id: int
     old: ColumnType
     new: ColumnType
+    not_null: bool = False
 
 
 @dataclass(frozen=True, slots=True)

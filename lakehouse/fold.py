@@ -69,12 +69,13 @@ def key_ids(lineage: Lineage, step: int) -> tuple[int, ...]:
 
 
 def row_key(row: Row, ids: tuple[int, ...]) -> Key | None:
-    """The key of a row, or None where a key column is absent, or has text that its charset can't read: it names no row."""
+    """The key of a row, or None where a key column is absent, or has a structure (text that its charset can't read): it names no row."""
     try:
         key = tuple([row[column_id] for column_id in ids])
-    except KeyError:
+        hash(key)
+    except (KeyError, TypeError):
         return None
-    return None if dict in map(type, key) else key
+    return key
 
 
 def rekeyings(lineage: Lineage, upto: int) -> list[int]:
@@ -241,10 +242,24 @@ def _count(folded: Folded, base: list[Row], deltas: Iterable[Delta]) -> None:
         text = image_text(delta.row)
         counts[text] += -1 if delta.kind == DELETE else 1
         rows.setdefault(text, delta.row)
+    for text in [text for text, count in counts.items() if count < 0]:
+        _take_alike(counts, rows, text)
     for text, count in counts.items():
         if count < 0:
             folded.problems.append("a delete of a row that no change inserted")
         folded.keyless.extend(dict(rows[text]) for _ in range(count))
+
+
+def _take_alike(counts: dict[str, int], rows: dict[str, Row], gone: str) -> None:
+    """A row of which some cells are not known goes for an image that agrees on all that both know."""
+    image = rows[gone]
+    for text, count in counts.items():
+        if count > 0 and rows[text].keys() != image.keys() and all(image.get(key, value) == value for key, value in rows[text].items()):
+            taken = min(count, -counts[gone])
+            counts[text] -= taken
+            counts[gone] += taken
+        if counts[gone] == 0:
+            return
 
 
 def image_text(row: Row) -> str:

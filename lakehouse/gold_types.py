@@ -92,10 +92,10 @@ def spark_type(column_type: ColumnType, policies: Mapping[str, str] = _NO_POLICI
 
 
 def _decimal_type(column_type: ColumnType, policies: Mapping[str, str]) -> str:
-    precision = column_type.length
-    if precision is None or precision > 38 or policies.get("decimal") == "string":
+    precision, scale = column_type.length, column_type.scale or 0
+    if precision is None or not 0 < precision <= 38 or not 0 <= scale <= precision or policies.get("decimal") == "string":
         return "STRING"
-    return f"DECIMAL({precision},{column_type.scale or 0})"
+    return f"DECIMAL({precision},{scale})"
 
 
 def _bit_type(length: int | None, policies: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ rows before the next DDL, so that it never depends on how far silver had come. A
 that does not fit, holds its table from its position on.
 """
 
+import functools
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import groupby
@@ -23,6 +24,12 @@ from lakehouse.spelling import Spelling, of_database
 
 RECOVERED = "it was recovered upstream, which sends no rows"
 NO_RULES = Rules()
+
+
+@functools.lru_cache(maxsize=8192)
+def _read(sql: str) -> tuple[E.Statement, ...]:
+    """The same statements are read run after run."""
+    return tuple(read(sql))
 
 
 def build(
@@ -70,7 +77,7 @@ class _Builder(Lives):
 
     def _renames(self, record: Record) -> list[tuple[Name, Name]]:
         try:
-            statements = read(record.ddl) if record.ddl else []
+            statements = _read(record.ddl) if record.ddl else ()
         except DdlError:
             return []
         pairs = [pair for statement in statements if isinstance(statement, E.RenameTable) for pair in statement.pairs]
@@ -82,7 +89,7 @@ class _Builder(Lives):
             return
         decision = self.rules.decision(record.position, record.ddl)
         try:
-            statements = read((decision.instead if decision else None) or record.ddl or "")
+            statements = _read((decision.instead if decision else None) or record.ddl or "")
         except DdlError as error:
             self._hold_unread(record, str(error))
             return

@@ -46,7 +46,8 @@ class Held(NamedTuple):
 
 @dataclass(slots=True)
 class Lineage:
-    """One table's life. `end` is the position of its DROP. `held` is the first DDL that gold can't apply."""
+    """One table's life. `end` is the position of its DROP. `held` is the first DDL that gold can't apply. `since` is where a
+    table without a CREATE was first met: its first step may lie below, but nothing shows that it was there."""
 
     id: str
     steps: list[Step]
@@ -56,10 +57,11 @@ class Lineage:
     held: Held | None = None
     incomplete: list[tuple[Position, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    since: Position = MIN_POSITION
 
     @property
     def start(self) -> Position:
-        return self.steps[0].position
+        return max(self.steps[0].position, self.since)
 
     def step_at(self, position: Position) -> int:
         """The index of the step whose schema decodes a row at `position` (0 for rows below the first)."""

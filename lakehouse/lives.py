@@ -77,8 +77,9 @@ class Lives:
     def _adopt(self, name: Name, low: Position, shape: Shape) -> Lineage:
         """Rows under a name without a live table: the last one reopened, else a table that was there before the feed."""
         if name in self.ended:
-            return self._reopen(name, low, "rows came after its DROP: it was recovered upstream")
+            return self._reopen(name, max(low, _just_below(shape.first)), "rows came after its DROP: it was recovered upstream")
         lineage = self._begin(name, low, inferred_schema(shape))
+        lineage.since = shape.first
         lineage.notes.append("no CREATE was seen: its schema is inferred from the messages")
         return lineage
 
@@ -96,6 +97,7 @@ class Lives:
         if found is not None:
             return found
         lineage = self._begin(name, self.free_since.get(name, MIN_POSITION), EMPTY)
+        lineage.since = position
         lineage.notes.append("no CREATE was seen: its schema is inferred from the messages")
         return lineage
 
@@ -124,3 +126,7 @@ class Lives:
         shape = self.sightings.shape(interval.name, max(interval.low, last.position), position)
         if shape is not None:
             lineage.steps[-1] = replace(last, schema=inferred_schema(shape))
+
+
+def _just_below(position: Position) -> Position:
+    return (*position[:5], position[5] - 1)

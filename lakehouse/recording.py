@@ -9,7 +9,7 @@ that ends in .gz is read as what it holds.
 import binascii
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -46,6 +46,33 @@ def read_recording(path: Path) -> Iterator[Message]:
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise EnvironmentError_(f"{path}: expected a recording that can be read, got: {why}") from error
+
+
+def write_recording(messages: Iterable[Message], path: Path) -> int:
+    """Write messages as a recording, which must not be there yet; returns how many. EnvironmentError_ where it can't be written."""
+    number = 0
+    encoder = msgspec.json.Encoder()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with gzip.open(path, "xb") if path.suffix == ".gz" else path.open("xb") as lines:
+            for message in messages:
+                lines.write(encoder.encode(_line(message)) + b"\n")
+                number += 1
+    except OSError as error:
+        raise EnvironmentError_(f"{path}: expected a new file that can be written, got: {error.strerror}") from error
+    return number
+
+
+def _line(message: Message) -> dict[str, object]:
+    line: dict[str, object] = {"topic": message.topic, "partition": message.partition, "offset": message.offset}
+    if message.timestamp is not None:
+        line["timestamp"] = message.timestamp
+    line |= {"key_b64": _base64(message.key), "value_b64": _base64(message.value)}
+    return line | {"headers": [[name, _base64(value)] for name, value in message.headers]} if message.headers else line
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else binascii.b2a_base64(data, newline=False).decode()
 
 
 def _message(text: bytes, topic: str, where: str) -> Message:

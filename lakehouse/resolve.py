@@ -22,6 +22,9 @@ from lakehouse.schema import ColumnType
 
 Modes = Mapping[str, str]
 
+# what a number of any type of the server stays far below, and JSON and Python can write
+_MAX_BYTES = 400
+_MAX_SCALE = 400
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
@@ -51,7 +54,7 @@ def _chain(first: Rule | None, second: Rule | None) -> Rule | None:
 
 
 def _integer_text(value: Any) -> Any:
-    if type(value) is not str or not value.removeprefix("-").isdecimal():
+    if type(value) is not str or len(value) > 100 or not (value.isascii() and value.removeprefix("-").isdecimal()):
         return value
     return int(value)
 
@@ -89,7 +92,7 @@ def _read_integer(column_type: ColumnType, _: Modes) -> Rule:
     def integer(value: Any) -> Any:
         if type(value) is bool:
             return int(value)
-        if unsigned and type(value) is str and (data := bytes_of(value)):
+        if unsigned and type(value) is str and (data := bytes_of(value)) and len(data) <= _MAX_BYTES:
             value = int.from_bytes(data, "big", signed=True)
         return value + (1 << 64) if unsigned and type(value) is int and value < 0 else value
 
@@ -112,8 +115,8 @@ def _read_decimal(column_type: ColumnType, modes: Modes) -> Rule:
 
 
 def _scaled(value: Any, scale: Any) -> Any:
-    data = bytes_of(value) if type(value) is str and type(scale) is int and scale >= 0 else None
-    if not data:
+    data = bytes_of(value) if type(value) is str and type(scale) is int and 0 <= scale <= _MAX_SCALE else None
+    if not data or len(data) > _MAX_BYTES:
         return value
     number = int.from_bytes(data, "big", signed=True)
     digits = f"{abs(number):0{scale + 1}}"
@@ -124,7 +127,7 @@ def _scaled(value: Any, scale: Any) -> Any:
 def _read_bit(_: ColumnType, __: Modes) -> Rule:
     def bits(value: Any) -> Any:
         data = bytes_of(value) if type(value) is str else None
-        return value if data is None else int.from_bytes(data, "little")
+        return value if data is None or len(data) > _MAX_BYTES else int.from_bytes(data, "little")
 
     return bits
 

@@ -121,11 +121,12 @@ class TableSchema:
 
     @property
     def handle_key(self) -> tuple[int, ...]:
-        """The ids of the primary key's columns, else of the first unique key whose columns are all NOT NULL, else none."""
+        """The ids of the primary key's columns, else of a unique key whose columns are all NOT NULL, else none. Of several the one with
+        the fewest columns, and of those the first: so TiCDC chooses, and its deletes may carry no other key."""
         if self.primary_key:
             return self.primary_key
         not_null = {column.id for column in self.columns if column.not_null}
-        return next((key for key in self.unique_keys if set(key) <= not_null), ())
+        return min((key for key in self.unique_keys if set(key) <= not_null), key=len, default=())
 
 
 def make_schema(columns: list[Column], primary_key: tuple[str, ...] = (), *, inferred: bool = False) -> TableSchema:

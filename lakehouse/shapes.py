@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakehouse.events import Position
+from lakehouse.events import MIN_POSITION, Position
 from lakehouse.schema import Column, ColumnType, TableSchema, make_schema, parse_type
 
 
@@ -24,25 +24,27 @@ class Record:
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What rows of a name tell of its columns: types by name (table order where the wire has it; "" where no message tells one),
-    and the key."""
+    the key, and the first row's place."""
 
     types: Mapping[str, str]
     key_names: tuple[str, ...]
+    first: Position = MIN_POSITION
 
 
-def shape_of_rows(rows: Iterable[tuple[Mapping[str, str] | None, Iterable[str], tuple[str, ...]]]) -> Shape | None:
-    """The shape that rows tell, each by its types, the names in its image and its key's, in position order; None where there are none.
+def shape_of_rows(rows: Iterable[tuple[Mapping[str, str] | None, Iterable[str], tuple[str, ...], Position]]) -> Shape | None:
+    """The shape that rows tell, each by its types, the names in its image, its key's and its place, in position order; None where there
+    are none.
 
     A column whose type no message tells (Debezium without schemas, TiCDC's strings) is there all the same.
     """
     types: dict[str, str] = {}
     keys: tuple[str, ...] = ()
-    seen = False
-    for told, names, key_names in rows:
-        seen, keys, told, names = True, keys or tuple(key_names), told or {}, list(names)
+    first: Position | None = None
+    for told, names, key_names, place in rows:
+        first, keys, told, names = first or place, keys or tuple(key_names), told or {}, list(names)
         for column in [*told] if told.keys() >= set(names) else [*names, *told]:
             types[column] = types.get(column) or told.get(column, "")
-    return Shape(types, keys) if seen else None
+    return Shape(types, keys, first) if first else None
 
 
 def inferred_schema(shape: Shape) -> TableSchema:
@@ -81,4 +83,5 @@ def recorded_schema(record: Record) -> TableSchema:
         Column(0, entry["name"], parse_type(entry["type"]), bool(entry.get("not_null")), entry.get("default"), entry.get("generated"))
         for entry in record.columns or []
     ]
-    return make_schema(columns, tuple(record.primary_key or ()))
+    names = {column.name.casefold() for column in columns}
+    return make_schema(columns, tuple(name for name in record.primary_key or () if name.casefold() in names))

@@ -10,7 +10,7 @@ statements of the table's history.
 import functools
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -36,7 +36,7 @@ class TableDefinition(msgspec.Struct, rename="pascal"):
 
     table: str = ""
     schema: str = ""
-    table_version: int = 0
+    table_version: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
     query: str = ""
     table_columns: list[TableColumn] | None = None
 

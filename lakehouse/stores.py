@@ -301,7 +301,7 @@ def store_enum(cell: Cell, target: Target) -> str:
         return _at(members, as_integer(cell, target.server))
     if isinstance(cell, Label) and cell.number == 0:
         return ""
-    text = as_text(cell, target.server)
+    text = _label_text(cell, target)
     found = _member(text, members, target.server)
     if found is not None:
         return found
@@ -316,12 +316,19 @@ def store_set(cell: Cell, target: Target) -> str:
     if _by_value(cell, target):
         number = as_integer(cell, target.server)
         return _labels(members, min(number, (1 << 63) - 1) if isinstance(cell, Decimal) else number)
-    text = as_text(cell, target.server)
+    text = _label_text(cell, target)
     words = text.split(",") if text else []
     known = [found for word in words if (found := _member(word, members, target.server)) is not None]
     if not known and text.removeprefix("-").isdecimal() and text.isascii():
         return _labels(members, int(text))
     return _labels(members, labels_mask(known, members))
+
+
+def _label_text(cell: Cell, target: Target) -> str:
+    """Bytes are looked for among the labels as text of the labels' charset."""
+    if isinstance(cell, bytes):
+        return cell.decode(charset_codec(target.type.charset) or "utf-8", "replace")
+    return as_text(cell, target.server)
 
 
 def _by_value(cell: Cell, target: Target) -> bool:

@@ -234,10 +234,10 @@ def parse_duration(text: str, *, rounds: bool) -> int:
 
 def duration_of_number(number: int, micro: int) -> int:
     """The microseconds that MariaDB reads from a number as TIME, its sign aside: `hhmmss`, above 9999999 a date and time."""
-    if 9_999_999 < number < 99991231235959:
+    if 9_999_999 < number <= 99991231235959:
         return time_of_day(moment_of_number(number, micro))
     hours, minutes, seconds = clock(number)
-    return MAX_DURATION * 2 if hours > 838 else duration(hours, minutes, seconds, micro)
+    return MAX_DURATION * 2 if number > 8_385_959 else duration(hours, minutes, seconds, micro)
 
 
 def clock(number: int) -> tuple[int, int, int]:

@@ -146,3 +146,10 @@ def first_offsets(start: Start, topics: Iterable[Topic]) -> dict[Partition, int]
             said = {"earliest": -2, "latest": -1}[start] if isinstance(start, str) else start.get(topic.name, {}).get(str(number), -2)
             found[topic.name, number] = {-1: end, -2: low}.get(said, said)
     return found
+
+
+def told_loss(gap: Mapping[str, Any]) -> str:
+    """A loss in words."""
+    if "by" in gap:
+        return f"topic {gap['topic']} was created anew: what its former life held unread is not known"
+    return f"{gap['missing']} offsets of {gap['topic']}/{gap['partition']} from {gap['first']} on were deleted before they were read"

@@ -7,11 +7,11 @@ usage or configuration. `--env` is for schedulers that set no environment: what 
 import argparse
 import json
 import os
-import sys
 from collections.abc import Sequence
 
 from lakehouse.config import load, warnings
 from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.logs import say
 
 
 def parser(program: str) -> argparse.ArgumentParser:
@@ -42,21 +42,16 @@ def run_layers(layers: tuple[str, ...], arguments: Sequence[str] | None = None) 
     try:
         config = load(given.configs)
         for warning in warnings(config):
-            progress(f"warning: {warning}")
+            say(f"warning: {warning}")
         from lakehouse.spark import pipeline
 
         # a scheduler's parameter that is left empty arrives as an empty text
         select = tuple(name for name in given.select if name)
-        for outcome in pipeline.run(config, layers, given.once, select, given.lake or None, progress):
+        for outcome in pipeline.run(config, layers, given.once, select, given.lake or None, say):
             print(json.dumps(outcome), flush=True)
     except LakehouseError as error:
-        progress(str(error))
+        say(str(error), "error")
         raise SystemExit(2 if isinstance(error, ConfigError) else 1) from None
-
-
-def progress(text: str) -> None:
-    """One line of progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ Order within a partition is kept always: it is what Kafka promises, and all that
 
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from encode_open import Wire, encode, message
@@ -115,6 +115,22 @@ class Feed:
             for _ in range(min(chance.choice((1, 2, 8)), len(left[partition]))):
                 offset, events = left[partition].pop(0)
                 out.append(message([encode(event, event.get("shape"), self.wire) for event in events], topic, partition, offset))
+        return out
+
+    def arrival_of(self, chance: random.Random, write: Callable[[Event], tuple[bytes | None, bytes]], *, one_ddl: bool) -> list[Message]:
+        """The same for a protocol with one event a message; `one_ddl` says that statements go to partition 0 alone."""
+        left = [
+            [event for events in sequence for event in events if event["kind"] != "ddl" or not one_ddl or partition == 0]
+            for partition, sequence in enumerate(self.sequences)
+        ]
+        offsets = [0] * len(left)
+        out = []
+        while any(left):
+            partition = chance.choice([number for number, sequence in enumerate(left) if sequence])
+            for event in left[partition][: (count := chance.choice((1, 2, 8)))]:
+                out.append(Message("t", partition, offsets[partition], *write(event)))
+                offsets[partition] += 1
+            del left[partition][:count]
         return out
 
 

@@ -118,7 +118,7 @@ class Memory:
         return bool(self._rows(name, low, high))
 
     def shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
-        return shape_of_rows((row.types, row.after or row.before or {}, row.key_names) for row in self._rows(name, low, high))
+        return shape_of_rows((row.types, row.after or row.before or {}, row.key_names, row.position) for row in self._rows(name, low, high))
 
     def key_names(self, name: Name) -> tuple[str, ...]:
         return next((c.key_names for c in self.changes.values() if (c.database, c.table) == name and c.key_names), ())
@@ -137,6 +137,10 @@ class Memory:
                     mine.setdefault(owner.id, []).append(told)
             self._told = history, mine
         return self._told
+
+    def lineages(self) -> History:
+        """The history, kept until more messages come."""
+        return self._lineages()[0]
 
     def tables(self, at: Position) -> dict[str, list[dict[str, Any]]]:
         """Every table right after `at`, as `lakehouse show` prints its rows."""

@@ -20,6 +20,10 @@ Name = tuple[str, str]
 DATABASE = "d"
 LABELS = ("x", "y", "z")
 TYPES = ("int", "bigint unsigned", "varchar(20)", "decimal(8,2)", "datetime", "enum('x','y','z')", "text", "varbinary(8)", "timestamp")
+MORE_TYPES = (
+    *TYPES, "tinyint", "mediumint unsigned", "float", "double", "bit(12)", "date", "time(3)", "year", "set('x','y','z')", "json",
+    "datetime(6)", "timestamp(3)", "blob", "char(5)", "decimal(38,10)",
+)  # fmt: skip
 KEY_TYPES = ("int", "varchar(20)", "bigint unsigned", "datetime")
 VALUES = {
     "int": ("-1", "0", "1", "2", "7"),
@@ -34,6 +38,21 @@ VALUES = {
     "text": ("", "a", "longer"),
     "varbinary(8)": ("0x", "0x00ff", "0x61"),
     "bigint": ("-1", "0", "5000000000"),
+    "tinyint": ("-128", "0", "127"),
+    "mediumint unsigned": ("0", "16777215"),
+    "float": ("0", "1.5", "-0.25", "16777216"),
+    "double": ("0", "0.1", "-123456.789"),
+    "bit(12)": ("0", "1", "4095"),
+    "date": ("1970-01-01", "2024-02-29", "9999-12-31", "1000-01-01"),
+    "time(3)": ("00:00:00.000", "-838:59:59.000", "12:34:56.789"),
+    "year": ("1901", "2024", "2155"),
+    "set('x','y','z')": ("", "x", "x,z", "x,y,z"),
+    "json": ("null", "[]", '{"a": [1, "é"]}', "1.5"),
+    "datetime(6)": ("2024-01-01 00:00:00.000001", "2024-01-01 00:00:00.500000"),
+    "timestamp(3)": ("2024-01-01 00:00:00.000", "2024-07-01 12:00:00.125"),
+    "blob": ("0x", "0x00", "0xfffe6100"),
+    "char(5)": ("", "a", "日本"),
+    "decimal(38,10)": ("0.0000000000", "-1.5000000000", "9999999999999999999999999999.9999999999"),
 }
 # what MODIFY COLUMN may make of a type, and what it makes of a value
 WIDER = {
@@ -86,6 +105,8 @@ class Snapshot:
 def cell(type_: str, value: str | None) -> dict[str, Any]:
     if type_.startswith("enum") and value is not None:
         return {"type": type_, "value": value, "num": LABELS.index(value) + 1}
+    if type_.startswith("set") and value is not None:
+        return {"type": type_, "value": value, "num": sum(1 << LABELS.index(label) for label in value.split(",") if label)}
     return {"type": type_, "value": value}
 
 
@@ -93,7 +114,8 @@ class History:
     """What happened. `raw_updates` leaves key changes in one piece, as old releases and output-raw-change-event do; without
     `creates` the first tables were there, empty, before anybody listened."""
 
-    def __init__(self, seed: int, steps: int, *, keyless: bool = True, raw_updates: bool = False, creates: bool = True) -> None:
+    def __init__(self, seed: int, steps: int, *, keyless: bool = True, raw_updates: bool = False, creates: bool = True,
+                 types: tuple[str, ...] = TYPES) -> None:  # fmt: skip
         self.random = random.Random(seed)
         self.keyless, self.raw_updates = keyless, raw_updates
         self.tables: dict[Name, Table] = {}
@@ -101,14 +123,14 @@ class History:
         self.states: list[tuple[int, dict[Name, Snapshot]]] = [(0, {})]
         self.ts = 400000000000000000
         self.identity = 0
-        self.types = TYPES if creates else tuple(text for text in TYPES if not text.startswith("enum"))
+        self.types = types if creates else tuple(text for text in TYPES if not text.startswith("enum"))
         for _ in range(2):
             self._create()
         if not creates:
             self.events.clear()
             self.states = [(0, self.states[-1][1])]
         self.unheard = set() if creates else set(self.tables)  # nothing in the feed has told that they exist
-        self.types = TYPES
+        self.types = types
         for _ in range(steps):
             self._step()
 
@@ -130,6 +152,10 @@ class History:
             name: Snapshot(tuple(table.names()), tuple(table.cells(row) for row in table.rows.values()))
             for name, table in self.tables.items()
         }
+        for event in self.events[-4:]:
+            name = (event["schema"], event["table"])
+            if event["kind"] == "ddl" and event["commit_ts"] == self.ts and name in self.tables:
+                event["shape"] = self.tables[name].shape()
         if self.states[-1][0] == self.ts:
             self.states.pop()
         self.states.append((self.ts, state))

@@ -19,6 +19,8 @@ from source_model import History, Snapshot
 
 from lakehouse.events import Position
 from lakehouse.lineage import Name
+from lakehouse.resolve import resolve
+from lakehouse.schema import parse_type
 
 ZONE = "Asia/Shanghai"
 OPTIONS = {"time_zone": ZONE}
@@ -201,7 +203,11 @@ def assert_tables(found: dict[str, list[dict[str, Any]]], at: int, tables: dict[
 
 
 def canonical(snapshot: Snapshot) -> list[dict[str, Any]]:
-    return [{name: truth.canonical(cell, ZONE) for name, cell in row.items()} for row in snapshot.rows]
+    """The rows as `show` prints them: fraction digits are the column's."""
+    return [
+        {name: resolve(truth.canonical(cell, ZONE), parse_type(cell["type"]), "canonical") for name, cell in row.items()}
+        for row in snapshot.rows
+    ]
 
 
 def as_set(rows: list[dict[str, Any]]) -> list[str]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import DecodeError, EnvironmentError_
 from lakehouse.events import Message
-from lakehouse.recording import read_recording
+from lakehouse.recording import read_recording, write_recording
 
 
 def b64(data: bytes | None) -> str | None:
@@ -86,3 +86,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
 
     with pytest.raises(EnvironmentError_, match=r"r.jsonl.gz: expected a recording that can be read, got: "):
         list(read_recording(path))
+
+
+@given(messages=st.lists(MESSAGES, max_size=5), zipped=st.booleans())
+def test_what_is_written_is_what_is_read(tmp_path_factory: pytest.TempPathFactory, messages: list[Message], zipped: bool) -> None:
+    path = tmp_path_factory.mktemp("r") / ("x.jsonl.gz" if zipped else "x.jsonl")
+
+    assert write_recording(messages, path) == len(messages)
+
+    assert list(read_recording(path)) == messages

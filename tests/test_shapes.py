@@ -8,12 +8,14 @@ from engine import Memory
 from lakehouse.events import Message
 from lakehouse.shapes import Shape, shape_of_rows
 
+FIRST, NEXT = (0, 1, 1, 0, 0, 0), (0, 2, 1, 0, 0, 0)
+
 
 def test_a_column_whose_type_no_row_tells_is_there_all_the_same_and_where_the_image_has_it() -> None:
-    assert shape_of_rows([({"id": "int"}, ["id", "a"], ("id",)), ({"b": "date"}, ["id", "a", "b"], ())]) == Shape(
-        {"id": "int", "a": "", "b": "date"}, ("id",)
+    assert shape_of_rows([({"id": "int"}, ["id", "a"], ("id",), FIRST), ({"b": "date"}, ["id", "a", "b"], (), NEXT)]) == Shape(
+        {"id": "int", "a": "", "b": "date"}, ("id",), FIRST
     )
-    assert shape_of_rows([({}, ["a"], ()), ({"a": "int"}, ["a"], ())]) == Shape({"a": "int"}, ())
+    assert shape_of_rows([({}, ["a"], (), FIRST), ({"a": "int"}, ["a"], (), NEXT)]) == Shape({"a": "int"}, (), FIRST)
     assert shape_of_rows([]) is None
 
 

@@ -13,7 +13,7 @@ from lakehouse.ddl.indexes import Ids, Keys, add_keys, drop_and_rename, keys_of
 from lakehouse.ddl.rows import Effects, added, dropped, partition_effects, redefined, same_type
 from lakehouse.ddl.rules import make_rule, next_rule
 from lakehouse.ddl.types import with_charset
-from lakehouse.effects import Rekey, Retype
+from lakehouse.effects import Effect, Rekey, Retype
 from lakehouse.errors import DdlError
 from lakehouse.schema import Column, ColumnType, TableSchema
 
@@ -76,7 +76,27 @@ def alter_by_edit(schema: TableSchema, edits: Iterable[e.Edit]) -> tuple[TableSc
         indexes=tuple(keys.indexes),
     )
     work.columns = list(following.columns)
-    return following, _with_rekey(schema, following, [(edit, work.effects(edit)) for edit in live])
+    steps = [(edit, work.effects(edit)) for edit in live]
+    return following, _with_rekey(schema, following, _with_nulls_gone(schema, following, steps))
+
+
+def _with_nulls_gone(old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:
+    """Columns that may be NULL no more, by their own clause or by a primary key."""
+    pairs = [(column, after) for column in old.columns if (after := new.by_id(column.id)) is not None]
+    gone = {one.id: other.type for one, other in pairs if other.not_null and not one.not_null and other.generated is None}
+    if not gone or not steps or old.inferred:
+        return steps
+    marked = [(edit, tuple(_nulls_gone(effect, gone) for effect in effects)) for edit, effects in steps]
+    edit, effects = marked[-1]
+    return [*marked[:-1], (edit, (*effects, *(Retype(column, kind, kind, not_null=True) for column, kind in gone.items())))]
+
+
+def _nulls_gone(effect: Effect, gone: dict[int, ColumnType]) -> Effect:
+    """A change of type does both at once; such a column is taken out of `gone`."""
+    if isinstance(effect, Retype) and effect.column_id in gone:
+        del gone[effect.column_id]
+        return replace(effect, not_null=True)
+    return effect
 
 
 def _with_rekey(old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:

@@ -20,7 +20,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
-from lakehouse.formats.mysql_values import base64_bytes, base64_text
+from lakehouse.formats.mysql_values import base64_bytes, base64_text, bit_number
 from lakehouse.formats.wire_json import read_json
 
 Read = Callable[[Any], Any]
@@ -197,7 +197,9 @@ def without_z(text: str) -> str:
 
 def bits(value: Any) -> int:
     """BIT(1) is a boolean, a longer one little-endian bytes."""
-    return int(value) if isinstance(value, bool) else int.from_bytes(base64_bytes(value), "little")
+    if isinstance(value, bool):
+        return int(value)
+    return bit_number(base64_bytes(value), "little")
 
 
 def unscaled(text: str) -> int:

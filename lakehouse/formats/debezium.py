@@ -30,6 +30,7 @@ SNAPSHOT, STREAMED = 0, 1
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 _OLD_KEY_DELETE = "__debezium.newkey"
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class _Source(msgspec.Struct):
@@ -39,19 +40,19 @@ class _Source(msgspec.Struct):
     db: str | None = None
     table: str | None = None
     snapshot: str | bool | None = None
-    ts_ms: int | None = None
+    ts_ms: _Time | None = None
     server_id: int | None = None
     gtid: str | None = None
 
 
 class _Transaction(msgspec.Struct):
     id: str
-    total_order: int | None = None
+    total_order: _Int64 | None = None
 
 
 class _Collection(msgspec.Struct):
     data_collection: str
-    event_count: int
+    event_count: _Int64
 
 
 class _Payload(msgspec.Struct):
@@ -68,7 +69,7 @@ class _Payload(msgspec.Struct):
     position: msgspec.Raw = NULL
     status: str | None = None
     id: str | None = None
-    event_count: int | None = None
+    event_count: _Int64 | None = None
     data_collections: list[_Collection] | None = None
 
 
@@ -89,7 +90,7 @@ class TransactionEnd(NamedTuple):
     """What an END of the transaction topic says: how many row events its transaction has, per `database.table` too."""
 
     id: str
-    event_count: int
+    event_count: _Int64
     counts: dict[str, int]
 
 

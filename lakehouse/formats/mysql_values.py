@@ -9,6 +9,7 @@ import binascii
 import functools
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 from lakehouse.errors import DecodeError
@@ -78,6 +79,13 @@ def integer(text: str) -> int:
     if len(text) > 100 or not _INTEGER.fullmatch(text):
         raise ValueError("no integer")
     return int(text)
+
+
+def bit_number(data: bytes, order: Literal["big", "little"]) -> int:
+    """BIT(n), at most 64 of them, as an unsigned number."""
+    if len(data) > 8:
+        raise ValueError("no BIT")
+    return int.from_bytes(data, order)
 
 
 def number(text: str) -> float:

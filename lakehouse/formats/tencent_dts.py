@@ -24,7 +24,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.formats.charsets import decode_text
 from lakehouse.formats.debezium_envelope import halves, image_flags
-from lakehouse.formats.mysql_values import base64_text, integer, number, timestamp_utc
+from lakehouse.formats.mysql_values import base64_text, bit_number, integer, number, timestamp_utc
 from lakehouse.formats.proto import subscribe_pb2 as pb
 from lakehouse.schema import ColumnType, parse_type
 
@@ -281,7 +281,7 @@ def _float(data: pb.Data, _: str) -> float:
 
 
 def _bit(data: pb.Data, _: str) -> int:
-    return int.from_bytes(data.bv, "big") if data.dataType == pb.BYTES else _integer(data, _)
+    return bit_number(data.bv, "big") if data.dataType == pb.BYTES else _integer(data, _)
 
 
 def _decimal(scale: int, data: pb.Data, _: str) -> str:

@@ -63,6 +63,11 @@ def broker_jars() -> list[Path]:
     return _jars("broker", "the Kafka broker")
 
 
+def mariadb_jar() -> Path:
+    """The archive of a MariaDB. The first call needs the network."""
+    return _jars("mariadb", "MariaDB")[0]
+
+
 def _jars(name: str, title: str) -> list[Path]:
     text = Path(__file__).with_name(f"jars_{name}.txt").read_text()
     jars = [_Jar(*re.split("[: ]", line)) for line in text.splitlines() if not line.startswith("#")]

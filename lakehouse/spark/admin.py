@@ -22,7 +22,7 @@ from lakehouse.spark.epochs import begin_epoch, bronze_ends
 from lakehouse.spark.gold import GoldFeed, run_gold
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.lease import layer_lock
-from lakehouse.spark.letters import LOST, closing, is_open, open_losses, told_loss
+from lakehouse.spark.letters import LOST, closing, is_open, open_losses
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
@@ -30,6 +30,7 @@ from lakehouse.spark.show import Reader, parse_position
 from lakehouse.spark.silver import Feed, read_silver, run_batch, silver_schema
 from lakehouse.spark.silver_books import WHOLE_SOURCE
 from lakehouse.spark.watermark import counting_partitions
+from lakehouse.topic_progress import told_loss
 
 # so many ranges of offsets are decoded in one batch: each is a condition of its query
 RANGES = 500

@@ -1,12 +1,20 @@
-"""Bronze rows to events inside `mapInArrow`: one Arrow batch in, one out, every kind of event in one wide row.
+"""Bronze rows to events inside `mapInArrow`, each record decoded once.
 
-The closure carries names and options only; the decoder is imported once per worker. Columns that a kind does not have
-are null. `kind` is change, schema_change, watermark, dead_letter; transaction: the END of one (`key` its id,
-`physical_table` its number of rows); resume: where the next batch has to begin a partition,
-to have the parts that wait; or book: how many records were decoded to the rows before it, and how many gave no event.
+    bronze ──decode──▶ packed: book, hashes, changes, others ──changes / others──▶ rows
+
+A worker packs what it has decoded: changes and everything else as one Arrow stream each, in a single binary value, with a
+book of what they hold and a hash of each change's identity. Spark then keeps and moves a few large values instead of many
+wide rows, and the driver knows from the books and hashes alone whether anything has to be deduped. Only what is written is
+unpacked into rows.
+
+Of the others, `kind` is schema_change, watermark, dead_letter; transaction: the END of one (`key` its id, `physical_table`
+its number of rows); resume: where the next batch has to begin a partition, to have the parts that wait.
+
+The closure carries names and options only; the decoder is imported once per worker.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -16,25 +24,25 @@ from lakehouse.assembling import NOTHING, Resume, Unjoined, assembled, place_of
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 
 POSITION = "struct<epoch:bigint,p1:bigint,p2:bigint,p3:bigint,p4:bigint,p5:bigint>"
-EVENT_COLUMNS: dict[str, str] = {
-    "kind": "string", "database": "string", "table": "string", "key": "string", "op": "string", "commit_ts": "bigint", "position": POSITION,
+CHANGE_COLUMNS: dict[str, str] = {
+    "database": "string", "table": "string", "key": "string", "op": "string", "commit_ts": "bigint", "position": POSITION,
     "before": "string", "after": "string", "types": "string", "encoding": "string", "flags": "array<string>", "key_names": "array<string>",
-    "row_id": "string", "physical_table": "bigint", "half": "string", "schema_kind": "string", "ddl": "string", "columns": "string",
-    "primary_key": "array<string>", "resolved_ts": "bigint", "error_code": "string", "error_message": "string",
+    "row_id": "string", "physical_table": "bigint", "half": "string",
     "topic": "string", "incarnation": "string", "partition": "int", "offset": "bigint", "index": "int", "path": "string",
-    "messages": "bigint", "silent": "bigint",
 }  # fmt: skip
-EVENT_SCHEMA = ", ".join(f"`{name}` {type_}" for name, type_ in EVENT_COLUMNS.items())
+OTHER_COLUMNS: dict[str, str] = {
+    "kind": "string", "database": "string", "table": "string", "key": "string", "commit_ts": "bigint", "position": POSITION,
+    "physical_table": "bigint", "schema_kind": "string", "ddl": "string", "columns": "string", "primary_key": "array<string>",
+    "resolved_ts": "bigint", "error_code": "string", "error_message": "string",
+    "topic": "string", "incarnation": "string", "partition": "int", "offset": "bigint", "index": "int", "path": "string",
+}  # fmt: skip
+PACKED = "book binary, hashes binary, changes binary, others binary"
 PLACE = ["topic", "incarnation", "partition"]
 JOINS_RECORDS = ("tencent-dts",)
 INPUT = ["topic", "incarnation", "partition", "offset", "timestamp", "key", "value", "headers", "path"]
-_POSITION = pa.struct([(name, pa.int64()) for name in ("epoch", "p1", "p2", "p3", "p4", "p5")])
-_ARROW = {
-    "string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "array<string>": pa.list_(pa.string()), POSITION: _POSITION,
-}  # fmt: skip
-_ARROW_SCHEMA = pa.schema([(name, _ARROW[type_]) for name, type_ in EVENT_COLUMNS.items()])
-_NAMES = list(EVENT_COLUMNS)
-FLUSH = 8192
+FLUSH_ROWS = 8192
+FLUSH_BYTES = 16 * 1024 * 1024
+_OTHER_NAMES = list(OTHER_COLUMNS)
 
 # (epoch, (topic, incarnation, partition) -> its first offset); a partition that was not met when the epoch was raised is all of it
 Epochs = Collection[tuple[int, Mapping[tuple[str, str, int], int]]]
@@ -42,23 +50,24 @@ Settings = Mapping[str, Any]
 
 
 def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
-    """Decode bronze records. `settings`: format, options, epochs, order, row_ids, beside."""
+    """Decode bronze records, packed. `settings`: format, options, epochs, order, row_ids, beside."""
     frame = bronze.select(*INPUT)
     if settings["format"] in JOINS_RECORDS:
         # parts of one message lie one after another in their partition
         frame = frame.repartition(*PLACE).sortWithinPartitions(*PLACE, "offset")
-    return frame.mapInArrow(_worker(dict(settings)), EVENT_SCHEMA)
+    return frame.mapInArrow(_worker(dict(settings)), PACKED)
 
 
 def _worker(settings: dict[str, Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.spark.decode import Rows
+        from lakehouse.spark.decode import FLUSH_BYTES, FLUSH_ROWS, Rows
+        from lakehouse.spark.packed import pack
 
         rows = Rows(settings)
         for _ in rows.read(message for batch in batches for message in messages(batch, settings["epochs"])):
-            if rows.count >= FLUSH:
-                yield rows.take()
-        yield rows.take()
+            if rows.count >= FLUSH_ROWS or rows.bytes >= FLUSH_BYTES:
+                yield pack(rows.take(), settings["order"])
+        yield pack(rows.take(), settings["order"])
 
     return work
 
@@ -75,6 +84,16 @@ def messages(batch: pa.RecordBatch, epochs: Epochs) -> Iterator[Message]:
 def epoch_of(epochs: Epochs, partition: tuple[str, str, int], offset: int) -> int:
     """The epoch of a record, a function of its origin alone."""
     return max((epoch for epoch, first in epochs if offset >= first.get(partition, 0)), default=0)
+
+
+@dataclass(slots=True)
+class Taken:
+    """Rows as tuples in the order of CHANGE_COLUMNS and OTHER_COLUMNS, and how many records they came from; `silent` gave none."""
+
+    changes: list[tuple[Any, ...]]
+    others: list[tuple[Any, ...]]
+    messages: int
+    silent: int
 
 
 class Rows:
@@ -94,8 +113,22 @@ class Rows:
         self._tidb = settings["order"] == "tidb"
         self._json = msgspec.json.Encoder().encode
         self._types: dict[int, tuple[Any, bytes]] = {}
-        self._rows: list[tuple[Any, ...]] = []
-        self.count = self.messages = self.silent = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._changes: list[tuple[Any, ...]] = []
+        self._others: list[tuple[Any, ...]] = []
+        self.messages = self.silent = self.bytes = 0
+
+    @property
+    def count(self) -> int:
+        return len(self._changes) + len(self._others)
+
+    def take(self) -> Taken:
+        """What was collected; starts anew."""
+        taken = Taken(self._changes, self._others, self.messages, self.silent)
+        self._clear()
+        return taken
 
     def read(self, messages: Iterable[Message]) -> Iterator[None]:
         """Add the events of bronze records; yields after each, so that a caller can take what there is."""
@@ -137,17 +170,19 @@ class Rows:
                               error_code=event.code, error_message=event.message)  # fmt: skip
 
     def _change(self, message: Message, event: RowChange) -> None:
-        for change in self._split(event) if self._tidb else (event,):
+        encode = self._json
+        for change in self._split(event) if self._tidb and not event.key_names else (event,):
             half = None
             row_id = change.row_id if self._row_ids and not change.key_names else None
             if self._tidb and not change.key_names and row_id is None:
                 half = self._hash((change.before if change.after is None else change.after) or {})
-            self._append(
-                ("change", change.database, change.table, self._json(change.key), change.op, change.commit_ts, change.position,
-                 None if change.before is None else self._json(change.before), None if change.after is None else self._json(change.after),
+            before = None if change.before is None else encode(change.before)
+            after = None if change.after is None else encode(change.after)
+            self.bytes += len(before or b"") + len(after or b"")
+            self._changes.append(
+                (change.database, change.table, encode(change.key), change.op, change.commit_ts, change.position, before, after,
                  self._types_text(change.types), change.encoding, change.flags, change.key_names, row_id, change.physical_table, half,
-                 None, None, None, None, None, None, None,
-                 message.topic, message.incarnation, message.partition, message.offset, change.index, message.path, None, None)
+                 message.topic, message.incarnation, message.partition, message.offset, change.index, message.path)
             )  # fmt: skip
 
     def _types_text(self, types: dict[str, str] | None) -> bytes | None:
@@ -170,32 +205,4 @@ class Rows:
         origin = {"topic": message.topic, "incarnation": message.incarnation, "partition": message.partition, "offset": message.offset,
                   "index": index, "path": message.path}  # fmt: skip
         values = {**origin, **values}
-        self._append(tuple(values.get(name) for name in _NAMES))
-
-    def _append(self, values: tuple[Any, ...]) -> None:
-        self._rows.append(values)
-        self.count += 1
-
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """The rows so far, as tuples in the order of EVENT_COLUMNS."""
-        return iter(self._rows)
-
-    def take(self) -> pa.RecordBatch:
-        """The rows so far and their book as one Arrow batch; starts anew."""
-        book = {"kind": "book", "messages": self.messages, "silent": self.silent}
-        self._append(tuple(book.get(name) for name in _NAMES))
-        columns = zip(*self._rows, strict=True)
-        arrays = [
-            _positions(values) if field.type == _POSITION else pa.array(values, field.type)
-            for field, values in zip(_ARROW_SCHEMA, columns, strict=True)
-        ]
-        self._rows = []
-        self.count = self.messages = self.silent = 0
-        return pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)
-
-
-def _positions(values: tuple[Any, ...]) -> pa.StructArray:
-    """Position tuples as one struct column, part by part."""
-    parts = zip(*[value or (None,) * 6 for value in values], strict=True)
-    missing = pa.array([value is None for value in values])
-    return pa.StructArray.from_arrays([pa.array(part, pa.int64()) for part in parts], fields=list(_POSITION), mask=missing)
+        self._others.append(tuple(values.get(name) for name in _OTHER_NAMES))

@@ -1,31 +1,36 @@
 """Exact dedupe of a batch's changes, against itself and against silver.
 
-The normal case does not pay: a batch whose lowest position lies above everything that silver holds joins nothing, and a
-batch without equal identities shuffles only hashes. Equal identities whose after-images disagree in a column that both
+The normal case does not pay: the hashes that come with a decoded batch, held against each other and against those of the few
+rows of silver in the same range, tell that nothing is there twice. Equal identities whose after-images disagree in a column that both
 have are conflicts: dead letters, and gold holds their table.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.batch_summary import Summary
+from lakehouse.spark.decode import PLACE
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.packed import HASH_BYTES, hash_of
+from lakehouse.spark.session import kept
 from lakehouse.spark.type_text import columns
 
 if TYPE_CHECKING:
     from lakehouse.spark.silver import Feed
-    from lakehouse.spark.silver_books import Summary
 
 LETTERS = """database string, `table` string, topic string, incarnation string, partition int, offset bigint, index int, path string,
   code string, message string"""
 ORIGIN = ["topic", "incarnation", "partition", "offset", "index", "path"]
 TWINS = "array<struct<after:string,topic:string,incarnation:string,partition:int,offset:bigint,index:int,path:string>>"
+KNOWN_LIMIT = 200_000
 CONFLICT = "the same change arrived with another value: check the feed's settings and zone, or raise an epoch if the source is another one"
 
 
@@ -48,23 +53,18 @@ def identity(order: str) -> list[Column]:
 
 
 def distinct_changes(
-    spark: SparkSession, lake: Lake, feed: "Feed", changes: DataFrame, summary: "Summary", batch: int, top: list[int] | None
+    spark: SparkSession, lake: Lake, feed: "Feed", changes: DataFrame, summary: Summary, batch: int, top: list[int] | None
 ) -> Distinct:
     """Split a batch's changes into new ones, duplicates and conflicts."""
     total = summary.counts["decoded"]
     if not total or summary.low is None or summary.high is None:
         return Distinct(None, None, 0, 0, 0)
-    keyed = changes.withColumn("_id", F.xxhash64(*identity(feed.order)))
-    overlaps = top is not None and list(summary.low) <= top
-    repeated = total - keyed.agg(F.count_distinct("_id")).first()[0]
-    if not repeated and not overlaps:
-        return Distinct(keyed.drop("_id"), None, total, 0, 0)
-    first = _firsts(keyed, feed.order) if repeated else keyed.withColumn("_twins", F.lit(None).cast(TWINS))
-    if overlaps:
-        first = _join_known(spark, lake, feed, first, summary, batch)
+    first = _firsts(changes, feed.order)
+    if overlaps(summary, top):
+        first = _join_known(first, _known(spark, lake, feed, summary, batch), feed.order)
     else:
         first = first.withColumn("_known", F.lit(False)).withColumn("_known_after", F.lit(None).cast("string"))
-    return _split(first.persist(), total)
+    return _split(spark, kept(spark, first), total)
 
 
 def _firsts(keyed: DataFrame, order: str) -> DataFrame:
@@ -77,8 +77,38 @@ def _firsts(keyed: DataFrame, order: str) -> DataFrame:
     return ranked.withColumn("_twins", twins).where("_rank = 1").drop("_rank", "_first")
 
 
-def _join_known(spark: SparkSession, lake: Lake, feed: "Feed", first: DataFrame, summary: "Summary", batch: int) -> DataFrame:
-    """Mark what silver holds already, reading only the files whose range the batch touches."""
+def overlaps(summary: Summary, top: list[int] | None) -> bool:
+    """Whether silver may hold changes of a batch: its lowest position is not above everything before."""
+    return summary.low is not None and top is not None and list(summary.low) <= top
+
+
+def is_distinct(
+    spark: SparkSession, lake: Lake, feed: "Feed", hashes: Iterable[bytes], summary: Summary, batch: int, top: list[int] | None
+) -> bool:
+    """Whether, by the hashes of its changes, nothing of a batch is there twice. False where it can't be told cheaply."""
+    own = pa.concat_arrays([_hash_array(text) for text in hashes])
+    if pc.count_distinct(own).as_py() < len(own):
+        return False
+    if not overlaps(summary, top):
+        return True
+    names = ["database", "table", "key", "position", "row_id", *PLACE]
+    known = _known(spark, lake, feed, summary, batch).select(*names).limit(KNOWN_LIMIT + 1).toArrow()
+    if known.num_rows > KNOWN_LIMIT:
+        return False
+    columns = [known[name].to_pylist() for name in names]
+    found = b"".join(
+        hash_of(database, table, key.encode(), tuple(position.values()), row_id, tuple(place), feed.order)
+        for database, table, key, position, row_id, *place in zip(*columns, strict=True)
+    )
+    return not pc.any(pc.is_in(_hash_array(found), own)).as_py()
+
+
+def _hash_array(hashes: bytes) -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(hashes) // HASH_BYTES, [None, pa.py_buffer(hashes)])
+
+
+def _known(spark: SparkSession, lake: Lake, feed: "Feed", summary: Summary, batch: int) -> DataFrame:
+    """What silver holds of other batches in the range of this one, by file statistics where positions are of one epoch."""
     from lakehouse.spark.silver import read_silver
 
     assert summary.low is not None and summary.high is not None
@@ -86,10 +116,25 @@ def _join_known(spark: SparkSession, lake: Lake, feed: "Feed", first: DataFrame,
     known = known.where(F.col("position.epoch").between(summary.low[0], summary.high[0]))
     if summary.low[0] == summary.high[0]:
         known = known.where(F.col("position.p1").between(summary.low[1], summary.high[1]))
-    known = known.select(
-        "database", "table", "key", "position", "row_id", "origin.topic", "origin.incarnation", "origin.partition", "after"
-    )
-    names = ["database", "table", "key", "position", "row_id"] + (["topic", "incarnation", "partition"] if feed.order == "arrival" else [])
+    return known.select("database", "table", "key", "position", "row_id", "origin.topic", "origin.incarnation", "origin.partition", "after")
+
+
+def known_afters(
+    spark: SparkSession, lake: Lake, feed: "Feed", changes: list[dict[str, Any]], summary: Summary, batch: int
+) -> Iterator[dict[str, Any]]:
+    """What silver holds of a small batch's changes already: their identities and after-images, as rows on the driver."""
+    known = _known(spark, lake, feed, summary, batch)
+    rows = [{"database": event["database"], "table": event["table"], "key": event["key"].decode()} for event in changes]
+    names = list(rows[0])
+    schema = columns("database string, `table` string, key string")
+    own = spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema).distinct()
+    for batch_ in known.join(F.broadcast(own), names, "left_semi").toArrow().to_batches():
+        yield from batch_.to_pylist()
+
+
+def _join_known(first: DataFrame, known: DataFrame, order: str) -> DataFrame:
+    """Mark what silver holds already."""
+    names = ["database", "table", "key", "position", "row_id"] + (["topic", "incarnation", "partition"] if order == "arrival" else [])
     right = known.select(
         *[F.col(name).alias(f"k_{name}") for name in names], F.col("after").alias("_known_after"), F.lit(True).alias("_known")
     )
@@ -100,12 +145,12 @@ def _join_known(spark: SparkSession, lake: Lake, feed: "Feed", first: DataFrame,
     return joined.withColumn("_known", F.coalesce("_known", F.lit(False)))
 
 
-def _split(marked: DataFrame, total: int) -> Distinct:
-    conflicts = _suspects(marked).mapInArrow(_conflicting, LETTERS).persist()
+def _split(spark: SparkSession, marked: DataFrame, total: int) -> Distinct:
+    conflicts = kept(spark, _suspects(marked).mapInArrow(_conflicting, LETTERS))
     conflicted = conflicts.count()
     distinct = marked.where(~F.col("_known"))
     inserted = distinct.count()
-    distinct = distinct.drop("_id", "_twins", "_known", "_known_after")
+    distinct = distinct.drop("_twins", "_known", "_known_after")
     return Distinct(distinct if inserted else None, conflicts if conflicted else None, inserted, total - inserted - conflicted, conflicted)
 
 

@@ -24,10 +24,11 @@ from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_cha
 from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.letters import open_counts, open_losses, told_loss
+from lakehouse.spark.letters import open_counts, open_losses
 from lakehouse.spark.ops_log import OPERATORS, OpsLog
 from lakehouse.spark.silver import read_silver
 from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
+from lakehouse.topic_progress import told_loss
 
 THREADS = 3
 UPSTREAM = Upstream()

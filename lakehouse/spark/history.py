@@ -85,4 +85,6 @@ class SilverSightings:
         mine = self.changes.where((F.col("database") == name[0]) & (F.col("table") == name[1]) & between(low, high))
         told = mine.select("position", "types", "key_names", F.json_object_keys(F.coalesce("after", "before")).alias("columns"))
         rows = told.groupBy("types", "key_names", "columns").agg(F.min("position").alias("first")).orderBy("first", "types").collect()
-        return shape_of_rows((json.loads(row.types) if row.types else None, row.columns or (), tuple(row.key_names or ())) for row in rows)
+        return shape_of_rows(
+            (json.loads(row.types) if row.types else None, row.columns or (), tuple(row.key_names or ()), tuple(row.first)) for row in rows
+        )

@@ -2,31 +2,27 @@
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-if TYPE_CHECKING:
-    from lakehouse.spark.silver_books import Summary
-
 PLACE = ["topic", "incarnation", "partition"]
 OUT = "topic string, incarnation string, partition int, offset bigint, index int, rank bigint, n bigint, runs string"
 
 
-def number_halves(events: DataFrame, summary: "Summary", runs: dict[str, Any]) -> tuple[DataFrame, dict[str, Any]]:
+def number_halves(changes: DataFrame, others: DataFrame, runs: dict[str, Any]) -> tuple[DataFrame, dict[str, Any]]:
     """The changes of a batch with `row_id` set on keyless halves, and the runs that are open at its end.
 
     `runs` are those that the batch before left open, by partition: a run goes on across batches.
     """
-    changes = events.where(F.col("kind") == "change")
-    if not summary.keyless:
-        return changes, runs
     table = F.concat_ws("\x00", "database", "table", F.coalesce(F.col("physical_table").cast("string"), F.lit("")))
-    rows = events.where(F.col("half").isNotNull() | (F.col("kind") == "watermark")).select(
-        *PLACE, "offset", "index", "commit_ts", "resolved_ts", "half", table.alias("name"), F.col("position.p2").alias("rank")
+    halves = changes.where("half is not null").select(
+        *PLACE, "offset", "index", "commit_ts", "half", table.alias("name"), F.col("position.p2").alias("rank")
     )
+    resolved = others.where("kind = 'watermark'").select(*PLACE, "offset", "index", "resolved_ts")
+    rows = halves.unionByName(resolved, allowMissingColumns=True)
     numbered = rows.groupBy(*PLACE).applyInArrow(_number(runs), OUT).persist()
     state = {
         row.topic + "\x00" + row.incarnation + "\x00" + str(row.partition): json.loads(row.runs)

@@ -54,10 +54,3 @@ def open_counts(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> di
 def open_losses(log: OpsLog) -> list[dict[str, Any]]:
     """What the topics lost and nobody has dismissed."""
     return log.all("gap")[max((one["gaps"] for one in closings(log)), default=0) :]
-
-
-def told_loss(gap: dict[str, Any]) -> str:
-    """A loss in words."""
-    if "by" in gap:
-        return f"topic {gap['topic']} was created anew: what its former life held unread is not known"
-    return f"{gap['missing']} offsets of {gap['topic']}/{gap['partition']} from {gap['first']} on were deleted before they were read"

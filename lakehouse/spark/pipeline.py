@@ -27,6 +27,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import register
+from lakehouse.spark.run_record import RunRecord, recorded
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import Feed, run_silver
 from lakehouse.spark.sources import Source, carries_virtual, kafka_input, selected_sources, settings_of
@@ -61,14 +62,19 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
     with layer_lock(spark, place, name, LAYERS):
         register(spark, place, name, settings)
         log = OpsLog(spark, place, name).load()
-        if format_ == "ticdc-storage":
-            landed = land_storage(spark, place, name, str(path), options, log, progress)
-        else:
-            landed = land_messages(spark, place, name, messages_of(path), progress)
-        land_attachments(spark, place, name, format_, options, log, progress)
-        batches = run_silver(spark, place, silver, log, progress)
-        published = run_gold(spark, place, gold, log, progress)
-    return outcome(name, place, log, landed, batches, published)
+        with recorded(log, LAYERS, {"paths": [str(path)]}) as record:
+            with record.timed("bronze"):
+                if format_ == "ticdc-storage":
+                    record.landed = land_storage(spark, place, name, str(path), options, log, progress)
+                else:
+                    record.landed = land_messages(spark, place, name, messages_of(path), progress)
+                land_attachments(spark, place, name, format_, options, log, progress)
+            with record.timed("silver"):
+                record.batches = run_silver(spark, place, silver, log, progress)
+            with record.timed("gold"):
+                published = run_gold(spark, place, gold, log, progress)
+            record.published = int(published is not None)
+    return outcome(name, place, log, record.landed, record.batches, published)
 
 
 def messages_of(path: Path) -> Iterator[Message]:
@@ -143,13 +149,46 @@ def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], stop:
     with layer_lock(spark, source.lake, source.name, layers):
         register(spark, source.lake, source.name, source.settings)
         log = OpsLog(spark, source.lake, source.name).load()
-        landed = land_all(spark, source, log, progress, stop) if "bronze" in layers else 0
-        batches = run_silver(spark, source.lake, source.silver, log, progress, stop) if "silver" in layers else 0
-        published = run_gold(spark, source.lake, source.gold, log, progress) if "gold" in layers and not stop() else None
+        with recorded(log, layers, read_by(source)) as record:
+            landing = lambda: land_all(spark, source, log, progress, stop)  # noqa: E731
+            published = pass_over(spark, source, layers, log, record, stop, progress, landing)
+            refuse_rejected(log)
     if stop():
         progress("stopped after the batch in hand")
-    refuse_rejected(log)
-    return outcome(source.name, source.lake, log, landed, batches, published)
+    return outcome(source.name, source.lake, log, record.landed, record.batches, published)
+
+
+def pass_over(
+    spark: SparkSession,
+    source: Source,
+    layers: tuple[str, ...],
+    log: OpsLog,
+    record: RunRecord,
+    stop: Stop,
+    progress: Progress,
+    landing: Callable[[], int],
+) -> dict[str, Any] | None:
+    """The layers in their order, once, bronze by `landing`; counts are added to the record. Returns what gold published."""
+    published = None
+    if "bronze" in layers:
+        with record.timed("bronze"):
+            record.landed += landing()
+    if "silver" in layers and not stop():
+        with record.timed("silver"):
+            record.batches += run_silver(spark, source.lake, source.silver, log, progress, stop)
+    if "gold" in layers and not stop():
+        with record.timed("gold"):
+            published = run_gold(spark, source.lake, source.gold, log, progress)
+        record.published += published is not None
+    return published
+
+
+def read_by(source: Source) -> dict[str, Any]:
+    """What bronze reads, for the run's record: topics with their brokers, or paths."""
+    config = source.config
+    if config.kafka is not None:
+        return {"bootstrap": config.kafka.bootstrap_servers, "topics": config.kafka.topics or [config.kafka.topic_pattern]}
+    return {"paths": [config.storage.path] if config.storage is not None else list(config.recording or ())}
 
 
 def refuse_rejected(log: OpsLog) -> None:
@@ -163,12 +202,11 @@ def refuse_rejected(log: OpsLog) -> None:
 
 @dataclass(slots=True)
 class Round:
-    """A source in a continuous run: its log, what the run has done so far, and what bronze last failed with."""
+    """A source in a continuous run: its log, the record of what the run has done, and what bronze last failed with."""
 
     source: Source
     log: OpsLog
-    landed: int = 0
-    batches: int = 0
+    record: RunRecord
     passes: int = 0
     trouble: str = ""
 
@@ -181,44 +219,42 @@ def run_continuously(
         for source in sources:
             held.enter_context(layer_lock(spark, source.lake, source.name, layers))
             register(spark, source.lake, source.name, source.settings)
-        rounds = [Round(source, OpsLog(spark, source.lake, source.name)) for source in sources]
+        rounds = [Round(source, OpsLog(spark, source.lake, source.name), RunRecord(layers, read_by(source))) for source in sources]
         while not stop():
             begun = time.monotonic()
             for one in rounds:
                 go_round(spark, one, layers, stop, progress)
             stop.event.wait(max(0.0, 1.0 - (time.monotonic() - begun)))
+        for one in rounds:
+            one.record.flush(one.log, now=True)
     progress("stopped after the batch in hand")
-    return [outcome(one.source.name, one.source.lake, one.log, one.landed, one.batches, None) for one in rounds]
+    return [outcome(one.source.name, one.source.lake, one.log, *one.record.totals, None) for one in rounds]
 
 
 def go_round(spark: SparkSession, one: Round, layers: tuple[str, ...], stop: Stop, progress: Progress) -> None:
     """One pass over one source of a continuous run."""
-    source = one.source
     if set(layers) != set(LAYERS) or one.passes % LOOKS == 0:
         one.log.load()  # another process runs the other layers, or an operator has said something
-    if "bronze" in layers:
-        _land_or_wait(spark, one, stop, progress)
-    if "silver" in layers and not stop():
-        one.batches += run_silver(spark, source.lake, source.silver, one.log, progress, stop)
-    if "gold" in layers and not stop():
-        run_gold(spark, source.lake, source.gold, one.log, progress)
+    pass_over(spark, one.source, layers, one.log, one.record, stop, progress, lambda: _land_or_wait(spark, one, stop, progress))
+    one.record = one.record.flush(one.log)
     one.passes += 1
 
 
-def _land_or_wait(spark: SparkSession, one: Round, stop: Stop, progress: Progress) -> None:
+def _land_or_wait(spark: SparkSession, one: Round, stop: Stop, progress: Progress) -> int:
     """Land what is there. A broker that is away for a while ends no run that has begun; that is said once, and its return too."""
     try:
-        one.landed += land_all(spark, one.source, one.log, progress, stop, first=one.passes == 0 or bool(one.trouble))
+        landed = land_all(spark, one.source, one.log, progress, stop, first=one.passes == 0 or bool(one.trouble))
     except LakehouseError as error:
         if one.passes == 0:
             raise
         if not one.trouble:
             progress(f"warning: {error}; trying again")
         one.trouble = str(error)
-        return
+        return 0
     if one.trouble:
         progress(f"bronze  {one.source.name}: going on")
     one.trouble = ""
+    return landed
 
 
 def land_all(spark: SparkSession, source: Source, log: OpsLog, progress: Progress, stop: Stop, *, first: bool = True) -> int:

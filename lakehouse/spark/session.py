@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 from pyspark.errors import PySparkRuntimeError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.local.class_archive import archive_options
 from lakehouse.local.jars import spark_jars
@@ -36,6 +36,7 @@ _SETTINGS = {
     "spark.databricks.delta.schema.autoMerge.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.python.daemon.module": "lakehouse.spark.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -43,7 +44,13 @@ _SETTINGS = {
 }
 # Without the second stage of the compiler a small session takes 60 % of the CPU; writing, grouping and merging 1.5 million rows
 # takes 20 % more. For long loads set LAKEHOUSE_JAVA_OPTIONS=-XX:TieredStopAtLevel=4.
-_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    # Arrow checks the bounds of every single value else, which is most of what handing rows to Python and back costs
+    "-Darrow.enable_unsafe_memory_access=true",
+    "-Darrow.enable_null_check_for_get=false",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,11 @@ def capabilities(spark: SparkSession) -> Capabilities:
     """What this session can do; serverless compute can neither persist nor run for ever."""
     serverless = _serverless()
     return Capabilities(persist=not serverless, continuous=not serverless, connect=".connect." in type(spark).__module__)
+
+
+def kept(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """The frame, computed once where the platform can keep it, else again at each use."""
+    return frame.persist() if capabilities(spark).persist else frame
 
 
 def get_session(*, app: str = "lakehouse", memory: str | None = None) -> SparkSession:

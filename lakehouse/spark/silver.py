@@ -17,17 +17,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from lakehouse.batch_summary import Summary, from_bytes, merged
 from lakehouse.spark.beside import beside, has_attachments, with_attachments
 from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.decode import INPUT, POSITION, decode
-from lakehouse.spark.dedupe import distinct_changes
+from lakehouse.spark.dedupe import Distinct, distinct_changes, is_distinct
 from lakehouse.spark.epochs import epochs_of
 from lakehouse.spark.keyless import number_halves
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.packed import changes_frame, others_frame
 from lakehouse.spark.session import capabilities
-from lakehouse.spark.silver_books import Summary, done_record, summarise, transactions_told
-from lakehouse.spark.silver_local import run_local_batch
+from lakehouse.spark.silver_books import done_record, transactions_told
+from lakehouse.spark.silver_local import append_rows, new_schema_rows, risen, run_local_batch
 from lakehouse.spark.type_text import columns
 
 ORIGIN = "struct<topic:string,incarnation:string,partition:int,offset:bigint,index:int,path:string>"
@@ -43,6 +45,9 @@ Progress = Callable[[str], None]
 # up to this much the driver decodes by itself: the fixed cost of Spark jobs would be all there is
 SMALL_RECORDS = 20_000
 SMALL_BYTES = 32 * 1024 * 1024
+# records handed to a Python worker at once: Spark's own limit in bytes walks every array again at each row, so it is no option
+ARROW_ROWS = 10_000
+ARROW_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +91,29 @@ def next_plan(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog) -> dict[
     last, done = log.last("planned"), log.last("done")
     if last is not None and (done is None or done["batch"] < last["batch"]):
         return last
-    ranges, small = next_ranges(spark, lake, feed, done)
+    ranges, small, arrow_rows = next_ranges(spark, lake, feed, done)
     if not ranges:
         return None
     generation = last["generation"] if last else uuid.uuid4().hex
-    plan = {"batch": (done["batch"] if done else 0) + 1, "generation": generation, "small": small, "ranges": _with_context(ranges, done)}
+    plan = {"batch": (done["batch"] if done else 0) + 1, "generation": generation, "small": small, "arrow_rows": arrow_rows,
+            "ranges": _with_context(ranges, done)}  # fmt: skip
     log.add("planned", plan)
     return plan
 
 
-def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any] | None) -> tuple[list[dict[str, Any]], bool]:
-    """Per partition the records to read next, from the first one not done, bounded; and whether they are few."""
+def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any] | None) -> tuple[list[dict[str, Any]], bool, int]:
+    """Per partition the records to read next, from the first one not done, bounded; whether they are few; and how many of them a
+    Python worker may take at once."""
     bronze = lake.read_or_empty(spark, "bronze", feed.name, BRONZE_SCHEMA)
     fresh = bronze.where(after(done["next"])) if done and done["next"] else bronze
-    narrow = fresh.select("topic", "incarnation", "partition", "offset", (F.coalesce(F.length("value"), F.lit(0)) + 100).alias("bytes"))
+    narrow = fresh.select("topic", "incarnation", "partition", "offset", (F.coalesce("size", F.lit(0)) + 100).alias("bytes"))
     few = narrow.limit(SMALL_RECORDS + 1).toArrow()
     if few.num_rows <= SMALL_RECORDS and (few.num_rows == 0 or pc.sum(few["bytes"]).as_py() <= SMALL_BYTES):
-        return _ranges(
-            few.group_by(["topic", "incarnation", "partition"]).aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
-        ), True
+        return (
+            _ranges(few.group_by(["topic", "incarnation", "partition"]).aggregate([("offset", "min"), ("offset", "max")]).to_pylist()),
+            True,
+            ARROW_ROWS,
+        )
     grouped = narrow.groupBy("topic", "incarnation", "partition").agg(
         F.min("offset").alias("offset_min"), F.max("offset").alias("offset_max"), F.count("*").alias("n"), F.sum("bytes").alias("bytes")
     )
@@ -112,7 +121,8 @@ def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any
     share = min(1.0, feed.max_records / max(sum(row["n"] for row in rows), 1), feed.max_bytes / max(sum(row["bytes"] for row in rows), 1))
     for row in rows:
         row["offset_max"] = max(row["offset_min"], row["offset_min"] + math.ceil((row["offset_max"] - row["offset_min"] + 1) * share) - 1)
-    return _ranges(rows), False
+    mean = sum(row["bytes"] for row in rows) / sum(row["n"] for row in rows)
+    return _ranges(rows), False, max(1, min(ARROW_ROWS, int(ARROW_BYTES / mean)))
 
 
 def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -189,34 +199,58 @@ def run_spark_batch(
     done: dict[str, Any] | None,
 ) -> tuple[Summary, dict[str, Any], dict[str, int]]:
     """Decode and write one batch of any size in Spark jobs."""
-    with staged(spark, lake, feed, decode(bronze, settings)) as events:
-        summary = summarise(events)
+    bounded = _bounded(spark, plan.get("arrow_rows", ARROW_ROWS))
+    with bounded, staged(spark, lake, feed, decode(bronze, settings)) as packed:
+        books = packed.select("book", "hashes").collect()
+        summary = merged(from_bytes(row.book) for row in books)
+        changes, others = changes_frame(packed), others_frame(packed)
         if feed.format == "debezium":
-            summary.told, summary.settled = transactions_told(events), feed.settled
-        changes, runs = number_halves(events, summary, (done or {}).get("runs", {}))
-        result = distinct_changes(spark, lake, feed, changes, summary, plan["batch"], (done or {}).get("top"))
+            summary.told, summary.settled = transactions_told(changes, others), feed.settled
+        runs = (done or {}).get("runs", {})
+        top = (done or {}).get("top")
+        if summary.keyless:
+            changes, runs = number_halves(changes, others, runs)
+        if not summary.keyless and is_distinct(spark, lake, feed, (row.hashes for row in books), summary, plan["batch"], top):
+            result = Distinct(changes if summary.counts["decoded"] else None, None, summary.counts["decoded"], 0, 0)
+        else:
+            result = distinct_changes(spark, lake, feed, changes, summary, plan["batch"], top)
         if result.conflicts is not None:
             for row in result.conflicts.groupBy("database", "table").count().collect():
                 summary.dead[row.database, row.table] = summary.dead.get((row.database, row.table), 0) + row["count"]
         writer = Writer(spark, lake, feed, plan)
         writer.changes(result.distinct)
-        writer.schema_changes(events, summary)
-        writer.dead_letters(events, result.conflicts, summary)
-        writer.watermarks(events, summary)
+        writer.schema_changes(others, summary)
+        writer.dead_letters(others, result.conflicts, summary)
+        append_rows(spark, lake, feed, plan, "watermarks", risen(summary, done))
     return summary, runs, {**summary.counts, "inserted": result.inserted, "duplicate": result.duplicates, "conflict": result.conflicted}
 
 
 @contextmanager
-def staged(spark: SparkSession, lake: Lake, feed: Feed, events: DataFrame) -> Iterator[DataFrame]:
-    """The decoded events, decoded once: kept in memory and on disk where the platform can, else in a staging table."""
+def _bounded(spark: SparkSession, rows: int) -> Iterator[None]:
+    """At most so many records for a Python worker at once, where the platform lets it be set: records may be files of 64 MB."""
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    if rows >= ARROW_ROWS or not capabilities(spark).persist:
+        yield
+        return
+    before = spark.conf.get(name)
+    spark.conf.set(name, str(rows))
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
+
+
+@contextmanager
+def staged(spark: SparkSession, lake: Lake, feed: Feed, packed: DataFrame) -> Iterator[DataFrame]:
+    """What was decoded, decoded once: kept in memory and on disk where the platform can, else in a staging table."""
     if capabilities(spark).persist:
-        kept = events.persist()
+        kept = packed.persist()
         try:
             yield kept
         finally:
             kept.unpersist()
     else:
-        lake.overwrite(events, "silver", f"_{feed.name}_staging")
+        lake.overwrite(packed, "silver", f"_{feed.name}_staging")
         yield lake.read(spark, "silver", f"_{feed.name}_staging")
 
 
@@ -233,44 +267,21 @@ class Writer:
         if frame is not None:
             self._append("changes", frame)
 
-    def schema_changes(self, events: DataFrame, summary: Summary) -> None:
+    def schema_changes(self, others: DataFrame, summary: Summary) -> None:
         """Broadcast and replayed DDLs are one: the same position, database and text."""
-        if not summary.counts["ddl"]:
-            return
-        identity = ["position", "database", "kind", "ddl", "columns"]
-        fresh = events.where(F.col("kind") == "schema_change").withColumn("kind", F.col("schema_kind")).dropDuplicates(identity)
-        known = read_silver(self.spark, self.lake, self.feed.name, "schema_changes").where(F.col("batch") < self.plan["batch"])
-        same = [fresh[name].eqNullSafe(known[name]) for name in identity]
-        condition = same[0]
-        for term in same[1:]:
-            condition = condition & term
-        self._append("schema_changes", fresh.join(known, condition, "left_anti").coalesce(1))
+        if summary.counts["ddl"]:
+            told = others.where("kind = 'schema_change'").toArrow().to_pylist()
+            told = [{**row, "position": tuple(row["position"].values())} for row in told]
+            fresh = new_schema_rows(self.spark, self.lake, self.feed, told, self.plan["batch"])
+            append_rows(self.spark, self.lake, self.feed, self.plan, "schema_changes", fresh)
 
-    def dead_letters(self, events: DataFrame, conflicts: DataFrame | None, summary: Summary) -> None:
+    def dead_letters(self, others: DataFrame, conflicts: DataFrame | None, summary: Summary) -> None:
         if summary.counts["dead"]:
-            fresh = (
-                events.where(F.col("kind") == "dead_letter")
-                .withColumn("code", F.col("error_code"))
-                .withColumn("message", F.col("error_message"))
-            )
+            letters = others.where("kind = 'dead_letter'")
+            fresh = letters.withColumn("code", F.col("error_code")).withColumn("message", F.col("error_message"))
             self._append("dead_letters", fresh if conflicts is None else fresh.unionByName(conflicts, allowMissingColumns=True))
         elif conflicts is not None:
             self._append("dead_letters", conflicts)
-
-    def watermarks(self, events: DataFrame, summary: Summary) -> None:
-        """One row per partition whose resolved position rises."""
-        if not summary.counts["watermarks"]:
-            return
-        keys = ["topic", "incarnation", "partition"]
-        fresh = (
-            events.where(F.col("kind") == "watermark")
-            .groupBy(*keys)
-            .agg(F.max("position").alias("position"), F.max("resolved_ts").alias("resolved_ts"))
-        )
-        known = read_silver(self.spark, self.lake, self.feed.name, "watermarks").where(F.col("batch") < self.plan["batch"])
-        highest = known.groupBy(*keys).agg(F.max("position").alias("known"))
-        risen = fresh.join(highest, keys, "left").where(F.col("known").isNull() | (F.col("position") > F.col("known")))
-        self._append("watermarks", risen.coalesce(1))
 
     def _append(self, name: str, frame: DataFrame) -> None:
         origin = F.struct("topic", "incarnation", "partition", "offset", "index", "path")

@@ -4,7 +4,6 @@ Most batches of a scheduled feed are small, and for them the fixed cost of a job
 pure functions and write the same rows; a test holds them equal.
 """
 
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -12,69 +11,32 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.batch_summary import Summary, summarise
 from lakehouse.identity import RunCounter
-from lakehouse.spark.decode import EVENT_COLUMNS, JOINS_RECORDS, PLACE, Rows, messages
-from lakehouse.spark.dedupe import CONFLICT, disagree
+from lakehouse.spark.decode import CHANGE_COLUMNS, JOINS_RECORDS, OTHER_COLUMNS, PLACE, Rows, messages
+from lakehouse.spark.dedupe import CONFLICT, disagree, known_afters, overlaps
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.silver_books import Summary
 from lakehouse.transactions import Told
 
 if TYPE_CHECKING:
     from lakehouse.spark.silver import Feed
 
 Event = dict[str, Any]
-NAMES = list(EVENT_COLUMNS)
+_CHANGE_NAMES = ["kind", *CHANGE_COLUMNS]
+_OTHER_NAMES = list(OTHER_COLUMNS)
 
 
-def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event], dict[str, int]]:
-    """The events of bronze records in arrival order, and the book of the records themselves."""
+def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event], Summary]:
+    """The events of bronze records, changes before the others, each in arrival order; and what they come to."""
     rows = Rows(settings)
     if settings["format"] in JOINS_RECORDS:
         table = table.sort_by([(name, "ascending") for name in (*PLACE, "offset")])
     for _ in rows.read(message for batch in table.to_batches() for message in messages(batch, settings["epochs"])):
         pass
-    events = [dict(zip(NAMES, values, strict=True)) for values in rows.rows()]
-    return events, {"messages": rows.messages, "control": rows.silent}
-
-
-def summarise_rows(events: list[Event], book: dict[str, int]) -> Summary:
-    """What lakehouse.spark.silver.summarise finds, in Python."""
-    changes = [event for event in events if event["kind"] == "change"]
-    tables: dict[tuple[str, str], dict[str, Any]] = {}
-    for event in changes:
-        name, position = (event["database"], event["table"]), event["position"]
-        seen = tables.setdefault(name, {"low": position, "high": position, "n": 0, "bytes": 0, "keys": None})
-        seen["low"], seen["high"], seen["n"] = min(seen["low"], position), max(seen["high"], position), seen["n"] + 1
-        seen["bytes"] += len(event["before"] or b"") + len(event["after"] or b"")
-        seen["keys"] = seen["keys"] or list(event["key_names"]) or None
-    reaching = [event["position"] for event in events if event["kind"] in ("change", "schema_change")]
-    counts = {kind: sum(event["kind"] == kind for event in events) for kind in ("schema_change", "watermark", "dead_letter")}
-    marks: dict[tuple[str, int], Any] = {}
-    dead: dict[tuple[str | None, str | None], int] = {}
-    for event in events:
-        if event["kind"] == "watermark":
-            place = (event["topic"], event["partition"])
-            marks[place] = max(marks.get(place, event["position"]), event["position"])
-        elif event["kind"] == "dead_letter":
-            name = (event["database"], event["table"])
-            dead[name] = dead.get(name, 0) + 1
-    return Summary(
-        counts={
-            **book,
-            "decoded": len(changes),
-            "ddl": counts["schema_change"],
-            "watermarks": counts["watermark"],
-            "dead": counts["dead_letter"],
-        },
-        tables={name: {**seen, "low": list(seen["low"]), "high": list(seen["high"])} for name, seen in tables.items()},
-        low=min((event["position"] for event in changes), default=None),
-        high=max((event["position"] for event in changes), default=None),
-        reach=max(reaching, default=None),
-        keyless=any(event["half"] for event in changes),
-        marks=marks,
-        dead=dead,
-        resume={tuple(event[name] for name in PLACE): event["offset"] for event in events if event["kind"] == "resume"},
-    )
+    taken = rows.take()
+    events = [dict(zip(_CHANGE_NAMES, ("change", *values), strict=True)) for values in taken.changes]
+    events += [dict(zip(_OTHER_NAMES, values, strict=True)) for values in taken.others]
+    return events, summarise(taken.changes, taken.others, taken.messages, taken.silent)
 
 
 def transactions_told_rows(events: list[Event]) -> Told:
@@ -99,7 +61,7 @@ def number_rows(events: list[Event], runs: dict[str, Any]) -> dict[str, Any]:
         place = "\x00".join((event["topic"], event["incarnation"], str(event["partition"])))
         if event["kind"] == "watermark":
             counters.setdefault(place, RunCounter(runs.get(place))).resolved(event["resolved_ts"] or 0)
-        elif event["half"] is not None:
+        elif event.get("half") is not None:
             table = "\x00".join(
                 (event["database"], event["table"], "" if event["physical_table"] is None else str(event["physical_table"]))
             )
@@ -114,13 +76,12 @@ def identity_of(event: Event, order: str) -> tuple[Any, ...]:
     return (*base, *(event[name] for name in PLACE)) if order == "arrival" else base
 
 
-def distinct_rows(events: list[Event], known: dict[tuple[Any, ...], str | None], order: str) -> tuple[list[Event], list[Event], int]:
+def distinct_rows(changes: list[Event], known: dict[tuple[Any, ...], str | None], order: str) -> tuple[list[Event], list[Event], int]:
     """(new changes, conflicts as dead letters, how many duplicates). `known` maps identities that silver has to after-images.
 
     Of equal identities the first to arrive stands, inside one message the later row. What stands is silver's, else the
     batch's first; every other change is held against it.
     """
-    changes = [event for event in events if event["kind"] == "change"]
     twins: dict[tuple[Any, ...], list[Event]] = {}
     for event in sorted(changes, key=lambda event: (*(event[name] for name in PLACE), event["offset"], -event["index"])):
         twins.setdefault(identity_of(event, order), []).append(event)
@@ -146,24 +107,6 @@ def conflict_letter(event: Event) -> Event:
 
 def _text(value: bytes | str | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value
-
-
-def known_identities(spark: SparkSession, lake: Lake, feed: "Feed", summary: Summary, batch: int) -> dict[tuple[Any, ...], str | None]:
-    """What silver holds of other batches in the range that this batch touches."""
-    from lakehouse.spark.silver import read_silver
-
-    assert summary.low is not None and summary.high is not None
-    known = read_silver(spark, lake, feed.name, "changes").where(
-        (F.col("batch") < batch) & F.col("position.epoch").between(summary.low[0], summary.high[0])
-    )
-    if summary.low[0] == summary.high[0]:
-        known = known.where(F.col("position.p1").between(summary.low[1], summary.high[1]))
-    table = known.select("database", "table", "key", "position", "row_id", "origin", "after").toArrow()
-    found = {}
-    for row in table.to_pylist():
-        event = {**row, **row["origin"], "position": tuple(row["position"].values())}
-        found[identity_of(event, feed.order)] = row["after"]
-    return found
 
 
 def new_schema_rows(spark: SparkSession, lake: Lake, feed: "Feed", events: list[Event], batch: int) -> list[Event]:
@@ -192,15 +135,16 @@ def run_local_batch(
     done: dict[str, Any] | None,
 ) -> tuple[Summary, dict[str, Any], dict[str, int]]:
     """Decode and write one small batch; returns its summary, open runs and counts."""
-    events, book = decode_rows(table, settings)
-    summary = summarise_rows(events, book)
+    events, summary = decode_rows(table, settings)
     if feed.format == "debezium":
         summary.told, summary.settled = transactions_told_rows(events), feed.settled
     runs = number_rows(events, (done or {}).get("runs", {})) if summary.keyless else (done or {}).get("runs", {})
-    top = (done or {}).get("top")
-    overlaps = summary.low is not None and top is not None and list(summary.low) <= top
-    known = known_identities(spark, lake, feed, summary, plan["batch"]) if overlaps else {}
-    new, conflicts, duplicates = distinct_rows(events, known, feed.order)
+    changes = [event for event in events if event["kind"] == "change"]
+    known = {}
+    if overlaps(summary, (done or {}).get("top")):
+        for row in known_afters(spark, lake, feed, changes, summary, plan["batch"]):
+            known[identity_of({**row, "position": tuple(row["position"].values())}, feed.order)] = row["after"]
+    new, conflicts, duplicates = distinct_rows(changes, known, feed.order)
     for letter in conflicts:
         name = (letter["database"], letter["table"])
         summary.dead[name] = summary.dead.get(name, 0) + 1
@@ -208,7 +152,7 @@ def run_local_batch(
         "changes": new,
         "schema_changes": new_schema_rows(spark, lake, feed, events, plan["batch"]),
         "dead_letters": [event for event in events if event["kind"] == "dead_letter"] + conflicts,
-        "watermarks": risen(summary, done, events),
+        "watermarks": risen(summary, done),
     }
     with ThreadPoolExecutor(4) as pool:
         for written in [pool.submit(append_rows, spark, lake, feed, plan, name, rows) for name, rows in writes.items() if rows]:
@@ -216,19 +160,20 @@ def run_local_batch(
     return summary, runs, {**summary.counts, "inserted": len(new), "duplicate": duplicates, "conflict": len(conflicts)}
 
 
-def risen(summary: Summary, done: dict[str, Any] | None, events: list[Event]) -> list[Event]:
+def risen(summary: Summary, done: dict[str, Any] | None) -> list[Event]:
     """One watermark per partition whose resolved position rises."""
     before = {(entry["topic"], entry["partition"]): tuple(entry["position"]) for entry in (done or {}).get("marks", [])}
-    highest = {}
-    for event in events:
-        place = (event["topic"], event["partition"])
-        if event["kind"] == "watermark" and event["position"] == summary.marks[place] and event["position"] > before.get(place, ()):
-            highest[place] = event
-    return list(highest.values())
+    return [
+        {"topic": place[0], "incarnation": incarnation, "partition": place[1], "position": position, "resolved_ts": resolved_ts}
+        for place, (position, resolved_ts, incarnation) in summary.marks.items()
+        if position > before.get(place, ())
+    ]
 
 
-def append_rows(spark: SparkSession, lake: Lake, feed: "Feed", plan: dict[str, Any], name: str, events: Iterable[Event]) -> None:
-    """Append events to a silver table under the batch's transaction."""
+def append_rows(spark: SparkSession, lake: Lake, feed: "Feed", plan: dict[str, Any], name: str, events: list[Event]) -> None:
+    """Append events, if there are any, to a silver table under the batch's transaction."""
+    if not events:
+        return
     from lakehouse.spark.silver import silver_schema
 
     schema = silver_schema(name)
@@ -246,9 +191,9 @@ def _arrow_schema(schema: Any) -> pa.Schema:
 
 def _silver_row(feed: "Feed", batch: int, name: str, event: Event) -> dict[str, Any]:
     row = {column: _text(value) if isinstance(value, bytes) else value for column, value in event.items()}
-    if event["position"] is not None:
+    if event.get("position") is not None:
         row["position"] = dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), event["position"], strict=True))
-    row["origin"] = {name: event[name] for name in ("topic", "incarnation", "partition", "offset", "index", "path")}
+    row["origin"] = {name: event.get(name) for name in ("topic", "incarnation", "partition", "offset", "index", "path")}
     row["source"], row["batch"] = feed.name, batch
     if name == "schema_changes":
         row["kind"] = event["schema_kind"]

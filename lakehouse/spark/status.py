@@ -11,7 +11,7 @@ from lakehouse.events import MIN_POSITION
 from lakehouse.spark.changes import between
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.letters import open_counts, open_losses, told_loss
+from lakehouse.spark.letters import open_counts, open_losses
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
@@ -19,15 +19,37 @@ from lakehouse.spark.silver import next_ranges, read_silver
 from lakehouse.spark.sources import Source, kafka_input, selected_sources
 from lakehouse.spark.topics import listed
 from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
+from lakehouse.topic_progress import told_loss
 
 
-def status(config: Config | None, lake: str | None) -> list[dict[str, Any]]:
-    """One entry per source: layers, watermark and who holds it, lag, dead letters, tables and their states."""
+def status(config: Config | None, lake: str | None, history: int = 0) -> list[dict[str, Any]]:
+    """One entry per source: layers, watermark and who holds it, lag, dead letters, tables and their states; and its last runs."""
     spark = get_session()
     if config is not None and config.sources:
-        return [source_status(spark, source.lake, source.name, source) for source in selected_sources(config, (), lake)]
+        found = [(source.lake, source.name, source) for source in selected_sources(config, (), lake)]
+        return [{**source_status(spark, *each), **last_runs(spark, each[0], each[1], history)} for each in found]
     place = Lake(lake or "./lake")
-    return [source_status(spark, place, name, None) for name in sources(spark, place)]
+    return [{**source_status(spark, place, name, None), **last_runs(spark, place, name, history)} for name in sources(spark, place)]
+
+
+def last_runs(spark: SparkSession, lake: Lake, name: str, number: int) -> dict[str, Any]:
+    """The last runs that did something or failed, newest first."""
+    if not number:
+        return {}
+    return {"runs": [run_line(body) for body in reversed(OpsLog(spark, lake, name).load().all("run")[-number:])]}
+
+
+def run_line(run: dict[str, Any]) -> dict[str, Any]:
+    """A run's record for people."""
+    return {
+        "begun": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(run["begun"] / 1000)) + " UTC",
+        "seconds": round((run["ended"] - run["begun"]) / 1000, 1),
+        "layers": run["layers"],
+        "landed": run["landed"],
+        "batches": run["batches"],
+        "published": bool(run["published"]),
+        "outcome": run["error"] or "ok",
+    }
 
 
 def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | None) -> dict[str, Any]:
@@ -110,7 +132,7 @@ def plan(config: Config, lake: str | None) -> list[dict[str, Any]]:
 def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
     lake, log = source.lake, OpsLog(spark, source.lake, source.name).load()
     done, manifest = log.last("done"), log.last("manifest")
-    ranges, _ = next_ranges(spark, lake, source.silver, done)
+    ranges, _, _ = next_ranges(spark, lake, source.silver, done)
     entry: dict[str, Any] = {"source": source.name, "silver_would_read": ranges, **lag(source, done)}
     if done is None:
         return entry

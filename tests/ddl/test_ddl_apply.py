@@ -239,7 +239,15 @@ def test_t45_a_changed_primary_key_says_old_and_new_columns() -> None:
     schema, effects = altered(table(ABC), "DROP PRIMARY KEY, CHANGE b bb VARCHAR(10), ADD PRIMARY KEY (a, bb)")
 
     assert schema.primary_key == (1, 2)
-    assert effects == (Rekey((1,), (1, 2)),)
+    assert effects == (Retype(2, ColumnType("varchar", 10), ColumnType("varchar", 10), not_null=True), Rekey((1,), (1, 2)))
+
+
+def test_of_several_unique_keys_the_handle_is_the_shortest_and_then_the_oldest() -> None:
+    schema = table(
+        "CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, c INT NOT NULL, d INT, UNIQUE (a, b), UNIQUE (d), UNIQUE (c), UNIQUE (b))"
+    )
+
+    assert schema.handle_key == (3,)
 
 
 def test_t46_a_primary_key_takes_over_from_a_unique_key() -> None:
@@ -248,7 +256,7 @@ def test_t46_a_primary_key_takes_over_from_a_unique_key() -> None:
 
     schema, effects = altered(schema, "ADD PRIMARY KEY (a)")
 
-    assert effects == (Rekey((2,), (1,)),)
+    assert effects == (Retype(1, ColumnType("int"), ColumnType("int"), not_null=True), Rekey((2,), (1,)))
     assert schema.unique_keys == ((1,), (2,))
 
 
@@ -355,10 +363,11 @@ def test_t61_a_virtual_column_fills_and_drops_nothing() -> None:
     assert altered(schema, "DROP v")[1] == ()
 
 
-def test_t60_default_nullability_comment_and_place_touch_no_row() -> None:
+def test_t60_default_nullability_comment_and_place_touch_no_row_but_nulls_that_may_be_no_more() -> None:
     schema, effects = altered(table(ABC), "ALTER c SET DEFAULT '2020-01-01', MODIFY b VARCHAR(10) NOT NULL DEFAULT 'x' COMMENT 'y' FIRST")
 
-    assert effects == ()
+    assert effects == (Retype(2, ColumnType("varchar", 10), ColumnType("varchar", 10), not_null=True),)
+    assert altered(schema, "MODIFY b VARCHAR(10) NULL")[1] == ()
     assert [(column.default, column.not_null) for column in schema.columns] == [("'x'", True), (None, True), ("'2020-01-01'", False)]
 
 

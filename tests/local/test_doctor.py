@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from test_cli import lakehouse
 
 from lakehouse.config_models import KafkaInput, SourceConfig
 from lakehouse.kafka_admin import Topic
 from lakehouse.local.doctor import Finding, doctor, failed, local_folder, machine, topic_told
 from lakehouse.local.produce import produce
-from tests.test_cli import lakehouse
 
 DATA = Path(__file__).parent.parent / "data"
 DEMO = Path("lakehouse/local/demo.jsonl").absolute()

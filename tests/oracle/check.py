@@ -1,0 +1,175 @@
+"""What gold makes of a program's feed, against the database's own states.
+
+    judge(runner) → Judged: how many watermarks were compared, and the first difference, as text, or None
+
+One feed of the seed's own kind is made of the events: partitions, dispatcher, batches, crashes with replay, repeated messages,
+classic or new architecture, what old images it carries. Every state is compared by the whole feed (any T), and at watermarks on the way
+by the messages that had come by then (live); both must be the database's own.
+"""
+
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from arrivals import DISPATCHERS, Feed
+from encode_open import Wire
+from engine import Memory
+
+from lakehouse.carry import Upstream
+from lakehouse.events import Message, Position
+from lakehouse.lineage import Lineage
+from lakehouse.schema import parse_type
+from lakehouse.typed import RAW, GoldColumn, gold_columns
+from oracle.cases import Case
+from oracle.database import Column, Name, Table
+from oracle.program import ZONE
+from oracle.runner import Event, Runner, State
+from oracle.truth import canonical, gold_type
+
+Line = dict[str, Any]
+
+
+class Silver(Memory):
+    """The engine, with the rules of the server that the oracle asks."""
+
+    @property
+    def upstream(self) -> Upstream:
+        return Upstream(ZONE, "mariadb")
+
+
+@dataclass
+class Judged:
+    watermarks: int = 0
+    tables: int = 0
+    wrong: str | None = None
+
+
+def judge(runner: "Runner | Case", again: int = 0) -> Judged:
+    """`again` chooses another feed for the same history."""
+    judged = Judged()
+    try:
+        _judge(runner, judged, again)
+    except AssertionError as found:
+        judged.wrong = str(found) or "an assertion without text"
+    except Exception as error:  # any error of the product is a finding
+        judged.wrong = f"{type(error).__name__}: {error}"
+        judged.error = error  # type: ignore[attr-defined]
+    return judged
+
+
+def _judge(runner: "Runner | Case", judged: Judged, again: int) -> None:
+    chance = random.Random(f"{runner.seed} feed {again}")
+    messages, row_ids = delivered(runner.events, chance, keyless=has_keyless(runner), raw=runner.raw)
+    whole = Silver("ticdc-open", {"time_zone": ZONE}, row_ids=row_ids).add(messages)
+    if runner.events:
+        same("the watermark", whole.watermark, place(runner.states[-1][0]))
+    for ts, state in runner.states:
+        compare(whole, ts, state, judged)
+    on_the_way(messages, runner.states, row_ids, judged)
+
+
+def has_keyless(runner: "Runner | Case") -> bool:
+    return any(not table.handle() for _, state in runner.states for table in state.values())
+
+
+def delivered(events: list[Event], chance: random.Random, *, keyless: bool, raw: bool) -> tuple[list[Message], bool]:
+    """The messages in one order of arrival, and whether the feed's row ids are to be used."""
+    classic = chance.random() < 0.5
+    row_ids = keyless and classic
+    before = "full" if keyless or raw else chance.choice(("full", "full", "none", "changed-only"))
+    wire = Wire(row_ids=classic, before=before, key_only_deletes=not keyless and not raw and chance.random() < 0.3, sorted_columns=classic)
+    feed = Feed(events, chance, chance.choice((1, 2, 3)), chance.choice(DISPATCHERS), wire)
+    for _ in range(chance.choice((0, 1, 1, 2))):
+        exact = keyless and not row_ids  # without row ids only whole runs can be told apart
+        feed.restart(at_resolved=exact, losing=not exact and chance.random() < 0.5)
+    if not keyless or row_ids:
+        feed.repeat()
+    return feed.arrival(chance), row_ids
+
+
+def on_the_way(messages: list[Message], states: list[tuple[int, State]], row_ids: bool, judged: Judged) -> None:
+    """At each watermark that is reached, the messages so far give that moment's tables."""
+    silver, before, known = Silver("ticdc-open", {"time_zone": ZONE}, row_ids=row_ids), (0,) * 6, dict(states)
+    parts = len({(message.topic, message.partition) for message in messages})
+    for message in messages:
+        silver.add([message])
+        if len(silver.marks) == parts and silver.watermark > before:
+            before = silver.watermark
+            compare(silver, before[1], known[max(ts for ts in known if ts <= max(before[1], states[0][0]))], judged)
+
+
+def place(ts: int) -> Position:
+    return (0, ts, 2, 0, 0, 0)
+
+
+def same(what: str, found: Any, expected: Any) -> None:
+    assert found == expected, f"{what}: expected {expected!r}, got {found!r}"
+
+
+def compare(silver: Silver, ts: int, state: State, judged: Judged) -> None:
+    at = place(ts)
+    assert not silver.dead, f"dead letter: {silver.dead[0]}"
+    history = silver.lineages()
+    assert not history.problems, f"problem: {history.problems[0]}"
+    live = history.live(at)
+    same(f"tables at {ts}", sorted(live), sorted(state))
+    rows = silver.tables(at)
+    for name, table in state.items():
+        _states(name, live[name], table, at)
+        columns = gold_columns(live[name].schema_at((*at[:5], 3)), {}, virtual=False)
+        _columns(name, columns, table, at)
+        _rows(name, rows[".".join(name)], table, at)
+        judged.tables += 1
+    judged.watermarks += 1
+
+
+def _states(name: Name, lineage: Lineage, table: Table, at: Position) -> None:
+    held = lineage.held if lineage.held and lineage.held[0] <= at else None
+    assert held is None, f"{'.'.join(name)} is held: {held}"
+    missing = lineage.incomplete_at(at)
+    assert missing is None or table.maybe, f"{'.'.join(name)} at {at[1]} is not sure of itself without a reason: {missing}"
+    assert missing is not None or not table.unknown, (
+        f"{'.'.join(name)} at {at[1]} claims to be exact, but no message tells {sorted(table.unknown)}"
+    )
+
+
+def _columns(name: Name, columns: list[GoldColumn], table: Table, at: Position) -> None:
+    what = f"columns of {'.'.join(name)} at {at[1]}"
+    same(what, [(c.name, c.spark, c.column.not_null) for c in columns], [(c.name, gold_type(c.type), c.not_null) for c in table.sent()])
+    same(f"charsets, {what}", [_charset(c.column.type) for c in columns], [c.charset if c.base != "json" else None for c in table.sent()])
+
+
+def _charset(kind: Any) -> str | None:
+    return (kind.charset or "utf8mb4") if kind.family in ("text", "enum", "set") else None
+
+
+def _rows(name: Name, lines: list[Line], table: Table, at: Position) -> None:
+    columns = list(table.sent())
+    found = [_line(line, columns) for line in lines]
+    expected = [{column.name: canonical(row[column.name]) for column in columns} for row in table.rows]
+    if "rows" in table.unknown:
+        return
+    open_ = table.unknown
+    one, other = _counted(found, open_), _counted(expected, open_)
+    if one != other:
+        raise AssertionError(
+            f"rows of {'.'.join(name)} at {at[1]}: missing {_few(other - one)}, too many {_few(one - other)}"
+        )  # fmt: skip
+
+
+def _line(line: Line, columns: list[Column]) -> Line:
+    """A gold row; a raw companion stands for the value that gold's type can't hold."""
+    return {c.name: line[RAW + c.name] if line[c.name] is None and RAW + c.name in line else line[c.name] for c in columns}
+
+
+def _counted(lines: list[Line], open_: frozenset[str]) -> Counter[str]:
+    return Counter(json.dumps({name: value for name, value in line.items() if name not in open_}, sort_keys=True) for line in lines)
+
+
+def _few(lines: Counter[str]) -> str:
+    return " | ".join(sorted(lines.elements())[:3])
+
+
+__all__ = ["Judged", "Silver", "compare", "delivered", "judge", "parse_type"]

@@ -1,0 +1,94 @@
+"""The long run: programs of seeds in a row, judged, logged, failures cut down and kept; `--resume` goes on where the log ends."""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lakehouse.local.mariadb import start_mariadb
+from oracle.cases import save_case
+from oracle.check import judge
+from oracle.database import Database
+from oracle.generate import generate
+from oracle.runner import Runner
+from oracle.shrink import rerun, shrink
+
+COUNTED = ("steps", "statements", "refused", "ddl", "events", "watermarks", "tables")
+
+
+def main() -> int:
+    options = _options()
+    options.log.parent.mkdir(parents=True, exist_ok=True)
+    done = list(read_log(options.log)) if options.resume else []
+    if not options.resume:
+        options.log.write_text("")
+    seeds = [seed for seed in range(options.seed, options.seed + options.programs) if seed not in {line["seed"] for line in done}]
+    with tempfile.TemporaryDirectory() as folder, start_mariadb(Path(folder)) as server:
+        for line in run(Database(server.port), seeds, options.cases):
+            done.append(line)
+            with options.log.open("a", encoding="utf-8") as log:
+                log.write(json.dumps(line) + "\n")
+            _progress(done, options.programs, line)
+    print()
+    print(summary(done))
+    return 1 if any(line["wrong"] for line in done) else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.oracle", description=__doc__)
+    parser.add_argument("--programs", type=int, default=1000, help="how many")
+    parser.add_argument("--seed", type=int, default=1, help="the first one; the others follow in a row")
+    parser.add_argument("--resume", action="store_true", help="leave out the seeds that the log has")
+    parser.add_argument("--log", type=Path, default=Path("oracle/log.jsonl"), help="one line per program")
+    parser.add_argument("--cases", type=Path, default=Path("oracle"), help="where failing programs go, cut down")
+    return parser.parse_args()
+
+
+def read_log(path: Path) -> Iterator[dict[str, Any]]:
+    if path.exists():
+        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def run(database: Database, seeds: list[int], cases: Path) -> Iterator[dict[str, Any]]:
+    """One line per program; a failing one is cut down and kept before the next begins."""
+    for seed in seeds:
+        started = time.monotonic()
+        runner = generate(database, seed)
+        judged = judge(runner)
+        line = {"seed": seed, **counts(runner), "watermarks": judged.watermarks, "tables": judged.tables, "wrong": judged.wrong}
+        if judged.wrong:
+            small = rerun(database, shrink(database, runner.program, judged.wrong))
+            cases.mkdir(parents=True, exist_ok=True)
+            save_case(small, cases / f"seed-{seed}.json", judge(small).wrong or judged.wrong)
+        yield {**line, "seconds": round(time.monotonic() - started, 2)}
+
+
+def counts(runner: Runner) -> dict[str, int]:
+    steps = runner.program.steps
+    return {"steps": len(steps), "statements": runner.statements, "refused": runner.refused, "ddl": sum("ddl" in step for step in steps),
+            "events": len(runner.events)}  # fmt: skip
+
+
+def summary(done: list[dict[str, Any]]) -> str:
+    if not done:
+        return "no programs"
+    wrong = [line["seed"] for line in done if line["wrong"]]
+    sums = ", ".join(f"{sum(line[name] for line in done):,} {name}" for name in COUNTED)
+    seeds = f"seeds {min(line['seed'] for line in done)}-{max(line['seed'] for line in done)}"
+    verdict = f"WRONG: {len(wrong)} of them, seeds {wrong[:20]}" if wrong else "none wrong"
+    return f"{len(done)} programs ({seeds}): {sums}, {sum(line['seconds'] for line in done):,.0f} s; {verdict}"
+
+
+def _progress(done: list[dict[str, Any]], programs: int, line: dict[str, Any]) -> None:
+    wrong = sum(bool(one["wrong"]) for one in done)
+    print(
+        f"\roracle  {len(done)} of {programs} programs, {sum(one['watermarks'] for one in done):,} watermarks compared, {wrong} wrong",
+        end="",
+    )
+    if line["wrong"]:
+        print(f"\nseed {line['seed']}: {line['wrong'][:500]}")
+    sys.stdout.flush()

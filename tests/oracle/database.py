@@ -1,0 +1,185 @@
+"""What a MariaDB says of its tables: shapes out of information_schema, rows as cells ({"type", "value", "num"?}: the server's text)."""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pymysql
+
+from lakehouse import schema
+from lakehouse.normal_form import single
+from lakehouse.schema import Index, TableSchema, parse_type
+from oracle.program import OFFSET, STRICT
+
+Name = tuple[str, str]
+Cells = dict[str, dict[str, Any]]
+_JSON = re.compile(r"json_valid\(`((?:[^`]|``)*)`\)", re.I)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as the server describes it. `generated` is None, "stored" or "virtual"."""
+
+    name: str
+    type: str
+    not_null: bool
+    charset: str | None
+    generated: str | None
+
+    @property
+    def base(self) -> str:
+        return re.split(r"\W", self.type)[0]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's state. `indexes` are (name, columns, unique), the primary key left out; `unknown` and `maybe` as in a program's step."""
+
+    columns: tuple[Column, ...]
+    primary: tuple[str, ...]
+    indexes: tuple[tuple[str, tuple[str, ...], bool], ...]
+    rows: tuple[Cells, ...] = ()
+    unknown: frozenset[str] = frozenset()
+    maybe: bool = False
+
+    def sent(self) -> tuple[Column, ...]:
+        """The columns that a feed carries."""
+        return tuple(column for column in self.columns if column.generated != "virtual")
+
+    def column(self, name: str) -> Column:
+        return next(column for column in self.columns if column.name == name)
+
+    def handle(self) -> tuple[str, ...]:
+        """TiCDC's handle key: the primary key, else the shortest unique index whose columns are all NOT NULL, the oldest of those."""
+        if self.primary:
+            return self.primary
+        strict = {column.name for column in self.columns if column.not_null}
+        fit = [names for _, names, unique in self.indexes if unique and set(names) <= strict]
+        return min(fit, key=len, default=())
+
+    def shape(self) -> TableSchema:
+        """The schema that a feed's messages are written under."""
+        ids = {column.name: number for number, column in enumerate(self.columns, 1)}
+        columns = tuple(
+            schema.Column(ids[c.name], c.name, parse_type(c.type), c.not_null, generated=c.generated) for c in self.columns
+        )  # fmt: skip
+        keys = {names: tuple(ids[name] for name in names) for _, names, unique in self.indexes if unique}
+        handle = self.handle()
+        unique = tuple(sorted(keys.values(), key=lambda key: key != keys.get(handle)))
+        indexes = tuple(Index(name, tuple(ids[text] for text in names), unique) for name, names, unique in self.indexes)
+        return TableSchema(columns, tuple(ids[name] for name in self.primary), unique, indexes=indexes)
+
+
+class Database:
+    """One connection. Two databases are emptied for each program."""
+
+    def __init__(self, port: int) -> None:
+        self.connection: Any = pymysql.connect(host="127.0.0.1", port=port, user="root", charset="utf8mb4", autocommit=True, conv={})
+        self.cursor = self.connection.cursor()
+
+    def begin(self, database: str, strict: bool) -> None:
+        self.names = (database, f"{database}_2")
+        for name in self.names:
+            self.cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
+            self.cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+        self.cursor.execute(f"USE `{database}`")
+        mode = STRICT if strict else ""
+        # in place, a lax MariaDB turns NULL into the column's former default where a copy gives the type's zero
+        algorithm = "DEFAULT" if strict else "COPY"
+        self.cursor.execute(
+            f"SET alter_algorithm='{algorithm}', sql_mode='{mode}', time_zone='{OFFSET}', foreign_key_checks=0, timestamp=1700000000"
+        )
+
+    def run(self, sql: str) -> str | None:
+        """Execute a statement; the server's refusal, or None."""
+        try:
+            self.cursor.execute(sql)
+        except pymysql.err.MySQLError as error:
+            return str(error)
+        return None
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        self.cursor.execute(sql)
+        return list(self.cursor.fetchall())
+
+    def shapes(self) -> dict[Name, Table]:
+        """Every table of the two databases, without its rows."""
+        mine = ",".join(f"'{name}'" for name in self.names)
+        columns, keys = defaultdict(list), defaultdict(lambda: defaultdict(list))  # type: ignore[var-annotated]
+        documents = self._documents(mine)
+        for db, table, name, type_, nullable, charset, extra in self.ask(
+            "SELECT c.table_schema, c.table_name, column_name, column_type, is_nullable, character_set_name, extra "
+            "FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name) "
+            f"WHERE c.table_schema IN ({mine}) AND table_type = 'BASE TABLE' ORDER BY 1, 2, ordinal_position"
+        ):
+            generated = "virtual" if "VIRTUAL" in extra else "stored" if "STORED" in extra else None
+            told = "json" if (db, table, name) in documents else type_
+            columns[db, table].append(Column(name, told, nullable == "NO", charset, generated))
+        for db, table, index, loose, name in self.ask(
+            "SELECT table_schema, table_name, index_name, non_unique, column_name FROM information_schema.statistics "
+            f"WHERE table_schema IN ({mine}) ORDER BY 1, 2, seq_in_index"
+        ):
+            keys[db, table][index, int(loose)].append(name)
+        return {name: _table(found, keys[name]) for name, found in columns.items()}
+
+    def _documents(self, mine: str) -> set[tuple[str, str, str]]:
+        """JSON columns: to MariaDB they are text with a check."""
+        found = self.ask(
+            "SELECT constraint_schema, table_name, check_clause FROM information_schema.check_constraints "
+            f"WHERE constraint_schema IN ({mine})"
+        )
+        return {(db, table, match[1]) for db, table, clause in found if (match := _JSON.fullmatch(clause))}
+
+    def rows(self, name: Name, table: Table) -> tuple[Cells, ...]:
+        """All rows, in an order of the server's own."""
+        parts = [part for column in table.columns for part in _expressions(column)]
+        found = self.ask(f"SELECT {', '.join(parts)} FROM {quoted(name)}")
+        return tuple(_cells(table.columns, iter(row)) for row in found)
+
+    def full(self, name: Name, table: Table) -> Table:
+        return replace(table, rows=self.rows(name, table))
+
+
+def quoted(name: Name) -> str:
+    return f"`{name[0]}`.{word(name[1])}"
+
+
+def word(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _table(columns: list[Column], keys: dict[tuple[str, int], list[str]]) -> Table:
+    indexes = tuple((name, tuple(names), not loose) for (name, loose), names in keys.items() if name != "PRIMARY")
+    return Table(tuple(columns), tuple(keys.get(("PRIMARY", 0), ())), indexes)
+
+
+def _expressions(column: Column) -> list[str]:
+    name = word(column.name)
+    match column.base:
+        case "bit":
+            return [f"{name}+0"]
+        case "float":
+            return [f"CAST({name} AS DOUBLE)"]
+        case "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob":
+            return [f"HEX({name})"]
+        case "enum" | "set":
+            return [name, f"{name}+0"]
+        case _:
+            return [name]
+
+
+def _cells(columns: tuple[Column, ...], values: Any) -> Cells:
+    return {column.name: _cell(column, values) for column in columns}
+
+
+def _cell(column: Column, values: Any) -> dict[str, Any]:
+    value = next(values)
+    cell = {"type": column.type, "value": value}
+    if column.base in ("enum", "set"):
+        cell["num"] = next(values)
+    elif value is not None and column.base == "float":
+        cell["value"] = repr(single(float(value)))
+    elif value is not None and column.base in ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"):
+        cell["value"] = "0x" + value.lower()
+    return cell

@@ -1,0 +1,99 @@
+"""Binlog feeds in Spark: large batches as small ones, and Debezium's snapshots from their first row to their last."""
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from encode_binlog import binlog, feed
+from engine import Memory
+from judging import DATA
+from source_model import MORE_TYPES, History
+from test_eight_formats import OPTIONS, ZONE
+from test_pipeline import in_order, quiet, shown, silver_rows, text, write_recording
+from test_snapshots import first_snapshot
+
+from lakehouse.events import Message
+from lakehouse.recording import read_recording
+from lakehouse.spark import gold as spark_gold
+from lakehouse.spark import gold_table
+from lakehouse.spark import silver as spark_silver
+from lakehouse.spark.pipeline import try_recording
+
+GENERATED = History(23, 16, raw_updates=True, types=MORE_TYPES)
+
+
+def generated(format: str) -> list[Message]:
+    return feed(format, binlog(GENERATED.events, random.Random(5)), random.Random(5), ZONE)
+
+
+def recorded(format: str) -> list[Message]:
+    return list(
+        read_recording(DATA / {"debezium": "debezium/inventory/noschema.jsonl.gz", "tencent-dts": "dts/inventory/stream.jsonl.gz"}[format])
+    )
+
+
+@pytest.mark.parametrize("format", ["debezium", "tencent-dts"])
+@pytest.mark.parametrize("told", [generated, recorded])
+def test_a_large_batch_is_what_a_small_one_is(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, told: Any) -> None:
+    path = with_headers(tmp_path / "feed.jsonl", told(format))
+    options = {} if format == "debezium" else {"time_zone": OPTIONS["time_zone"]}
+    try_recording(path, format, options, str(tmp_path / "driver"), "resolved", quiet)
+    for module, name in (
+        (spark_silver, "SMALL_RECORDS"),
+        (spark_silver, "SMALL_BYTES"),
+        (gold_table, "SMALL_CHANGES"),
+        (spark_gold, "SMALL_CHANGES"),
+    ):
+        monkeypatch.setattr(module, name, 0)
+
+    try_recording(path, format, options, str(tmp_path / "jobs"), "resolved", quiet)
+
+    for name in ("changes", "schema_changes", "watermarks", "dead_letters"):
+        driver, jobs = (silver_rows(spark, tmp_path / lake, "feed", name) for lake in ("driver", "jobs"))
+        assert driver == jobs, name
+    silver = Memory(format, options, tidb=False).add(read_recording(path))
+    gold = shown(tmp_path / "driver", tmp_path / "a")
+    assert gold == shown(tmp_path / "jobs", tmp_path / "b") == in_order(silver.tables(silver.watermark))
+    assert gold
+
+
+def with_headers(path: Path, told: Iterable[Message]) -> Path:
+    import json
+
+    lines = [
+        {"topic": m.topic, "partition": m.partition, "offset": m.offset, "key_b64": text(m.key), "value_b64": text(m.value),
+         "headers": [[name, text(value)] for name, value in m.headers]}
+        for m in told
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_a_second_snapshot_clears_when_its_last_row_is_there_and_an_aborted_one_never(spark: Any, tmp_path: Path) -> None:
+    """One pass after another over a recording that grows; what each shows is what the plain engine shows."""
+    story = first_snapshot().row("a", "u", 150, 1, 11)
+    lengths = [len(story.messages)]
+    story.table("a", 500).table("b", 500).row("a", "r", 500, 9, 9, "first")  # broken off
+    lengths.append(len(story.messages))
+    story.row("a", "r", 600, 2, 20, "incremental").row("a", "r", 600, 7, 70, "incremental").row("a", "u", 700, 7, 71)
+    lengths.append(len(story.messages))
+    story.table("a", 900).row("a", "r", 900, 1, 12, "first")
+    lengths.append(len(story.messages))
+    story.row("a", "r", 900, 4, 40, "last").row("a", "c", 950, 3, 30)
+    lengths.append(len(story.messages))
+    seen = []
+    for length in lengths:
+        path = write_recording(tmp_path / "feed.jsonl", story.messages[:length])
+        try_recording(path, "debezium", {}, str(tmp_path / "lake"), "eventual", quiet)
+        silver = Memory("debezium", tidb=False).add(story.messages[:length])
+        seen.append(shown(tmp_path / "lake", tmp_path / "a"))
+        assert seen[-1] == in_order(silver.tables(silver.reach)), length
+
+    first, aborted, incremental, begun, complete = seen
+    assert first == {"d.a": [{"id": 1, "v": 11}, {"id": 2, "v": 20}], "d.b": [{"id": 1, "v": 1}]}
+    assert aborted["d.a"][:2] == first["d.a"] and aborted["d.b"] == first["d.b"]
+    assert incremental["d.a"] == [*first["d.a"], {"id": 7, "v": 71}, {"id": 9, "v": 9}]
+    assert begun["d.b"] == first["d.b"]
+    assert complete == {"d.a": [{"id": 1, "v": 12}, {"id": 3, "v": 30}, {"id": 4, "v": 40}]}

@@ -1,0 +1,30 @@
+"""What the commands call is there: their modules are imported late, so no import would tell."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent / "lakehouse"
+FOLDERS = {"backend": "lakehouse.spark", "_local": "lakehouse.local"}
+_CALL = re.compile(r'\b(backend|_local)\("(\w+)"\)\.(\w+)')
+_IMPORT = re.compile(r'import_module\("([\w.]+)"\)\.(\w+)')
+
+
+def calls() -> list[tuple[str, str]]:
+    found = set()
+    for file in ROOT.glob("cli*.py"):
+        text = file.read_text()
+        found |= {(f"{FOLDERS[kind]}.{module}", name) for kind, module, name in _CALL.findall(text)}
+        found |= set(_IMPORT.findall(text))
+    return sorted(found)
+
+
+@pytest.mark.parametrize(("module", "name"), calls(), ids=lambda part: part)
+def test_what_a_command_calls_is_there(module: str, name: str) -> None:
+    assert callable(getattr(importlib.import_module(module), name))
+
+
+def test_the_commands_were_found() -> None:
+    assert {("lakehouse.spark.status", "plan"), ("lakehouse.spark.report", "report"), ("lakehouse.local.init", "init")} <= set(calls())

@@ -1,0 +1,137 @@
+"""`run` over a storage sink's folder that grows, as its YAML names it: a local folder, and a URL that Spark reads."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from encode_open import dumps
+from encode_tidb import storage_tree
+from engine import Memory
+from source_model import History
+from test_eight_formats import storage_options, write_tree
+from test_pipeline import in_order, quiet, shown
+
+from lakehouse.config import load
+from lakehouse.spark import storage
+from lakehouse.spark.pipeline import run
+from lakehouse.storage_files import FileInfo, LocalFiles, read_tree
+
+SOURCE = "source: sink\nformat: ticdc-storage\nstorage: {path: %s}\ntables: auto\nlake: %s\noptions:\n%s"
+HISTORY = History(11, 14)
+HALF = len(HISTORY.events) // 2
+
+
+def configured(tmp_path: Path, path: str) -> Any:
+    """The configuration of a folder with one source of a sink."""
+    options = "".join(f"  {name}: '{value}'\n" for name, value in storage_options("csv").items())
+    folder = tmp_path / "configs"
+    (folder / "sources").mkdir(parents=True)
+    (folder / "sources/sink.yml").write_text(SOURCE % (path, tmp_path / "lake", options))
+    return load(folder)
+
+
+def passed(config: Any) -> dict[str, Any]:
+    (outcome,) = run(config, ("bronze", "silver", "gold"), True, (), None, quiet)
+    return outcome
+
+
+def engine(root: Path) -> dict[str, list[dict[str, Any]]]:
+    silver = Memory("ticdc-storage", storage_options("csv")).add(read_tree(root, storage_options("csv")))
+    assert silver.dead == []
+    return in_order(silver.tables(silver.watermark))
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_folder_that_grows_gives_the_sources_tables_after_each_pass(spark: Any, tmp_path: Path, scheme: str) -> None:
+    root = tmp_path / "sink"
+    early, late = storage_tree(HISTORY.events[:HALF], "csv"), storage_tree(HISTORY.events, "csv")
+    config = configured(tmp_path, f"{scheme}{root}")
+    write_tree(root, early)
+    first, again = passed(config), passed(config)
+    assert (first["new_messages"], again["new_messages"], again["gold"]) == (len(data_files(early)), 0, "nothing new")
+    assert shown(tmp_path / "lake", tmp_path / "a") == engine(root)
+
+    # a crash left a file of which only a part is there, and one that was begun before is written anew, longer
+    changed = {path: data for path, data in data_files(late).items() if early.get(path) != data}
+    torn = max(path for path in changed if path.endswith(".csv"))
+    write_tree(root, {**late, torn: late[torn][:-5], "metadata": early["metadata"]})
+    assert passed(config)["new_messages"] == len(changed) - 1
+    assert shown(tmp_path / "lake", tmp_path / "b") == engine_at(root, first)
+
+    write_tree(root, late)
+    assert passed(config)["new_messages"] == 1
+    assert shown(tmp_path / "lake", tmp_path / "c") == engine(root)
+    assert any(path in early and early[path] != data for path, data in changed.items()), "no file was rewritten"
+
+
+def data_files(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {path: data for path, data in files.items() if path != "metadata" and not path.endswith(".index")}
+
+
+def engine_at(root: Path, outcome: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The tables at the watermark of an outcome, out of what the folder holds whole."""
+    whole = [message for message in read_tree(root, storage_options("csv")) if message.value and not message.value.endswith(b'"')]
+    silver = Memory("ticdc-storage", storage_options("csv")).add(whole)
+    return in_order(silver.tables(tuple(outcome["watermark"])))
+
+
+class Counting(LocalFiles):
+    """Local files that count what is asked of them."""
+
+    calls: ClassVar[Counter[str]] = Counter()
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        self.calls["list"] += 1
+        return list(super().list_dir(path))
+
+    def stat(self, path: str) -> FileInfo | None:
+        self.calls["stat"] += 1
+        return super().stat(path)
+
+    def read(self, path: str, start: int = 0) -> bytes:
+        self.calls["read"] += 1
+        return super().read(path, start)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    monkeypatch.setattr(storage, "LocalFiles", Counting)
+    Counting.calls = Counter()
+    yield Counting.calls
+
+
+@pytest.mark.parametrize("files", [300, pytest.param(10_000, marks=pytest.mark.long)])
+def test_what_is_done_is_neither_listed_nor_read_again(spark: Any, tmp_path: Path, calls: Counter[str], files: int) -> None:
+    """The long form: `pytest -m long tests/spark/test_storage_run.py`."""
+    root, config = tmp_path / "sink", configured(tmp_path, str(tmp_path / "sink"))
+    ts = 400_000_000_000_000_000
+    write_tree(root, many(ts, files))
+    first = passed(config)
+    assert first["new_messages"] == files + 1
+    assert calls["read"] <= 3 * (files + 5)
+
+    calls.clear()
+    assert passed(config)["new_messages"] == 0
+    assert (calls["list"] + calls["stat"], calls["read"]) <= (20, 4)
+
+    calls.clear()
+    write_tree(
+        root,
+        {name: data for name, data in many(ts, files + 1).items() if f"{files + 1:020}" in name or name.endswith(("metadata", "index"))},
+    )
+    assert passed(config)["new_messages"] == 1
+    assert (calls["list"] + calls["stat"], calls["read"]) <= (20, 6)
+    assert shown(tmp_path / "lake", tmp_path / "a") == {"d.t": [{"id": number} for number in range(1, files + 2)]}
+
+
+def many(ts: int, count: int) -> dict[str, bytes]:
+    """One table, one row a file."""
+    column = {"ColumnName": "id", "ColumnType": "INT", "ColumnPrecision": "11", "ColumnNullable": "false", "ColumnIsPk": "true"}
+    schema = {"Table": "t", "Schema": "d", "Version": 1, "TableVersion": ts, "Query": "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY)",
+              "Type": 3, "TableColumns": [column], "TableColumnsTotal": 1}  # fmt: skip
+    folder = f"d/t/{ts}/2026-11-21"
+    rows = {f"{folder}/CDC{n:020}.csv": b'"I","t","d",%d,false,%d\r\n' % (ts + n, n) for n in range(1, count + 1)}
+    index = {f"{folder}/meta/CDC.index": f"CDC{count:020}.csv\n".encode()}
+    return {f"d/t/meta/schema_{ts}_0000000001.json": dumps(schema), **rows, **index, "metadata": dumps({"checkpoint-ts": ts + count})}

@@ -1,0 +1,238 @@
+"""The report as a page: well-formed, self-contained, and as a real browser lays it out."""
+
+import copy
+import json
+import os
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ElementTree
+import zlib
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.report_charts import Bar, Mark, Series, bar_chart, clock, count, lanes_chart, line_chart, seconds
+from lakehouse.report_page import page
+
+BEGUN = 1_790_000_000_000
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NO_BROWSER = "no browser: apt-get install -y --no-install-recommends chromium-headless-shell, or set LAKEHOUSE_BROWSER to a Chromium"
+
+
+def observed() -> dict[str, Any]:
+    """A busy source: forty batches with a stall, DDL in four tables, every kind of trouble."""
+    batches = [
+        {"batch": n + 1, "at": BEGUN + n * 60_000, "seconds": 4 + n % 5, "bytes": 10_000, "messages": 900 + 37 * n % 400, "inserted": 850,
+         "duplicate": n % 7, "conflict": 0, "ddl": n % 3, "dead": n % 2,
+         "fresh": None if n == 0 else BEGUN + (n if not 15 < n < 25 else 15) * 60_000 - 5_000}
+        for n in range(40)
+    ]  # fmt: skip
+    tables = [
+        {"table": "shop.orders", "state": "exact", "why": None, "notes": [], "version": 12},
+        {"table": "shop.items", "state": "incomplete", "why": "a dead letter", "notes": ["inferred schema"], "version": 3},
+        {"table": "shop.log", "state": "behind", "why": "ALTER TABLE shop.log ENGINE = x can't be applied", "notes": [], "version": 1},
+        {"table": "shop.old", "state": "retired", "why": None, "notes": [], "version": 7},
+    ]
+    return {
+        "source": "shop", "format": "ticdc-open", "now": BEGUN + 2_400_000, "batches": batches, "manifests": [],
+        "status": {"lag_seconds": 61, "lag_messages": 1234, "dead_letters": 20, "books": "closed", "tables": tables, "broker": "it is gone",
+                   "no_watermark_seen": ["shop/3"], "problems": ["shop.log: held"], "not_configured": ["shop.new"]},
+        "totals": {"messages": 41_234_567, "inserted": 34_000, "duplicate": 117},
+        "runs": [{"begun": BEGUN, "ended": BEGUN + 8_500, "layers": ["bronze", "silver", "gold"], "landed": 900, "batches": 1,
+                  "published": 1, "error": None},
+                 {"begun": BEGUN + 60_000, "ended": BEGUN + 61_000, "layers": ["gold"], "landed": 0, "batches": 0, "published": 0,
+                  "error": "shop: the broker is gone"}],
+        "ddl": [{"table": f"shop.t{n % 4}", "at": BEGUN + n * 300_000, "ddl": f"ALTER TABLE t ADD COLUMN c{n} INT"} for n in range(9)],
+        "dead_letters": {"counts": [{"code": "frame", "table": "", "number": 20}],
+                         "latest": [{"code": "frame", "message": "message: expected a frame", "table": "", "origin": "shop/0@7[0]"}]},
+        "gaps": [{"topic": "shop", "partition": 1, "first": 30, "missing": 12}],
+        "epochs": [{"epoch": 1, "why": "restored", "at": BEGUN}],
+    }  # fmt: skip
+
+
+def parsed(html: str) -> ElementTree.Element:
+    """Strictly: a tag that is not closed, or a sign that is not escaped, is an error."""
+    return ElementTree.fromstring(html.removeprefix("<!DOCTYPE html>\n"))
+
+
+def words(html: str) -> str:
+    return " ".join(" ".join(parsed(html).itertext()).split())
+
+
+def test_the_page_is_well_formed_and_loads_nothing() -> None:
+    html = page([observed()], "./lake", "0.1.0")
+
+    root = parsed(html)
+    assert re.findall(r"https?:|//|@import|url\(|<script|<link|<img|<iframe|src=", html) == []
+    assert {element.tag for element in root.iter()} >= {"svg", "table", "style", "circle", "path", "rect"}
+    assert len([element for element in root.iter("svg") if element.get("aria-label")]) == 4
+
+
+def test_the_page_says_what_needs_attention() -> None:
+    said = words(page([observed()], "./lake", "0.1.0"))
+
+    for what in (
+        "shop ticdc-open", "fail broker: it is gone", "fail 12 offsets of shop/1 from 30 on were deleted before they were read",
+        "warn watermark: shop/3 has sent none, and holds it", "warn met, but not configured: shop.new",
+        "41.2 M messages read", "61 s lag of the watermark", "1 of 3 tables exact", "shop.items incomplete a dead letter inferred schema 3",
+        "shop: the broker is gone", "frame 20", "shop/0@7[0]",
+    ):  # fmt: skip
+        assert what in said
+
+
+def test_a_quiet_source_needs_no_attention_and_a_new_one_has_nothing_to_show() -> None:
+    quiet = {**observed(), "status": {"books": "closed", "tables": []}, "gaps": [], "epochs": []}
+    new = {**quiet, "batches": [], "ddl": [], "runs": [], "totals": {}, "dead_letters": {"counts": [], "latest": []}}
+
+    assert "Nothing needs attention." in words(page([quiet], "x", "1"))
+    assert "throughput: nothing to show yet" in words(page([new], "x", "1"))
+    assert "This lake has no source yet: nothing has run." in words(page([], "x", "1"))
+
+
+names = st.text(max_size=30)
+times = st.integers(-(2**62), 2**62)
+
+
+@given(names, names, st.lists(st.tuples(times, st.none() | times, st.integers(0, 2**40)), max_size=6), st.lists(names, max_size=4))
+def test_whatever_names_errors_and_times_there_are_the_page_is_well_formed(
+    name: str, error: str, moments: list[tuple[int, int | None, int]], tables: list[str]
+) -> None:
+    source = copy.deepcopy(observed())
+    source["source"] = name
+    source["runs"][1]["error"] = error
+    source["batches"] = [
+        {**source["batches"][0], "batch": number, "at": at, "fresh": fresh, "messages": messages, "seconds": messages % 7}
+        for number, (at, fresh, messages) in enumerate(moments)
+    ]
+    source["ddl"] = [{"table": table, "at": number * 10**9, "ddl": error} for number, table in enumerate(tables)]
+    source["dead_letters"]["latest"][0]["message"] = error
+
+    html = page([source], name, "1")
+
+    assert all(
+        svg.find("rect") is not None or svg.find("path") is not None or svg.find("circle") is not None for svg in parsed(html).iter("svg")
+    )
+
+
+def test_charts_put_every_mark_inside_their_frame() -> None:
+    drawn = [
+        line_chart("l", [Series("a", "a", [(BEGUN + n * 1000.0, n * n) for n in range(50)], [""] * 50)], count),
+        bar_chart("b", [Bar(str(n), n * 1e5, "") for n in range(100)], count),
+        lanes_chart("d", [Mark(f"t{n % 5}", BEGUN + n, "") for n in range(30)]),
+    ]
+
+    for chart in drawn:
+        root = parsed(chart)
+        _, _, width, height = map(float, root.get("viewBox", "").split())
+        for circle in root.iter("circle"):
+            assert 0 <= float(circle.get("cx", "")) <= width
+            assert 0 <= float(circle.get("cy", "")) <= height
+        for rect in root.iter("rect"):
+            assert float(rect.get("x", "")) + float(rect.get("width", "")) <= width
+            assert float(rect.get("height", "")) >= 0
+
+
+@pytest.mark.parametrize(("value", "said"), [(0, "0"), (1234, "1,234"), (2.5, "2.5"), (41_234_567, "41.2 M")])
+def test_numbers_are_short(value: float, said: str) -> None:
+    assert count(value) == said
+
+
+@pytest.mark.parametrize(("value", "said"), [(0.25, "0.25 s"), (90, "90 s"), (600, "10 min"), (36_000, "10 h"), (864_000, "10 d")])
+def test_lengths_of_time_have_the_unit_that_fits(value: float, said: str) -> None:
+    assert seconds(value) == said
+
+
+def test_times_are_in_utc_and_as_exact_as_their_span() -> None:
+    assert (clock(BEGUN), clock(BEGUN, 1000), clock(BEGUN, 10**7), clock(BEGUN, 10**9)) == (
+        "2026-09-21 14:13:20", "14:13:20", "14:13", "09-21",
+    )  # fmt: skip
+
+
+# --- in a real browser -----------------------------------------------------------------------------------------------
+
+# what the browser has made of the page, written where --dump-dom shows it
+PROBE = """<script>
+const box = (e) => { const r = e.getBoundingClientRect(); return [Math.round(r.width), Math.round(r.height)]; };
+const out = document.createElement('pre'); out.id = 'probe';
+out.textContent = JSON.stringify({
+  charts: [...document.querySelectorAll('svg')].map(box), tiles: [...document.querySelectorAll('.tile')].map(box),
+  overflow: document.documentElement.scrollWidth - window.innerWidth, width: window.innerWidth,
+  background: getComputedStyle(document.body).backgroundColor, line: getComputedStyle(document.querySelector('.line')).stroke });
+document.body.appendChild(out);
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> str:
+    found = os.environ.get("LAKEHOUSE_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(NO_BROWSER)
+    return found
+
+
+def browse(browser: str, *arguments: str) -> str:
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def laid_out(browser: str, file: Path, *arguments: str) -> dict[str, Any]:
+    probed = file.with_name("probed.html")
+    probed.write_text(file.read_text().replace("</body>", PROBE + "</body>"))
+    dom = browse(browser, "--dump-dom", *arguments, probed.as_uri())
+    found = re.search(r'<pre id="probe">(.*?)</pre>', dom, re.S)
+    assert found is not None
+    return dict(json.loads(unescape(found[1])))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "arguments", "background", "line"),
+    [("light", [], "rgb(255, 255, 255)", "rgb(9, 105, 218)"), ("dark", ["--blink-settings=preferredColorScheme=0"], "rgb(13, 17, 23)",
+      "rgb(68, 147, 248)")],
+)  # fmt: skip
+def test_a_browser_shows_the_page_in_light_and_dark(
+    scheme: str, arguments: list[str], background: str, line: str, browser: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(page([observed()], "./lake", "0.1.0"))
+
+    shown = laid_out(browser, file, "--window-size=1100,900", *arguments)
+    browse(browser, f"--screenshot={tmp_path / scheme}.png", "--window-size=1100,1700", *arguments, file.as_uri())
+
+    assert len(shown["charts"]) == 4
+    assert all(width > 400 and height > 60 for width, height in shown["charts"])
+    assert len(shown["tiles"]) == 8
+    assert shown["overflow"] <= 0
+    assert (shown["background"], shown["line"]) == (background, line)
+    assert len(rows(tmp_path / f"{scheme}.png")) > 300
+
+
+def test_a_narrow_browser_has_nothing_outside_its_window(browser: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(page([observed()], "./lake", "0.1.0"))
+
+    shown = laid_out(browser, file, "--window-size=500,900")
+
+    assert shown["overflow"] <= 0
+    assert all(width <= shown["width"] for width, _ in shown["charts"] + shown["tiles"])
+
+
+def rows(png: Path) -> set[bytes]:
+    """The distinct rows of a picture of 8-bit RGB or RGBA pixels, as they lie in the file: those of an empty page are alike."""
+    data = png.read_bytes()
+    stride = int.from_bytes(data[16:20]) * {2: 3, 6: 4}[data[25]] + 1
+    raw = zlib.decompress(b"".join(chunk for name, chunk in chunks(data) if name == b"IDAT"))
+    return {raw[start : start + stride] for start in range(0, len(raw), stride)}
+
+
+def chunks(data: bytes) -> list[tuple[bytes, bytes]]:
+    found, place = [], 8
+    while place < len(data):
+        length = int.from_bytes(data[place : place + 4])
+        found.append((data[place + 4 : place + 8], data[place + 8 : place + 8 + length]))
+        place += 12 + length
+    return found
