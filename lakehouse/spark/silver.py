@@ -182,9 +182,9 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
         summary, runs, counts = run_local_batch(spark, lake, feed, table, settings, plan, done)
     else:
         summary, runs, counts = run_spark_batch(spark, lake, feed, bronze, settings, plan, done)
-    if plan.get("again"):  # it lies out of the order in which runs of keyless rows are counted
-        runs = (done or {}).get("runs", {})
     record = done_record(plan, done, summary, runs, counts)
+    if plan.get("again") and done:  # out of order: runs of keyless rows and parts that wait are as they were
+        record |= {"runs": done["runs"], "resume": done["resume"]}
     log.add("done", {**record, "arrival": feed.order == "arrival", "requeued": plan.get("requeue")})
     return counts
 
