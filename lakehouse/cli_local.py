@@ -26,9 +26,15 @@ def produce(
     recording: Annotated[Path, typer.Argument(help="The recording (JSON lines).")],
     topic: Annotated[str | None, typer.Option("--topic", help="The topic. Default: the recording's own.")] = None,
     servers: Servers = "127.0.0.1:9092",
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="KAFKA.NAME=VALUE", help="A Kafka option, such as kafka.security.protocol=SSL.")
+    ] = None,
 ) -> None:
     """Publish a recording to a topic, partition by partition."""
-    print_result(_local("produce").produce(recording, servers, topic, progress), False)
+    from lakehouse.cli import setting
+
+    options = dict(map(setting, option or ()))
+    print_result(_local("produce").produce(recording, servers, topic, progress, options=options), False)
 
 
 def init(

@@ -15,6 +15,7 @@ from lakehouse.config_options import KAFKA_PROPERTIES, KAFKA_TAKEN, did_you_mean
 from lakehouse.config_secrets import FORMS, has_reference, has_secret_reference, holds_secret, is_malformed
 from lakehouse.config_yaml import Path
 from lakehouse.formats import FORMATS
+from lakehouse.kafka_client import unsaid
 
 INPUTS = ("kafka", "recording", "storage")
 TICDC_TOPICS = ("ticdc-open", "ticdc-canal-json", "ticdc-debezium")
@@ -97,6 +98,8 @@ def _kafka_options(options: Data) -> Iterator[Finding]:
             yield path, "lacks the prefix of Kafka's own options", f"write `kafka.{name}`"
         elif plain not in KAFKA_PROPERTIES and (close := nearest(plain, KAFKA_PROPERTIES)):
             yield path, "is no property of a Kafka consumer", f"did you mean `kafka.{close}`?"
+    for name, text, fix in unsaid(options):
+        yield ("kafka", "options", name), text, fix
 
 
 def _strings(data: Data) -> Iterator[Finding]:

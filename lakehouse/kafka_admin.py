@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from lakehouse.errors import EnvironmentError_
+from lakehouse.kafka_client import client_config
 
 TIMEOUT = 10.0
 
@@ -29,7 +33,7 @@ def list_topics(bootstrap: str, options: Mapping[str, str], names: list[str] | N
         known = admin.list_topics(timeout=TIMEOUT).topics
         chosen = [name for name in known if (name in names if names is not None else re.fullmatch(pattern or "", name))]
         found = admin.describe_topics(TopicCollection(chosen), request_timeout=TIMEOUT) if chosen else {}
-        ids = {name: str(future.result().topic_id) for name, future in found.items()}
+        ids = {name: _id(future) for name, future in found.items()}
         consumer = Consumer({**config, "group.id": "lakehouse-admin", "enable.auto.commit": False})
         try:
             return [Topic(name, ids.get(name, ""), _offsets(consumer, name, list(known[name].partitions))) for name in sorted(chosen)]
@@ -58,30 +62,29 @@ def _offsets(consumer: Consumer, topic: str, partitions: list[int]) -> dict[int,
     return {number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT) for number in sorted(partitions)}
 
 
-def client_config(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Spark's `kafka.*` options as librdkafka names them; a JAAS line gives its user and password."""
-    # librdkafka would write every failed connection to stderr, many a second; what failed is in the error that is raised
-    config: dict[str, str] = {"bootstrap.servers": bootstrap, "log_level": "0"}
-    for name, value in options.items():
-        plain = name.removeprefix("kafka.")
-        if plain == "sasl.jaas.config":
-            for part, target in (("username", "sasl.username"), ("password", "sasl.password")):
-                found = re.search(rf'{part}="((?:[^"\\]|\\.)*)"', value)
-                if found:
-                    config[target] = found[1]
-        elif plain in _SHARED:
-            config[plain] = value
-    return config
+def _id(future: Future[Any]) -> str:
+    """A topic's id; empty where the broker gives none."""
+    try:
+        return str(future.result().topic_id)
+    except KafkaException as error:
+        if error.args[0].code() in (KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION):
+            return ""
+        raise
 
 
-_SHARED = frozenset(
-    (
-        "security.protocol",
-        "sasl.mechanism",
-        "ssl.ca.location",
-        "ssl.certificate.location",
-        "ssl.key.location",
-        "ssl.key.password",
-        "client.id",
-    )
-)
+def offsets_at(bootstrap: str, options: Mapping[str, str], topics: Iterable[Topic], instant: str) -> dict[tuple[str, int], int]:
+    """The first offset of each partition at or after an instant (ISO 8601 with a zone); its end where there is none."""
+    millis = int(datetime.fromisoformat(instant.strip()).timestamp() * 1000)
+    consumer = Consumer({**client_config(bootstrap, options), "group.id": "lakehouse-admin", "enable.auto.commit": False})
+    ends = {(topic.name, number): end for topic in topics for number, (_, end) in topic.offsets.items()}
+    try:
+        found = consumer.offsets_for_times([TopicPartition(*place, millis) for place in ends], timeout=TIMEOUT)
+    except KafkaException as error:
+        raise EnvironmentError_(f"{bootstrap}: expected a Kafka broker, got: {error.args[0].str()}; check bootstrap_servers") from error
+    finally:
+        consumer.close()
+    return {
+        place: place_at.offset if place_at.offset >= 0 else ends[place]
+        for place_at in found
+        for place in [(place_at.topic, place_at.partition)]
+    }

@@ -8,7 +8,8 @@ from confluent_kafka import Message as Record
 
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import Message
-from lakehouse.kafka_admin import TIMEOUT, Topic, client_config
+from lakehouse.kafka_admin import TIMEOUT, Topic
+from lakehouse.kafka_client import client_config
 
 HEAD, TAIL = 2_000, 500
 SECONDS = 20.0

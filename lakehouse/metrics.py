@@ -32,7 +32,7 @@ METRICS = {
     "lakehouse_watermark_lag_seconds": ("gauge", "Age of the watermark now."),
     "lakehouse_silent_partitions": ("gauge", "Partitions that have sent no watermark, and so hold it."),
     "lakehouse_missing_offsets": ("gauge", "Offsets that were deleted before they were read."),
-    "lakehouse_dead_letters": ("gauge", "Messages and rows that can't be decoded, requeued and dismissed ones included."),
+    "lakehouse_dead_letters": ("gauge", "Messages and rows that can't be decoded and are neither dismissed nor requeued."),
     "lakehouse_book_open_changes": ("gauge", "Decoded changes of the last batch that are not accounted for; anything but 0 is a bug."),
     "lakehouse_table_state": ("gauge", "1 for the state that a gold table is in, 0 for the others."),
     "lakehouse_tables_not_configured": ("gauge", "Tables met in the feed that no YAML names."),
@@ -83,10 +83,10 @@ def _feed(name: str, source: Observed, status: Mapping[str, Any]) -> Iterator[Sa
         yield _sample("lakehouse_watermark_timestamp_seconds", fresh / 1000, source=name)
         yield _sample("lakehouse_watermark_lag_seconds", max(0.0, (source["now"] - fresh) / 1000), source=name)
     yield _sample("lakehouse_silent_partitions", len(status.get("no_watermark_seen", ())), source=name)
-    newest = {(gap["topic"], gap["partition"], gap.get("incarnation")): gap["missing"] for gap in source["gaps"]}
     missing: dict[tuple[str, int], int] = {}
-    for (topic, partition, _), number in newest.items():
-        missing[topic, partition] = missing.get((topic, partition), 0) + number
+    for gap in source["gaps"]:
+        if "missing" in gap:  # of a topic that was created anew nobody knows how many
+            missing[gap["topic"], gap["partition"]] = missing.get((gap["topic"], gap["partition"]), 0) + gap["missing"]
     for (topic, number), lost in missing.items():
         yield _sample("lakehouse_missing_offsets", lost, source=name, topic=topic, partition=str(number))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lakehouse.report_charts import Bar, Mark, Series, bar_chart, clock, count, lanes_chart, line_chart, seconds, text
+from lakehouse.topic_progress import told_loss
 
 Observed = dict[str, Any]
 STYLE = """
@@ -100,10 +101,7 @@ def alarms(source: Observed) -> str:
     found = [("fail", f"broker: {status['broker']}")] if "broker" in status else []
     if not status.get("books", "closed").startswith("closed"):
         found.append(("fail", f"books are {status['books']}"))
-    found += [
-        ("fail", f"{gap['topic']}/{gap['partition']}: {gap['missing']} offsets were deleted before they were read")
-        for gap in source["gaps"]
-    ]
+    found += [("fail", told_loss(gap)) for gap in source["gaps"]]
     found += [("warn", f"watermark: {place} has sent none, and holds it") for place in status.get("no_watermark_seen", ())]
     found += [("warn", problem) for problem in status.get("problems", ())]
     if status.get("not_configured"):

@@ -135,6 +135,12 @@ def test_every_source_that_a_page_shows_is_valid(page: Path, tmp_path: Path) -> 
     assert blocks
 
 
+def test_every_variable_that_the_package_reads_is_in_the_readme() -> None:
+    read = {found for path in (ROOT / "lakehouse").rglob("*.py") for found in re.findall(r"LAKEHOUSE_[A-Z]+(?:_[A-Z]+)*", path.read_text())}
+
+    assert read == set(re.findall(r"`(LAKEHOUSE_[A-Z_]+)`", (ROOT / "README.md").read_text()))
+
+
 def test_the_documentation_site_builds_with_every_link_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})

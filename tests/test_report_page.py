@@ -50,7 +50,7 @@ def observed() -> dict[str, Any]:
         "ddl": [{"table": f"shop.t{n % 4}", "at": BEGUN + n * 300_000, "ddl": f"ALTER TABLE t ADD COLUMN c{n} INT"} for n in range(9)],
         "dead_letters": {"counts": [{"code": "frame", "table": "", "number": 20}],
                          "latest": [{"code": "frame", "message": "message: expected a frame", "table": "", "origin": "shop/0@7[0]"}]},
-        "gaps": [{"topic": "shop", "partition": 1, "missing": 12}],
+        "gaps": [{"topic": "shop", "partition": 1, "first": 30, "missing": 12}],
         "epochs": [{"epoch": 1, "why": "restored", "at": BEGUN}],
     }  # fmt: skip
 
@@ -77,7 +77,7 @@ def test_the_page_says_what_needs_attention() -> None:
     said = words(page([observed()], "./lake", "0.1.0"))
 
     for what in (
-        "shop ticdc-open", "fail broker: it is gone", "fail shop/1: 12 offsets were deleted before they were read",
+        "shop ticdc-open", "fail broker: it is gone", "fail 12 offsets of shop/1 from 30 on were deleted before they were read",
         "warn watermark: shop/3 has sent none, and holds it", "warn met, but not configured: shop.new",
         "41.2 M messages read", "61 s lag of the watermark", "1 of 3 tables exact", "shop.items incomplete a dead letter inferred schema 3",
         "shop: the broker is gone", "frame 20", "shop/0@7[0]",

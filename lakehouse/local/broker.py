@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -20,6 +20,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from lakehouse.errors import EnvironmentError_
+from lakehouse.kafka_client import client_config
 from lakehouse.local.jars import broker_jars
 from lakehouse.local.java import java
 
@@ -67,10 +68,13 @@ exit $status"""
 
 
 class Broker:
-    """A running broker. `bootstrap` stays the same over `restart`."""
+    """A running broker. `bootstrap` stays the same over `restart`.
 
-    def __init__(self, folder: Path, port: int) -> None:
-        self.folder = folder
+    `settings` are further lines of its configuration, and `options` the `kafka.*` options that a client of it needs then.
+    """
+
+    def __init__(self, folder: Path, port: int, settings: Mapping[str, str] = {}, options: Mapping[str, str] = {}) -> None:
+        self.folder, self.settings, self.options = folder, settings, options
         self.port = port
         self._shell: subprocess.Popen[bytes] | None = None
 
@@ -87,7 +91,7 @@ class Broker:
         path = os.pathsep.join(str(jar) for jar in broker_jars())
         with _locked(self.log) as log:
             _check_free(self.port)
-            config = _prepared(self.folder, self.port)
+            config = _prepared(self.folder, self.port, self.settings)
             command = ["/bin/sh", "-c", _TIED, "broker", str(java()), *_JVM, "-cp", path, "kafka.Kafka", str(config)]
             self._shell = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
         try:
@@ -114,7 +118,7 @@ class Broker:
         self.start()
 
     def _wait(self, deadline: float) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        admin = AdminClient(client_config(self.bootstrap, self.options))
         while time.monotonic() < deadline:
             if self._shell is None or self._shell.poll() is not None:
                 raise EnvironmentError_(f"{self.folder}: expected a Kafka broker to start, got: {_last_words(self.log)}; see {self.log}")
@@ -127,12 +131,12 @@ class Broker:
 
 
 @contextmanager
-def start_broker(folder: Path, port: int = 0) -> Iterator[Broker]:
+def start_broker(folder: Path, port: int = 0, settings: Mapping[str, str] = {}, options: Mapping[str, str] = {}) -> Iterator[Broker]:
     """A broker on 127.0.0.1 that lives as long as the block; its data stay in `folder`. Port 0 takes a free one.
 
     EnvironmentError_ says in one sentence what is missing: a free port, a folder that can be written, Java, the jars.
     """
-    broker = Broker(folder, port or _free_port())
+    broker = Broker(folder, port or _free_port(), settings, options)
     broker.start()
     try:
         yield broker
@@ -169,13 +173,14 @@ def _take(log: IO[bytes]) -> bool:
     return True
 
 
-def _prepared(folder: Path, port: int) -> Path:
+def _prepared(folder: Path, port: int, settings: Mapping[str, str]) -> Path:
     """The broker's configuration; a new folder gets the identity that Kafka's own formatting would give it."""
     data, config = folder.absolute() / "data", folder.absolute() / "server.properties"
     data.mkdir(exist_ok=True)
     if not (data / "meta.properties").exists():
         (data / "meta.properties").write_text(f"version=1\ncluster.id={_kafka_id()}\nnode.id=1\ndirectory.id={_kafka_id()}\n")
-    config.write_text(_CONFIG.format(host=HOST, port=port, controller=_free_port(), data=data))
+    more = "".join(f"{name}={value}\n" for name, value in settings.items())
+    config.write_text(_CONFIG.format(host=HOST, port=port, controller=_free_port(), data=data) + more)
     return config
 
 

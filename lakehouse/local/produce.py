@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import Message
-from lakehouse.kafka_admin import client_config
+from lakehouse.kafka_client import client_config
 from lakehouse.recording import read_recording
 
 TIMEOUT = 30.0
@@ -35,7 +35,7 @@ def produce(
     `options` are Spark's `kafka.*`. Returns the number of messages and where they went. EnvironmentError_ when the
     broker refuses or does not answer.
     """
-    config = client_config(bootstrap, options or {}) | {"log_level": 0}
+    config = client_config(bootstrap, options or {})
     read = _reader(recording)
     needed, in_order = _survey(read(), topic)
     messages = read() if in_order else sorted(read(), key=lambda message: (message.partition, message.offset))

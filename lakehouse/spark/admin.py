@@ -3,6 +3,7 @@ the ops log (or a silver batch of its own), so that a rebuild from silver sees i
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -14,18 +15,25 @@ from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply import create
 from lakehouse.ddl.reader import read
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.run_lock import run_lock
 from lakehouse.schema import TableSchema
+from lakehouse.spark.attachments import land_named
+from lakehouse.spark.epochs import begin_epoch, bronze_ends
 from lakehouse.spark.gold import run_gold
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.lease import layer_lock
+from lakehouse.spark.letters import LOST, closing, is_open, open_losses
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
 from lakehouse.spark.show import Reader, parse_position
 from lakehouse.spark.silver import Feed, read_silver, run_batch, silver_schema
+from lakehouse.spark.silver_books import WHOLE_SOURCE
 from lakehouse.spark.sources import feed_of
+from lakehouse.spark.watermark import counting_partitions
+from lakehouse.topic_progress import told_loss
 
-PLACE = ["topic", "incarnation", "partition"]
+# so many ranges of offsets are decoded in one batch: each is a condition of its query
+RANGES = 500
 
 
 def opened(root: str, source: str) -> tuple[SparkSession, Lake, OpsLog, dict[str, Any]]:
@@ -43,74 +51,92 @@ def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> di
     With `restored_to` T the older changes above T are void; without it every table is incomplete until it is snapshotted.
     """
     spark, lake, log, _ = opened(root, source)
-    with run_lock(root, source, "silver"):
-        ends = lake.read(spark, "bronze", source).groupBy(*PLACE).agg(F.max("offset").alias("last")).collect()
-        number = max((record["epoch"] for record in log.all("epoch")), default=0) + 1
-        places = [
-            {"topic": row.topic, "incarnation": row.incarnation, "partition": row.partition, "offset": row["last"] + 1} for row in ends
-        ]
-        log.add("epoch", {"epoch": number, "from": places, "restored_to": restored_to, "why": why})
-    return {"source": source, "epoch": number, "from": places, "restored_to": restored_to}
+    with layer_lock(spark, lake, source, ["silver"]):
+        return {"source": source, **begin_epoch(log.load(), bronze_ends(spark, lake, source), why, restored_to)}
 
 
 def retire_partition(root: str, source: str, topic: str, partition: int, why: str) -> dict[str, Any]:
     """The watermark no longer waits for a partition."""
     _, _, log, _ = opened(root, source)
+    counting = counting_partitions(log.last("done") or {"marks": [], "next": []}, log)
+    if (topic, partition) not in counting:
+        known = ", ".join(f"{name}/{number}" for name, number in counting if number != WHOLE_SOURCE)
+        raise LakehouseError(f"{topic}/{partition}: expected a partition that the watermark waits for, which are {known or 'none'}")
     log.add("retired", {"topic": topic, "partitions": [partition], "why": why})
     return {"source": source, "retired": f"{topic}/{partition}"}
 
 
 def list_dead_letters(root: str, source: str | None, code: str | None) -> list[dict[str, Any]]:
-    """Dead letters with their reason and the place of their bytes."""
+    """Dead letters with their reason and the place of their bytes, losses of the topics among them; `open`: not dismissed or requeued."""
     spark, lake = get_session(), Lake(root)
-    found = []
-    for name in [source] if source else sources(spark, lake):
-        frame = read_silver(spark, lake, name, "dead_letters")
-        rows = (frame.where(F.col("code") == code) if code else frame).orderBy("batch").collect()
-        found += [
-            {"source": name, "code": row.code, "message": row.message, "table": row.table and f"{row.database}.{row.table}",
-             "origin": {key: value for key, value in row.origin.asDict().items() if value is not None}, "batch": row.batch}
-            for row in rows
-        ]  # fmt: skip
+    names = [opened(root, source)[1:3]] if source else [(lake, OpsLog(spark, lake, name).load()) for name in sources(spark, lake)]
+    return [letter for _, log in names for letter in letters_of(spark, lake, log, code)]
+
+
+def letters_of(spark: SparkSession, lake: Lake, log: OpsLog, code: str | None) -> list[dict[str, Any]]:
+    """The dead letters of one source."""
+    frame = read_silver(spark, lake, log.source, "dead_letters").withColumn("open", is_open(log))
+    rows = (frame.where(F.col("code") == code) if code else frame).orderBy("batch", "origin").collect()
+    found = [
+        {"source": log.source, "code": row.code, "message": row.message, "table": row.table and f"{row.database}.{row.table}",
+         "origin": {key: value for key, value in row.origin.asDict().items() if value is not None}, "batch": row.batch, "open": row.open}
+        for row in rows
+    ]  # fmt: skip
+    lost = open_losses(log)
+    for number, gap in enumerate(log.all("gap") if code in (None, LOST) else ()):
+        origin = {name: gap[name] for name in ("topic", "incarnation", "partition", "first", "last") if name in gap}
+        found.append({"source": log.source, "code": LOST, "message": told_loss(gap), "table": None, "origin": origin, "batch": None,
+                      "open": number >= len(log.all("gap")) - len(lost)})  # fmt: skip
     return found
 
 
 def dismiss_dead_letters(root: str, source: str, code: str | None, why: str) -> dict[str, Any]:
     """They no longer keep a table from being exact. Their bytes and rows stay."""
-    _, _, log, _ = opened(root, source)
-    letters = list_dead_letters(root, source, code)
-    counts = Counter(_name_of(letter) for letter in letters)
-    earlier = {tuple(entry["name"]): entry["n"] for record in log.all("dismissed") for entry in record["dead"]}
-    total = {name: max(number, earlier.get(name, 0)) for name, number in counts.items()}
-    log.add("dismissed", {"dead": [{"name": list(name), "n": number} for name, number in total.items()], "code": code, "why": why})
+    spark, lake, log, _ = opened(root, source)
+    letters = [letter for letter in letters_of(spark, lake, log, code) if letter["open"]]
+    if letters:
+        batch = (log.last("done") or {"batch": 0})["batch"]
+        log.add("dismissed", {**closing(code, batch, len(log.all("gap"))), "why": why})
     return {"source": source, "dismissed": len(letters)}
 
 
-def _name_of(letter: dict[str, Any]) -> tuple[str | None, str | None]:
-    return tuple(letter["table"].split(".", 1)) if letter["table"] else (None, None)
-
-
 def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, Any]:
-    """Decode the messages of dead letters again, as a silver batch of their own; what fails again is a dead letter again."""
+    """Decode the messages of open dead letters again, as silver batches of their own; what fails again is a dead letter again.
+
+    The batch that is done closes them, so that a crash before it leaves them open.
+    """
     spark, lake, log, settings = opened(root, source)
-    letters = list_dead_letters(root, source, code)
-    places = {(o["topic"], o.get("incarnation", ""), o["partition"], o["offset"]) for o in (letter["origin"] for letter in letters)}
-    if not places:
-        return {"source": source, "requeued": 0}
-    with run_lock(root, source, "silver"):
-        log.load()
-        last = log.last("planned")
-        done = log.last("done")
+    with layer_lock(spark, lake, source, ["silver"]):
+        last, done = log.load().last("planned"), log.last("done")
         if last is None or done is None or done["batch"] < last["batch"]:
             raise LakehouseError(f"{source}: a silver batch is not done yet; `lakehouse run silver` first")
-        ranges = [{"topic": t, "incarnation": i, "partition": p, "first": o, "last": o} for t, i, p, o in sorted(places)]
-        dismiss_dead_letters(root, source, code, "requeued")
-        log.load()
-        plan = {"batch": done["batch"] + 1, "generation": last["generation"], "small": True, "ranges": ranges, "requeue": True}
-        log.add("planned", plan)
-        feed = Feed(source, settings["format"], settings["order"], settings["options"])
-        counts = run_batch(spark, lake, feed, log, plan)
-    return {"source": source, "requeued": len(places), **counts}
+        letters = [letter for letter in letters_of(spark, lake, log, code) if letter["open"] and letter["code"] != LOST]
+        ranges = ranges_of(letter["origin"] for letter in letters)
+        land_named(spark, lake, source, settings["format"], settings["options"], ranges)
+        feed = Feed(source, settings["format"], settings["order"], settings["options"], settings.get("row_ids", False))
+        counts: Counter[str] = Counter()
+        parts = [ranges[start : start + RANGES] for start in range(0, len(ranges), RANGES)]
+        for number, part in enumerate(parts, 1):
+            plan = {"batch": done["batch"] + number, "generation": last["generation"], "small": True, "ranges": part, "again": True}
+            if number == len(parts):
+                plan["requeue"] = closing(code, done["batch"], 0)
+            log.add("planned", plan)
+            counts.update(run_batch(spark, lake, feed, log, plan))
+    return {"source": source, "requeued": len(letters), **counts}
+
+
+def ranges_of(origins: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records of origins, neighbours as one range."""
+    ranges: list[dict[str, Any]] = []
+    for topic, incarnation, partition, offset in sorted(
+        {(o["topic"], o.get("incarnation", ""), o["partition"], o["offset"]) for o in origins}
+    ):
+        place = {"topic": topic, "incarnation": incarnation, "partition": partition}
+        if ranges and all(ranges[-1][name] == value for name, value in place.items()) and ranges[-1]["last"] == offset - 1:
+            ranges[-1]["last"] = offset
+        else:
+            ranges.append({**place, "first": offset, "last": offset})
+    return ranges
 
 
 def import_schema(root: str, source: str, text: str, at: str) -> list[dict[str, Any]]:
@@ -187,7 +213,7 @@ def rebuild_table(root: str, table: str, at: str | None, yes: bool) -> dict[str,
         if not yes or at is not None:
             return {**outcome, "replaced": False}
         feed = feed_of(source, settings, reader.manifest["consistency"])
-        with run_lock(root, source, "gold"):
+        with layer_lock(spark, lake, source, ["gold"]):
             run_gold(spark, lake, feed, reader.log, lambda _: None, again=frozenset([reader.entries()[name]["lineage"]]))
         return {**outcome, "replaced": True}
     raise LakehouseError(f"{table}: expected a gold table of {root}, found none; `lakehouse status` lists them")

@@ -14,7 +14,7 @@ from lakehouse.spark.beside import attachments_table, has_attachments, named_att
 from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
-from lakehouse.spark.silver import after
+from lakehouse.spark.silver import after, in_ranges
 from lakehouse.storage_files import LocalFiles
 
 CHUNK = 32
@@ -36,19 +36,33 @@ def land_attachments(
     ends = fresh.groupBy("topic", "incarnation", "partition").agg((F.max("offset") + 1).alias("offset")).toArrow().to_pylist()
     if not ends:
         return 0
+    names, landed = _copy(spark, lake, source, fresh, format, options)
+    if names:
+        progress(f"bronze  {source}: {names} claim-check payloads asked for")
+    known = {(entry["topic"], entry["incarnation"], entry["partition"]): entry for entry in [*(looked["next"] if looked else []), *ends]}
+    log.add("looked", {"next": list(known.values())})
+    return landed
+
+
+def land_named(
+    spark: SparkSession, lake: Lake, source: str, format: str, options: Mapping[str, str], ranges: list[dict[str, object]]
+) -> None:
+    """Copy the payloads that these records name and the lake does not have: their storage may have them by now."""
+    if ranges and has_attachments(format, options):
+        _copy(spark, lake, source, lake.read(spark, "bronze", source).where(in_ranges(ranges)), format, options)
+
+
+def _copy(spark: SparkSession, lake: Lake, source: str, records: DataFrame, format: str, options: Mapping[str, str]) -> tuple[int, int]:
+    """(payloads that were asked for, payloads that were there)."""
     copies = lake.read_or_empty(spark, "bronze", attachments_table(source), BRONZE_SCHEMA).select(F.col("path").alias("name"))
-    wanted = named_attachments(fresh, format, options).select("name").distinct().join(copies, "name", "left_anti")
+    wanted = named_attachments(records, format, options).select("name").distinct().join(copies, "name", "left_anti")
     names = sorted(row.name for row in wanted.collect())
     landed = 0
     for start in range(0, len(names), CHUNK):
         frame = _payloads(spark, options["claim_check"], names[start : start + CHUNK])
         lake.append(frame, "bronze", attachments_table(source))
         landed += min(CHUNK, len(names) - start)
-    if names:
-        progress(f"bronze  {source}: {landed} claim-check payloads asked for")
-    known = {(entry["topic"], entry["incarnation"], entry["partition"]): entry for entry in [*(looked["next"] if looked else []), *ends]}
-    log.add("looked", {"next": list(known.values())})
-    return landed
+    return len(names), landed
 
 
 def _payloads(spark: SparkSession, folder: str, names: list[str]) -> DataFrame:

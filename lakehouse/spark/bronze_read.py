@@ -20,8 +20,8 @@ from lakehouse.recording import write_recording
 from lakehouse.spark.admin import opened
 from lakehouse.spark.beside import beside, has_attachments, with_attachments
 from lakehouse.spark.decode import INPUT, JOINS_RECORDS, Epochs, epoch_of
+from lakehouse.spark.epochs import epochs_of
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.silver import epochs_of
 
 # Parts of one message lie side by side: this many records around the wanted ones hold the others.
 _AROUND = 500

@@ -44,8 +44,8 @@ FLUSH_ROWS = 8192
 FLUSH_BYTES = 16 * 1024 * 1024
 _OTHER_NAMES = list(OTHER_COLUMNS)
 
-# (topic, incarnation, partition) -> [(first offset, epoch)], ascending; what is not listed is epoch 0
-Epochs = Mapping[tuple[str, str, int], list[tuple[int, int]]]
+# (epoch, (topic, incarnation, partition) -> its first offset); a partition that was not met when the epoch was raised is all of it
+Epochs = Collection[tuple[int, Mapping[tuple[str, str, int], int]]]
 Settings = Mapping[str, Any]
 
 
@@ -83,7 +83,7 @@ def messages(batch: pa.RecordBatch, epochs: Epochs) -> Iterator[Message]:
 
 def epoch_of(epochs: Epochs, partition: tuple[str, str, int], offset: int) -> int:
     """The epoch of a record, a function of its origin alone."""
-    return max((epoch for first, epoch in epochs.get(partition, ()) if first <= offset), default=0)
+    return max((epoch for epoch, first in epochs if offset >= first.get(partition, 0)), default=0)
 
 
 @dataclass(slots=True)

@@ -29,9 +29,11 @@ from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Si
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.layout import misfit, uncluster, unknown_columns
+from lakehouse.spark.letters import open_counts, open_losses
 from lakehouse.spark.ops_log import OPERATORS, OpsLog
 from lakehouse.spark.silver import read_silver
 from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
+from lakehouse.topic_progress import told_loss
 
 THREADS = 3
 MILLIS = Clock()
@@ -171,7 +173,7 @@ class GoldRun:
         self.taken = {entry["gold"].casefold() for entry in self.known.values()}
         self.done = log.last("done") or {}
         self.sizes = {tuple(entry["name"]): entry for entry in self.done["tables"]}
-        self.dead = self._dead_letters()
+        self.dead, self.lost = open_counts(spark, lake, feed.name, log), open_losses(log)
         self.again: frozenset[str] = frozenset()
         self.applied = 0
         self.problems: list[str] = []
@@ -297,7 +299,7 @@ class GoldRun:
         if lineage.held is not None and lineage.held.position <= self.window.position:
             return "behind", list(at), f"held by a DDL: {lineage.held.why}"
         for record in self.log.all("epoch"):
-            if record["restored_to"] is None and lineage.start[0] < record["epoch"] <= at[0]:
+            if record["restored_to"] is None and not record.get("goes_on") and lineage.start[0] < record["epoch"] <= at[0]:
                 return (
                     "incomplete",
                     [record["epoch"], 0, 0, 0, 0, 0],
@@ -308,15 +310,16 @@ class GoldRun:
             return "incomplete", list(missing[0]), missing[1]
         for name in (None, *{interval.name for interval in lineage.intervals}):
             if name in self.dead:
-                return "incomplete", list(at), f"{self.dead[name]} dead letters" + ("" if name else " of unknown tables in the source")
+                why = f"{self.dead[name]} dead letters" + ("" if name else " of unknown tables in the source")
+                return "incomplete", self._since(lineage), why
+        if self.lost:
+            return "incomplete", self._since(lineage), told_loss(self.lost[0])
         return "exact", None, None
 
-    def _dead_letters(self) -> dict[Name | None, int]:
-        """Dead letters that nobody dismissed, by table; None: of no known table."""
-        done = self.log.last("done") or {"dead": []}
-        dismissed = {tuple(entry["name"]): entry["n"] for record in self.log.all("dismissed") for entry in record["dead"]}
-        left = {tuple(entry["name"]): entry["n"] - dismissed.get(tuple(entry["name"]), 0) for entry in done["dead"]}
-        return {(name if name[1] is not None else None): number for name, number in left.items() if number > 0}
+    def _since(self, lineage: Lineage) -> list[int]:
+        """From where on what is missing may lie: where the table was found incomplete, else behind what was published last."""
+        known = self.known.get(lineage.id)
+        return known["since"] if known and known["state"] == "incomplete" else list(self.window.position_before)
 
     def allocate(self, name: Name, options: GoldOptions) -> str:
         """A table name of its own: one-to-one, also where names differ only in case or in characters that are replaced."""

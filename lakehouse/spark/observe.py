@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.letters import open_losses
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.silver import read_silver
@@ -35,7 +36,7 @@ def observe(spark: SparkSession, lake: Lake, name: str, source: Source | None) -
         "runs": runs(log, LATEST),
         "ddl": ddl_timeline(spark, lake, name, settings),
         "dead_letters": dead_letters(spark, lake, name),
-        "gaps": log.all("gap"),
+        "gaps": open_losses(log),
         "epochs": [{"epoch": body["epoch"], "why": body["why"], "at": at} for _, kind, at, body in log.records if kind == "epoch"],
     }
 

@@ -29,8 +29,8 @@ SCHEMA = StructType(
     ]
 )
 Record = dict[str, Any]
-# the kinds of what operators say: gold runs again when there is more of it
-OPERATORS = ("epoch", "retired", "decision", "imported", "dismissed")
+# the kinds of what operators say, and of what topics lost: gold runs again when there is more of it
+OPERATORS = ("epoch", "retired", "decision", "imported", "dismissed", "gap")
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,14 @@ from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats import FORMATS, order_of
 from lakehouse.inputs import shown_options, tells_watermark
-from lakehouse.kafka_admin import list_topics
 from lakehouse.modes import clock_of
 from lakehouse.recording import read_recording
-from lakehouse.run_lock import run_lock
+from lakehouse.run_lock import has_flock, is_remote
 from lakehouse.spark.attachments import land_attachments
-from lakehouse.spark.bronze import land_kafka, land_messages, offset_gaps
+from lakehouse.spark.bronze import land_messages
 from lakehouse.spark.gold import GoldFeed, run_gold
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import register
 from lakehouse.spark.run_record import RunRecord, recorded
@@ -32,9 +33,12 @@ from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import Feed, run_silver
 from lakehouse.spark.sources import Source, carries_virtual, kafka_input, selected_sources, settings_of
 from lakehouse.spark.storage import land_storage
+from lakehouse.spark.topics import land_topics
 
 Progress = Callable[[str], None]
 LAYERS = ("bronze", "silver", "gold")
+# a continuous run reads the ops log again after so many passes
+LOOKS = 10
 
 
 def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: str, consistency: str, progress: Progress) -> dict[str, Any]:
@@ -52,11 +56,11 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
         consistency = "eventual"
     gold = GoldFeed(name, upstream_of(format_, options), consistency, virtual=carries_virtual(format_), clock=clock_of(format_, order))
     settings = settings_of(silver, gold)
-    with ExitStack() as held:
-        for layer in LAYERS:
-            held.enter_context(run_lock(lake, name, layer))
-        progress(f"lake    {lake}: starting Spark")
-        spark, place = get_session(), Lake(lake)
+    if not is_remote(lake):
+        has_flock(lake)  # says at once, before Spark starts, when the folder can't be written
+    progress(f"lake    {lake}: starting Spark")
+    spark, place = get_session(), Lake(lake)
+    with layer_lock(spark, place, name, LAYERS):
         register(spark, place, name, settings)
         log = OpsLog(spark, place, name).load()
         with recorded(log, LAYERS, {"paths": [str(path)]}) as record:
@@ -103,10 +107,13 @@ def outcome(name: str, lake: Lake, log: OpsLog, landed: int, batches: int, publi
 
 
 class Stop:
-    """Set by SIGTERM and Ctrl-C: a continuous run ends after the batch in hand."""
+    """Set by SIGTERM and Ctrl-C: a run ends after the batch in hand."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
+
+    def __call__(self) -> bool:
+        return self.event.is_set()
 
     @contextmanager
     def installed(self) -> Iterator["Stop"]:
@@ -128,36 +135,49 @@ def run(
     sources = selected_sources(config, select, lake)
     if not sources:
         raise ConfigError("run: expected at least one source; --select names none that is configured")
-    spark = get_session()
+    for root in {source.lake.root for source in sources}:
+        if not is_remote(root):
+            has_flock(root)  # says at once, before Spark starts, when the folder can't be written
     with Stop().installed() as stop:
+        spark = get_session()
         if once:
-            return [run_once(spark, source, tuple(layers), progress) for source in sources]
+            return [run_once(spark, source, tuple(layers), stop, progress) for source in sources if not stop()]
         return run_continuously(spark, sources, tuple(layers), stop, progress)
 
 
-def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], progress: Progress) -> dict[str, Any]:
+def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], stop: Stop, progress: Progress) -> dict[str, Any]:
     """One pass over one source."""
-    with locked(source, layers):
+    with layer_lock(spark, source.lake, source.name, layers):
         register(spark, source.lake, source.name, source.settings)
         log = OpsLog(spark, source.lake, source.name).load()
         with recorded(log, layers, read_by(source)) as record:
-            published = pass_over(spark, source, layers, log, record, progress)
+            landing = lambda: land_all(spark, source, log, progress, stop)  # noqa: E731
+            published = pass_over(spark, source, layers, log, record, stop, progress, landing)
             refuse_rejected(log)
+    if stop():
+        progress("stopped after the batch in hand")
     return outcome(source.name, source.lake, log, record.landed, record.batches, published)
 
 
 def pass_over(
-    spark: SparkSession, source: Source, layers: tuple[str, ...], log: OpsLog, record: RunRecord, progress: Progress, *, sweep: bool = True
+    spark: SparkSession,
+    source: Source,
+    layers: tuple[str, ...],
+    log: OpsLog,
+    record: RunRecord,
+    stop: Stop,
+    progress: Progress,
+    landing: Callable[[], int],
 ) -> dict[str, Any] | None:
-    """The layers in their order, once; counts are added to the record. Returns what gold published."""
+    """The layers in their order, once, bronze by `landing`; counts are added to the record. Returns what gold published."""
     published = None
     if "bronze" in layers:
         with record.timed("bronze"):
-            record.landed += land_all(spark, source, log, progress, sweep=sweep)
-    if "silver" in layers:
+            record.landed += landing()
+    if "silver" in layers and not stop():
         with record.timed("silver"):
-            record.batches += run_silver(spark, source.lake, source.silver, log, progress)
-    if "gold" in layers:
+            record.batches += run_silver(spark, source.lake, source.silver, log, progress, stop)
+    if "gold" in layers and not stop():
         with record.timed("gold"):
             published = run_gold(spark, source.lake, source.gold, log, progress)
         record.published += published is not None
@@ -181,71 +201,78 @@ def refuse_rejected(log: OpsLog) -> None:
         raise LakehouseError(f"{log.source}: on_ddl rejects a DDL of {names}, all else is published: `ddl skip` it, or change the YAML")
 
 
+@dataclass(slots=True)
+class Round:
+    """A source in a continuous run: its log, the record of what the run has done, and what bronze last failed with."""
+
+    source: Source
+    log: OpsLog
+    record: RunRecord
+    passes: int = 0
+    trouble: str = ""
+
+
 def run_continuously(
     spark: SparkSession, sources: list[Source], layers: tuple[str, ...], stop: Stop, progress: Progress
 ) -> list[dict[str, Any]]:
     """Layers of the sources in turn, again and again, until a signal."""
     with ExitStack() as held:
         for source in sources:
-            held.enter_context(locked(source, layers))
+            held.enter_context(layer_lock(spark, source.lake, source.name, layers))
             register(spark, source.lake, source.name, source.settings)
-        logs = {source.name: OpsLog(spark, source.lake, source.name).load() for source in sources}
-        records = {source.name: RunRecord(layers, read_by(source)) for source in sources}
-        sweep = True
-        while not stop.event.is_set():
+        rounds = [Round(source, OpsLog(spark, source.lake, source.name), RunRecord(layers, read_by(source))) for source in sources]
+        while not stop():
             begun = time.monotonic()
-            for source in sources:
-                log = logs[source.name]
-                if set(layers) != set(LAYERS):
-                    log.load()  # another process runs the other layers
-                pass_over(spark, source, layers, log, records[source.name], progress, sweep=sweep)
-                records[source.name] = records[source.name].flush(log)
-            sweep = False
+            for one in rounds:
+                go_round(spark, one, layers, stop, progress)
             stop.event.wait(max(0.0, 1.0 - (time.monotonic() - begun)))
-        for name, record in records.items():
-            record.flush(logs[name], now=True)
+        for one in rounds:
+            one.record.flush(one.log, now=True)
     progress("stopped after the batch in hand")
-    return [outcome(source.name, source.lake, logs[source.name], *records[source.name].totals, None) for source in sources]
+    return [outcome(one.source.name, one.source.lake, one.log, *one.record.totals, None) for one in rounds]
 
 
-@contextmanager
-def locked(source: Source, layers: tuple[str, ...]) -> Iterator[None]:
-    with ExitStack() as held:
-        for layer in layers:
-            held.enter_context(run_lock(source.lake.root, source.name, layer))
-        yield
+def go_round(spark: SparkSession, one: Round, layers: tuple[str, ...], stop: Stop, progress: Progress) -> None:
+    """One pass over one source of a continuous run."""
+    if set(layers) != set(LAYERS) or one.passes % LOOKS == 0:
+        one.log.load()  # another process runs the other layers, or an operator has said something
+    pass_over(spark, one.source, layers, one.log, one.record, stop, progress, lambda: _land_or_wait(spark, one, stop, progress))
+    one.record = one.record.flush(one.log)
+    one.passes += 1
 
 
-def land_all(spark: SparkSession, source: Source, log: OpsLog, progress: Progress, *, sweep: bool = True) -> int:
-    """Land what the source has now, and the payloads that its records name; returns how many records are new."""
-    landed = sum(land(spark, source, log, progress, sweep=sweep))
+def _land_or_wait(spark: SparkSession, one: Round, stop: Stop, progress: Progress) -> int:
+    """Land what is there. A broker that is away for a while ends no run that has begun; that is said once, and its return too."""
+    try:
+        landed = land_all(spark, one.source, one.log, progress, stop, first=one.passes == 0 or bool(one.trouble))
+    except LakehouseError as error:
+        if one.passes == 0:
+            raise
+        if not one.trouble:
+            progress(f"warning: {error}; trying again")
+        one.trouble = str(error)
+        return 0
+    if one.trouble:
+        progress(f"bronze  {one.source.name}: going on")
+    one.trouble = ""
+    return landed
+
+
+def land_all(spark: SparkSession, source: Source, log: OpsLog, progress: Progress, stop: Stop, *, first: bool = True) -> int:
+    """Land what the source has now, and the payloads that its records name; returns how many records are new.
+
+    `first`: nothing has been landed in this run so far, so folders and checkpoints are looked at with care.
+    """
+    landed = land(spark, source, log, progress, stop, first)
     land_attachments(spark, source.lake, source.name, source.silver.format, source.silver.options, log, progress)
     return landed
 
 
-def land(spark: SparkSession, source: Source, log: OpsLog, progress: Progress, *, sweep: bool = True) -> Iterator[int]:
-    """Land what the source has now; yields counts of new records."""
-    if source.config.storage is not None:
-        yield land_storage(spark, source.lake, source.name, source.config.storage.path, source.silver.options, log, progress, sweep)
-        return
-    if source.config.recording is not None:
-        for path in source.config.recording:
-            yield land_messages(spark, source.lake, source.name, messages_of(Path(path)), progress)
-        return
-    kafka = kafka_input(source)
-    names = kafka.subscribe.split(",") if kafka.subscribe else None
-    topics = list_topics(kafka.bootstrap, kafka.options, names, kafka.pattern)
-    if not topics:
-        wanted = kafka.subscribe or kafka.pattern
-        raise ConfigError(f"{source.name}: expected topics {wanted} at {kafka.bootstrap}, found none; check kafka.topics")
-    yield max(land_kafka(spark, source.lake, source.name, kafka, {topic.name: topic.id for topic in topics}, progress), default=0)
-    # the list is taken again after the end offsets were fixed: a partition that is new holds the watermark
-    topics = list_topics(kafka.bootstrap, kafka.options, names, kafka.pattern)
-    limit = source.config.kafka.partitions if source.config.kafka else None
-    listed = [[topic.name, number] for topic in topics for number in topic.offsets if limit is None or number < limit]
-    if (log.last("partitions") or {}).get("listed") != listed:
-        log.add("partitions", {"listed": listed})
-    for gap in offset_gaps(spark, source.lake, source.name, log):
-        progress(
-            f"warning: {gap['topic']}/{gap['partition']}: {gap['missing']} offsets are missing: they were deleted before they were read"
-        )
+def land(spark: SparkSession, source: Source, log: OpsLog, progress: Progress, stop: Stop, first: bool) -> int:
+    """Land what the source's one input has now."""
+    lake, name, config = source.lake, source.name, source.config
+    if config.storage is not None:
+        return land_storage(spark, lake, name, config.storage.path, source.silver.options, log, progress, first)
+    if config.recording is not None:
+        return sum(land_messages(spark, lake, name, messages_of(Path(path)), progress) for path in config.recording if not stop())
+    return land_topics(spark, lake, name, kafka_input(source), log, progress, stop, first=first)

@@ -22,6 +22,7 @@ from lakehouse.spark.beside import beside, has_attachments, with_attachments
 from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.decode import INPUT, POSITION, decode
 from lakehouse.spark.dedupe import Distinct, distinct_changes, is_distinct
+from lakehouse.spark.epochs import epochs_of
 from lakehouse.spark.keyless import number_halves
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
@@ -72,10 +73,12 @@ def read_silver(spark: SparkSession, lake: Lake, source: str, name: str) -> Data
     return lake.read_or_empty(spark, "silver", f"{source}_{name}", silver_schema(name))
 
 
-def run_silver(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, progress: Progress) -> int:
-    """Work off everything that bronze holds; returns how many batches were written."""
+def run_silver(
+    spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, progress: Progress, stopped: Callable[[], bool] = lambda: False
+) -> int:
+    """Work off everything that bronze holds, or until `stopped`; returns how many batches were written."""
     done = 0
-    while (plan := next_plan(spark, lake, feed, log)) is not None:
+    while not stopped() and (plan := next_plan(spark, lake, feed, log)) is not None:
         counts = run_batch(spark, lake, feed, log, plan)
         progress(f"silver  {feed.name}: batch {plan['batch']}: {counts['messages']} messages, {counts['inserted']} changes,"
                  f" {counts['duplicate']} duplicates, {counts['ddl']} DDLs, {counts['dead']} dead letters")  # fmt: skip
@@ -167,15 +170,6 @@ def in_ranges(ranges: list[dict[str, Any]]) -> Column:
     return condition
 
 
-def epochs_of(log: OpsLog) -> dict[tuple[str, str, int], list[tuple[int, int]]]:
-    """Where each partition enters an epoch, from what operators raised."""
-    found: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
-    for record in log.all("epoch"):
-        for entry in record["from"]:
-            found.setdefault((entry["topic"], entry["incarnation"], entry["partition"]), []).append((entry["offset"], record["epoch"]))
-    return found
-
-
 def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: dict[str, Any]) -> dict[str, int]:
     """Decode and write one planned batch; returns its counts."""
     bronze = lake.read(spark, "bronze", feed.name).where(in_ranges(plan["ranges"]))
@@ -188,7 +182,10 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
         summary, runs, counts = run_local_batch(spark, lake, feed, table, settings, plan, done)
     else:
         summary, runs, counts = run_spark_batch(spark, lake, feed, bronze, settings, plan, done)
-    log.add("done", {**done_record(plan, done, summary, runs, counts), "arrival": feed.order == "arrival"})
+    record = done_record(plan, done, summary, runs, counts)
+    if plan.get("again") and done:  # out of order: runs of keyless rows and parts that wait are as they were
+        record |= {"runs": done["runs"], "resume": done["resume"]}
+    log.add("done", {**record, "arrival": feed.order == "arrival", "requeued": plan.get("requeue")})
     return counts
 
 

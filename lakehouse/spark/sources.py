@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from lakehouse.carry import upstream_of
@@ -11,10 +10,10 @@ from lakehouse.config_models import SourceConfig, TableConfig
 from lakehouse.formats import order_of, sends_watermarks
 from lakehouse.gold_options import ColumnOptions, GoldOptions, from_plain, to_plain
 from lakehouse.modes import clock_of
-from lakehouse.spark.bronze import KafkaInput
 from lakehouse.spark.gold import GoldFeed
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.silver import Feed
+from lakehouse.spark.topics import KafkaInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,8 @@ class Source:
 
 def settings_of(silver: Feed, gold: GoldFeed) -> dict[str, Any]:
     """What a reader of the lake must know of a source."""
-    told = {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual, **gold.told}
+    told = {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual,
+            "row_ids": silver.row_ids, **gold.told}  # fmt: skip
     tables = [[list(name), to_plain(options)] for name, options in sorted(gold.options.items())]
     return json.loads(json.dumps({**told, "auto": gold.tables is None, "tables": tables}))  # as it is read again
 
@@ -115,20 +115,11 @@ def kafka_input(source: Source) -> KafkaInput:
     assert kafka is not None
     return KafkaInput(
         bootstrap=kafka.bootstrap_servers,
-        subscribe=",".join(kafka.topics) if kafka.topics else None,
+        names=kafka.topics,
         pattern=kafka.topic_pattern,
-        starting=_starting(kafka.starting),
+        starting=kafka.starting,
         options=dict(kafka_options(source.config)),
         max_records=source.config.batch.max_records,
+        partitions=kafka.partitions,
+        arrival=source.silver.order == "arrival",
     )
-
-
-def _starting(starting: str | dict[str, dict[str, int]]) -> str:
-    return starting if isinstance(starting, str) else json.dumps(starting)
-
-
-def starting_millis(starting: str) -> int | None:
-    """The instant of `timestamp:…` in milliseconds."""
-    if not starting.startswith("timestamp:"):
-        return None
-    return int(datetime.fromisoformat(starting.removeprefix("timestamp:")).timestamp() * 1000)

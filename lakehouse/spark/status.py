@@ -9,16 +9,18 @@ from lakehouse.config import Config
 from lakehouse.config_models import split_name
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION
-from lakehouse.kafka_admin import list_topics
 from lakehouse.spark.changes import between
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.letters import open_counts, open_losses
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import next_ranges, read_silver
 from lakehouse.spark.sources import Source, kafka_input, selected_sources
+from lakehouse.spark.topics import listed
 from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
+from lakehouse.topic_progress import told_loss
 
 
 def status(config: Config | None, lake: str | None, history: int = 0) -> list[dict[str, Any]]:
@@ -71,10 +73,10 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "no_watermark_seen": [f"{topic}/{number}" for topic, number in partitions if (topic, number) not in marks],
         "gold_watermark": (manifest or {}).get("watermark"),
         "consistency": (manifest or {}).get("consistency"),
-        "dead_letters": sum(entry["n"] for entry in done["dead"]),
+        "dead_letters": sum(open_counts(spark, lake, name, log).values()),
         "books": book(done["counts"]),
         "not_configured": [] if (manifest or {}).get("auto") else sorted(f"{database}.{table}" for database, table in met - known),
-        "gaps": log.all("gap"),
+        "gaps": [told_loss(gap) for gap in open_losses(log)],
         "problems": (manifest or {}).get("problems", []),
         "tables": [
             {
@@ -102,7 +104,7 @@ def lag(source: Source | None, done: dict[str, Any] | None) -> dict[str, Any]:
         return {}
     kafka = kafka_input(source)
     try:
-        topics = list_topics(kafka.bootstrap, kafka.options, kafka.subscribe.split(",") if kafka.subscribe else None, kafka.pattern)
+        topics = listed(kafka)
     except LakehouseError as error:
         return {"broker": str(error)}
     following = {(entry["topic"], entry["partition"]): entry["offset"] for entry in (done or {"next": []})["next"]}

@@ -1,8 +1,10 @@
 """The bootstrap script on machines that lack something: one sentence each, in a tree of its own with a PATH of its own."""
 
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -30,9 +32,10 @@ def python_that_says(tree: Path, script: str) -> None:
     program.chmod(0o755)
 
 
-def run(tree: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(tree: Path, *arguments: str, user: int | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": str(tree.parent / "bin"), "HOME": str(tree.parent), **variables}
-    return subprocess.run(["sh", tree / "run", *arguments], env=environment, capture_output=True, text=True, check=False, timeout=300)
+    command = ["sh", tree / "run", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300, user=user)
 
 
 def test_without_python_it_says_which_one_to_install(tree: Path) -> None:
@@ -65,3 +68,31 @@ def test_without_network_it_says_so_and_leaves_nothing_that_counts_as_installed(
     assert "run: expected to fetch Python packages, got no connection to the package index; connect to the network" in done.stderr
     assert done.returncode == 1
     assert not (tree / ".venv" / ".installed").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tree: Path) -> None:
+    python_that_says(tree, "echo 3.11")
+    with tempfile.TemporaryDirectory() as place:  # somebody else must be able to look in, for root may write anywhere
+        Path(place).chmod(0o755)
+        copy = shutil.copytree(tree.parent, Path(place) / "machine", symlinks=True) / "checkout"
+        for folder in (copy, copy.parent, copy.parent / "bin"):
+            folder.chmod(0o555)
+
+        done = run(copy, "validate", user=65534 if os.geteuid() == 0 else None)
+
+        copy.parent.chmod(0o755)
+        copy.chmod(0o755)
+    assert done.stderr == f"run: {copy}: expected a folder that can be written, got a read-only one; copy it to another place\n"
+    assert done.returncode == 1
+
+
+def test_a_python_that_refuses_pip_outside_of_a_virtual_environment_is_not_asked_to(tree: Path) -> None:
+    """Debian 12: `EXTERNALLY-MANAGED` stops pip of the system's Python, and only that."""
+    refuses = 'case "$*" in *"-m pip"*) echo "error: externally-managed-environment" >&2; exit 1 ;; esac'
+    python_that_says(tree, f'{refuses}; exec "{sys.executable}" "$@"')
+    index = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0", "PIP_NO_CACHE_DIR": "1", "PIP_CONFIG_FILE": "/dev/null"}
+
+    done = run(tree, "validate", **index)
+
+    assert "got no connection to the package index" in done.stderr
+    assert "externally-managed" not in done.stderr + (tree / ".venv/install.log").read_text()

@@ -1,5 +1,7 @@
 """The embedded broker and the producer, against the real thing."""
 
+import base64
+import json
 import os
 import signal
 import socket
@@ -14,6 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakehouse.cli import READY, build
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import Message
 from lakehouse.local.broker import Broker, start_broker
@@ -73,6 +76,20 @@ def test_a_topic_holds_what_was_produced_partition_by_partition_in_the_order_of_
     assert produced["partitions"] == [
         {"topic": topic, "partition": number, "messages": len(found)} for number, found in expected.items() if found
     ]
+
+
+def test_a_recording_is_produced_from_the_command_line(
+    broker: Broker, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    coded = [base64.b64encode(data).decode() for data in (b"k", b"v0", b"v1")]
+    lines = [{"partition": 1, "offset": offset, "key_b64": coded[0], "value_b64": coded[1 + offset]} for offset in (0, 1)]
+    (tmp_path / "dump.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = ["produce", str(tmp_path / "dump.jsonl"), "--topic", topic, "--bootstrap-servers", broker.bootstrap]
+
+    build(READY)([*words, "--option", "kafka.client.id=dump"], standalone_mode=False)
+
+    assert read_topic(broker.bootstrap, topic) == {0: [], 1: [(b"k", b"v0", []), (b"k", b"v1", [])]}
+    assert capsys.readouterr().out.splitlines()[0] == "messages: 2"
 
 
 def test_messages_of_years_ago_are_kept(broker: Broker, topic: str) -> None:

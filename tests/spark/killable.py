@@ -1,22 +1,21 @@
-"""Death at a write: every commit of a run is counted, and the n-th kills, before or after it.
+"""Death at a write: every commit of a run has a name, and the first one that `dies` picks kills, right after it or right before it.
 
-In a test it raises `Killed`, which nothing catches, and no write after it happens: as the lake sees it, the process is dead.
-As a script (`killable.py RECORDING FORMAT LAKE`) it runs the three layers, and LAKEHOUSE_KILL_AT=<n> with
-LAKEHOUSE_KILL_AFTER=0|1 kills the process itself. The product knows nothing of this.
+In a test it raises `Killed`, which nothing catches, and no write after it happens: as the lake sees it, the process is dead. As a
+script (`killable.py BOOTSTRAP TOPIC LAKE`) it runs the three layers again and again in small batches, and says `ready` when its
+session has started: whoever started it kills it. The product knows nothing of this.
 """
 
-import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops_log import OpsLog
 
 COMMITS = ("MERGE", "ALTER", "CREATE", "DELETE", "UPDATE", "INSERT")
+Picks = Callable[[str], bool]
 
 
 class Killed(BaseException):
@@ -24,65 +23,79 @@ class Killed(BaseException):
 
 
 class Writes:
-    """The commits of a run, in order, as (layer, table) or (sql, statement's verb)."""
+    """The commits of a run in order, by name: `silver shop_changes`, `ops planned`, `MERGE gold/shop__orders`."""
 
-    def __init__(self, kill_at: int | None, after: bool, die: Callable[[], None]) -> None:
-        self.kill_at, self.after, self.die = kill_at, after, die
-        self.seen: list[tuple[str, str]] = []
+    def __init__(self, dies: Picks, after: bool) -> None:
+        self.dies, self.after = dies, after
+        self.seen: list[str] = []
         self.dead = False
         self.lock = threading.Lock()
 
-    def around(self, what: tuple[str, str], write: Callable[[], Any]) -> Any:
+    def around(self, name: str, write: Callable[[], Any]) -> Any:
         with self.lock:
-            mine = not self.dead and self.kill_at == len(self.seen)
-            if self.dead or (mine and not self.after):
-                self._kill()
-            self.seen.append(what)
+            if self.dead:
+                raise Killed
+            self.dead = self.dies(name)
+            self.seen.append(name)
+            if self.dead and not self.after:
+                raise Killed
             result = write()
-            if mine:
-                self._kill()
+            if self.dead:
+                raise Killed
             return result
-
-    def _kill(self) -> None:
-        self.dead = True
-        self.die()
-        raise Killed
 
 
 @contextmanager
-def killing(
-    session: type[Any], kill_at: int | None = None, after: bool = False, die: Callable[[], None] = lambda: None
-) -> Iterator[Writes]:
-    """Count the commits made within, and die at one of them. `session` is the class whose `sql` runs statements."""
-    writes = Writes(kill_at, after, die)
-    save, sql = Lake._save, session.sql
+def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = True) -> Iterator[Writes]:
+    """Name the commits made within, and die at one of them. `session` is the class whose `sql` runs statements."""
+    writes = Writes(dies, after)
+    save, sql, add = Lake._save, session.sql, OpsLog.add
+    kind = threading.local()
 
-    def counted_save(self: Lake, writer: Any, layer: str, name: str) -> None:
-        writes.around((layer, name), lambda: save(self, writer, layer, name))
+    def named_save(self: Lake, writer: Any, layer: str, name: str) -> None:
+        told = getattr(kind, "now", None) or name
+        writes.around(f"{layer} {told}", lambda: save(self, writer, layer, name))
 
-    def counted_sql(self: Any, query: str, *arguments: Any, **named: Any) -> Any:
+    def named_sql(self: Any, query: str, *arguments: Any, **named: Any) -> Any:
         verb = query.split(maxsplit=1)[0].upper()
         if verb not in COMMITS:
             return sql(self, query, *arguments, **named)
-        return writes.around(("sql", verb), lambda: sql(self, query, *arguments, **named))
+        table = "/".join(query.partition("`")[2].partition("`")[0].split("/")[-2:])
+        return writes.around(f"{verb} {table}", lambda: sql(self, query, *arguments, **named))
 
-    Lake._save, session.sql = counted_save, counted_sql  # type: ignore[method-assign]
+    def named_add(self: OpsLog, what: str, body: Any) -> int:
+        kind.now = what
+        try:
+            return add(self, what, body)
+        finally:
+            kind.now = None
+
+    Lake._save, session.sql, OpsLog.add = named_save, named_sql, named_add  # type: ignore[method-assign]
     try:
         yield writes
     finally:
-        Lake._save, session.sql = save, sql  # type: ignore[method-assign]
+        Lake._save, session.sql, OpsLog.add = save, sql, add  # type: ignore[method-assign]
+
+
+def config_of(bootstrap: str, topic: str) -> Any:
+    """A source of one topic, in batches of a few messages."""
+    from lakehouse.config import Config
+    from lakehouse.config_models import Batch, KafkaInput, SourceConfig
+
+    kafka = KafkaInput(bootstrap_servers=bootstrap, topics=[topic])
+    source = SourceConfig(format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto", batch=Batch(max_records=5))
+    return Config(sources={"shop": source}, tables={}, documents={})
 
 
 def main() -> None:
-    from pyspark.sql import SparkSession
+    from lakehouse.spark.pipeline import run
+    from lakehouse.spark.session import get_session
 
-    from lakehouse.spark.pipeline import try_recording
-
-    recording, format_, lake = sys.argv[1:]
-    kill_at = os.environ.get("LAKEHOUSE_KILL_AT")
-    die = lambda: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
-    with killing(SparkSession, int(kill_at) if kill_at else None, os.environ.get("LAKEHOUSE_KILL_AFTER") == "1", die):
-        try_recording(Path(recording), format_, {}, lake, "resolved", print)
+    bootstrap, topic, lake = sys.argv[1:]
+    get_session().range(1).count()
+    print("ready", flush=True)
+    while True:
+        run(config_of(bootstrap, topic), ("bronze", "silver", "gold"), True, (), lake, print)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ from lakehouse.errors import LakehouseError
 from lakehouse.local.demo import RECORDING, SOURCE, configuration, run_demo
 from lakehouse.recording import read_recording
 from lakehouse.run_lock import run_lock
-from lakehouse.spark.bronze import KafkaInput
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.pipeline import run
 from lakehouse.spark.status import plan, status
+from lakehouse.spark.topics import KafkaInput
 
 
 def quiet(_: str) -> None:
@@ -66,7 +66,7 @@ def test_a_second_run_is_told_who_holds_the_lock(tmp_path: Path) -> None:
 
 
 def test_a_kafka_input_shows_none_of_its_options() -> None:
-    source = KafkaInput("broker:9092", "shop", options={"kafka.sasl.jaas.config": "username password"})
+    source = KafkaInput("broker:9092", ["shop"], options={"kafka.sasl.jaas.config": "username password"})
 
     assert "password" not in repr(source)
     assert "broker:9092" in repr(source)

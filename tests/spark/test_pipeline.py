@@ -2,14 +2,8 @@
 
 import base64
 import json
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -28,9 +22,6 @@ from lakehouse.spark import silver as spark_silver
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.pipeline import try_recording
 from lakehouse.spark.show import show_all
-
-sys.path.insert(0, str(Path(__file__).parent))
-from killable import Killed, killing
 
 SHOP = DATA / "ticdc-open/newarch-202606/shop.index-value.3p.jsonl.gz"
 Tables = dict[str, list[dict[str, Any]]]
@@ -166,63 +157,3 @@ def test_garbage_becomes_dead_letters_and_the_tables_go_on_without_claiming_to_b
     assert shown(tmp_path / "lake", tmp_path / "live") == engine(told)
     assert came["tables"]
     assert [table["table"] for table in came["tables"] if table["state"] == "exact"] == []
-
-
-def duplicates(spark: Any, lake: Path) -> Counter[str]:
-    """Rows that bronze or silver hold twice."""
-    place = Lake(str(lake))
-    bronze = place.read(spark, "bronze", "shop").select("topic", "incarnation", "partition", "offset").toArrow().to_pylist()
-    changes = silver_rows(spark, lake, "shop", "changes")
-    keys = [repr([row[name] for name in ("database", "table", "key", "position", "row_id")]) for row in changes]
-    schemas = [repr((row["position"], row["database"], row["ddl"])) for row in silver_rows(spark, lake, "shop", "schema_changes")]
-    return Counter({row: n - 1 for row, n in Counter([*map(repr, bronze), *keys, *schemas]).items() if n > 1})
-
-
-@pytest.fixture(scope="module")
-def begun(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake that holds the beginning of a recording; beside it stand more of it, with rows to merge and a table to create."""
-    folder = tmp_path_factory.mktemp("begun")
-    told = messages(SHOP)
-    run(write_recording(folder / "shop.jsonl", told[:13]), folder / "lake")
-    write_recording(folder / "shop.jsonl", told[:22])
-    return folder
-
-
-def test_a_run_killed_at_a_write_and_started_again_gives_the_same_lake(spark: Any, begun: Path, tmp_path: Path) -> None:
-    shutil.copytree(begun / "lake", tmp_path / "clean")
-    with killing(type(spark)) as clean:
-        run(begun / "shop.jsonl", tmp_path / "clean")
-    expected = shown(tmp_path / "clean", tmp_path / "expected")
-    changes = silver_rows(spark, tmp_path / "clean", "shop", "changes")
-    assert expected == engine(messages(SHOP)[:22])
-    layers = [layer for layer, _ in clean.seen]
-    assert {"bronze", "silver", "gold", "sql", "ops"} <= set(layers)
-
-    for kill_at, after in ((layers.index("silver"), True), (layers.index("sql"), True), (len(layers) - 1, False)):
-        lake = tmp_path / f"killed at {kill_at}"
-        shutil.copytree(begun / "lake", lake)
-        with killing(type(spark), kill_at, after), pytest.raises(Killed):
-            run(begun / "shop.jsonl", lake)
-        run(begun / "shop.jsonl", lake)
-
-        assert shown(lake, tmp_path / "shown") == expected
-        assert silver_rows(spark, lake, "shop", "changes") == changes
-        assert duplicates(spark, lake) == Counter()
-
-
-@pytest.mark.long
-def test_two_hundred_random_sigkills_change_nothing(spark: Any, begun: Path, tmp_path: Path) -> None:
-    script, chance = str(Path(__file__).with_name("killable.py")), random.Random(1)
-    expected = engine(messages(SHOP)[:22])
-    for _ in range(int(os.environ.get("LAKEHOUSE_KILLS", "200"))):
-        lake = tmp_path / "lake"
-        shutil.rmtree(lake, ignore_errors=True)
-        shutil.copytree(begun / "lake", lake)
-        command = [sys.executable, script, str(begun / "shop.jsonl"), "ticdc-open", str(lake)]
-        with subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            time.sleep(chance.uniform(5, 25))
-            os.killpg(process.pid, signal.SIGKILL)
-        run(begun / "shop.jsonl", lake)
-
-        assert shown(lake, tmp_path / "shown") == expected
-        assert duplicates(spark, lake) == Counter()

@@ -1,0 +1,73 @@
+"""Runs kept apart: by the kernel where files can be locked, else by a lease in the lake."""
+
+import errno
+import fcntl
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.errors import LakehouseError
+from lakehouse.run_lock import has_flock, is_remote
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.lease import Table, layer_lock, lease
+
+SECONDS = 6.0
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path))
+
+
+def test_a_lease_is_refused_while_its_holder_lives_taken_over_when_it_died_and_free_when_it_ended(spark: Any, lake: Lake) -> None:
+    with (
+        lease(spark, lake, "shop", ["bronze", "silver"], SECONDS),
+        lease(spark, lake, "shop", ["gold"], SECONDS),
+        pytest.raises(
+            LakehouseError, match=rf"^shop: a silver run is going on already \(pid {os.getpid()} on .*\); wait for it or stop it$"
+        ),
+        lease(spark, lake, "shop", ["silver"], SECONDS),
+    ):
+        pass
+    table = Table(spark, lake, "shop_lease")
+    assert table.rows(["bronze", "silver", "gold"]) == {}
+
+    assert table.take(["silver"], "one that dies at once", {})
+    assert not table.take(["silver", "gold"], "another", {})
+    assert set(table.rows(["silver", "gold"])) == {"silver"}
+    with lease(spark, lake, "shop", ["silver"], 2.0):
+        assert table.rows(["silver"])["silver"][0] != "one that dies at once"
+
+
+def test_of_several_that_begin_at_one_moment_one_gets_the_lease(spark: Any, lake: Lake) -> None:
+    table = Table(spark, lake, "shop_lease")
+    table.create()
+
+    with ThreadPoolExecutor(3) as pool:
+        taken = list(pool.map(lambda holder: table.take(["bronze", "gold"], holder, {}), "abc"))
+
+    held = table.rows(["bronze", "gold"])
+    assert taken.count(True) <= 1
+    assert len({row[0] for row in held.values()}) == taken.count(True)
+
+
+def test_a_file_system_without_locks_is_guarded_by_a_lease(spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    assert has_flock(lake.root)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+    assert not has_flock(lake.root)
+    with layer_lock(spark, lake, "shop", ["gold"]):
+        assert set(Table(spark, lake, "shop_lease").rows(["gold"])) == {"gold"}
+
+
+@pytest.mark.parametrize(
+    ("root", "remote"), [("s3a://b/l", True), ("dbfs:/l", True), ("/Volumes/c/s/v", True), ("./lake", False), ("/l", False)]
+)
+def test_roots_of_other_machines_are_no_folders_here(root: str, remote: bool) -> None:
+    assert is_remote(root) == remote
