@@ -343,3 +343,12 @@ def test_the_committed_page_is_the_commands() -> None:
     from lakehouse.cli_docs import text
 
     assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == text(), "run `python -m lakehouse.cli_docs docs/cli.md`"
+
+
+def test_bronze_is_inspected_with_its_source_and_nothing_else() -> None:
+    done = lakehouse("inspect", "x.jsonl", "--topic", "t", "--offset", "7")
+
+    assert (done.returncode, done.stderr) == (
+        2,
+        "inspect: --topic, --partition and --offset read bronze, and go with --source and --lake only\n",
+    )
