@@ -65,11 +65,9 @@ def inspect(
 
     as_text = json.dumps if as_json else event_line
     if topic is not None or partition is not None or offset is not None:
-        if source is None or recording is not None or key is not None or value is not None or format is not None or option:
+        if source is None or any((recording, key, value, format, option)):
             raise ConfigError("inspect: --topic, --partition and --offset read bronze, and go with --source and --lake only")
-        bronze = cli_pipeline.backend("bronze_read")
-        name, root = bronze_of(source, lake)
-        print_all(bronze.inspect_bronze(root, name, bronze.chosen_records(topic, partition, offset)), as_text)
+        print_all(of_bronze(source, lake, topic, partition, offset), as_text)
         return
     chosen, options = decoding(format, source, option)
     if recording is not None and (recording.is_file() or recording.is_dir()) and key is None and value is None:
@@ -229,6 +227,13 @@ def decoding(format: str | None, source: Path | None, option: list[str] | None) 
     if format is None:
         raise ConfigError("inspect: expected a format, got none; add --format NAME or --source FILE")
     return format, {**said, **decoder_options(format, dict(map(setting, option or ())))}
+
+
+def of_bronze(source: Path, lake: str | None, topic: str | None, partition: int | None, offset: str | None) -> Iterable[Any]:
+    """The events of records that lie in bronze."""
+    bronze = cli_pipeline.backend("bronze_read")
+    name, root = bronze_of(source, lake)
+    return bronze.inspect_bronze(root, name, bronze.chosen_records(topic, partition, offset))  # type: ignore[no-any-return]
 
 
 def bronze_of(source: Path, lake: str | None) -> tuple[str, str]:

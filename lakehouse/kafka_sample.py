@@ -25,14 +25,22 @@ def sample(bootstrap: str, options: Mapping[str, str], topics: list[Topic], head
         for start, end in _spans(first, last, head, tail)
     ]
     found: list[Message] = []
-    deadline, room = time.monotonic() + SECONDS, BYTES
+    deadline, share = time.monotonic() + SECONDS, BYTES // max(len(spans), 1)
     for span in spans:
-        read = list(read_span(bootstrap, options, *span, seconds=max(1.0, deadline - time.monotonic())))
-        found += read
-        room -= sum(len(message.value or b"") for message in read)
-        if room < 0 or time.monotonic() > deadline:
+        read = read_span(bootstrap, options, *span, seconds=max(1.0, deadline - time.monotonic()))
+        found += _bounded(read, share)
+        if time.monotonic() > deadline:
             break
     return sorted(found, key=lambda message: (message.topic, message.partition, message.offset))
+
+
+def _bounded(messages: Iterator[Message], room: int) -> Iterator[Message]:
+    """Messages up to so many bytes, the first one in any case: each partition has its share."""
+    for message in messages:
+        yield message
+        room -= len(message.value or b"") + len(message.key or b"")
+        if room < 0:
+            return
 
 
 def _spans(first: int, end: int, head: int, tail: int) -> Iterator[tuple[int, int]]:

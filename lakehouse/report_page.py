@@ -62,6 +62,7 @@ def section(source: Observed) -> str:
         f"<div>{throughput_chart(source)}</div><div>{ddl_chart(source)}</div></div>",
         tables(source),
         dead_letters(source),
+        balance(source),
         runs(source),
     ]
     return f"<section>{''.join(parts)}</section>"
@@ -187,6 +188,26 @@ def dead_letters(source: Observed) -> str:
         "<h3>Dead letters</h3>" + _table(("code", "table", "number"), counts, numbers=(2,))
         + "<h3>The last of them</h3>" + _table(("code", "table", "why", "where its bytes are"), latest, raw=(3,))
     )  # fmt: skip
+
+
+_BALANCE = (
+    ("messages", "messages read"), ("control", "of them without an event: BEGIN, heartbeats, tombstones"), ("decoded", "changes decoded"),
+    ("inserted", "of them kept"), ("duplicate", "of them known already"), ("conflict", "of them of a known identity, with other values"),
+    ("ddl", "statements and schema records"), ("watermarks", "watermarks"), ("dead", "dead letters"),
+)  # fmt: skip
+
+
+def balance(source: Observed) -> str:
+    """Everything that silver has read, and what became of it."""
+    total = source["totals"]
+    rows = [(meaning, count(total[name])) for name, meaning in _BALANCE if name in total]
+    left = total.get("decoded", 0) - sum(total.get(name, 0) for name in ("inserted", "duplicate", "conflict"))
+    said = (
+        "<p class='ok'>Every decoded change is accounted for.</p>"
+        if left == 0
+        else f"<p class='fail'>{left} changes are not accounted for.</p>"
+    )
+    return "<h3>Balance</h3>" + (_table(("what", "number"), rows, numbers=(1,)) + said if rows else "<p class='none'>Nothing yet.</p>")
 
 
 def runs(source: Observed) -> str:

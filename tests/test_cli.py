@@ -25,6 +25,7 @@ from lakehouse.cli_text import result_lines
 
 ROOT = Path(__file__).parent.parent
 RUN = "from lakehouse.cli import main; main()"
+RUN_AS = "import sys; sys.argv[0] = 'lakehouse'; " + RUN
 KEY = b'{"ts":470606995728891908,"scm":"shop","tbl":"t","t":1}'
 VALUE = b'{"u":{"id":{"t":3,"h":true,"f":11,"v":1},"name":{"t":15,"f":64,"v":"Zo\xc3\xab"},"at":{"t":7,"f":65,"v":"2024-01-02 08:00:00"}}}'
 
@@ -357,3 +358,21 @@ def test_every_function_that_a_command_calls_by_name_is_there() -> None:
 
     assert [call for call in found if not re.search(rf"^def {call[2]}\(", text(*call[:2]), re.MULTILINE)] == []
     assert {module for _, module, _ in found} >= {"pipeline", "status", "admin", "show", "demo", "produce"}
+
+
+def test_bronze_is_inspected_with_its_source_and_nothing_else() -> None:
+    done = lakehouse("inspect", "x.jsonl", "--topic", "t", "--offset", "7")
+
+    assert (done.returncode, done.stderr) == (
+        2,
+        "inspect: --topic, --partition and --offset read bronze, and go with --source and --lake only\n",
+    )
+
+
+def test_the_shell_completes_commands_and_their_options() -> None:
+    def completed(words: str, at: int) -> list[str]:
+        env = {**os.environ, "_LAKEHOUSE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(at)}
+        return subprocess.run([sys.executable, "-c", RUN_AS], env=env, capture_output=True, text=True, cwd=ROOT).stdout.split()
+
+    assert completed("lakehouse in", 1) == ["init", "inspect"]
+    assert "--history" in completed("lakehouse status --h", 2)

@@ -42,7 +42,7 @@ def observed() -> dict[str, Any]:
         "source": "shop", "format": "ticdc-open", "now": BEGUN + 2_400_000, "batches": batches, "manifests": [],
         "status": {"lag_seconds": 61, "lag_messages": 1234, "dead_letters": 20, "books": "closed", "tables": tables, "broker": "it is gone",
                    "no_watermark_seen": ["shop/3"], "problems": ["shop.log: held"], "not_configured": ["shop.new"]},
-        "totals": {"messages": 41_234_567, "inserted": 34_000, "duplicate": 117},
+        "totals": {"messages": 41_234_567, "decoded": 34_117, "inserted": 34_000, "duplicate": 117},
         "runs": [{"begun": BEGUN, "ended": BEGUN + 8_500, "layers": ["bronze", "silver", "gold"], "landed": 900, "batches": 1,
                   "published": 1, "error": None},
                  {"begun": BEGUN + 60_000, "ended": BEGUN + 61_000, "layers": ["gold"], "landed": 0, "batches": 0, "published": 0,
@@ -83,6 +83,14 @@ def test_the_page_says_what_needs_attention() -> None:
         "shop: the broker is gone", "frame 20", "shop/0@7[0]",
     ):  # fmt: skip
         assert what in said
+
+
+def test_the_balance_says_when_changes_are_not_accounted_for() -> None:
+    lost = copy.deepcopy(observed())
+    lost["totals"]["decoded"] += 3
+
+    assert "Every decoded change is accounted for." in words(page([observed()], "x", "1"))
+    assert "3 changes are not accounted for." in words(page([lost], "x", "1"))
 
 
 def test_a_quiet_source_needs_no_attention_and_a_new_one_has_nothing_to_show() -> None:

@@ -16,6 +16,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ from lakehouse.survey import signs, survey
 Progress = Callable[[str], None]
 OK, WARN, FAIL = "ok", "warn", "fail"
 DAY = 86_400_000
+RECORDS = 50_000  # of a recording that are looked at
 _GIB = 2**30
 _PACKAGES = (("pyspark", "4.0"), ("delta-spark", "4.0"))
 
@@ -172,8 +174,8 @@ def one_source(name: str, source: SourceConfig) -> Iterator[Finding]:
         yield from storage_source(name, source.storage.path, source)
     else:
         for path in source.recording or ():
-            messages = list(read_recording(Path(path)))
-            yield Finding("recording", path, OK, f"{len(messages)} messages")
+            messages = list(islice(read_recording(Path(path)), RECORDS))
+            yield Finding("recording", path, OK, f"{len(messages)} messages{' and more' if len(messages) == RECORDS else ''}")
             yield from messages_told(name, source, messages)
 
 

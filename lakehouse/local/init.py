@@ -8,6 +8,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from lakehouse.config import problems
@@ -28,6 +29,7 @@ from lakehouse.survey import SeenTable, Survey, signs, survey
 Progress = Callable[[str], None]
 WIDTH = 110
 _FILES = 2_000  # of a storage sink that are looked at
+RECORDS = 50_000  # of a recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +71,20 @@ def init(
     texts = {f"sources/{source}.yml": source_text(seen)}
     texts.update({f"tables/{file}": table_text(source, table, found) for file, table, found in table_files(seen.survey)})
     check(texts)
-    for sign in signs(seen.survey):
-        progress(f"{'warning' if sign.severity == 'warn' else 'problem'}: {sign.what}: {sign.text}; {sign.fix}")
     done = [{"file": str(folder / file), "state": write(folder / file, text)} for file, text in texts.items()]
-    given = "" if folder == Path("configs") else f" --configs {folder}"
-    progress(f"next: answer the questions in {folder / 'sources' / source}.yml, then lakehouse validate {folder}, lakehouse plan{given}, "
-             f"lakehouse run all{given}")  # fmt: skip
+    _tell(seen.survey, folder, source, progress)
     return done
+
+
+def _tell(found: Survey, folder: Path, source: str, progress: Progress) -> None:
+    """What the sample shows of its producer, and what to do next."""
+    for sign in signs(found):
+        progress(f"{'warning' if sign.severity == 'warn' else 'problem'}: {sign.what}: {sign.text}; {sign.fix}")
+    given = "" if folder == Path("configs") else f" --configs {folder}"
+    validate = "lakehouse validate" + ("" if folder == Path("configs") else f" {folder}")
+    progress(
+        f"next: answer the questions in {folder / 'sources' / source}.yml, then {validate}, lakehouse plan{given}, lakehouse run all{given}"
+    )
 
 
 def source_name(text: str) -> str:
@@ -144,7 +153,9 @@ def look_at_recording(path: Path, format: str | None) -> Seen:
     if not path.is_file():
         raise ConfigError(f"{path}: expected a recording (a file of JSON lines), found none")
     stem = Path(path.stem).stem if path.suffix == ".gz" else path.stem
-    return _seen(stem, str(path), [f"recording: {scalar(str(path))}"], list(read_recording(path)), format, whole=True)
+    messages = list(islice(read_recording(path), RECORDS + 1))
+    lines = [f"recording: {scalar(str(path))}"]
+    return _seen(stem, str(path), lines, messages[:RECORDS], format, whole=len(messages) <= RECORDS)
 
 
 def look_at_storage(root: str, format: str | None) -> Seen:

@@ -13,6 +13,7 @@ from lakehouse.config_yaml import read_yaml
 from lakehouse.errors import ConfigError
 from lakehouse.events import RowChange
 from lakehouse.inspect import events_of
+from lakehouse.local.init import check as validated
 from lakehouse.local.init import init, scalar, table_files, table_text
 from lakehouse.recording import read_recording
 from lakehouse.survey import SeenTable, Survey
@@ -142,3 +143,14 @@ def test_any_tables_get_valid_files_of_their_own_that_name_them(
 
     assert [str(problem) for problem in check(folder)[0]] == []
     assert {pair for table in load(folder).tables.values() for pair in table.source_tables} == tables
+
+
+def test_a_secret_that_is_written_out_is_refused_and_never_shown() -> None:
+    options = '  options:\n    kafka.sasl.jaas.config: \'x required username="u" password="hunter2";\'\n'
+    text = f"format: canal\ntables: auto\nkafka:\n  bootstrap_servers: b:1\n  topics: [t]\n{options}"
+
+    with pytest.raises(ConfigError) as error:
+        validated({"sources/s.yml": text})
+
+    assert str(error.value).startswith("init: sources/s.yml:7:5: kafka.options.kafka.sasl.jaas.config: holds a secret")
+    assert "hunter2" not in str(error.value)
