@@ -18,7 +18,7 @@ from lakehouse.identity import RunCounter, image_hash, split_keyless
 from lakehouse.inspect import events_of
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.shapes import Record, Shape, shape_of_rows
-from lakehouse.transactions import Told, advance
+from lakehouse.transactions import Told, aborted, advance
 from lakehouse.typed import gold_columns, type_rows
 
 
@@ -148,7 +148,10 @@ class Memory:
         if self._told is None:
             history = self.history()
             mine: dict[str, list[Change]] = {}
+            void = {position[:4] for position in aborted(self.transactions)}
             for change in self.changes.values():
+                if change.op == "snapshot" and change.position[:4] in void and "snapshot=incremental" not in change.flags:
+                    continue
                 owner = history.owner((change.database, change.table), change.position)
                 if owner is not None:
                     told = Change(change.position, change.op, change.before, change.after, change.encoding, change.flags)

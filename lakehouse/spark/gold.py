@@ -20,13 +20,14 @@ from lakehouse.carry import Upstream
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold import Change
 from lakehouse.lineage import History, Lineage, Name
-from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes, not_void, of_lineage
+from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes, not_aborted, not_void, of_lineage
 from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OPERATORS, OpsLog
 from lakehouse.spark.silver import read_silver
 from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
+from lakehouse.transactions import aborted
 
 THREADS = 3
 UPSTREAM = Upstream()
@@ -158,7 +159,9 @@ class GoldRun:
         self.spark, self.lake, self.feed, self.log, self.history, self.window = spark, lake, feed, log, history, window
         self.known: dict[str, dict[str, Any]] = {entry["lineage"]: entry for entry in (manifest or {}).get("tables", [])}
         self.refresh = manifest is not None and manifest["consistency"] != feed.consistency
-        self.silver = read_silver(spark, lake, feed.name, "changes").where((F.col("batch") <= window.batch) & not_void(log))
+        self.silver = read_silver(spark, lake, feed.name, "changes").where(
+            (F.col("batch") <= window.batch) & not_void(log) & not_aborted(log)
+        )
         self.taken = {entry["gold"].casefold() for entry in self.known.values()}
         self.done = log.last("done") or {}
         self.sizes = {tuple(entry["name"]): entry for entry in self.done["tables"]}
@@ -183,7 +186,9 @@ class GoldRun:
         if retired and known is None:
             return None
         gold = known["gold"] if known else self._allocate(lineage.name_at(at) or lineage.intervals[-1].name)
-        shape = shape_of(lineage, at, [record["restored_to"] for record in self.log.all("epoch")])
+        shape = shape_of(
+            lineage, at, [*(record["restored_to"] for record in self.log.all("epoch")), *aborted(self.done.get("transactions"))]
+        )
         whole = (
             known is None
             or known["shape"] != shape
@@ -293,7 +298,7 @@ class GoldRun:
         return free
 
 
-def shape_of(lineage: Lineage, at: Position, restores: list[int | None]) -> str:
+def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | None]) -> str:
     """A digest of the schema history up to `at` and of what was made void: what was folded under another one is folded again."""
     steps = [(step.position, repr(step.schema), repr(step.effects)) for step in lineage.steps if step.position <= at]
     names = [(interval.name, interval.low) for interval in lineage.intervals if interval.low <= at]

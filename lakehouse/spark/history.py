@@ -13,7 +13,7 @@ from lakehouse.events import Position
 from lakehouse.history import build
 from lakehouse.lineage import History, Name
 from lakehouse.shapes import Record, Shape, shape_of_rows
-from lakehouse.spark.changes import between, not_void
+from lakehouse.spark.changes import between, not_aborted, not_void
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.silver import read_silver
@@ -30,7 +30,7 @@ def load_history(
                tuple(row.primary_key) if row.primary_key else None)
         for row in rows
     ]  # fmt: skip
-    changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log))
+    changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log) & not_aborted(log))
     rules = rules_of(log, (settings or {}).get("on_ddl") or [])
     history = build(records, SilverSightings(changes, done["tables"]), rules, whole_snapshots(done), ordered=is_ordered(done))
     if not is_ordered(done):

@@ -14,7 +14,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.fold import Change, finish, fold, key_ids
 from lakehouse.lineage import History, Lineage, Name
-from lakehouse.spark.changes import between, by_lineage, collect_changes, not_void
+from lakehouse.spark.changes import between, by_lineage, collect_changes, not_aborted, not_void
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
@@ -144,7 +144,7 @@ class Reader:
         if self._changes is None:
             assert self.done is not None
             silver = read_silver(self.spark, self.lake, self.source, "changes").where(
-                (F.col("batch") <= self.done["batch"]) & not_void(self.log)
+                (F.col("batch") <= self.done["batch"]) & not_void(self.log) & not_aborted(self.log)
             )
             self._changes, _ = by_lineage(self.history, collect_changes(silver.where(between(None, self._watermark()))))
         return self._changes
