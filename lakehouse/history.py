@@ -59,8 +59,8 @@ def build(
 
 class _Builder(Lives):
     def __init__(self, sightings: Sightings, rules: Rules, ordered: bool, spelling: Spelling) -> None:
-        super().__init__(sightings)
-        self.rules, self.ordered, self.spelling = rules, ordered, spelling
+        super().__init__(sightings, ordered)
+        self.rules, self.spelling = rules, spelling
 
     # --- records ---
 
@@ -186,14 +186,13 @@ class _Builder(Lives):
         if not self._make_room(name, record.position, statement.if_not_exists, replaced=statement.or_replace):
             return
         complete = bool(statement.columns) and not statement.as_select
-        low = record.position if self.ordered else self.free_since.get(name, MIN_POSITION)
-        self._begin(name, low, create(statement) if complete else EMPTY, record.ddl)
+        self._begin(name, self._low(name, record.position), create(statement) if complete else EMPTY, record.ddl)
 
     def _create_like(self, statement: E.CreateTableLike, record: Record) -> None:
         name = self.spelling.made(record, (statement.database, statement.table), self.live)
         like = self._find(self._name(record, statement.like), record.position)
         if self._make_room(name, record.position, statement.if_not_exists, replaced=statement.or_replace):
-            self._begin(name, record.position, like.steps[-1].schema if like else EMPTY, record.ddl)
+            self._begin(name, self._low(name, record.position), like.steps[-1].schema if like else EMPTY, record.ddl)
 
     def _make_room(self, name: Name, position: Position, if_not_exists: bool, *, replaced: bool) -> bool:
         """Whether a CREATE takes effect; a live table of that name ends where it does."""

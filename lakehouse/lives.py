@@ -29,8 +29,8 @@ class Sightings(Protocol):
 class Lives:
     """The lineages so far: those that live by name, those that ended, and since when a name is free."""
 
-    def __init__(self, sightings: Sightings) -> None:
-        self.sightings = sightings
+    def __init__(self, sightings: Sightings, ordered: bool) -> None:
+        self.sightings, self.ordered = sightings, ordered
         self.live: dict[Name, Lineage] = {}
         self.free_since: dict[Name, Position] = {}
         self.ended: dict[Name, Lineage] = {}
@@ -108,10 +108,14 @@ class Lives:
         if not self._rename_anchored(lineage, position):
             lineage.notes.append(f"its shape before the rename from {'.'.join(old)} is not known")
         self._close(old, position)
-        lineage.intervals.append(Interval(new, position, None))
+        lineage.intervals.append(Interval(new, self._low(new, position), None))
         self.live[new] = lineage
         self.ended.pop(new, None)
         lineage.key_names = lineage.key_names or self._named_key(new, lineage.steps[-1].schema, lineage.steps[0].ddl)
+
+    def _low(self, name: Name, position: Position) -> Position:
+        """From where on rows of a name are those of the table that has it since `position`."""
+        return position if self.ordered else self.free_since.get(name, MIN_POSITION)
 
     def _rename_anchored(self, lineage: Lineage, position: Position) -> bool:
         self._anchor(lineage, position)

@@ -22,11 +22,12 @@ _LAST_ROW = 2**63 - 1
 
 @dataclass(slots=True)
 class Told:
-    """What one batch tells: row numbers and the highest position by transaction, ENDs in order, whole snapshots, DDLs."""
+    """What one batch tells: row numbers and the highest position by transaction, ENDs in order, begun and whole snapshots, DDLs."""
 
     rows: dict[str, tuple[set[int], Position]] = field(default_factory=dict)
     ends: list[tuple[str, int]] = field(default_factory=list)
     snapshots: set[Position] = field(default_factory=set)
+    begun: set[Position] = field(default_factory=set)
     ddls: set[Position] = field(default_factory=set)
 
     def row(self, flags: Iterable[str], position: Position) -> None:
@@ -39,6 +40,8 @@ class Told:
                 self.rows[id_] = (numbers, max(highest, position))
             elif flag == "snapshot=last":
                 self.snapshots.add(snapshot_position(position))
+            elif flag == "snapshot=first":
+                self.begun.add(snapshot_position(position))
 
 
 def snapshot_position(position: Position) -> Position:
@@ -46,8 +49,16 @@ def snapshot_position(position: Position) -> Position:
     return (*position[:4], 0, 0)
 
 
+def aborted(state: Mapping[str, Any] | None) -> list[Position]:
+    """The places of full snapshots that were broken off: another one began or ended later, and their last row never came."""
+    whole = {tuple(position) for position in (state or {}).get("snapshots", [])}
+    begun = {tuple(position) for position in (state or {}).get("begun", [])}
+    last = max(whole | begun, default=())
+    return sorted(position for position in begun - whole if position < last)
+
+
 def advance(state: Mapping[str, Any] | None, told: Told, *, settled: bool = False) -> dict[str, Any]:
-    """The state after a batch: `whole` is the watermark, `snapshots` are the whole ones.
+    """The state after a batch: `whole` is the watermark, `snapshots` are the whole ones, `begun` all of which the first row came.
 
     `settled` says that nothing is on its way: the input is a recording.
     """
@@ -70,7 +81,8 @@ def advance(state: Mapping[str, Any] | None, told: Told, *, settled: bool = Fals
     highest = max(whole, default=None)
     waiting = [list(position) for position in sorted({*ready, *told.ddls}) if highest is None or position > highest]
     return {"open": open_, "ends": list(ends), "closed": list(closed)[-_REMEMBERED:], "whole": highest and list(highest),
-            "snapshots": [list(position) for position in snapshots], "ddls": waiting}  # fmt: skip
+            "snapshots": [list(position) for position in snapshots], "ddls": waiting,
+            "begun": [list(position) for position in sorted({*map(tuple, before.get("begun", [])), *told.begun})]}  # fmt: skip
 
 
 def _opened(before: Mapping[str, Any], rows: Mapping[str, tuple[set[int], Position]]) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 It calls the same functions that the Spark layers call, and is what property tests and recordings are run against first.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lakehouse.arrival_order import Spread, report_disorder
 from lakehouse.carry import Upstream, upstream_of
 from lakehouse.ddl.policy import Rules
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
@@ -19,7 +21,7 @@ from lakehouse.lineage import History, Lineage, Name
 from lakehouse.modes import Clock, Mode, own_columns
 from lakehouse.shapes import Record, Shape, shape_of_rows
 from lakehouse.shards import options_of
-from lakehouse.transactions import Told, advance
+from lakehouse.transactions import Told, aborted, advance
 from lakehouse.typed import gold_columns, type_rows
 
 TSO = Clock(by_commit=True, tso=True)
@@ -33,6 +35,7 @@ class Memory:
         self.row_ids = row_ids
         self.changes: dict[Any, RowChange] = {}
         self.records: dict[Any, Record] = {}
+        self.statements: dict[Any, tuple[str, int]] = {}
         self.marks: dict[tuple[str, int], Position] = {}
         self.runs: dict[tuple[str, int], RunCounter] = {}
         self.dead: list[Any] = []
@@ -67,6 +70,7 @@ class Memory:
             key = tuple(event.primary_key) if event.primary_key else None
             record = Record(event.kind, event.database, event.table, event.position, event.ddl, event.columns, key, event.commit_ts)
             self.records[event.position, event.database, event.ddl, repr(event.columns)] = record
+            self.statements[event.position, event.ddl] = place
         elif isinstance(event, Watermark):
             self.marks[place] = max(self.marks[place], event.position)
             self.runs.setdefault(place, RunCounter()).resolved(event.resolved_ts or 0)
@@ -101,7 +105,21 @@ class Memory:
     def history(self) -> History:
         snapshots = [tuple(position) for position in (self.transactions or {}).get("snapshots", [])]
         arrival = self.format == "canal" or (self.format == "ticdc-canal-json" and not self.tidb)
-        return build(self.records.values(), self, self.rules, snapshots, ordered=not (arrival and len(self.marks) > 1))
+        scattered = arrival and len(self.marks) > 1
+        history = build(self.records.values(), self, self.rules, snapshots, ordered=not scattered)
+        if scattered:
+            report_disorder(history, self.spread())
+        return history
+
+    def spread(self) -> Spread:
+        rows: dict[Name, set[tuple[str, int]]] = {}
+        keys: dict[Any, set[Any]] = {}
+        for (database, table, key, *_, place), change in self.changes.items():
+            rows.setdefault((database, table), set()).add(place)
+            if change.key:
+                keys.setdefault((database, table, key), set()).add(place)
+        moved = Counter((database, table) for (database, table, _), places in keys.items() if len(places) > 1)
+        return Spread(rows, self.statements, moved)
 
     def ruled(self, rules: Rules) -> "Memory":
         """From now on DDLs are taken as these rules say."""
@@ -135,7 +153,10 @@ class Memory:
         if self._told is None:
             history = self.history()
             mine: dict[str, list[Change]] = {}
+            void = {position[:4] for position in aborted(self.transactions)}
             for change in self.changes.values():
+                if change.op == "snapshot" and change.position[:4] in void and "snapshot=incremental" not in change.flags:
+                    continue
                 owner = history.owner((change.database, change.table), change.position)
                 if owner is not None:
                     told = Change(change.position, change.op, change.before, change.after, change.encoding, change.flags, change.commit_ts)

@@ -74,6 +74,15 @@ def test_an_aborted_snapshot_clears_nothing() -> None:
     assert feed.tables() == {"d.a": [{"id": 1, "v": 12}, {"id": 2, "v": 20}], "d.b": [{"id": 1, "v": 1}]}
 
 
+def test_an_aborted_snapshot_is_void_once_another_has_begun_and_its_complete_one_stands() -> None:
+    feed = first_snapshot().table("a", 900).row("a", "r", 900, 1, 12, "first").row("a", "r", 900, 9, 90, "true").row("a", "u", 950, 2, 21)
+    begun = feed.table("a", 990).row("a", "r", 990, 5, 50, "first").tables()
+    complete = feed.row("a", "r", 990, 6, 60, "last").tables()
+
+    assert begun["d.a"] == [{"id": 1, "v": 10}, {"id": 2, "v": 21}, {"id": 5, "v": 50}]
+    assert complete == {"d.a": [{"id": 5, "v": 50}, {"id": 6, "v": 60}]}
+
+
 def test_rows_of_an_incremental_snapshot_rank_below_the_stream_and_clear_nothing() -> None:
     feed = first_snapshot().row("a", "u", 200, 1, 99).row("a", "r", 200, 1, 10, "incremental").row("a", "r", 200, 7, 70, "incremental")
 

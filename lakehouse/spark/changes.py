@@ -13,6 +13,7 @@ from lakehouse.events import Position
 from lakehouse.fold import Change
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.spark.ops_log import OpsLog
+from lakehouse.transactions import aborted
 
 FOLD_COLUMNS = ["database", "table", "op", "position", "before", "after", "encoding", "flags", "batch", "commit_ts"]
 _decode = msgspec.json.decode
@@ -44,6 +45,17 @@ def not_void(log: OpsLog) -> Column:
     for record in log.all("epoch"):
         if record["restored_to"] is not None:
             condition = condition & ~((F.col("position.epoch") < record["epoch"]) & (F.col("position.p1") > record["restored_to"]))
+    return condition
+
+
+def not_aborted(log: OpsLog) -> Column:
+    """Rows of a full snapshot that was broken off are void; the complete one has them all again."""
+    incremental = F.array_contains(F.coalesce("flags", F.array().cast("array<string>")), "snapshot=incremental")
+    condition = F.lit(True)
+    for epoch, p1, p2, p3, *_ in aborted((log.last("done") or {}).get("transactions")):
+        here = (F.col("position.epoch") == epoch) & (F.col("position.p1") == p1)
+        here = here & (F.col("position.p2") == p2) & (F.col("position.p3") == p3)
+        condition = condition & ~(here & (F.col("op") == "snapshot") & ~incremental)
     return condition
 
 

@@ -23,7 +23,7 @@ from lakehouse.gold_options import PLAIN, GoldOptions, to_plain
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.modes import Clock
 from lakehouse.shards import options_for, options_of, split_shards
-from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes, not_void, of_lineage
+from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes, not_aborted, not_void, of_lineage
 from lakehouse.spark.gold_shards import Group, bring, group_of
 from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
@@ -34,6 +34,7 @@ from lakehouse.spark.ops_log import OPERATORS, OpsLog
 from lakehouse.spark.silver import read_silver
 from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
 from lakehouse.topic_progress import told_loss
+from lakehouse.transactions import aborted
 
 THREADS = 3
 MILLIS = Clock()
@@ -169,7 +170,9 @@ class GoldRun:
         self.spark, self.lake, self.feed, self.log, self.history, self.window = spark, lake, feed, log, history, window
         self.known: dict[str, dict[str, Any]] = {entry["lineage"]: entry for entry in (manifest or {}).get("tables", [])}
         self.refresh = manifest is not None and manifest["consistency"] != feed.consistency
-        self.silver = read_silver(spark, lake, feed.name, "changes").where((F.col("batch") <= window.batch) & not_void(log))
+        self.silver = read_silver(spark, lake, feed.name, "changes").where(
+            (F.col("batch") <= window.batch) & not_void(log) & not_aborted(log)
+        )
         self.taken = {entry["gold"].casefold() for entry in self.known.values()}
         self.done = log.last("done") or {}
         self.sizes = {tuple(entry["name"]): entry for entry in self.done["tables"]}
@@ -254,7 +257,8 @@ class GoldRun:
                          virtual=self.feed.virtual, options=options, clock=self.feed.clock)  # fmt: skip
 
     def shape(self, lineage: Lineage, at: Position) -> str:
-        return shape_of(lineage, at, [record["restored_to"] for record in self.log.all("epoch")])
+        restores = [record["restored_to"] for record in self.log.all("epoch")]
+        return shape_of(lineage, at, [*restores, *aborted(self.done.get("transactions"))])
 
     def _write(self, turn: "Turn", table: GoldTable, fresh: "Fresh") -> Written:
         if turn.whole or turn.known is None:
@@ -331,7 +335,7 @@ class GoldRun:
         return free
 
 
-def shape_of(lineage: Lineage, at: Position, restores: list[int | None]) -> str:
+def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | None]) -> str:
     """A digest of the schema history up to `at` and of what was made void: what was folded under another one is folded again."""
     steps = [(step.position, repr(step.schema), repr(step.effects)) for step in lineage.steps if step.position <= at]
     names = [(interval.name, interval.low) for interval in lineage.intervals if interval.low <= at]

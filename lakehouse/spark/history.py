@@ -7,12 +7,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.arrival_order import Spread, report_disorder
 from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.events import Position
 from lakehouse.history import build
 from lakehouse.lineage import History, Name
 from lakehouse.shapes import Record, Shape, shape_of_rows
-from lakehouse.spark.changes import between, not_void
+from lakehouse.spark.changes import between, not_aborted, not_void
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.silver import read_silver
@@ -29,14 +30,32 @@ def load_history(
                tuple(row.primary_key) if row.primary_key else None, row.commit_ts)
         for row in rows
     ]  # fmt: skip
-    changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log))
+    changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log) & not_aborted(log))
     rules = rules_of(log, (settings or {}).get("on_ddl") or [])
     history = build(records, SilverSightings(changes, done["tables"]), rules, whole_snapshots(done), ordered=is_ordered(done))
+    if not is_ordered(done):
+        report_disorder(history, spread_of(changes, rows))
     keys = (settings or {}).get("keys") or {}
     for lineage in history.lineages:
         named = keys.get(".".join(lineage.intervals[-1].name))
         lineage.key_names = tuple(named) if named else lineage.key_names
     return history
+
+
+def spread_of(changes: DataFrame, statements: Iterable[Any]) -> Spread:
+    """In which partitions a feed's rows and statements lie. All of silver is read: only a feed whose partitions do not compare needs it."""
+    place = F.struct(F.col("origin.topic").alias("topic"), F.col("origin.partition").alias("partition"))
+    keys = changes.groupBy("database", "table", "key").agg(F.collect_set(place).alias("places"))
+    scattered = (F.size("places") > 1) & (F.col("key") != "[]")
+    tables = keys.groupBy("database", "table").agg(
+        F.array_distinct(F.flatten(F.collect_list("places"))).alias("places"), F.count_if(scattered).alias("moved")
+    )
+    found = tables.collect()
+    return Spread(
+        {(row.database, row.table): {tuple(place) for place in row.places} for row in found},
+        {(tuple(row.position), row.ddl): (row.origin.topic, row.origin.partition) for row in statements},
+        {(row.database, row.table): row.moved for row in found},
+    )
 
 
 def rules_of(log: OpsLog, policies: Iterable[tuple[list[str], dict[str, str]]]) -> Rules:

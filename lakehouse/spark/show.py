@@ -19,7 +19,7 @@ from lakehouse.gold_options import GoldOptions, from_plain
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.modes import Mode, clock_of, computed_column, own_columns
 from lakehouse.shards import aligned, options_of
-from lakehouse.spark.changes import between, by_lineage, collect_changes, not_void
+from lakehouse.spark.changes import between, by_lineage, collect_changes, not_aborted, not_void
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.layout import with_computed
@@ -160,7 +160,7 @@ class Reader:
         if self._changes is None:
             assert self.done is not None
             silver = read_silver(self.spark, self.lake, self.source, "changes").where(
-                (F.col("batch") <= self.done["batch"]) & not_void(self.log)
+                (F.col("batch") <= self.done["batch"]) & not_void(self.log) & not_aborted(self.log)
             )
             self._changes, _ = by_lineage(self.history, collect_changes(silver.where(between(None, self._watermark()))))
         return self._changes

@@ -18,8 +18,8 @@ def transactions_told(changes: DataFrame, others: DataFrame) -> Told:
     ends = others.where(F.col("kind") == "transaction").orderBy("topic", "partition", "offset").select("key", "physical_table")
     told.ends = [(row.key, row.physical_table) for row in ends.collect()]
     flagged = changes.select("position", F.explode("flags").alias("flag"))
-    for row in flagged.where("flag = 'snapshot=last'").select("position").distinct().collect():
-        told.row(["snapshot=last"], tuple(row.position))
+    for row in flagged.where("flag in ('snapshot=first', 'snapshot=last')").distinct().collect():
+        told.row([row.flag], tuple(row.position))
     parts = [F.regexp_extract("flag", "^tx=(.*);([0-9]+)$", group) for group in (1, 2)]
     numbered = flagged.where("flag like 'tx=%'").select("position", parts[0].alias("id"), parts[1].cast("bigint").alias("n"))
     grouped = numbered.groupBy("id").agg(F.collect_set("n").alias("numbers"), F.max("position").alias("position"))

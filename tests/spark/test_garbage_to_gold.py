@@ -27,9 +27,10 @@ from lakehouse.lineage import History, Interval, Lineage, Step
 from lakehouse.recording import read_recording
 from lakehouse.schema import Column, make_schema, parse_type
 from lakehouse.spark.changes import parse_change
-from lakehouse.spark.decode import EVENT_COLUMNS, Rows
+from lakehouse.spark.decode import Rows
 from lakehouse.spark.dedupe import disagree
 from lakehouse.spark.fold_frame import decode_row, encode_row
+from lakehouse.spark.packed import pack, read_others
 from lakehouse.spark.type_text import data_type
 from lakehouse.storage_files import read_tree
 from lakehouse.typed import gold_columns, type_rows
@@ -109,16 +110,17 @@ def assert_names_can_be_written(at: Position, history: History) -> None:
 
 
 def through_arrow(format: str, messages: Iterable[Message], options: dict[str, str]) -> None:
-    rows = Rows({"format": format, "options": options, "order": order_of(format, options)})
+    order = order_of(format, options)
+    rows = Rows({"format": format, "options": options, "order": order})
     for _ in rows.read(messages):
         pass
-    for event in rows.take().to_pylist():
-        assert event.keys() == EVENT_COLUMNS.keys()
-        if event["kind"] == "change":
+    packed = pack(rows.take(), order).to_pylist()[0]
+    for event in read_others([packed[name] for name in ("changes", "others") if packed[name]]):
+        if "op" in event:
             parse_change(event["position"], event["op"], event["before"], event["after"], event["encoding"], event["flags"])
             assert not disagree(event["after"], event["after"])
         for name in ("key", "types", "columns"):
-            json.loads(event[name] or "null")
+            json.loads(event.get(name) or "null")
 
 
 # What it has found, each for itself
