@@ -12,7 +12,7 @@ import msgspec
 
 from lakehouse.convert import UNKNOWABLE, compile_convert
 from lakehouse.defaults import default_value, zero_value
-from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype
+from lakehouse.effects import Clear, Drop, Effect, Fill, Forget, RemoveRows, Retype
 from lakehouse.gold_types import spark_type, to_canonical, to_python
 from lakehouse.lineage import Lineage
 from lakehouse.partition_rule import decidable, partition_of
@@ -102,7 +102,7 @@ def _move(effect: Effect, before: TableSchema, upstream: Upstream) -> Move | Non
     match effect:
         case Fill():
             return _fill(effect, upstream)
-        case Drop():
+        case Drop() | Forget():
             return _drop(effect.column_id)
         case Retype():
             return _retype(effect, upstream)

@@ -26,6 +26,13 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Forget:
+    """The source computed a column's values anew, which no message tells: not known is another thing than what they were."""
+
+    column_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Retype:
     """A column's values become those of another type by MySQL's conversion rules. `not_null`: it may be NULL no more, and a lax server has
     made every NULL the type's zero (a strict one refuses the statement where there is one)."""
@@ -64,4 +71,4 @@ class Unknowable:
     reason: str
 
 
-Effect = Fill | Drop | Retype | Rekey | RemoveRows | Clear | Unknowable
+Effect = Fill | Drop | Forget | Retype | Rekey | RemoveRows | Clear | Unknowable

@@ -3,6 +3,7 @@
 One function per family of the new type, reached through STORES. Each raises NoRule for what no rule decides.
 """
 
+import codecs
 import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -170,9 +171,18 @@ def _decoded(cell: Cell, target: Target, codec: str) -> str:
     if not isinstance(cell, bytes):
         return as_text(cell, target.server)
     try:
-        return cell.decode(codec)
+        return cell.decode(codec, "lakehouse.question" if target.server == "mariadb" else "strict")
     except UnicodeDecodeError:
         raise NoRule("bytes that are no text of the column's charset") from None
+
+
+def _question(error: UnicodeError) -> tuple[str, int]:
+    """MariaDB puts a question mark for each byte that is no text."""
+    assert isinstance(error, UnicodeDecodeError)
+    return "?" * (error.end - error.start), error.end
+
+
+codecs.register_error("lakehouse.question", _question)
 
 
 def store_binary(cell: Cell, target: Target) -> str:

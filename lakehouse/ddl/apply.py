@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lakehouse.ddl import edits as e
+from lakehouse.ddl.generated import recomputed, with_names
 from lakehouse.ddl.indexes import Ids, Keys, add_keys, drop_and_rename, keys_of
 from lakehouse.ddl.rows import Effects, added, dropped, partition_effects, redefined, same_type
 from lakehouse.ddl.rules import make_rule, next_rule
@@ -77,7 +78,11 @@ def alter_by_edit(schema: TableSchema, edits: Iterable[e.Edit]) -> tuple[TableSc
     )
     work.columns = list(following.columns)
     steps = [(edit, work.effects(edit)) for edit in live]
-    return following, _with_rekey(schema, following, _with_nulls_gone(schema, following, steps))
+    return following, _with_rekey(schema, following, _with_recomputed(schema, _with_nulls_gone(schema, following, steps)))
+
+
+def _with_recomputed(old: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:
+    return [(edit, (*effects, *recomputed(old.columns, effects))) for edit, effects in steps]
 
 
 def _with_nulls_gone(old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:
@@ -185,6 +190,10 @@ class _Columns:
                     self.columns.append(replace(self._converted(self._with_default(column)), name=to))
                 case e.ModifyColumn(definition) | e.ChangeColumn(_, definition):
                     self.columns.append(self._defined(definition, column.id))
+        names = {old.name.casefold(): new.name for new in self.columns if (old := self.old.by_id(new.id)) and old.name != new.name}
+        self.columns = [
+            column if isinstance(self.touched.get(column.id), _REDEFINING) else with_names(column, names) for column in self.columns
+        ]
 
     def _with_default(self, column: Column) -> Column:
         folded = column.name.casefold()

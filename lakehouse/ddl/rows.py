@@ -7,6 +7,7 @@ does not decide is Unknowable beside the effect that goes as far as it can: the 
 import re
 
 from lakehouse.ddl import edits as e
+from lakehouse.ddl.generated import forgotten
 from lakehouse.defaults import default_reason
 from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype, Unknowable
 from lakehouse.schema import Column, ColumnType, PartitionRule
@@ -42,7 +43,7 @@ def redefined(old: Column, new: Column) -> Effects:
         effects += (Unknowable(f"column {new.name}: the day of the statement becomes the date of a TIME"),)
     computed = new.generated == "stored" and (old.generated != "stored" or _spaceless(old) != _spaceless(new))
     if computed or (old.generated == "virtual" and new.generated is None):
-        effects += (Unknowable(f"column {new.name}: the source computes its values for existing rows"),)
+        effects += forgotten(new)
     return effects
 
 
@@ -51,10 +52,11 @@ def _spaceless(column: Column) -> str:
 
 
 def same_type(old: ColumnType, new: ColumnType) -> bool:
-    """Whether values of the one are values of the other as they are: YEAR's width says nothing, nor does a charset that is not known."""
+    """Whether values of the one are values of the other as they are: YEAR's width says nothing, nor does a charset that is not known to
+    be one that lacks some characters."""
     if old.family == "year" == new.family:
         return True
-    if None in (old.charset, new.charset):
+    if new.charset is None or (old.charset is None and new.charset == "utf8mb4"):
         return _bare(old) == _bare(new)
     return old == new
 

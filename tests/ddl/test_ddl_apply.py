@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply import alter, alter_by_edit, apply_edit, create
 from lakehouse.ddl.reader import read
-from lakehouse.effects import Clear, Drop, Effect, Fill, Rekey, RemoveRows, Retype, Unknowable
+from lakehouse.effects import Clear, Drop, Effect, Fill, Forget, Rekey, RemoveRows, Retype, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.schema import ColumnType, TableSchema, parse_type
 
@@ -410,6 +410,7 @@ def test_a_generated_column_that_is_computed_anew_is_unknowable() -> None:
     assert altered(schema, "MODIFY g INT AS (a+1) STORED")[1] == ()
     assert altered(schema, "MODIFY g INT")[1] == ()
     assert altered(schema, "MODIFY g INT AS (a + 2) STORED")[1] == (
+        Forget(2),
         Unknowable("column g: the source computes its values for existing rows"),
     )
 
@@ -545,3 +546,14 @@ def test_convert_reaches_columns_that_the_statement_defines() -> None:
     schema, _ = altered(table(ABC), "ADD x TEXT CHARACTER SET latin1, MODIFY b CHAR(5) CHARACTER SET gbk, CONVERT TO CHARACTER SET utf8mb4")
 
     assert [column.type.charset for column in schema.columns] == [None, "utf8mb4", None, "utf8mb4"]
+
+
+def test_a_stored_column_is_computed_anew_where_a_column_that_it_names_changes_also_under_another_name() -> None:
+    schema = table("CREATE TABLE t (a INT, b INT, g INT AS (`a` + length('b')) STORED)")
+
+    assert altered(schema, "MODIFY b BIGINT")[1] == (Retype(2, ColumnType("int"), ColumnType("bigint")),)
+    effects = altered(schema, "MODIFY a VARCHAR(9)")[1]
+    assert effects[1:] == (Forget(3), Unknowable("column g: the source computes its values anew for existing rows"))
+    renamed = altered(schema, "RENAME COLUMN a TO `x y`, RENAME COLUMN b TO a")[0]
+    assert renamed.columns[2].expression == "`x y` + length('b')"
+    assert [type(effect) for effect in altered(renamed, "MODIFY `x y` VARCHAR(9)")[1]] == [Retype, Forget, Unknowable]

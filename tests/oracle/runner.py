@@ -138,7 +138,7 @@ class Runner:
         self.events += [{"kind": "ddl", "schema": db, "table": table, "commit_ts": self.ts, "query": sql} for db, table, sql in feed]
         told = self._traced(step)
         after = {name: self._next(name, shape, told.get(name)) for name, shape in shapes.items()}
-        self._doubt(step, after)
+        self._doubt(step, after, told.get(tuple(step["table"])))
         if step.get("select"):
             return self._selected(after, tuple(step["table"]))
         self.tables = after
@@ -180,7 +180,7 @@ class Runner:
         indexes = sorted(table.indexes, key=lambda index: ages.get(index[0], by_columns.get(index[1:], len(ages))))
         return replace(table, indexes=tuple(indexes), unknown=before.unknown if table.rows else frozenset(), maybe=before.maybe)
 
-    def _doubt(self, step: Step, after: State) -> None:
+    def _doubt(self, step: Step, after: State, before: Table | None) -> None:
         """Which cells no message tells."""
         name = tuple(step["table"])
         if name not in after:
@@ -189,9 +189,11 @@ class Runner:
         names = {column.name for column in table.columns}
         unknown = {moved.get(column, column) for column in table.unknown} & {*names, "rows"}
         unknown |= set(step.get("unknown", ()))
+        computed = [] if before is None else _recomputed(before, table, moved)
+        unknown |= {column for column, other in computed if other}
         if unknown & set(table.handle()):
             unknown = {"rows"}
-        maybe = (table.maybe or bool(unknown) or bool(step.get("maybe"))) and not step.get("clears")
+        maybe = (table.maybe or bool(unknown) or bool(computed) or bool(step.get("maybe"))) and not step.get("clears")
         after[name] = replace(table, unknown=frozenset() if step.get("clears") else frozenset(unknown), maybe=maybe)
 
     # --- time -----------------------------------------------------------------------------------------------------------
@@ -208,3 +210,17 @@ class Runner:
 def _by_key(table: Table) -> dict[tuple[Any, ...], Cells]:
     names = table.handle()
     return {tuple(row[name]["value"] for name in names): row for row in table.rows}
+
+
+def _recomputed(before: Table, after: Table, moved: dict[str, str]) -> list[tuple[str, bool]]:
+    """Stored columns that may have been computed anew, and whether some value is another now."""
+    now = {column.name: column for column in after.columns}
+    pairs = [(column, now[moved.get(column.name, column.name)]) for column in before.columns if moved.get(column.name, column.name) in now]
+    if all((one.type, one.not_null, one.charset) == (other.type, other.not_null, other.charset) for one, other in pairs):
+        return []
+    stored = [(one.name, other.name) for one, other in pairs if one.generated == other.generated == "stored"]
+    return [(new, _values(before, old) != _values(after, new)) for old, new in stored]
+
+
+def _values(table: Table, column: str) -> Counter[str]:
+    return Counter(str(row[column]["value"]) for row in table.rows)

@@ -1,0 +1,41 @@
+"""Generated columns of the next schema: which others their expressions name, and what a change of those does to stored values."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from lakehouse.effects import Effect, Forget, Retype, Unknowable
+from lakehouse.schema import Column
+
+_PARTS = re.compile(r"'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"|`((?:[^`]|``)*)`|([^\W\d][\w$]*)(?!\w|\s*\()")
+
+
+def named_columns(expression: str) -> Iterator[str]:
+    """The names in an expression, folded: those of columns, and words of SQL."""
+    for found in _PARTS.finditer(expression):
+        name = found[2] if found[1] is None else found[1].replace("``", "`")
+        if name is not None:
+            yield name.casefold()
+
+
+def with_names(column: Column, names: Mapping[str, str]) -> Column:
+    """The column, its expression naming others by their new names (`names`: folded old one → new one), as servers rewrite it."""
+
+    def part(found: re.Match[str]) -> str:
+        name = found[2] if found[1] is None else found[1].replace("``", "`")
+        new = None if name is None else names.get(name.casefold())
+        return found[0] if new is None else "`" + new.replace("`", "``") + "`"
+
+    return replace(column, expression=_PARTS.sub(part, column.expression)) if column.expression and names else column
+
+
+def recomputed(old: Sequence[Column], effects: Iterable[Effect]) -> tuple[Effect, ...]:
+    """Stored columns whose values the source computes anew, since a column that they name has other values."""
+    retyped = {effect.column_id for effect in effects if isinstance(effect, Retype)}
+    touched = {column.name.casefold() for column in old if column.id in retyped}
+    computed = [column for column in old if column.generated == "stored" and touched & set(named_columns(column.expression or ""))]
+    return tuple(effect for column in computed for effect in forgotten(column, "anew "))
+
+
+def forgotten(column: Column, how: str = "") -> tuple[Effect, ...]:
+    return Forget(column.id), Unknowable(f"column {column.name}: the source computes its values {how}for existing rows")
