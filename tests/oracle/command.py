@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ def main() -> int:
     if not options.resume:
         options.log.write_text("")
     seeds = [seed for seed in range(options.seed, options.seed + options.programs) if seed not in {line["seed"] for line in done}]
-    with tempfile.TemporaryDirectory() as folder, start_mariadb(Path(folder)) as server:
-        for line in run(Database(server.port), seeds, options.cases):
+    with _server(options.port) as port:
+        for line in run(Database(port), seeds, options.cases):
             done.append(line)
             with options.log.open("a", encoding="utf-8") as log:
                 log.write(json.dumps(line) + "\n")
@@ -38,11 +39,22 @@ def main() -> int:
     return 1 if any(line["wrong"] for line in done) else 0
 
 
+@contextmanager
+def _server(port: int | None) -> Iterator[int]:
+    """The port of a server: the one that runs already, else one of our own."""
+    if port is not None:
+        yield port
+        return
+    with tempfile.TemporaryDirectory() as folder, start_mariadb(Path(folder)) as server:
+        yield server.port
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.oracle", description=__doc__)
     parser.add_argument("--programs", type=int, default=1000, help="how many")
     parser.add_argument("--seed", type=int, default=1, help="the first one; the others follow in a row")
     parser.add_argument("--resume", action="store_true", help="leave out the seeds that the log has")
+    parser.add_argument("--port", type=int, help="a MariaDB on 127.0.0.1 to use, as root without a password; without it one is started")
     parser.add_argument("--log", type=Path, default=Path("oracle/log.jsonl"), help="one line per program")
     parser.add_argument("--cases", type=Path, default=Path("oracle"), help="where failing programs go, cut down")
     return parser.parse_args()
