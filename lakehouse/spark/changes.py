@@ -50,12 +50,12 @@ def not_void(log: OpsLog) -> Column:
 
 def not_aborted(log: OpsLog) -> Column:
     """Rows of a full snapshot that was broken off are void; the complete one has them all again."""
-    incremental = F.array_contains(F.coalesce("flags", F.array().cast("array<string>")), "snapshot=incremental")
     condition = F.lit(True)
     for epoch, p1, p2, p3, *_ in aborted((log.last("done") or {}).get("transactions")):
         here = (F.col("position.epoch") == epoch) & (F.col("position.p1") == p1)
         here = here & (F.col("position.p2") == p2) & (F.col("position.p3") == p3)
-        condition = condition & ~(here & (F.col("op") == "snapshot") & ~incremental)
+        full = ~F.coalesce(F.array_contains("flags", "snapshot=incremental"), F.lit(False))
+        condition = condition & ~(here & (F.col("op") == "snapshot") & full)
     return condition
 
 
