@@ -252,10 +252,10 @@ def _count(folded: Folded, base: list[Row], deltas: Iterable[Delta]) -> None:
 
 
 def _take_alike(counts: dict[str, int], rows: dict[str, Row], gone: str) -> None:
-    """A row of which some cells are not known goes for an image that agrees on all that both know."""
+    """A row of which some cells are not known (absent, or NULL where no rule converts them) goes for an image that agrees on the rest."""
     image = rows[gone]
     for text, count in counts.items():
-        if count > 0 and rows[text].keys() != image.keys() and all(image.get(key, value) == value for key, value in rows[text].items()):
+        if count > 0 and all(value is None or image.get(key, value) == value for key, value in rows[text].items()):
             taken = min(count, -counts[gone])
             counts[text] -= taken
             counts[gone] += taken

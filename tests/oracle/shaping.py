@@ -281,7 +281,12 @@ class Shaper:
             return None
         column = self.chance.choice(able)
         charset = f" CHARACTER SET {column.charset}" if column.charset and column.base != "json" else ""
-        return f"MODIFY {word(column.name)} {column.type}{charset}{self.chance.choice((' NULL', ' NOT NULL'))} COMMENT 'c'", {}
+        null = self.chance.choice((" NULL", " NOT NULL")) if self.fills(column) else " NULL"
+        return f"MODIFY {word(column.name)} {column.type}{charset}{null} COMMENT 'c'", {}
+
+    def fills(self, column: Column) -> bool:
+        """Whether a rule tells what NULL becomes under NOT NULL: in a TIMESTAMP it is the time of the statement."""
+        return self.strict or column.not_null or column.base != "timestamp"
 
     def set_default(self, table: Table) -> Clause | None:
         able = [column for column in self.plain(table) if column.base != "json"]
@@ -304,7 +309,7 @@ class Shaper:
 
     def primary(self, table: Table) -> Clause | None:
         """A key added, dropped, extended or moved."""
-        names = [column.name for column in table.columns if column.not_null or self.chance.random() < 0.2]
+        names = [column.name for column in table.columns if column.not_null or (self.fills(column) and self.chance.random() < 0.2)]
         if not names or (not self.keyless and not table.primary):
             return None
         new = self.chance.sample(names, k=min(len(names), self.chance.choice((1, 1, 2))))
