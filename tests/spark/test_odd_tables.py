@@ -9,6 +9,9 @@ from engine import Memory
 from feeds import TiCDC
 
 from lakehouse.events import Message
+from lakehouse.fold import OLD_ROW_STAYS
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.pipeline import try_recording
 from lakehouse.spark.show import show_all
 
@@ -71,3 +74,20 @@ def test_a_feed_without_types_lands_as_text(spark: Any, tmp_path: Path) -> None:
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=str)
+
+
+def test_what_a_change_does_not_tell_leaves_its_table_incomplete_for_good(spark: Any, tmp_path: Path) -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT, a INT)").ddl(1, "CREATE TABLE u (id INT PRIMARY KEY, a VARCHAR(9))", table="u")
+    for at, old, new in ((2, None, {"id": 1, "a": 1}), (3, {"id": 1}, {"id": 1, "a": 2})):
+        feed.row(at, "UPDATE" if old else "INSERT", new, types={"id": "int", "a": "int"}, key=()).put(at, watermark(at))
+    for at in range(4, 8):
+        feed.row(at, "INSERT", {"id": at, "a": "x"}, table="u").put(at, watermark(at))
+    value = feed.messages[4].value or b""
+    feed.messages[4] = Message("topic", 0, 4, None, value.replace(b'"old": [{"id": "1"}]', b'"old": null'))
+
+    landed(feed.messages, feed.format, tmp_path)
+
+    manifest = OpsLog(spark, Lake(str(tmp_path / "lake")), "recording").load().last("manifest")
+    assert manifest is not None
+    states = {entry["table"]: (entry["state"], entry["why"]) for entry in manifest["tables"]}
+    assert states == {"t": ("incomplete", OLD_ROW_STAYS), "u": ("exact", None)}
