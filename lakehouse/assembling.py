@@ -27,12 +27,14 @@ class Beside:
 
     `starts`: the first record of each partition that is the batch's own; those before it are there for their parts only.
     `schemas`: the schema files that have landed. `dispatchers`: how many had written into a file's folder when it landed, by
-    the file's number; 1 where it is not there. `final`: nothing comes behind, so parts that wait are dead.
+    the file's number; 1 where it is not there. `copies`: the records that a feed in order of arrival sent before (lakehouse.replays).
+    `final`: nothing comes behind, so parts that wait are dead.
     """
 
     starts: Mapping[Place, int] = field(default_factory=dict)
     schemas: Schemas | None = None
     dispatchers: Mapping[int, int] = field(default_factory=dict)
+    copies: Mapping[Place, frozenset[int]] = field(default_factory=dict)
     final: bool = False
 
 
@@ -66,6 +68,9 @@ def assembled(
     elif format == "ticdc-storage":
         for message in messages:
             yield _with_schema(message, options, beside)
+    elif beside.copies:
+        for message in messages:
+            yield Unjoined(message, None) if message.offset in beside.copies.get(place_of(message), ()) else message
     elif options.get("compression", "none") != "none" or options.get("claim_check"):
         for message in messages:
             yield _prepared(message, format, options)

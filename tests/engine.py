@@ -19,6 +19,7 @@ from lakehouse.identity import RunCounter, image_hash, split_keyless
 from lakehouse.inspect import events_of
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.modes import Clock, Mode, own_columns
+from lakehouse.replays import Aligner, replays_itself, sent
 from lakehouse.shapes import Record, Shape, shape_of_rows
 from lakehouse.shards import options_of
 from lakehouse.transactions import Told, aborted, advance
@@ -39,6 +40,7 @@ class Memory:
         self.marks: dict[tuple[str, int], Position] = {}
         self.runs: dict[tuple[str, int], RunCounter] = {}
         self.dead: list[Any] = []
+        self.aligners: dict[tuple[str, int], Aligner] = {}
         self.transactions: dict[str, Any] | None = None
         self.rules = Rules()
         self._told: tuple[History, dict[str, list[Change]]] | None = None
@@ -57,7 +59,10 @@ class Memory:
 
     def _noted(self, messages: Iterable[Message], told: Told) -> Iterable[Message]:
         for message in messages:
-            self.marks.setdefault((message.topic, message.partition), MIN_POSITION)
+            place = (message.topic, message.partition)
+            self.marks.setdefault(place, MIN_POSITION)
+            if replays_itself(self.format) and self.aligners.setdefault(place, Aligner()).is_copy(sent(message)):
+                continue
             if self.format == "debezium" and (end := transaction_end(message)) is not None:
                 told.ends.append((end.id, end.event_count))
             yield message

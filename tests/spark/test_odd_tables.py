@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import Memory
-from feeds import TiCDC
+from feeds import Canal, TiCDC
 
 from lakehouse.events import Message
 from lakehouse.fold import OLD_ROW_STAYS
@@ -91,3 +91,21 @@ def test_what_a_change_does_not_tell_leaves_its_table_incomplete_for_good(spark:
     assert manifest is not None
     states = {entry["table"]: (entry["state"], entry["why"]) for entry in manifest["tables"]}
     assert states == {"t": ("incomplete", OLD_ROW_STAYS), "u": ("exact", None)}
+
+
+def test_what_a_restarted_canal_sends_again_has_no_second_effect(spark: Any, tmp_path: Path) -> None:
+    feed = Canal().ddl(1, "CREATE TABLE t (id INT, a VARCHAR(9))")
+    for at in range(2, 6):
+        feed.row(at, "INSERT", {"id": 1, "a": "x"}, key=())
+    feed.ddl(6, "ALTER TABLE t ADD COLUMN n INT").row(7, "INSERT", {"id": 2, "a": "y"}, key=())
+    expected = feed.table()
+    bodies = [json.loads(message.value or b"") for message in feed.messages]
+    again = [*enumerate(bodies, 10), *enumerate(bodies[2:], 1)]  # the second run begins within what comes again
+    messages = [Message("t", 0, n, None, json.dumps({**body, "id": id, "ts": n}).encode()) for n, (id, body) in enumerate(again)]
+
+    tables = landed(messages, "canal", tmp_path)
+
+    assert in_order(tables["d.t"]) == in_order(expected)
+    done = OpsLog(spark, Lake(str(tmp_path / "lake")), "recording").load().last("done")
+    assert done is not None
+    assert [(entry["number"], entry["replaying"]) for entry in done["sent"]] == [(5, False)]
