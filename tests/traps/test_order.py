@@ -5,7 +5,9 @@ import random
 
 from feeds import Canal, Debezium, TiCDC
 
+from lakehouse.assembling import place_of
 from lakehouse.events import Message
+from lakehouse.spark.decode import epoch_of
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"
 X, Y, Z = ({"id": 1, "a": text} for text in "xyz")
@@ -157,3 +159,11 @@ def test_t21_the_connectors_clock_orders_nothing() -> None:
     feed = Debezium().ddl(1, CREATE).change(10, "c", None, X, ts_ms=900).change(20, "u", X, Y, ts_ms=100)
 
     assert feed.table() == [Y]
+
+
+def test_t20_a_topic_created_anew_begins_again_and_its_records_are_no_copies() -> None:
+    old, new = (Message("topic", 0, 5, None, b"{}", incarnation=incarnation) for incarnation in ("one", "two"))
+
+    assert place_of(old) != place_of(new)
+    epochs = {place_of(old): [(0, 0)], place_of(new): [(0, 1)]}
+    assert [epoch_of(epochs, place_of(message), message.offset) for message in (old, new)] == [0, 1]
