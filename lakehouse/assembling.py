@@ -63,14 +63,17 @@ def assembled(
     messages: Iterable[Message], format: str, options: Mapping[str, str], beside: Beside = NOTHING
 ) -> Iterator[Message | Unjoined | Resume]:
     """Complete messages, in order. Records of one partition must come in the order of their offsets where parts are joined."""
-    if format == "tencent-dts":
+    if beside.copies:
+        for message in messages:
+            if message.offset in beside.copies.get(place_of(message), ()):
+                yield Unjoined(message, None)
+            else:
+                yield from assembled([message], format, options)
+    elif format == "tencent-dts":
         yield from _envelopes(messages, beside)
     elif format == "ticdc-storage":
         for message in messages:
             yield _with_schema(message, options, beside)
-    elif beside.copies:
-        for message in messages:
-            yield Unjoined(message, None) if message.offset in beside.copies.get(place_of(message), ()) else message
     elif options.get("compression", "none") != "none" or options.get("claim_check"):
         for message in messages:
             yield _prepared(message, format, options)

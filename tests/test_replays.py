@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Message
-from lakehouse.replays import Aligner, Sent, sent
+from lakehouse.replays import RULES, Aligner, Sent, rule_of, sent
 
+CANAL, TICDC = RULES["canal"], RULES["ticdc-canal-json"]
 CREATE = "CREATE TABLE t (id INT, a VARCHAR(9))"
 
 
 def copies(numbers_and_marks: list[tuple[int, str]]) -> list[bool]:
-    aligner = Aligner()
-    return [aligner.is_copy(Sent(number, mark.encode())) for number, mark in numbers_and_marks]
+    return Aligner(CANAL).copies([Sent(number, mark.encode()) for number, mark in numbers_and_marks])
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(2, 12)), max_size=6))
@@ -43,8 +43,8 @@ def test_one_batch_number_covers_many_messages() -> None:
 
 
 def test_a_replay_that_leaves_the_run_is_counted_and_goes_on_as_new() -> None:
-    aligner = Aligner()
-    told = [aligner.is_copy(Sent(n, m)) for n, m in [(5, b"a"), (6, b"b"), (7, b"c"), (1, b"a"), (2, b"x"), (3, b"c")]]
+    aligner = Aligner(CANAL)
+    told = aligner.copies([Sent(n, m) for n, m in [(5, b"a"), (6, b"b"), (7, b"c"), (1, b"a"), (2, b"x"), (3, b"c")]])
 
     assert told == [False, False, False, True, False, False]
     assert (aligner.broken, aligner.is_replaying) == (1, False)
@@ -57,12 +57,30 @@ def test_all_places_of_the_run_that_fit_are_followed() -> None:
 
 def test_what_differs_by_nature_is_not_compared_and_all_else_is() -> None:
     def of(**members: Any) -> Sent:
-        return sent(Message("t", 0, 0, None, json.dumps({"id": 1, "ts": 5, "es": 7, "data": [{"id": "1"}], **members}).encode()))
+        return sent(Message("t", 0, 0, None, json.dumps({"id": 1, "ts": 5, "es": 7, "data": [{"id": "1"}], **members}).encode()), CANAL)
 
     assert of().number == 1
     assert of().mark == of(id=9, ts=8).mark
     assert len({of().mark, of(es=8).mark, of(data=[{"id": "2"}]).mark, of(sql="x").mark}) == 4
-    assert sent(Message("t", 0, 0, None, b"no json")).number is None
+    assert sent(Message("t", 0, 0, None, b"no json"), CANAL).number is None
+
+
+def test_a_commit_time_that_falls_is_a_replay_only_where_two_messages_in_a_row_came_before() -> None:
+    told = [(10, b"a"), (30, b"b"), (20, b"c"), (10, b"a"), (20, b"d"), (10, b"a"), (30, b"b"), (20, b"c"), (40, b"e")]
+    aligner = Aligner(TICDC)
+
+    assert aligner.copies([Sent(*each) for each in told]) == [False] * 5 + [True, True, True, False]
+    assert Aligner(TICDC).copies([Sent(*each) for each in told[:3]] * 2) == [False] * 3 + [True] * 3
+    assert rule_of("ticdc-canal-json", "arrival") == TICDC
+    assert rule_of("ticdc-canal-json", "tidb") is None
+
+
+def test_batches_cut_anywhere_but_within_the_two_give_the_same() -> None:
+    told = [Sent(number, mark) for number, mark in [(1, b"a"), (2, b"b"), (3, b"c"), (1, b"a"), (2, b"b"), (3, b"c"), (4, b"d")]]
+    for cut in range(len(told) + 1):
+        aligner = Aligner(CANAL)
+
+        assert aligner.copies(told[:cut]) + aligner.copies(told[cut:]) == [False] * 3 + [True] * 3 + [False]
 
 
 def replayed(feed: Canal, back: int, numbers: list[int]) -> Canal:

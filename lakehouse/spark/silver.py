@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.batch_summary import Summary, from_bytes, merged
-from lakehouse.replays import replays_itself
+from lakehouse.replays import rule_of
 from lakehouse.spark.beside import beside, has_attachments, with_attachments
 from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.decode import INPUT, POSITION, decode
@@ -181,14 +181,15 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
     bronze = lake.read(spark, "bronze", feed.name).where(in_ranges(plan["ranges"]))
     bronze = with_attachments(spark, lake, feed.name, feed.format, feed.options, bronze)
     done = log.last("done")
+    small = plan["small"] and not has_attachments(feed.format, feed.options)
+    table = bronze.select(*INPUT).toArrow() if small else None
     seen = Replays({}, 0, [])
-    if replays_itself(feed.format):
-        seen = find_replays(lake.read(spark, "bronze", feed.name), plan["ranges"], done)
+    if (rule := rule_of(feed.format, feed.order)) is not None:
+        seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan["ranges"], done, table)
     near = replace(beside(spark, lake, feed.name, feed.format, feed.options, plan["ranges"]), copies=seen.copies)
     settings = {"format": feed.format, "options": feed.options, "order": feed.order, "row_ids": feed.row_ids, "epochs": epochs_of(log),
                 "beside": near}  # fmt: skip
-    if plan["small"] and not has_attachments(feed.format, feed.options):
-        table = bronze.select(*INPUT).toArrow()
+    if table is not None:
         summary, runs, counts = run_local_batch(spark, lake, feed, table, settings, plan, done)
     else:
         summary, runs, counts = run_spark_batch(spark, lake, feed, bronze, settings, plan, done)
