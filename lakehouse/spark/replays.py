@@ -39,7 +39,9 @@ def find_replays(
     broken = 0
     for entry in ranges:
         place = (entry["topic"], entry["incarnation"], entry["partition"])
-        state = before.get(place, {"number": None, "replaying": False})
+        state = before.get(place, {"offset": -1, "number": None, "replaying": False})
+        if entry["first"] <= state["offset"]:  # records that are read again for their dead letters: they were laid beside the run before
+            continue
         told = [number for _, number in sorted(numbers.get(place, ()))]
         fell = any(one > two for one, two in pairwise([*([] if state["number"] is None else [state["number"]]), *told]))
         replaying = False
@@ -49,7 +51,7 @@ def find_replays(
             broken += torn
         before[place] = {
             "topic": place[0], "incarnation": place[1], "partition": place[2],
-            "number": told[-1] if told else state["number"], "replaying": replaying,
+            "offset": entry["last"], "number": told[-1] if told else state["number"], "replaying": replaying,
         }  # fmt: skip
     return Replays(copies, broken, [before[place] for place in sorted(before)])
 
