@@ -165,5 +165,5 @@ def test_t20_a_topic_created_anew_begins_again_and_its_records_are_no_copies() -
     old, new = (Message("topic", 0, 5, None, b"{}", incarnation=incarnation) for incarnation in ("one", "two"))
 
     assert place_of(old) != place_of(new)
-    epochs = {place_of(old): [(0, 0)], place_of(new): [(0, 1)]}
+    epochs = [(1, {place_of(old): 6, place_of(new): 0})]
     assert [epoch_of(epochs, place_of(message), message.offset) for message in (old, new)] == [0, 1]
