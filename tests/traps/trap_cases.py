@@ -47,11 +47,15 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "T18": ("A restored cluster's smaller commit times stand above in a new epoch.", ""),
     "T19": ("After a failover with lower binlog positions too.", ""),
-    "T20": ("A topic created anew is told from the old one by its incarnation.", ""),
+    "T20": (
+        "A topic created anew is told from the old one by its incarnation.",
+        "test_a_log_that_ends_below_what_was_read_begins_an_incarnation_of_our_own_count",
+    ),
     "T21": ("The connector's clock orders nothing.", ""),
     "T22": (
         "A commit whose driver died before it recorded it is not made twice.",
-        "test_a_run_killed_at_a_write_and_started_again_gives_the_same_lake test_two_hundred_random_sigkills_change_nothing",
+        "test_a_run_that_dies_after_each_of_its_writes_in_turn_comes_to_the_same_lake"
+        " test_random_sigkills_of_a_run_over_a_topic_change_nothing",
     ),
     "T23": ("A second writer is refused and told who holds the lock.", "test_a_second_run_is_told_who_holds_the_lock"),
     "T24": ("One change in two topics or partitions has one effect.", ""),
@@ -88,7 +92,10 @@ CASES: dict[str, tuple[str, str]] = {
     "T34": ("A tombstone is no data.", "test_heartbeats_tombstones_and_transaction_markers_give_no_event"),
     "T35": ("A delete that carries the key alone removes the row.", "test_a_delete_of_which_only_the_key_was_sent_says_so"),
     "T36": ("A delete of an unknown key makes no row and is remembered.", ""),
-    "T37": ("Soft deletes: a row inserted again is live, with its new values only.", ""),
+    "T37": (
+        "Soft deletes: a row inserted again is live, with its new values only.",
+        "test_a_soft_deleted_row_keeps_its_values_and_comes_back_whole",
+    ),
     "T38": ("TRUNCATE takes the rows below it and none above it.", "test_a_truncate_is_the_statement_it_means"),
     "T39": ("Partitions dropped, truncated, exchanged: exact where a rule tells the rows, else incomplete.", ""),
     "T40": ("A row that moves leaves no copy behind.", "test_an_update_of_the_key_is_a_delete_and_then_an_insert"),
@@ -148,7 +155,10 @@ CASES: dict[str, tuple[str, str]] = {
         "test_a_recording_that_grows_gives_the_engines_tables_at_every_watermark test_a_snapshot_brings_the_columns_that_the_gap_changed",
     ),
     "T74": ("A schema version that changes nothing is no change.", "test_a_recorded_tree_gives_its_statements_and_its_checkpoint"),
-    "T75": ("A DDL that some shards have and others do not.", ""),
+    "T75": (
+        "A DDL that some shards have and others do not.",
+        "test_a_column_that_some_shards_have_is_in_all_and_types_that_differ_become_one_that_holds_both",
+    ),
     "T76": ("A DDL between changes of one batch.", "test_a_recording_that_grows_gives_the_engines_tables_at_every_watermark"),
     "T77": (
         "Names may be anything, and never collide.",
@@ -240,7 +250,8 @@ CASES: dict[str, tuple[str, str]] = {
     "T111": ("Many files are not listed again.", "test_ten_thousand_files_are_landed_once_and_a_new_one_costs_a_few_calls"),
     "T112": (
         "What was lost before it was read is said.",
-        "test_a_jump_of_the_sequence_is_a_gap_and_never_joins_parts test_what_a_change_does_not_tell_leaves_its_table_incomplete_for_good",
+        "test_every_record_is_landed_once_or_counted_as_lost_and_holes_that_the_broker_still_has_are_not"
+        " test_a_jump_of_the_sequence_is_a_gap_and_never_joins_parts test_what_a_change_does_not_tell_leaves_its_table_incomplete_for_good",
     ),
     "T113": (
         "One table's failure stops that table alone.",
@@ -254,9 +265,20 @@ CASES: dict[str, tuple[str, str]] = {
         " test_an_option_that_nothing_honours_yet_is_refused_and_exists",
     ),
     "T117": ("Maintenance beside a merge.", ""),
-    "T118": ("History without empty or overlapping intervals.", ""),
-    "T119": ("Shards merged into one table.", ""),
-    "T120": ("The books close.", "test_garbage_becomes_dead_letters_and_the_tables_go_on_without_claiming_to_be_exact"),
+    "T118": (
+        "History without empty or overlapping intervals.",
+        "test_intervals_are_never_empty_never_overlap_and_never_meet_alike"
+        " test_the_current_versions_are_the_table_at_every_commit"
+        " test_no_arrival_and_no_replay_changes_any_version",
+    ),
+    "T119": (
+        "Shards merged into one table.",
+        "test_shards_are_one_table_through_moves_collisions_ddl_and_drops",
+    ),
+    "T120": (
+        "The books close.",
+        "test_a_book_that_does_not_close_is_a_number test_garbage_becomes_dead_letters_and_the_tables_go_on_without_claiming_to_be_exact",
+    ),
 }
 
 
