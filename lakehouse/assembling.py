@@ -27,12 +27,14 @@ class Beside:
 
     `starts`: the first record of each partition that is the batch's own; those before it are there for their parts only.
     `schemas`: the schema files that have landed. `dispatchers`: how many had written into a file's folder when it landed, by
-    the file's number; 1 where it is not there. `final`: nothing comes behind, so parts that wait are dead.
+    the file's number; 1 where it is not there. `copies`: the records that a feed in order of arrival sent before (lakehouse.replays).
+    `final`: nothing comes behind, so parts that wait are dead.
     """
 
     starts: Mapping[Place, int] = field(default_factory=dict)
     schemas: Schemas | None = None
     dispatchers: Mapping[int, int] = field(default_factory=dict)
+    copies: Mapping[Place, frozenset[int]] = field(default_factory=dict)
     final: bool = False
 
 
@@ -61,7 +63,13 @@ def assembled(
     messages: Iterable[Message], format: str, options: Mapping[str, str], beside: Beside = NOTHING
 ) -> Iterator[Message | Unjoined | Resume]:
     """Complete messages, in order. Records of one partition must come in the order of their offsets where parts are joined."""
-    if format == "tencent-dts":
+    if beside.copies:
+        for message in messages:
+            if message.offset in beside.copies.get(place_of(message), ()):
+                yield Unjoined(message, None)
+            else:
+                yield from assembled([message], format, options)
+    elif format == "tencent-dts":
         yield from _envelopes(messages, beside)
     elif format == "ticdc-storage":
         for message in messages:

@@ -45,7 +45,8 @@ class RowChange(msgspec.Struct, gc=False, omit_defaults=True):
 
     `key` holds the handle key's values in the order of `key_names`, which is name order; both are empty where the
     message knows no key. `op` is insert, update, delete or snapshot. `encoding` is "canonical", or the wire family
-    whose values the schema has yet to resolve. `types` maps columns to the SQL type text that the message carried.
+    whose values the schema has yet to resolve. `types` maps columns to the SQL type text that the message carried, "" where
+    it has none; it is None where the message tells no types at all.
     `row_id` tells equal rows of keyless tables apart; `physical_table` is the partition's own id, where sent.
     """
 

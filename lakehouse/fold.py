@@ -20,6 +20,8 @@ from lakehouse.lineage import Lineage
 
 Key = tuple[Any, ...]
 PUT, PATCH, DELETE = "put", "patch", "delete"
+OLD_KEY_UNKNOWN = "old_key_unknown"
+OLD_ROW_STAYS = "a change does not tell which row was before it: the old one may still be there"
 UPSTREAM = Upstream()
 
 
@@ -46,14 +48,15 @@ class Delta(NamedTuple):
 @dataclass(slots=True)
 class Folded:
     """`rows` maps a key to its row by column id. `deleted` are keys known to be gone, `patches` are keys whose earlier
-    image is not among the changes. `unknown` are column names that the schema at their position does not have."""
+    image is not among the changes. `unknown` are column names that the schema at their position does not have, `problems` say what
+    the changes lack to give the source's rows."""
 
     rows: dict[Key, Row] = field(default_factory=dict)
     deleted: set[Key] = field(default_factory=set)
     patches: dict[Key, Row] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     keyless: list[Row] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: set[str] = field(default_factory=set)
     applied: int = 0
     cleared: int = 0
 
@@ -132,6 +135,7 @@ def _fold_piece(lineage: Lineage, piece: list[Change], base: list[Row], start: i
     else:
         _count(folded, rows, source.of(piece))
     folded.unknown |= source.unknown
+    folded.problems |= source.problems
     folded.applied += source.applied
     folded.cleared += source.cleared
     return folded
@@ -143,6 +147,7 @@ class Deltas:
     def __init__(self, lineage: Lineage, target: int, upstream: Upstream, ids: tuple[int, ...]) -> None:
         self.lineage, self.target, self.upstream, self.ids = lineage, target, upstream, ids
         self.carriers: dict[tuple[int, str], Carrier] = {}
+        self.problems: set[str] = set()
         self.applied = 0
         self.cleared = 0
 
@@ -172,6 +177,8 @@ class Deltas:
         return found
 
     def _deltas(self, change: Change, before: Row | None, after: Row | None) -> Iterator[Delta]:
+        if OLD_KEY_UNKNOWN in change.flags or (before is None and change.op == "update" and not self.ids):
+            self.problems.add(OLD_ROW_STAYS)
         if after is None:
             if before is not None:
                 yield Delta(change.position, DELETE, before)
@@ -200,7 +207,7 @@ def _net(folded: Folded, base: list[Row], deltas: Iterable[Delta], ids: tuple[in
     for delta in deltas:
         key = row_key(delta.row, ids)
         if key is None or (delta.kind == DELETE and not delta.row):
-            folded.problems.append("an image without its key")
+            folded.problems.add("an image without its key")
         elif delta.kind == DELETE:
             _delete(folded, key)
         elif delta.kind == PUT:
@@ -247,7 +254,7 @@ def _count(folded: Folded, base: list[Row], deltas: Iterable[Delta]) -> None:
         _take_alike(counts, rows, text)
     for text, count in counts.items():
         if count < 0:
-            folded.problems.append("a delete of a row that no change inserted")
+            folded.problems.add("a delete of a row that no change inserted")
         folded.keyless.extend(dict(rows[text]) for _ in range(count))
 
 

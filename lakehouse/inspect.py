@@ -78,8 +78,8 @@ def _change(event: RowChange) -> Json:
         "after": event.after,
         "encoding": event.encoding,
     }
-    if event.types:
-        body["types"] = event.types
+    if types := {name: text for name, text in (event.types or {}).items() if text}:
+        body["types"] = types
     if event.flags:
         body["flags"] = list(event.flags)
     return body

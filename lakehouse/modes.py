@@ -137,6 +137,7 @@ class Mode:
         self.shown = shown_by(lineage.steps[self.target].schema, options)
         self.keep = Keeper(lineage, self.target, upstream)
         self.unknown: set[str] = set()
+        self.problems: set[str] = set()
         self.applied = 0
 
     @property
@@ -167,6 +168,7 @@ class Mode:
         if self.word == "upsert":
             folded = fold(self.lineage, changes, self.at, self.upstream)
             self.unknown, self.applied = folded.unknown, folded.applied
+            self.problems |= folded.problems
             return finish(folded)
         machine = Replay(self.lineage, self.upstream, by_commit=self.clock.by_commit, shown=self.shown)
         entries = self._run(machine, changes)
@@ -227,6 +229,7 @@ class Mode:
         deltas = Deltas(self.lineage, self.target, self.upstream, self.ids)
         keys = {row_key(delta.row, self.ids) for delta in deltas.of(changes)}
         self.unknown |= deltas.unknown
+        self.problems |= deltas.problems
         return keys - {None}
 
     def _run(self, machine: Replay, changes: Iterable[Change]) -> list[Entry]:

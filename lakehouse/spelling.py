@@ -7,7 +7,7 @@ Hence a name is taken as it stands wherever something of that spelling is known,
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from lakehouse.lineage import Name
 from lakehouse.shapes import Record
@@ -34,9 +34,8 @@ class Spelling:
         creates = (record for record in records if (record.ddl or "").lstrip()[:6].upper() == "CREATE")
         self.created = frozenset((record.database, record.table) for record in creates if record.table is not None)
 
-    def known(self, record: Record, written: tuple[str | None, str], tables: Iterable[Name]) -> Name:
+    def known(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
         """The one of `tables` that a statement means by a name; the name itself where it means none of them."""
-        tables = set(tables)
         name = (written[0] or record.database, written[1])
         if name in tables:
             return name
@@ -51,11 +50,11 @@ class Spelling:
         found = [name for name in tables if name[1].casefold() == table.casefold()]
         return found[0] if len(found) == 1 else None
 
-    def made(self, record: Record, written: tuple[str | None, str], tables: Iterable[Name]) -> Name:
+    def made(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
         """How rows will spell the name of a table that a statement creates."""
         name = self.told(record, (written[0] or record.database, written[1]))
-        alike = self.alike[folded(name)]
-        if name in self.sighted or len(alike) != 1 or alike[0] in self.created or alike[0] in set(tables):
+        alike = self.alike.get(folded(name), [])
+        if name in self.sighted or len(alike) != 1 or alike[0] in self.created or alike[0] in tables:
             return name
         return alike[0]
 

@@ -12,6 +12,7 @@ from lakehouse.carry import Upstream, upstream_of
 from lakehouse.ddl.policy import Rules
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.fold import Change, key_ids
+from lakehouse.formats import order_of
 from lakehouse.formats.debezium import transaction_end
 from lakehouse.gold_options import PLAIN, GoldOptions
 from lakehouse.history import build
@@ -19,6 +20,7 @@ from lakehouse.identity import RunCounter, image_hash, split_keyless
 from lakehouse.inspect import events_of
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.modes import Clock, Mode, own_columns
+from lakehouse.replays import Aligner, rule_of, sent
 from lakehouse.shapes import Record, Shape, shape_of_rows
 from lakehouse.shards import options_of
 from lakehouse.transactions import Told, aborted, advance
@@ -39,12 +41,14 @@ class Memory:
         self.marks: dict[tuple[str, int], Position] = {}
         self.runs: dict[tuple[str, int], RunCounter] = {}
         self.dead: list[Any] = []
+        self.aligners: dict[tuple[str, int], Aligner] = {}
         self.transactions: dict[str, Any] | None = None
         self.rules = Rules()
         self._told: tuple[History, dict[str, list[Change]]] | None = None
 
     def add(self, messages: Iterable[Message]) -> "Memory":
         self._told = None
+        messages = self._new(list(messages))
         told = Told()
         for message, event in events_of(self._noted(messages, told), self.format, self.options):
             if isinstance(event, SchemaChange) and event.kind == "ddl":
@@ -55,9 +59,22 @@ class Memory:
         self.transactions = advance(self.transactions, told, settled=True)
         return self
 
+    def _new(self, messages: list[Message]) -> list[Message]:
+        """Without what a feed in order of arrival had sent before."""
+        rule = rule_of(self.format, order_of(self.format, self.options) if self.tidb else "arrival")
+        if rule is None:
+            return messages
+        copies: set[int] = set()
+        for place in dict.fromkeys((message.topic, message.partition) for message in messages):
+            mine = [number for number, message in enumerate(messages) if (message.topic, message.partition) == place]
+            told = self.aligners.setdefault(place, Aligner(rule)).copies([sent(messages[number], rule) for number in mine])
+            copies |= {number for number, copy in zip(mine, told, strict=True) if copy}
+        return [message for number, message in enumerate(messages) if number not in copies]
+
     def _noted(self, messages: Iterable[Message], told: Told) -> Iterable[Message]:
         for message in messages:
-            self.marks.setdefault((message.topic, message.partition), MIN_POSITION)
+            place = (message.topic, message.partition)
+            self.marks.setdefault(place, MIN_POSITION)
             if self.format == "debezium" and (end := transaction_end(message)) is not None:
                 told.ends.append((end.id, end.event_count))
             yield message

@@ -4,7 +4,7 @@
     feed.table("d.t")   ──▶ [{"id": 1}]
 
 `TiCDC` is canal-json with the TiDB extension, `Canal` a FlatMessage; both tell types by `mysqlType`. Values are texts as the wire has
-them, or what `str` makes of them.
+them, or what `str` makes of them. `Debezium` is the connector's, without schemas: values are JSON.
 """
 
 import json
@@ -77,6 +77,34 @@ class Canal(TiCDC):
     """Messages of Alibaba Canal, in order of arrival."""
 
     format, tidb = "canal", False
+
+
+class Debezium(TiCDC):
+    """Messages of a Debezium connector; `at` is the position in the binlog file `file`, `row` the row in its event."""
+
+    format, tidb = "debezium", False
+
+    def ddl(self, at: int, sql: str, table: str | None = "t", database: str = "d", file: int = 1) -> Self:
+        return self.record({"source": place(at, 0, file, table, database), "ddl": sql, "databaseName": database}, None)
+
+    def change(
+        self, at: int, op: str, before: Values | None, after: Values | None, *, row: int = 0, file: int = 1, headers: tuple[str, ...] = (),
+        **source: Any,
+    ) -> Self:  # fmt: skip
+        image = after or before
+        key = None if image is None else {"id": image["id"]}
+        body = {"op": op, "before": before, "after": after, "source": {**place(at, row, file, "t", "d"), **source}}
+        return self.record(body, key, headers)
+
+    def record(self, body: dict[str, Any], key: Values | None, headers: tuple[str, ...] = ()) -> Self:
+        told = None if key is None else json.dumps(key).encode()
+        named = tuple((name, b"{}") for name in headers)
+        self.messages.append(Message("topic", 0, len(self.messages), told, json.dumps(body).encode(), named))
+        return self
+
+
+def place(at: int, row: int, file: int, table: str | None, database: str) -> dict[str, Any]:
+    return {"file": f"bin.{file:06}", "pos": at, "row": row, "db": database, "table": table or "", "snapshot": "false", "ts_ms": 1}
 
 
 def texts(values: Values) -> dict[str, str | None]:

@@ -37,7 +37,8 @@ def reading(names: tuple[str, ...], texts: tuple[str | None, ...], zone: str, js
     types = {name: text for name, text in zip(names, texts, strict=True) if text is not None}
     found = [(name, convert) for name, text in types.items() if (convert := converter(text, zone)) is not None]
     indexed = any(parse_type(text).family in ("enum", "set") for text in types.values())
-    return Reading([*found, *((name, utf8_of_latin1) for name in json_bytes)], types, indexed, len(types) == len(names))
+    all_types = {**dict.fromkeys(names, ""), **types}
+    return Reading([*found, *((name, utf8_of_latin1) for name in json_bytes)], all_types, indexed, len(types) == len(names))
 
 
 @functools.lru_cache(maxsize=4096)

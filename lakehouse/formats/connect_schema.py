@@ -52,7 +52,7 @@ class Column(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The columns of an image that need work, and the SQL types of those whose type the schema tells."""
+    """The columns of an image that need work, and the SQL types of all: "" where the schema does not tell it."""
 
     reads: tuple[tuple[str, Read], ...]
     tests: tuple[tuple[str, Test], ...]
@@ -92,7 +92,7 @@ def columns(fields: list[Field], column: Callable[[Field], Column]) -> Columns:
         found = {field.field: column(field) for field in fields}
     except (ValueError, TypeError):
         raise DecodeError("schema", "embedded schema: expected parameters as its types have them, got others") from None
-    types = {name: each.type for name, each in found.items() if each.type}
+    types = {name: each.type or "" for name, each in found.items()}
     return Columns(
         tuple((name, each.read) for name, each in found.items() if each.read),
         tuple((name, each.open_if) for name, each in found.items() if each.open_if),

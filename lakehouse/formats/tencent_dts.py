@@ -217,7 +217,7 @@ def _columns(columns: Sequence[pb.Column]) -> _Columns:
 def _columns_of(told: tuple[tuple[str, str, bool], ...]) -> _Columns:
     names = tuple(name for name, _, _ in told)
     key = tuple(sorted(name for name, _, is_key in told if is_key))
-    return _Columns(names, tuple(_reader(type_) for _, type_, _ in told), key, {name: type_ for name, type_, _ in told if type_})
+    return _Columns(names, tuple(_reader(type_) for _, type_, _ in told), key, {name: type_ for name, type_, _ in told})
 
 
 # Values

@@ -224,7 +224,7 @@ def _plan_of(columns: _Columns, zone: str) -> _Plan:
 def _plan(names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], zone: str) -> _Plan:
     legacy = bool(kinds) and all(flags is None for _, flags, _ in kinds)
     families = {name: _family(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)}
-    types = {name: word for name, (code, flags, _) in zip(names, kinds, strict=True) if (word := _type(code, flags or 0, legacy))}
+    types = {name: _type(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)}
     converters = {name: _CONVERTERS[family](zone) for name, family in families.items() if family in _CONVERTERS}
     handle = [name for name, (_, flags, marked) in zip(names, kinds, strict=True) if marked or (flags or 0) & _HANDLE]
     encoding = "ticdc-open" if any(code in (247, 248) for code, _, _ in kinds) else "canonical"
@@ -267,7 +267,7 @@ def _image(columns: _Columns, plan: _Plan, new: _Columns = _NONE, new_image: Ima
                 same = new.get(name)
                 image[name] = new_image[name] if same is not None and same.v == value else convert(value)
     except (ValueError, TypeError, OverflowError):
-        raise DecodeError("value", f"column {name}: expected a {plan.types.get(name, 'value')}, got something else") from None
+        raise DecodeError("value", f"column {name}: expected a {plan.types.get(name) or 'value'}, got something else") from None
     return image
 
 

@@ -243,10 +243,9 @@ class GoldRun:
         turn.lineage.notes += [f"columns.{name}: the table has no such column" for name in unknown_columns(turn.options, schema)]
         written = self._write(turn, table, fresh)
         self.applied += written.applied
-        if written.unknown:
-            names = ", ".join(sorted(written.unknown))
-            turn.lineage.incomplete.append((turn.at, f"rows have columns that no DDL has added: {names}"))
-        entry = self._entry(turn, written.version)
+        lacking = _lacking(turn, table, written)
+        turn.lineage.incomplete += [((*since,), text) for text, since in lacking.items()]
+        entry = {**self._entry(turn, written.version), "lacking": lacking}
         if written.what:
             progress(f"gold    {entry['database']}.{entry['table']}: {written.what}")
         return entry
@@ -333,6 +332,15 @@ class GoldRun:
             free, number = f"{plain}_{number}", number + 1
         self.taken.add(free.casefold())
         return free
+
+
+def _lacking(turn: "Turn", table: GoldTable, written: Written) -> dict[str, Any]:
+    """What the table's changes are known to lack, and since when: what was found before stands until all of them are folded again."""
+    texts = set(table.mode.problems)
+    if written.unknown:
+        texts.add(f"rows have columns that no DDL has added: {', '.join(sorted(written.unknown))}")
+    before = (turn.known or {}).get("lacking", {}) if not table.is_whole else {}
+    return {**{text: list(turn.at) for text in sorted(texts)}, **before}
 
 
 def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | None]) -> str:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.carry import Row, Upstream
 from lakehouse.events import Position
-from lakehouse.fold import Change, Folded, finish, fold, key_ids, settle
+from lakehouse.fold import OLD_KEY_UNKNOWN, OLD_ROW_STAYS, Change, Folded, finish, fold, key_ids, settle
 from lakehouse.gold_options import PLAIN, GoldOptions
 from lakehouse.lineage import Lineage
 from lakehouse.modes import Clock, Mode, own_columns
@@ -71,6 +71,7 @@ class GoldTable:
         self.columns += own_columns(options, [column.name for column in self.columns])
         self.ids = key_ids(lineage, self.step)
         self.reads_back = True
+        self.is_whole = False  # whether this turn has looked at all of the table's changes
 
     def take(self, columns: list[GoldColumn]) -> None:
         """Take the columns that all shards of the table have. Text instead of a type of its own can't be read back."""
@@ -85,6 +86,7 @@ class GoldTable:
 
     def refold(self, *, exists: bool) -> Written:
         """Fold the whole table from silver and replace it in one commit."""
+        self.is_whole = True
         frame, what = self.whole()
         version = write_gold.replace_frame(self.spark, self.lake, self.gold, frame, create=not exists, options=self.options)
         return Written(version, f"{'folded again' if exists else 'created'}{what}", self.mode.unknown, self.mode.applied)
@@ -191,6 +193,8 @@ class GoldTable:
             typed = gold_modes.mode_frame(self.mine, self.mode, self.columns, self.size.rows)
             typed = typed.persist() if capabilities(self.spark).persist else typed
         self.mode.applied = self.size.rows
+        if self.mine.where(F.array_contains("flags", OLD_KEY_UNKNOWN)).limit(1).count():
+            self.mode.problems.add(OLD_ROW_STAYS)
         frame = named(typed, self.columns, needed_companions(typed, self.columns), None)
         for column in self.columns:
             if self.options.plain and column.column.id in self.mode.tag:
@@ -198,7 +202,9 @@ class GoldTable:
         return frame, f" from {self.size.rows} changes"
 
     def _fold(self, changes: Iterable[Change]) -> Folded:
-        return fold(self.lineage, changes, self.at, self.upstream)
+        folded = fold(self.lineage, changes, self.at, self.upstream)
+        self.mode.problems |= folded.problems
+        return folded
 
     def _refold_rows(self, touched: set[Any], unknown: set[str]) -> Folded:
         """Fold these rows anew from everything that silver has of them: a deleted row can't come back."""

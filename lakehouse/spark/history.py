@@ -102,8 +102,10 @@ class SilverSightings:
 
     def _shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
         mine = self.changes.where((F.col("database") == name[0]) & (F.col("table") == name[1]) & between(low, high))
-        told = mine.select("position", "types", "key_names", F.json_object_keys(F.coalesce("after", "before")).alias("columns"))
-        rows = told.groupBy("types", "key_names", "columns").agg(F.min("position").alias("first")).orderBy("first", "types").collect()
+        # where a message tells types it names all of its columns: only images that come without are looked into
+        names = F.when(F.col("types").isNull(), F.json_object_keys(F.coalesce("after", "before"))).alias("columns")
+        told = mine.select("position", "types", "key_names", names).groupBy("types", "key_names", "columns")
+        rows = told.agg(F.min("position").alias("first")).orderBy("first", "types").collect()
         return shape_of_rows(
             (json.loads(row.types) if row.types else None, row.columns or (), tuple(row.key_names or ()), tuple(row.first)) for row in rows
         )

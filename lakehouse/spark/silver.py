@@ -9,7 +9,7 @@ import math
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow.compute as pc
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.batch_summary import Summary, from_bytes, merged
+from lakehouse.replays import rule_of
 from lakehouse.spark.beside import beside, has_attachments, with_attachments
 from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.decode import INPUT, POSITION, decode
@@ -27,6 +28,7 @@ from lakehouse.spark.keyless import number_halves
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.packed import changes_frame, others_frame
+from lakehouse.spark.replays import Replays, find_replays
 from lakehouse.spark.session import capabilities
 from lakehouse.spark.silver_books import done_record, transactions_told
 from lakehouse.spark.silver_local import append_rows, new_schema_rows, risen, run_local_batch
@@ -82,6 +84,10 @@ def run_silver(
         counts = run_batch(spark, lake, feed, log, plan)
         progress(f"silver  {feed.name}: batch {plan['batch']}: {counts['messages']} messages, {counts['inserted']} changes,"
                  f" {counts['duplicate']} duplicates, {counts['ddl']} DDLs, {counts['dead']} dead letters")  # fmt: skip
+        if counts["broken_replays"]:
+            progress(
+                f"warning: {feed.name}: messages were sent again and then went on otherwise than before: tables may have seen the past"
+            )
         done += 1
     return done
 
@@ -174,18 +180,24 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
     """Decode and write one planned batch; returns its counts."""
     bronze = lake.read(spark, "bronze", feed.name).where(in_ranges(plan["ranges"]))
     bronze = with_attachments(spark, lake, feed.name, feed.format, feed.options, bronze)
-    settings = {"format": feed.format, "options": feed.options, "order": feed.order, "row_ids": feed.row_ids, "epochs": epochs_of(log),
-                "beside": beside(spark, lake, feed.name, feed.format, feed.options, plan["ranges"])}  # fmt: skip
     done = log.last("done")
-    if plan["small"] and not has_attachments(feed.format, feed.options):
-        table = bronze.select(*INPUT).toArrow()
+    small = plan["small"] and not has_attachments(feed.format, feed.options)
+    table = bronze.select(*INPUT).toArrow() if small else None
+    seen = Replays({}, 0, [])
+    if (rule := rule_of(feed.format, feed.order)) is not None:
+        seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan["ranges"], done, table)
+    near = replace(beside(spark, lake, feed.name, feed.format, feed.options, plan["ranges"]), copies=seen.copies)
+    settings = {"format": feed.format, "options": feed.options, "order": feed.order, "row_ids": feed.row_ids, "epochs": epochs_of(log),
+                "beside": near}  # fmt: skip
+    if table is not None:
         summary, runs, counts = run_local_batch(spark, lake, feed, table, settings, plan, done)
     else:
         summary, runs, counts = run_spark_batch(spark, lake, feed, bronze, settings, plan, done)
+    counts = {**counts, "copies": sum(len(offsets) for offsets in seen.copies.values()), "broken_replays": seen.broken}
     record = done_record(plan, done, summary, runs, counts)
     if plan.get("again") and done:  # out of order: runs of keyless rows and parts that wait are as they were
         record |= {"runs": done["runs"], "resume": done["resume"]}
-    log.add("done", {**record, "arrival": feed.order == "arrival", "requeued": plan.get("requeue")})
+    log.add("done", {**record, "arrival": feed.order == "arrival", "requeued": plan.get("requeue"), "sent": seen.state})
     return counts
 
 

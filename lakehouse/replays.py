@@ -1,0 +1,97 @@
+"""What a feed in order of arrival sends again after a restart: told by laying it beside what it had sent before.
+
+Such messages carry no place in a log, so nothing of theirs says that they are repeated. But a restarted feed goes back to where its
+cursor was saved and sends all from there on once more, message by message, before anything new, and there a number falls: Canal counts its
+batches (`id`) from 1 anew, TiCDC without its extension has only the commit time (`es`), which falls between tables too. Where it does,
+messages are compared with the run that had come before, without what differs by nature (`id`, `ts`): while they go on as that run did they
+are copies, statements too. The first that does not is new. For `es` it takes two in a row.
+
+Where more than one place of the run fits, all are followed. A replay that leaves the run before its end is *broken*: what was equal until
+then is a copy, what follows is new, and it is counted, for its rows may show the past again.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from lakehouse.events import Message
+
+_DIFFERS = ("id", "ts")
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class Rule(NamedTuple):
+    """The member whose number falls at a restart, and how many messages in a row have to be equal to be a replay."""
+
+    number: str
+    least: int
+
+
+RULES = {"canal": Rule("id", 1), "ticdc-canal-json": Rule("es", 2)}
+
+
+def rule_of(format: str, order: str) -> Rule | None:
+    """How a feed's replays are told; None where positions tell them."""
+    return RULES.get(format) if order == "arrival" else None
+
+
+class Sent(NamedTuple):
+    """What of a message is compared: its number, and a hash of all that a replay does not change."""
+
+    number: int | None
+    mark: bytes
+
+
+def sent(message: Message, rule: Rule) -> Sent:
+    """A JSON message; bytes that are none are compared as they are, and have no number."""
+    value = message.value or b""
+    try:
+        members = _decode(value)
+        number = msgspec.json.decode(members[rule.number], type=int)
+        value = _encode({name: raw for name, raw in members.items() if name not in _DIFFERS})
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+        number = None
+    return Sent(number, hashlib.blake2b(value, digest_size=12).digest())
+
+
+class Aligner:
+    """One partition's messages in order. `broken` counts replays that left the run before its end."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.run: list[bytes] = []
+        self.last: int | None = None
+        self.broken = 0
+        self._least = rule.least
+        self._at: list[int] = []  # the places of the run that the next message may be a copy of
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether a replay is under way that has not come to the run's end."""
+        return bool(self._at) and self._at[0] < len(self.run)
+
+    def copies(self, messages: Sequence[Sent]) -> list[bool]:
+        """For each of the next messages, whether it was sent before."""
+        return [self._is_copy(message, messages[place + 1 :][: self._least - 1]) for place, message in enumerate(messages)]
+
+    def _is_copy(self, message: Sent, following: Sequence[Sent]) -> bool:
+        fell = message.number is not None and self.last is not None and message.number < self.last
+        self.last = self.last if message.number is None else message.number
+        before, end = self._at, len(self.run)
+        self._at = [place + 1 for place in before if place < end and self.run[place] == message.mark]
+        if not self._at and fell:
+            self._at = self._begun([message, *following])
+        if self._at:
+            return True
+        self.broken += bool(before) and end not in before
+        self.run.append(message.mark)
+        return False
+
+    def _begun(self, messages: Sequence[Sent]) -> list[int]:
+        """Behind each place of the run from which on it has these messages."""
+        marks = [message.mark for message in messages]
+        if len(marks) < self._least:
+            return []
+        return [place + 1 for place, mark in enumerate(self.run) if mark == marks[0] and self.run[place : place + self._least] == marks]

@@ -1,0 +1,115 @@
+"""Which records of a batch a feed in order of arrival had sent before (lakehouse/replays.py), from bronze.
+
+Most batches cost one look at the messages' numbers. Only where these fall, or a replay goes on, the partition's run is read.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.replays import Aligner, Rule, Sent
+
+Place = tuple[str, str, int]
+Numbers = dict[Place, list[tuple[int, int]]]
+RUN = {"id": 2_000_000, "es": 100_000}  # as many messages before a batch are laid beside it, at most: `es` falls often
+SENT = "offset bigint, number bigint, mark binary"
+_NUMBER = r'[{{,]\s*"{}"\s*:\s*([0-9]{{1,18}})\s*[,}}]'
+
+
+class Replays(NamedTuple):
+    """The copies of a batch by partition, how many replays left their run, and what the next batch has to know of each partition."""
+
+    copies: dict[Place, frozenset[int]]
+    broken: int
+    state: list[dict[str, Any]]
+
+
+def find_replays(
+    bronze: DataFrame, rule: Rule, ranges: list[dict[str, Any]], done: dict[str, Any] | None, table: pa.Table | None = None
+) -> Replays:
+    """`bronze` is all of the source's records, `table` those of the ranges where they are at hand."""
+    before = {(e["topic"], e["incarnation"], e["partition"]): e for e in (done or {}).get("sent", [])}
+    numbers = _numbers(bronze, rule, ranges) if table is None else _numbers_in(table, rule)
+    copies: dict[Place, frozenset[int]] = {}
+    broken = 0
+    for entry in ranges:
+        place = (entry["topic"], entry["incarnation"], entry["partition"])
+        state = before.get(place, {"offset": -1, "number": None, "replaying": False})
+        if entry["first"] <= state["offset"]:  # records that are read again for their dead letters: they were laid beside the run before
+            continue
+        told = [number for _, number in sorted(numbers.get(place, ()))]
+        fell = any(one > two for one, two in pairwise([*([] if state["number"] is None else [state["number"]]), *told]))
+        replaying = False
+        if fell or state["replaying"]:
+            copies[place], aligner, torn = _copies(bronze, rule, place, entry)
+            replaying = aligner.is_replaying
+            broken += torn
+        before[place] = {
+            "topic": place[0], "incarnation": place[1], "partition": place[2],
+            "offset": entry["last"], "number": told[-1] if told else state["number"], "replaying": replaying,
+        }  # fmt: skip
+    return Replays(copies, broken, [before[place] for place in sorted(before)])
+
+
+def _within(place: Place, first: int, last: int) -> Column:
+    topic, incarnation, partition = place
+    mine = (F.col("topic") == topic) & (F.col("incarnation") == incarnation) & (F.col("partition") == partition)
+    return mine & F.col("offset").between(first, last)
+
+
+def _numbers(bronze: DataFrame, rule: Rule, ranges: list[dict[str, Any]]) -> Numbers:
+    """The offsets and numbers of the messages that have one, by partition."""
+    wanted = F.lit(False)
+    for entry in ranges:
+        wanted = wanted | _within((entry["topic"], entry["incarnation"], entry["partition"]), entry["first"], entry["last"])
+    number = F.regexp_extract(F.col("value").cast("string"), _NUMBER.format(rule.number), 1).alias("number")
+    return _by_place(bronze.where(wanted).select("topic", "incarnation", "partition", "offset", number).toArrow().to_pylist())
+
+
+def _numbers_in(table: pa.Table, rule: Rule) -> Numbers:
+    search = re.compile(_NUMBER.format(rule.number).encode()).search
+    rows = table.select(["topic", "incarnation", "partition", "offset", "value"]).to_pylist()
+    for row in rows:
+        found = search(row["value"] or b"")
+        row["number"] = found[1] if found else None
+    return _by_place(rows)
+
+
+def _by_place(rows: list[dict[str, Any]]) -> Numbers:
+    numbers: Numbers = {}
+    for row in rows:
+        if row["number"]:
+            numbers.setdefault((row["topic"], row["incarnation"], row["partition"]), []).append((row["offset"], int(row["number"])))
+    return numbers
+
+
+def _copies(bronze: DataFrame, rule: Rule, place: Place, entry: dict[str, Any]) -> tuple[frozenset[int], Aligner, int]:
+    """The copies in a range, the partition's aligner behind it, and how many replays broke in it."""
+    run = bronze.where(_within(place, entry["first"] - RUN[rule.number], entry["last"])).select("offset", "value")
+    rows = sorted(run.mapInArrow(_marks(rule), SENT).toArrow().to_pylist(), key=lambda row: row["offset"])
+    cut = sum(row["offset"] < entry["first"] for row in rows)
+    messages = [Sent(row["number"], row["mark"]) for row in rows]
+    aligner = Aligner(rule)
+    aligner.copies(messages[:cut])
+    torn = aligner.broken
+    found = aligner.copies(messages[cut:])
+    return frozenset(row["offset"] for row, copy in zip(rows[cut:], found, strict=True) if copy), aligner, aligner.broken - torn
+
+
+def _marks(rule: Rule) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from lakehouse.events import Message
+        from lakehouse.replays import sent
+
+        for batch in batches:
+            offsets, values = batch.column("offset").to_pylist(), batch.column("value").to_pylist()
+            rows = [(offset, *sent(Message("", 0, offset, None, value), rule)) for offset, value in zip(offsets, values, strict=True)]
+            arrays = [pa.array([row[i] for row in rows], type_) for i, type_ in enumerate((pa.int64(), pa.int64(), pa.binary()))]
+            yield pa.RecordBatch.from_arrays(arrays, names=["offset", "number", "mark"])
+
+    return work

@@ -1,0 +1,38 @@
+"""docs/semantics-coverage.md names tests that there are, for every case."""
+
+import re
+
+from trap_cases import CASES, TESTS, covering, known_tests, numbers, page
+
+PAGE = TESTS.parent / "docs" / "semantics-coverage.md"
+OPEN = {"T115", "T117"}
+AGAIN = "run: python tests/traps/trap_cases.py docs/semantics-coverage.md"
+
+
+def test_every_case_is_known_and_has_tests() -> None:
+    tests = known_tests()
+    cases = [case for case, (text, _) in CASES.items() if text]
+
+    assert cases == [f"T{number:02}" for number in range(1, 121)]
+    assert [name for case in cases for name in covering(case, tests) if name not in tests] == []
+    assert {case for case in cases if not covering(case, tests)} <= OPEN
+
+
+def test_the_committed_page_has_a_line_for_every_case_and_names_no_test_that_is_gone() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    without = {line.split(" | ")[0].strip("| ") for line in text.splitlines() if line.endswith("| none yet |")}
+
+    assert re.findall(r"^\| (T\d+) \|", text, re.M) == [case for case, (line, _) in CASES.items() if line], AGAIN
+    assert set(re.findall(r"`(test_\w+)`", text)) - known_tests().keys() == set(), AGAIN
+    assert without <= OPEN, AGAIN
+
+
+def test_a_page_written_now_has_the_cases_in_their_order() -> None:
+    assert re.findall(r"^## (.*)$", page(), re.M) == [name for name, (text, _) in CASES.items() if not text]
+
+
+def test_the_names_of_tests_tell_their_cases() -> None:
+    assert numbers("test_t09_positions") == {9}
+    assert numbers("test_t10_t11_t24_again") == {10, 11, 24}
+    assert numbers("test_t81_to_t84_values") == {81, 82, 83, 84}
+    assert numbers("test_to_be") == set()
