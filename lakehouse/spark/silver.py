@@ -23,6 +23,7 @@ from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.decode import INPUT, POSITION, decode
 from lakehouse.spark.dedupe import Distinct, distinct_changes, is_distinct
 from lakehouse.spark.epochs import epochs_of
+from lakehouse.spark.floor import floors_of
 from lakehouse.spark.keyless import number_halves
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
@@ -175,6 +176,7 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
     bronze = lake.read(spark, "bronze", feed.name).where(in_ranges(plan["ranges"]))
     bronze = with_attachments(spark, lake, feed.name, feed.format, feed.options, bronze)
     settings = {"format": feed.format, "options": feed.options, "order": feed.order, "row_ids": feed.row_ids, "epochs": epochs_of(log),
+                "floors": floors_of(log),
                 "beside": beside(spark, lake, feed.name, feed.format, feed.options, plan["ranges"])}  # fmt: skip
     done = log.last("done")
     if plan["small"] and not has_attachments(feed.format, feed.options):
@@ -182,6 +184,7 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
         summary, runs, counts = run_local_batch(spark, lake, feed, table, settings, plan, done)
     else:
         summary, runs, counts = run_spark_batch(spark, lake, feed, bronze, settings, plan, done)
+    counts["decoded"] += counts["below"]
     record = done_record(plan, done, summary, runs, counts)
     if plan.get("again") and done:  # out of order: runs of keyless rows and parts that wait are as they were
         record |= {"runs": done["runs"], "resume": done["resume"]}
