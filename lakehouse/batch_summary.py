@@ -14,8 +14,8 @@ from lakehouse.transactions import Told
 
 Row = tuple[Any, ...]
 Mark = tuple[Position, int | None, str]
-_COUNTS = ("messages", "control", "decoded", "ddl", "watermarks", "dead")
-_COUNTED = {"schema_change": "ddl", "watermark": "watermarks", "dead_letter": "dead"}
+_COUNTS = ("messages", "control", "decoded", "ddl", "watermarks", "dead", "below")
+_COUNTED = {"schema_change": "ddl", "watermark": "watermarks", "dead_letter": "dead", "below": "below"}
 
 
 @dataclass(slots=True)

@@ -83,13 +83,18 @@ def inspect(
 def ddl(
     file: Annotated[Path | None, typer.Argument(help="SQL, or JSON lines with a member sql; - or nothing reads stdin.")] = None,
     as_json: Json = False,
+    table: Annotated[
+        str | None, typer.Option("--table", metavar="DB.TABLE", help="Say too what they would do to this gold table as it is now.")
+    ] = None,
+    lake: cli_pipeline.Lake = "./lake",
 ) -> None:
     """Say what DDL statements mean, before anyone runs them upstream."""
     from lakehouse.cli_text import meaning_lines
     from lakehouse.ddl.answer import answers
 
     with (Path("/dev/stdin") if file in (None, Path("-")) else file).open(encoding="utf-8") as lines:
-        print_all(answers(lines), json.dumps if as_json else meaning_lines)
+        told = answers(lines)
+        print_all(cli_pipeline.backend("ddl").answers_for(lake, table, told) if table else told, json.dumps if as_json else meaning_lines)
 
 
 def schema_json(
@@ -126,7 +131,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 # What works today, in the order of --help. Adding a name offers its command.
 READY = (
     "demo", "try", "show", "init", "doctor", "validate", "plan", "run", "status", "report", "metrics", "inspect", "produce", "ddl",
-    "ddl approve", "ddl skip",
+    "ddl approve", "ddl skip", "rebuild silver", "maintain", "floor raise", "fidelity",
     "epoch raise", "partitions retire", "dead-letters list", "dead-letters requeue", "dead-letters dismiss",
     "rebuild", "replay", "schema import", "schema history", "schema json", "version",
 )  # fmt: skip
@@ -135,16 +140,20 @@ GROUPS = {
     "epoch": "Epochs of a source.",
     "partitions": "Partitions of a source's topics.",
     "dead-letters": "What could not be decoded.",
+    "floor": "Silver's retention floor.",
+    "rebuild": "Build a gold table from silver again (`lakehouse rebuild DB.TABLE`), or silver from bronze.",
     "ddl": "Say what DDL statements mean (`lakehouse ddl FILE`), and decide about one that holds a table.",
 }
+# what a group does where no command of its own is named
+DEFAULT = {"ddl": "read", "rebuild": "table"}
 
 
 class WithDefault(TyperGroup):
-    """A group that is a command too: what is no command of the group goes to `read`."""
+    """A group that is a command too: what is no command of the group goes to its own (DEFAULT)."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         named = bool(args) and (args[0] in self.commands or args[0] == "--help")
-        return super().parse_args(ctx, args if named else ["read", *args])
+        return super().parse_args(ctx, args if named else [DEFAULT[str(self.name)], *args])
 
 
 def build(names: Iterable[str]) -> typer.Typer:
@@ -162,9 +171,9 @@ def build(names: Iterable[str]) -> typer.Typer:
     for name in offered:
         group, _, command = name.rpartition(" ")
         if any(other.startswith(f"{name} ") for other in offered):
-            group, command = name, "read"
+            group, command = name, DEFAULT[name]
         if group and group not in groups:
-            both = command == "read"
+            both = group in DEFAULT
             groups[group] = typer.Typer(
                 cls=WithDefault if both else None, no_args_is_help=not both, rich_markup_mode=None, help=GROUPS[group]
             )

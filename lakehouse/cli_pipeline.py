@@ -44,6 +44,7 @@ At = Annotated[list[str] | None, typer.Option("--at", metavar="T", help="The sta
 Source = Annotated[str, typer.Argument(help="The source's name.")]
 Table = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, as the source names it.")]
 Why = Annotated[str, typer.Option("--why", help="The reason, which is kept.")]
+Reason = Annotated[str, typer.Option("--why", help="A reason to keep.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; without it, only say what would be done.")]
 
 
@@ -166,11 +167,18 @@ def dead_letters_dismiss(
 def rebuild(
     table: Table,
     lake: Lake = "./lake",
-    at: Annotated[str | None, typer.Option("--at", metavar="T", help="Only compare, with the state at a TSO or position.")] = None,
+    at: Annotated[str | None, typer.Option("--at", metavar="T", help="Only compare: the state at a TSO or position.")] = None,
     yes: Yes = False,
+    why: Reason = "",
+    as_json: Json = False,
 ) -> None:
-    """Build a gold table anew from silver, and say first how it differs from the live one."""
-    print_result(backend("admin").rebuild_table(lake, table, at, yes), False)
+    """Build a gold table anew from silver: say how it differs from the live one, and with --yes replace it in one commit."""
+    print_result(backend("rebuild").rebuild_table(lake, table, at, yes, why), as_json)
+
+
+def rebuild_silver(source: Source, lake: Lake = "./lake", yes: Yes = False, why: Reason = "", as_json: Json = False) -> None:
+    """Decode all of bronze anew, beside the present silver; say how it differs, and with --yes switch to it."""
+    print_result(backend("rebuild").rebuild_silver(lake, source, yes, why), as_json)
 
 
 def schema_import(
@@ -226,7 +234,49 @@ def replay(
     print_result(bronze.replay(lake, source, chosen, to, servers, to_topic, {}), False)
 
 
+def maintain(
+    source: Annotated[str | None, typer.Option("--source", help="Only this source.")] = None,
+    snapshots: Annotated[
+        str, typer.Option("--snapshots", metavar="DURATION", help="How long published states stay readable, such as 12h or 30d.")
+    ] = "7d",
+    lake: Lake = "./lake",
+    as_json: Json = False,
+) -> None:
+    """OPTIMIZE and VACUUM a lake's tables, so that every kept manifest and every replay still works."""
+    from lakehouse.config_models import seconds_of
+
+    print_result(backend("maintain").maintain(lake, source, seconds_of(snapshots), progress), as_json)
+
+
+def floor_raise(
+    source: Source,
+    at: Annotated[str | None, typer.Option("--at", metavar="T", help="The floor: a TSO or position up to the watermark.")] = None,
+    older_than: Annotated[str | None, typer.Option("--older-than", metavar="DURATION", help="The floor: so long ago, such as 90d.")] = None,
+    yes: Yes = False,
+    why: Reason = "",
+    lake: Lake = "./lake",
+    as_json: Json = False,
+) -> None:
+    """Fold silver's log below a moment together into one row per live row; what arrives below it later is refused."""
+    from lakehouse.config_models import seconds_of
+
+    seconds = None if older_than is None else seconds_of(older_than)
+    print_result(backend("retention").raise_floor(lake, source, at, seconds, yes, why), as_json)
+
+
+def fidelity(
+    table: Annotated[str | None, typer.Argument(metavar="[DB.TABLE]", help="The table; without it all.")] = None,
+    lake: Lake = "./lake",
+    as_json: Json = False,
+) -> None:
+    """Say which columns of gold can't hold every value of the source, what their companions hold, and what is left out."""
+    print_result(backend("fidelity").fidelity(lake, table), as_json)
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
+    "fidelity": fidelity,
+    "floor raise": floor_raise,
+    "maintain": maintain,
     "ddl approve": ddl_approve,
     "ddl skip": ddl_skip,
     "replay": replay,
@@ -241,6 +291,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "dead-letters requeue": dead_letters_requeue,
     "dead-letters dismiss": dead_letters_dismiss,
     "rebuild": rebuild,
+    "rebuild silver": rebuild_silver,
     "schema import": schema_import,
     "schema history": schema_history,
 }

@@ -16,7 +16,14 @@ def meaning_lines(answer: dict[str, Any]) -> str:
     for meaning in answer["expect"]:
         lines.append(f"    {meaning['kind']}{_details(meaning, ('kind', 'edits'))}")
         lines += [f"        {edit['edit']}{_details(edit, ('edit',))}" for edit in meaning.get("edits", ())]
+    for outcome in answer.get("outlook", ()):
+        lines.append(f"    -> {outcome['gold']}{_reason(outcome)}")
+        lines += [f"        {edit['edit']}: {edit['gold']}{_reason(edit)}" for edit in outcome.get("edits", ())]
     return "\n".join(lines)
+
+
+def _reason(outcome: dict[str, Any]) -> str:
+    return f" ({'; '.join(outcome['why'])})" if outcome.get("why") else ""
 
 
 def _details(item: dict[str, Any], apart: tuple[str, ...]) -> str:

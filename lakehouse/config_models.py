@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchem
 from pydantic_core import CoreSchema
 
 from lakehouse.config_options import decoder_options
+from lakehouse.errors import ConfigError
 
 FormatName = Literal[
     "ticdc-open", "ticdc-canal-json", "ticdc-debezium", "ticdc-storage", "canal", "canal-protobuf", "debezium", "tencent-dts"
@@ -26,7 +27,6 @@ Edit = Literal[
 # What the models have and the pipeline does not honour yet: using it is an error. Removing a line enables it.
 # `option` means the option itself, `option=value` one value of it; both are dotted paths below `source` or `table`.
 NOT_YET = (
-    "source.drift_timeout",
     "table.generated",
     "table.consistency",
     "table.quality",
@@ -43,6 +43,14 @@ def _duration(value: object) -> timedelta:
     if not found or not isinstance(value, str):
         raise ValueError("expected a duration with its unit, such as 30s, 15m, 2h or 7d")
     return timedelta(seconds=int(value.removesuffix(found[1])) * _SECONDS[found[1]])
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of a duration on the command line."""
+    try:
+        return _duration(text).total_seconds()
+    except ValueError as error:
+        raise ConfigError(f"{text}: {error}") from error
 
 
 def _size(value: object) -> int:

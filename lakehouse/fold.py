@@ -48,13 +48,13 @@ class Delta(NamedTuple):
 @dataclass(slots=True)
 class Folded:
     """`rows` maps a key to its row by column id. `deleted` are keys known to be gone, `patches` are keys whose earlier
-    image is not among the changes. `unknown` are column names that the schema at their position does not have, `problems` say what
-    the changes lack to give the source's rows."""
+    image is not among the changes. `unknown` are column names that the schema at their position lacks, with the first such
+    position, `problems` say what the changes lack to give the source's rows."""
 
     rows: dict[Key, Row] = field(default_factory=dict)
     deleted: set[Key] = field(default_factory=set)
     patches: dict[Key, Row] = field(default_factory=dict)
-    unknown: set[str] = field(default_factory=set)
+    unknown: dict[str, Position] = field(default_factory=dict)
     keyless: list[Row] = field(default_factory=list)
     problems: set[str] = field(default_factory=set)
     applied: int = 0
@@ -134,7 +134,7 @@ def _fold_piece(lineage: Lineage, piece: list[Change], base: list[Row], start: i
         _net(folded, rows, source.of(piece), ids)
     else:
         _count(folded, rows, source.of(piece))
-    folded.unknown |= source.unknown
+    folded.unknown = {**source.unknown, **folded.unknown}
     folded.problems |= source.problems
     folded.applied += source.applied
     folded.cleared += source.cleared
@@ -147,13 +147,10 @@ class Deltas:
     def __init__(self, lineage: Lineage, target: int, upstream: Upstream, ids: tuple[int, ...]) -> None:
         self.lineage, self.target, self.upstream, self.ids = lineage, target, upstream, ids
         self.carriers: dict[tuple[int, str], Carrier] = {}
+        self.unknown: dict[str, Position] = {}
         self.problems: set[str] = set()
         self.applied = 0
         self.cleared = 0
-
-    @property
-    def unknown(self) -> set[str]:
-        return set().union(*(carrier.unknown for carrier in self.carriers.values()))
 
     def of(self, changes: Iterable[Change]) -> Iterator[Delta]:
         for change in changes:
@@ -166,8 +163,11 @@ class Deltas:
 
     def _images(self, change: Change) -> tuple[Row | None, Row | None]:
         carrier = self._carrier(self.lineage.step_at(change.position), change.encoding)
+        known = len(carrier.unknown)
         before = None if change.before is None else carrier(change.before)
         after = None if change.after is None else carrier(change.after)
+        if len(carrier.unknown) > known:
+            self.unknown = {**dict.fromkeys(carrier.unknown, change.position), **self.unknown}
         return before, after
 
     def _carrier(self, step: int, encoding: str) -> Carrier:

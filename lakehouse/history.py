@@ -14,12 +14,12 @@ from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply import create
 from lakehouse.ddl.policy import Rules, action_of, judge, stopping
 from lakehouse.ddl.reader import read
-from lakehouse.effects import Clear, Unknowable
+from lakehouse.effects import Clear, Fill, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Held, History, Lineage, Name, Step
 from lakehouse.lives import EMPTY, Lives, Sightings
-from lakehouse.shapes import Record, kept_ids, recorded_schema, with_types
+from lakehouse.shapes import Record, kept_ids, recorded_schema, with_columns, with_types
 from lakehouse.spelling import Spelling, of_database
 
 RECOVERED = "it was recovered upstream, which sends no rows"
@@ -88,6 +88,9 @@ class _Builder(Lives):
         return [(self._old_name(record, old), self._new_name(record, new)) for old, new in pairs]
 
     def _record(self, record: Record) -> None:
+        if record.kind == "inferred":
+            self._inferred_columns(record)
+            return
         if record.kind != "ddl":
             self._schema_record(record)
             return
@@ -306,6 +309,19 @@ class _Builder(Lives):
         schema = lineage.steps[-1].schema
         if not schema.columns or schema.inferred:
             lineage.steps[-1] = replace(lineage.steps[-1], schema=recorded_schema(record))
+
+    def _inferred_columns(self, record: Record) -> None:
+        """Columns that rows have had for long and that no DDL has added: they are added where the rows begin to have them."""
+        lineage = self._find((record.database, record.table or ""), record.position)
+        if lineage is None or not lineage.steps[-1].schema.columns:
+            return
+        schema = lineage.steps[-1].schema
+        added = [column for column in recorded_schema(record).columns if schema.column(column.name) is None]
+        if added:
+            step = with_columns(schema, added)
+            effects = tuple(Fill(column.id, None, column.type) for column in step.columns[len(schema.columns) :])
+            lineage.steps.append(Step(record.position, step, effects))
+            lineage.notes.append(f"no DDL has added {', '.join(column.name for column in added)}: inferred from the rows")
 
     def snapshot(self, position: Position, records: list[Record]) -> None:
         """A complete full snapshot holds all there was: what came before it is gone, and so is a table that it does not know."""

@@ -36,12 +36,13 @@ class Interval:
 
 class Held(NamedTuple):
     """A DDL that gold stops before, and why. `by`: "reader" where it was not understood or does not fit, "hold" or "reject" where a
-    policy asks for it, "rows" where rows have columns that no DDL has added yet."""
+    policy asks for it, "rows" where rows have `columns` that no DDL has added yet."""
 
     position: Position
     why: str
     ddl: str | None = None
     by: str = "reader"
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

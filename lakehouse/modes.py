@@ -136,7 +136,7 @@ class Mode:
         self.ids = key_ids(lineage, self.target)
         self.shown = shown_by(lineage.steps[self.target].schema, options)
         self.keep = Keeper(lineage, self.target, upstream)
-        self.unknown: set[str] = set()
+        self.unknown: dict[str, Position] = {}
         self.problems: set[str] = set()
         self.applied = 0
 
@@ -228,14 +228,14 @@ class Mode:
         """The keys that the changes speak of, as the table has them now."""
         deltas = Deltas(self.lineage, self.target, self.upstream, self.ids)
         keys = {row_key(delta.row, self.ids) for delta in deltas.of(changes)}
-        self.unknown |= deltas.unknown
+        self.unknown = {**deltas.unknown, **self.unknown}
         self.problems |= deltas.problems
         return keys - {None}
 
     def _run(self, machine: Replay, changes: Iterable[Change]) -> list[Entry]:
         machine.run(changes, self.at)
         entries = machine.finish()
-        self.unknown |= machine.unknown
+        self.unknown = {**machine.unknown, **self.unknown}
         self.applied += machine.applied
         return entries
 

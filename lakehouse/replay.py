@@ -73,7 +73,7 @@ class Replay:
         self.owed: dict[str, tuple[Row, int]] = {}
         self.entries: list[Entry] = []
         self.count = 0
-        self.unknown: set[str] = set()
+        self.unknown: dict[str, Position] = {}
         self.problems: list[str] = []
         self.time: int | None = None
         self.applied = 0
@@ -106,7 +106,7 @@ class Replay:
         return self.entries
 
     def _leave(self) -> None:
-        self.unknown |= self.deltas.unknown
+        self.unknown = {**self.deltas.unknown, **self.unknown}
         self.applied += self.deltas.applied
 
     def rows(self) -> list[Row]:

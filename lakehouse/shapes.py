@@ -1,6 +1,6 @@
 """What records and rows tell of a table's shape, as schemas: where no CREATE does."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +62,12 @@ def with_types(schema: TableSchema, types: Mapping[int, ColumnType]) -> TableSch
             replace(column, type=types.get(column.id, column.type)) if not column.type.base else column for column in schema.columns
         ),
     )
+
+
+def with_columns(schema: TableSchema, added: Sequence[Column]) -> TableSchema:
+    """The schema with more columns behind its own, under new ids."""
+    numbered = tuple(replace(column, id=schema.next_id + number) for number, column in enumerate(added))
+    return replace(schema, columns=(*schema.columns, *numbered), next_id=schema.next_id + len(numbered))
 
 
 def kept_ids(before: TableSchema, told: TableSchema) -> TableSchema:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from lakehouse.cli import READY, build
+from lakehouse.cli import DEFAULT, READY, build
 from lakehouse.config import problems
 from pipelines import parser
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_OURS = ("test", "check", "docs")
 # a command that a sentence names is there, and needs no arguments
-NAMES = {*READY, *(name.rpartition(" ")[0] for name in READY)}
+NAMES = {*READY, *(name.rpartition(" ")[0] for name in READY), *map(" ".join, DEFAULT.items())}
 _INLINE = re.compile(r"`((?:lakehouse|\./run)[^`\n]* [^`\n]*)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _LANGUAGE = re.compile(r"^\s*```(\w*)\s*$")

@@ -14,7 +14,9 @@ from source_model import History
 
 from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.events import Position
+from lakehouse.fold import fold
 from lakehouse.lineage import Lineage
+from lakehouse.shapes import Record
 
 EXAMPLES = os.environ.get("LAKEHOUSE_EXAMPLES")
 QUICK = settings(
@@ -262,3 +264,45 @@ def test_holding_everything_shows_each_table_before_its_ddl_and_approving_everyt
 
 def just_below(position: Position) -> Position:
     return (*position[:5], position[5] - 1)
+
+
+# --- columns that no DDL has added ---
+
+
+def drifting() -> CanalFeed:
+    return (
+        base().put("t", {"id": 2, "a": 20, "b": "y"}, b="varchar").put("t", {"id": 3, "a": 30, "b": "z", "c": 7}, b="varchar", c="bigint")
+    )
+
+
+def test_the_fold_tells_the_first_place_of_a_column_that_its_schema_lacks() -> None:
+    feed = drifting().put("t", {"id": 4, "a": 1, "b": "z", "c": 7, "d": 8}, b="varchar", c="bigint")
+    told = silver(feed)
+    lineages, changes = told._lineages()
+    (one,) = lineages.lineages
+
+    assert fold(one, reversed(changes[one.id]), told.watermark).unknown == {
+        "c": (0, feed.last - 10, 1, 0, 0, 0),
+        "d": (0, feed.last, 1, 0, 0, 0),
+    }
+
+
+def test_inferred_columns_begin_where_rows_have_them_and_are_null_before() -> None:
+    feed = drifting()
+    told = silver(feed)
+    columns = [{"name": "c", "type": "bigint"}, {"name": "A", "type": "int"}]
+    told.records["inferred"] = Record("inferred", "d", "t", just_below((0, feed.last, 1, 0, 0, 0)), None, columns)
+
+    assert [row.get("c", "none") for row in told.ruled(Rules()).tables(told.watermark)["d.t"]] == [None, None, 7]
+    assert told.tables((0, feed.last - 10, 2, 0, 0, 0))["d.t"] == [{"id": 1, "a": 10, "b": "x"}, {"id": 2, "a": 20, "b": "y"}]
+    assert lineage(told).notes == ["no DDL has added c: inferred from the rows"]
+
+
+def test_a_ddl_that_comes_after_all_stands_in_place_of_what_was_inferred() -> None:
+    feed = drifting()
+    told = silver(feed)
+    told.records["inferred"] = Record("inferred", "d", "t", just_below((0, feed.last, 1, 0, 0, 0)), None, [{"name": "c", "type": "bigint"}])
+    told.records["late"] = Record("ddl", "d", "t", (0, feed.last - 5, 2, 0, 0, 0), "ALTER TABLE t ADD COLUMN c INT DEFAULT 5 AFTER id")
+
+    assert told.ruled(Rules()).tables(told.watermark)["d.t"][0] == {"id": 1, "c": 5, "a": 10, "b": "x"}
+    assert lineage(told).notes == []

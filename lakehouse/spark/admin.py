@@ -1,15 +1,12 @@
 """What operators say of a source: epochs, retired partitions, dead letters, imported schemas, rebuilds. Each is a record of
 the ops log (or a silver batch of its own), so that a rebuild from silver sees it too."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply import create
@@ -18,7 +15,7 @@ from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.schema import TableSchema
 from lakehouse.spark.attachments import land_named
 from lakehouse.spark.epochs import begin_epoch, bronze_ends
-from lakehouse.spark.gold import run_gold
+from lakehouse.spark.floor import floors_of
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.letters import LOST, closing, is_open, open_losses
@@ -26,9 +23,9 @@ from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
 from lakehouse.spark.show import Reader, parse_position
-from lakehouse.spark.silver import Feed, read_silver, run_batch, silver_schema
+from lakehouse.spark.silver import read_silver, run_batch
 from lakehouse.spark.silver_books import WHOLE_SOURCE
-from lakehouse.spark.sources import feed_of
+from lakehouse.spark.sources import silver_feed_of
 from lakehouse.spark.watermark import counting_partitions
 from lakehouse.topic_progress import told_loss
 
@@ -51,6 +48,9 @@ def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> di
     With `restored_to` T the older changes above T are void; without it every table is incomplete until it is snapshotted.
     """
     spark, lake, log, _ = opened(root, source)
+    floor = max((place[1] for place in floors_of(log).values()), default=None)
+    if floor is not None and restored_to is not None and restored_to < floor:
+        raise LakehouseError(f"--restored-to {restored_to}: expected a moment at or above silver's floor {floor}")
     with layer_lock(spark, lake, source, ["silver"]):
         return {"source": source, **begin_epoch(log.load(), bronze_ends(spark, lake, source), why, restored_to)}
 
@@ -113,7 +113,7 @@ def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, 
         letters = [letter for letter in letters_of(spark, lake, log, code) if letter["open"] and letter["code"] != LOST]
         ranges = ranges_of(letter["origin"] for letter in letters)
         land_named(spark, lake, source, settings["format"], settings["options"], ranges)
-        feed = Feed(source, settings["format"], settings["order"], settings["options"], settings.get("row_ids", False))
+        feed = silver_feed_of(source, settings)
         counts: Counter[str] = Counter()
         parts = [ranges[start : start + RANGES] for start in range(0, len(ranges), RANGES)]
         for number, part in enumerate(parts, 1):
@@ -141,29 +141,25 @@ def ranges_of(origins: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def import_schema(root: str, source: str, text: str, at: str) -> list[dict[str, Any]]:
     """Supply CREATE TABLE statements as schema records at a position; gold folds those tables again at its next run."""
-    spark, lake, log, _ = opened(root, source)
+    _, _, log, _ = opened(root, source)
     manifest = log.last("manifest")
     if manifest is None:
         raise LakehouseError(f"{source}: gold has published nothing yet; `lakehouse run gold` first")
     position = parse_position(at, tuple(manifest["watermark"]))
-    rows = [_schema_row(source, statement, position) for statement in read(text)]
-    schema = silver_schema("schema_changes")
-    table = pa.Table.from_pylist([{**row, "batch": 0} for row in rows], schema=to_arrow_schema(schema))
-    lake.append(spark.createDataFrame(table, schema).coalesce(1), "silver", f"{source}_schema_changes")
-    log.add("imported", {"tables": [f"{row['database']}.{row['table']}" for row in rows], "at": list(position)})
-    return [{"imported": f"{row['database']}.{row['table']}"} for row in rows]
+    records = [_schema_record(statement, position) for statement in read(text)]
+    known = log.all("imported")
+    for record in records:
+        if record not in known:
+            log.add("imported", record)
+    return [{"imported": f"{record['database']}.{record['table']}", "new": record not in known} for record in records]
 
 
-def _schema_row(source: str, statement: E.Statement, position: Any) -> dict[str, Any]:
+def _schema_record(statement: E.Statement, position: Any) -> dict[str, Any]:
     if not isinstance(statement, E.CreateTable) or statement.database is None:
         raise ConfigError("schema import: expected CREATE TABLE `db`.`table` statements only")
     schema = create(statement)
-    names = ("epoch", "p1", "p2", "p3", "p4", "p5")
-    return {
-        "source": source, "kind": "schema", "database": statement.database, "table": statement.table, "commit_ts": position[1],
-        "position": dict(zip(names, position, strict=True)), "ddl": None, "columns": json.dumps(_columns(schema)),
-        "primary_key": [column.name for key in schema.primary_key if (column := schema.by_id(key)) is not None],
-    }  # fmt: skip
+    key = [column.name for column_id in schema.primary_key if (column := schema.by_id(column_id)) is not None]
+    return {"database": statement.database, "table": statement.table, "position": list(position), "columns": _columns(schema), "key": key}
 
 
 def _columns(schema: TableSchema) -> list[dict[str, Any]]:
@@ -192,28 +188,3 @@ def schema_history(root: str, table: str) -> list[dict[str, Any]]:
                 for step in lineage.steps
             ]
     raise LakehouseError(f"{table}: expected a table that a source of {root} has sent, found none")
-
-
-def rebuild_table(root: str, table: str, at: str | None, yes: bool) -> dict[str, Any]:
-    """Fold a table anew from silver, say how it differs from the live one, and with `yes` replace it in one commit."""
-    spark, lake = get_session(), Lake(root)
-    for source, settings in sources(spark, lake).items():
-        reader = Reader(spark, lake, source, settings)
-        name = next((name for name in reader.entries() if ".".join(name) == table), None)
-        if name is None or reader.manifest is None:
-            continue
-        live = Counter(reader.live(name))
-        rebuilt = Counter(next(lines for found, lines in reader.at(at or json.dumps(reader.manifest["watermark"])) if found == name))
-        outcome = {
-            "table": table,
-            "only_live": (live - rebuilt).total(),
-            "only_rebuilt": (rebuilt - live).total(),
-            "equal": (live & rebuilt).total(),
-        }
-        if not yes or at is not None:
-            return {**outcome, "replaced": False}
-        feed = feed_of(source, settings, reader.manifest["consistency"])
-        with layer_lock(spark, lake, source, ["gold"]):
-            run_gold(spark, lake, feed, reader.log, lambda _: None, again=frozenset([reader.entries()[name]["lineage"]]))
-        return {**outcome, "replaced": True}
-    raise LakehouseError(f"{table}: expected a gold table of {root}, found none; `lakehouse status` lists them")

@@ -1,13 +1,18 @@
-"""What operators say of the DDL that holds a table: a record of the ops log, which the schema history honours from then on."""
+"""What operators say of the DDL that holds a table, a record of the ops log that the schema history honours from then on; and what
+statements would do to a gold table."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from lakehouse.carry import upstream_of
+from lakehouse.ddl.outlook import Table, outlook, unreadable
 from lakehouse.ddl.reader import read
 from lakehouse.errors import ConfigError, DdlError, LakehouseError
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
+from lakehouse.spark.show import Reader
 
 Entry = dict[str, Any]
 
@@ -47,6 +52,35 @@ def _check_approval(table: str, held: Entry, instead: str | None) -> None:
             read(instead)
         except DdlError as error:
             raise ConfigError(f"--as: expected a statement that can be read: {error}") from error
+
+
+def answers_for(root: str, table: str, answers: Iterable[Entry]) -> Iterator[Entry]:
+    """The answers of `lakehouse ddl`, each with what its statements would do to the gold table as it is now."""
+    now = table_now(root, table)
+    for answer in answers:
+        outcomes = []
+        try:
+            for statement in read(answer["sql"]):
+                outcome, now = outlook(now, statement)
+                outcomes.append(outcome)
+        except DdlError as error:
+            outcomes = [unreadable(str(error))]
+        yield {**answer, "outlook": outcomes}
+
+
+def table_now(root: str, table: str) -> Table:
+    """A gold table's schema at the published watermark, and the policy of its YAML."""
+    spark, lake = get_session(), Lake(root)
+    log, entry = held_table(root, table)
+    settings = sources(spark, lake)[log.source]
+    reader = Reader(spark, lake, log.source, settings)
+    lineage = next(one for one in reader.history.lineages if one.id == entry["lineage"])
+    at = tuple(entry["since"]) if entry["state"] == "behind" else tuple((reader.manifest or {})["watermark"])
+    policies = {(name[0], name[1]): policy for name, policy in settings.get("on_ddl") or []}
+    policy: dict[str, str] = next((policies[i.name] for i in reversed(lineage.intervals) if i.name in policies), {})
+    upstream = upstream_of(settings["format"], settings["options"])
+    schema = lineage.schema_at((*at[:5], at[5] + 1))
+    return Table((entry["database"], entry["table"]), schema, policy, upstream.server, upstream.zone)
 
 
 def held_table(root: str, table: str) -> tuple[OpsLog, Entry]:

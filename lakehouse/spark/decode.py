@@ -111,6 +111,7 @@ class Rows:
         self._beside = settings.get("beside", NOTHING)
         self._split, self._hash, self._row_ids = split_keyless, image_hash, settings.get("row_ids", False)
         self._tidb = settings["order"] == "tidb"
+        self._floors = settings.get("floors") or {}
         self._json = msgspec.json.Encoder().encode
         self._types: dict[int, tuple[Any, bytes]] = {}
         self._clear()
@@ -172,6 +173,10 @@ class Rows:
     def _change(self, message: Message, event: RowChange) -> None:
         encode = self._json
         for change in self._split(event) if self._tidb and not event.key_names else (event,):
+            floor = self._floors.get((change.database, change.table)) if self._floors else None
+            if floor is not None and change.position <= floor:
+                self._row(message, change.index, kind="below")
+                continue
             half = None
             row_id = change.row_id if self._row_ids and not change.key_names else None
             if self._tidb and not change.key_names and row_id is None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +24,7 @@ from lakehouse.lineage import History, Lineage, Name
 from lakehouse.modes import Clock
 from lakehouse.shards import options_for, options_of, split_shards
 from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes, not_aborted, not_void, of_lineage
+from lakehouse.spark.drift import held_of, infer_columns, keep_waiting, waiting
 from lakehouse.spark.gold_shards import Group, bring, group_of
 from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
@@ -55,6 +56,7 @@ class GoldFeed:
     policies: dict[str, str] = field(default_factory=dict)
     options: dict[Name, GoldOptions] = field(default_factory=dict)
     clock: Clock = MILLIS
+    drift_timeout: float | None = None
 
     @property
     def told(self) -> dict[str, Any]:
@@ -105,8 +107,9 @@ def run_gold(
     done, manifest = log.last("done"), log.last("manifest")
     if done is None:
         return None
+    infer_columns(log, feed.drift_timeout)
     position, holder = find_watermark(feed, log, done)
-    if manifest and manifest["consistency"] != feed.consistency:
+    if manifest and (manifest["consistency"] != feed.consistency or manifest.get("generation", 1) != log.generation):
         before: tuple[int, Position] = (0, MIN_POSITION)
     else:
         before = _before(manifest)
@@ -116,7 +119,7 @@ def run_gold(
         return None
     history = load_history(spark, lake, feed.name, done, log, feed.told)
     run = GoldRun(spark, lake, feed, log, history, window, manifest)
-    run.again = again
+    run.again = again | {record["lineage"] for record in log.all("rebuild")[(manifest or {}).get("rebuilds", 0) :]}
     tables = run.tables(progress)
     body = {
         "batch": window.batch,
@@ -127,9 +130,13 @@ def run_gold(
         "tables": tables,
         "applied": run.applied,
         "asked": asked,
+        "generation": log.generation,
+        "rebuilds": len(log.all("rebuild")),
         "problems": [*(text for _, text in history.problems), *run.problems],
     }
     log.add("manifest", body)
+    if feed.drift_timeout == 0 and any((entry.get("held") or {}).get("by") == "rows" for entry in tables):
+        return run_gold(spark, lake, feed, log, progress) or body
     return body
 
 
@@ -169,7 +176,9 @@ class GoldRun:
     ) -> None:
         self.spark, self.lake, self.feed, self.log, self.history, self.window = spark, lake, feed, log, history, window
         self.known: dict[str, dict[str, Any]] = {entry["lineage"]: entry for entry in (manifest or {}).get("tables", [])}
-        self.refresh = manifest is not None and manifest["consistency"] != feed.consistency
+        self.refresh = manifest is not None and (
+            manifest["consistency"] != feed.consistency or manifest.get("generation", 1) != log.generation
+        )
         self.silver = read_silver(spark, lake, feed.name, "changes").where(
             (F.col("batch") <= window.batch) & not_void(log) & not_aborted(log)
         )
@@ -192,11 +201,21 @@ class GoldRun:
             entries += [pool.submit(bring, self, group, fresh, progress) for group in groups]
             return [entry for future in entries if (entry := future.result()) is not None]
 
+    def shadow(self, lineage_id: str, gold: str) -> bool:
+        """Fold one table into another Delta table, `gold`; False where it does not live at the window's end."""
+        lineage = next((one for one in self.history.lineages if one.id == lineage_id), None)
+        turn = None if lineage is None else self._turn(lineage)
+        if turn is None:
+            return False
+        self._table(replace(turn, gold=gold, known=None, whole=True, retired=False), Fresh(self.silver, {}, small=True), lambda _: None)
+        return True
+
     def _turn(self, lineage: Lineage) -> "Turn | None":
         """What there is to decide of a lineage before anything is written; None where gold has nothing of it."""
         if lineage.start > self.window.position or not self._selected(lineage):
             return None
         known = self.known.get(lineage.id)
+        keep_waiting(lineage, known)
         at = min(self.window.position, _just_below(lineage.held.position)) if lineage.held else self.window.position
         retired = lineage.end is not None and lineage.end <= at
         if retired and known is None:
@@ -242,8 +261,14 @@ class GoldRun:
             return self._misfit(turn, wrong)
         turn.lineage.notes += [f"columns.{name}: the table has no such column" for name in unknown_columns(turn.options, schema)]
         written = self._write(turn, table, fresh)
+        if written.unknown:
+            turn.lineage.held = waiting(min(written.unknown.values()), tuple(sorted(written.unknown)))
+            at = _just_below(turn.lineage.held.position)
+            return self._table(
+                replace(turn, at=at, shape=self.shape(turn.lineage, at) + turn.options.digest(), whole=True), fresh, progress
+            )
         self.applied += written.applied
-        lacking = _lacking(turn, table, written)
+        lacking = _lacking(turn, table)
         turn.lineage.incomplete += [((*since,), text) for text, since in lacking.items()]
         entry = {**self._entry(turn, written.version), "lacking": lacking}
         if written.what:
@@ -266,10 +291,10 @@ class GoldRun:
         version = turn.known["version"]
         if fresh.small:
             changes = [change for change, _ in fresh.changes.get(turn.lineage.id, []) if change.position <= turn.at]
-            return table.apply(changes, self.window.position_before, version) if changes else Written(version, "", set())
+            return table.apply(changes, self.window.position_before, version) if changes else Written(version, "", {})
         rows = fresh.frame.where(of_lineage(turn.lineage)).count()
         if not rows:
-            return Written(version, "", set())
+            return Written(version, "", {})
         late = bool(fresh.frame.where(of_lineage(turn.lineage) & between(None, self.window.position_before)).limit(1).count())
         return table.apply_large(fresh.frame.where(between(None, turn.at)), late, rows, self.window.position_before, version)
 
@@ -293,14 +318,20 @@ class GoldRun:
         state, since, why = self.state(turn.lineage, turn.at)
         return {
             "lineage": turn.lineage.id, "database": database, "table": table, "gold": turn.gold, "version": version,
-            "shape": turn.shape, "state": state, "since": since, "why": why, "notes": turn.lineage.notes,
-            "held": held_of(turn.lineage, self.window.position),
+            "shape": turn.shape, "state": state, "since": since, "why": why, "notes": turn.lineage.notes + self._left_out(turn),
+            "held": held_of(turn.lineage, self.window.position, turn.known),
             "names": [list(interval.name) for interval in turn.lineage.intervals], "options": to_plain(turn.options),
         }  # fmt: skip
 
+    def _left_out(self, turn: "Turn") -> list[str]:
+        """VIRTUAL columns, where no message carries them."""
+        columns = turn.lineage.schema_at(_just_above(turn.at)).columns
+        names = [column.name for column in columns if column.generated == "virtual" and not self.feed.virtual]
+        return [f"VIRTUAL columns are in no message and left out: {', '.join(names)}"] if names else []
+
     def state(self, lineage: Lineage, at: Position) -> tuple[str, list[int] | None, str | None]:
         if lineage.held is not None and lineage.held.position <= self.window.position:
-            return "behind", list(at), f"held by a DDL: {lineage.held.why}"
+            return "behind", list(at), lineage.held.why if lineage.held.by == "rows" else f"held by a DDL: {lineage.held.why}"
         for record in self.log.all("epoch"):
             if record["restored_to"] is None and not record.get("goes_on") and lineage.start[0] < record["epoch"] <= at[0]:
                 return (
@@ -334,13 +365,10 @@ class GoldRun:
         return free
 
 
-def _lacking(turn: "Turn", table: GoldTable, written: Written) -> dict[str, Any]:
+def _lacking(turn: "Turn", table: GoldTable) -> dict[str, Any]:
     """What the table's changes are known to lack, and since when: what was found before stands until all of them are folded again."""
-    texts = set(table.mode.problems)
-    if written.unknown:
-        texts.add(f"rows have columns that no DDL has added: {', '.join(sorted(written.unknown))}")
     before = (turn.known or {}).get("lacking", {}) if not table.is_whole else {}
-    return {**{text: list(turn.at) for text in sorted(texts)}, **before}
+    return {**{text: list(turn.at) for text in sorted(table.mode.problems)}, **before}
 
 
 def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | None]) -> str:
@@ -348,14 +376,6 @@ def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | Non
     steps = [(step.position, repr(step.schema), repr(step.effects)) for step in lineage.steps if step.position <= at]
     names = [(interval.name, interval.low) for interval in lineage.intervals if interval.low <= at]
     return hashlib.blake2b(repr((steps, names, lineage.key_names, restores)).encode(), digest_size=12).hexdigest()
-
-
-def held_of(lineage: Lineage, position: Position) -> dict[str, Any] | None:
-    """The DDL that holds a table, for the manifest: what `ddl approve` and `ddl skip` speak of."""
-    held = lineage.held
-    if held is None or held.position > position:
-        return None
-    return {"position": list(held.position), "ddl": held.ddl, "by": held.by}
 
 
 def _just_below(position: Position) -> Position:

@@ -107,19 +107,19 @@ def write(run: "GoldRun", group: Group, tables: list[GoldTable], fresh: "Fresh")
     if not fresh.small:
         mine = functools.reduce(lambda one, other: one | other, [of_lineage(table.lineage) for table in tables])
         some = fresh.frame.where(mine & between(None, group.at)).limit(1).count()
-        return refold(run, group, tables) if some else Written(version, "", set())
+        return refold(run, group, tables) if some else Written(version, "", {})
     outcomes = []
     for table in tables:
         changes = [change for change, _ in fresh.changes.get(table.lineage.id, []) if change.position <= group.at]
-        outcome = table.outcome(changes, run.window.position_before, version) if changes else Outcome([], [], set())
+        outcome = table.outcome(changes, run.window.position_before, version) if changes else Outcome([], [], {})
         if outcome is None:
             return refold(run, group, tables)
         outcomes.append((table, outcome))
     if not any(outcome.puts or outcome.deletes for _, outcome in outcomes):
-        return Written(version, "", set())
+        return Written(version, "", {})
     version = outcomes[0][0].write(outcomes, run.window.position_before)
     puts, deletes = (sum(len(rows) for rows in told) for told in zip(*((o.puts, o.deletes) for _, o in outcomes), strict=True))
-    unknown = set().union(*(outcome.unknown for _, outcome in outcomes))
+    unknown = {name: place for _, outcome in outcomes for name, place in outcome.unknown.items()}
     return Written(version, f"merged {puts} rows, removed {deletes}", unknown, puts + deletes)
 
 
@@ -130,7 +130,7 @@ def refold(run: "GoldRun", group: Group, tables: list[GoldTable]) -> Written:
     exists = group.known is not None or run.lake.exists(run.spark, "gold", group.gold)
     version = write_gold.replace_frame(run.spark, run.lake, group.gold, frame, create=not exists, options=group.options)
     applied = sum(table.mode.applied for table in tables)
-    unknown = set().union(*(table.mode.unknown for table in tables))
+    unknown = {name: place for table in tables for name, place in table.mode.unknown.items()}
     return Written(version, f"{'folded again' if exists else 'created'} from {len(tables)} shards, {applied} changes", unknown, applied)
 
 

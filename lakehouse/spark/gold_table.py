@@ -45,7 +45,7 @@ class Written:
 
     version: int
     what: str
-    unknown: set[str]
+    unknown: dict[str, Position]
     applied: int = 0
 
 
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
 
     puts: list[Row]
     deletes: list[Row]
-    unknown: set[str]
+    unknown: dict[str, Position]
 
 
 class GoldTable:
@@ -88,6 +88,8 @@ class GoldTable:
         """Fold the whole table from silver and replace it in one commit."""
         self.is_whole = True
         frame, what = self.whole()
+        if self.mode.unknown:
+            return Written(-1, "", self.mode.unknown)
         version = write_gold.replace_frame(self.spark, self.lake, self.gold, frame, create=not exists, options=self.options)
         return Written(version, f"{'folded again' if exists else 'created'}{what}", self.mode.unknown, self.mode.applied)
 
@@ -103,7 +105,7 @@ class GoldTable:
         outcome = self.outcome(fresh, position_before, version)
         if outcome is None:
             return self.refold(exists=True)
-        if not outcome.puts and not outcome.deletes:
+        if outcome.unknown or not (outcome.puts or outcome.deletes):
             return Written(version, "", outcome.unknown)
         version = self.write([(self, outcome)], position_before)
         return Written(version, f"merged {len(outcome.puts)} rows, removed {len(outcome.deletes)}", outcome.unknown, len(fresh))
@@ -164,7 +166,7 @@ class GoldTable:
             return self.refold(exists=True)
         frame = named(typed, self.columns, needed_companions(typed, self.columns), op)
         version = write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options)
-        return Written(version, f"merged up to {rows} changes", set(), rows)
+        return Written(version, f"merged up to {rows} changes", {}, rows)
 
     def _apply_in_stretches(self, mine: DataFrame, rows: int, position_before: Position, version: int) -> Written:
         """Go on by one stretch of whole commits after another, where that is less than the table's whole log."""
@@ -174,6 +176,8 @@ class GoldTable:
             outcome = None if not changes else self.outcome(changes, position_before, version)
             if outcome is None:
                 return self.refold(exists=True)
+            if outcome.unknown:
+                return Written(version, "", outcome.unknown)
             if outcome.puts or outcome.deletes:
                 version = self.write([(self, outcome)], position_before)
             position_before = changes[-1].position
@@ -206,13 +210,13 @@ class GoldTable:
         self.mode.problems |= folded.problems
         return folded
 
-    def _refold_rows(self, touched: set[Any], unknown: set[str]) -> Folded:
+    def _refold_rows(self, touched: set[Any], unknown: dict[str, Position]) -> Folded:
         """Fold these rows anew from everything that silver has of them: a deleted row can't come back."""
         folded = self._fold(change for _, change, _ in collect_changes(self.mine))
         folded.rows = {key: row for key, row in folded.rows.items() if key in touched}
         folded.patches = {key: row for key, row in folded.patches.items() if key in touched}
         folded.deleted = {key for key in touched if key not in folded.rows and key not in folded.patches}
-        folded.unknown |= unknown
+        folded.unknown = {**folded.unknown, **unknown}
         return folded
 
     @property

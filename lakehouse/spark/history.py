@@ -30,6 +30,11 @@ def load_history(
                tuple(row.primary_key) if row.primary_key else None, row.commit_ts)
         for row in rows
     ]  # fmt: skip
+    records += [
+        Record("schema", r["database"], r["table"], tuple(r["position"]), None, r["columns"], tuple(r["key"]) or None)
+        for r in log.all("imported")
+    ]
+    records += [Record("inferred", r["database"], r["table"], tuple(r["position"]), None, r["columns"]) for r in log.all("inferred")]
     changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log) & not_aborted(log))
     rules = rules_of(log, (settings or {}).get("on_ddl") or [])
     history = build(records, SilverSightings(changes, done["tables"]), rules, whole_snapshots(done), ordered=is_ordered(done))

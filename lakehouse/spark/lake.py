@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 LAYERS = ("bronze", "silver", "gold", "ops")
+SILVER_TABLES = ("changes", "schema_changes", "watermarks", "dead_letters")
 Txn = tuple[str, int]
 
 
@@ -34,15 +35,23 @@ class Lake:
     root: str
     catalog: str | None = None
     schemas: dict[str, str] = field(default_factory=dict)
+    # where a silver table's present generation is, if it is not the first: a source's log says it when it is loaded
+    present: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
+
+    def use_generation(self, source: str, number: int) -> None:
+        """From now on the source's silver tables are those of this generation."""
+        for name in SILVER_TABLES:
+            self.present["silver", f"{source}_{name}"] = f"{source}_{name}_g{number}"
 
     def path(self, layer: str, name: str) -> str:
-        return f"{self.root.rstrip('/')}/{layer}/{name}"
+        return f"{self.root.rstrip('/')}/{layer}/{self.present.get((layer, name), name)}"
 
     def ref(self, layer: str, name: str) -> str:
         """The table as it stands in SQL."""
         if self.catalog is None:
             return "delta." + quote(self.path(layer, name))
-        return ".".join(quote(part) for part in (self.catalog, self.schemas.get(layer, layer), name) if part)
+        held = self.present.get((layer, name), name)
+        return ".".join(quote(part) for part in (self.catalog, self.schemas.get(layer, layer), held) if part)
 
     def checkpoint(self, name: str) -> str:
         return f"{self.root.rstrip('/')}/_checkpoints/{name}"

@@ -3,7 +3,8 @@
     kind      planned   a silver batch's offset ranges, before anything of it is written
               done      the same batch after its last write: what is not done does not exist for gold
               manifest  one published gold state: watermark, and per lineage its Delta table, version and state
-              epoch, retired, decision, gap    what operators said, and what bronze noticed
+              epoch, retired, decision, imported, dismissed, rebuild, generation    what operators said
+              inferred  columns that rows have and no DDL has added; gap: what bronze noticed
 
 `seq` grows by one per record. Layers in processes of their own may give one number twice; records of one kind come from one
 layer, whose run lock keeps its writers apart, so the order within a kind is never in doubt.
@@ -30,7 +31,7 @@ SCHEMA = StructType(
 )
 Record = dict[str, Any]
 # the kinds of what operators say, and of what topics lost: gold runs again when there is more of it
-OPERATORS = ("epoch", "retired", "decision", "imported", "dismissed", "gap")
+OPERATORS = ("epoch", "retired", "decision", "imported", "dismissed", "rebuild", "generation", "inferred", "gap")
 
 
 @dataclass(slots=True)
@@ -41,10 +42,16 @@ class OpsLog:
     lake: Lake
     source: str
     records: list[tuple[int, str, int, Record]] = field(default_factory=list)
+    suffix: str = ""
 
     @property
     def table(self) -> str:
-        return f"{self.source}_log"
+        return f"{self.source}_log{self.suffix}"
+
+    @property
+    def generation(self) -> int:
+        """Which of silver's generations counts; the first is 1."""
+        return int((self.last("generation") or {"number": 1})["number"])
 
     def load(self) -> "OpsLog":
         if self.lake.exists(self.spark, "ops", self.table):
@@ -52,16 +59,23 @@ class OpsLog:
             self.records = sorted(
                 ((row["seq"], row["kind"], row["at"], json.loads(row["body"])) for row in rows), key=lambda record: (record[0], record[2])
             )
+        if self.generation > 1:
+            self.lake.use_generation(self.source, self.generation)
         return self
 
     def add(self, kind: str, body: Record) -> int:
         """Append a record; returns its seq."""
-        seq = self.records[-1][0] + 1 if self.records else 1
+        return self.add_all([(kind, body)])
+
+    def add_all(self, records: list[tuple[str, Record]]) -> int:
+        """Append records in one commit; returns the seq of the last."""
+        seq = self.records[-1][0] if self.records else 0
         now = int(time.time() * 1000)
-        row = pa.Table.from_pylist([{"seq": seq, "kind": kind, "at": now, "body": json.dumps(body)}])
-        self.lake.append(self.spark.createDataFrame(row, SCHEMA).coalesce(1), "ops", self.table)
-        self.records.append((seq, kind, now, body))
-        return seq
+        numbered = [(seq + number, kind, now, body) for number, (kind, body) in enumerate(records, 1)]
+        rows = [{"seq": number, "kind": kind, "at": now, "body": json.dumps(body)} for number, kind, now, body in numbered]
+        self.lake.append(self.spark.createDataFrame(pa.Table.from_pylist(rows), SCHEMA).coalesce(1), "ops", self.table)
+        self.records += numbered
+        return numbered[-1][0]
 
     def last(self, kind: str) -> Record | None:
         return next((body for _, found, _, body in reversed(self.records) if found == kind), None)

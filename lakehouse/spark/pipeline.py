@@ -54,7 +54,8 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
     if consistency == "resolved" and not tells_watermark(path, format_, options):
         progress(f"{path}: it sends no watermark: gold shows all that has arrived (--consistency eventual)")
         consistency = "eventual"
-    gold = GoldFeed(name, upstream_of(format_, options), consistency, virtual=carries_virtual(format_), clock=clock_of(format_, order))
+    gold = GoldFeed(name, upstream_of(format_, options), consistency, virtual=carries_virtual(format_), clock=clock_of(format_, order),
+                    drift_timeout=0)  # fmt: skip
     settings = settings_of(silver, gold)
     if not is_remote(lake):
         has_flock(lake)  # says at once, before Spark starts, when the folder can't be written

@@ -20,6 +20,7 @@ from lakehouse.lineage import History, Lineage, Name
 from lakehouse.modes import Mode, clock_of, computed_column, own_columns
 from lakehouse.shards import aligned, options_of
 from lakehouse.spark.changes import between, by_lineage, collect_changes, not_aborted, not_void
+from lakehouse.spark.floor import floors_of
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.layout import with_computed
@@ -124,6 +125,7 @@ class Reader:
     def at(self, at: str) -> Iterator[tuple[Name, Iterator[str]]]:
         """Every table that existed right after `at`, dropped and renamed ones included, folded from silver."""
         position = parse_position(at, self._watermark())
+        check_floor(self.log, at, position)
         changes = self._all_changes()
         tables: dict[Name, list[Mode]] = {}
         for name, lineage in self.history.live(position).items():
@@ -222,6 +224,13 @@ def parse_position(text: str, watermark: Position) -> Position:
     if position > watermark:
         raise LakehouseError(f"--at {text}: expected a moment up to the watermark {watermark[1]}")
     return position
+
+
+def check_floor(log: OpsLog, at: str, position: Position) -> None:
+    """Below silver's floor there is no log to tell of a moment."""
+    floor = max(floors_of(log).values(), default=position)
+    if position < floor:
+        raise LakehouseError(f"--at {at}: expected a moment at or above silver's floor {floor[1]}")
 
 
 def _lines(rows: list[dict[str, Any]], columns: list[GoldColumn], keys: list[str], raws: list[str]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.decode import INPUT, POSITION, decode
 from lakehouse.spark.dedupe import Distinct, distinct_changes, is_distinct
 from lakehouse.spark.epochs import epochs_of
+from lakehouse.spark.floor import floors_of
 from lakehouse.spark.keyless import number_halves
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
@@ -188,12 +189,13 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
         seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan["ranges"], done, table)
     near = replace(beside(spark, lake, feed.name, feed.format, feed.options, plan["ranges"]), copies=seen.copies)
     settings = {"format": feed.format, "options": feed.options, "order": feed.order, "row_ids": feed.row_ids, "epochs": epochs_of(log),
-                "beside": near}  # fmt: skip
+                "floors": floors_of(log), "beside": near}  # fmt: skip
     if table is not None:
         summary, runs, counts = run_local_batch(spark, lake, feed, table, settings, plan, done)
     else:
         summary, runs, counts = run_spark_batch(spark, lake, feed, bronze, settings, plan, done)
-    counts = {**counts, "copies": sum(len(offsets) for offsets in seen.copies.values()), "broken_replays": seen.broken}
+    counts = {**counts, "decoded": counts["decoded"] + counts["below"], "copies": sum(len(offsets) for offsets in seen.copies.values()),
+              "broken_replays": seen.broken}  # fmt: skip
     record = done_record(plan, done, summary, runs, counts)
     if plan.get("again") and done:  # out of order: runs of keyless rows and parts that wait are as they were
         record |= {"runs": done["runs"], "resume": done["resume"]}

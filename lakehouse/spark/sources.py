@@ -35,9 +35,15 @@ class Source:
 def settings_of(silver: Feed, gold: GoldFeed) -> dict[str, Any]:
     """What a reader of the lake must know of a source."""
     told = {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual,
-            "row_ids": silver.row_ids, **gold.told}  # fmt: skip
+            "row_ids": silver.row_ids, "settled": silver.settled, "drift_timeout": gold.drift_timeout, **gold.told}  # fmt: skip
     tables = [[list(name), to_plain(options)] for name, options in sorted(gold.options.items())]
     return json.loads(json.dumps({**told, "auto": gold.tables is None, "tables": tables}))  # as it is read again
+
+
+def silver_feed_of(name: str, settings: dict[str, Any]) -> Feed:
+    """The silver feed that a source's recorded settings describe."""
+    row_ids, settled = settings.get("row_ids", False), settings.get("settled", False)
+    return Feed(name, settings["format"], settings["order"], settings["options"], row_ids, settled=settled)
 
 
 def feed_of(name: str, settings: dict[str, Any], consistency: str) -> GoldFeed:
@@ -46,7 +52,7 @@ def feed_of(name: str, settings: dict[str, Any], consistency: str) -> GoldFeed:
     return GoldFeed(
         name, upstream_of(settings["format"], settings["options"]), consistency, settings["virtual"],
         None if settings.get("auto", True) else frozenset(options), options=options,
-        clock=clock_of(settings["format"], settings["order"]),
+        clock=clock_of(settings["format"], settings["order"]), drift_timeout=settings.get("drift_timeout"),
     )  # fmt: skip
 
 
@@ -74,6 +80,7 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
     gold = GoldFeed(
         name, upstream_of(found.format, options), consistency, carries_virtual(found.format),
         None if found.tables == "auto" else frozenset(said), options=said, clock=clock_of(found.format, order),
+        drift_timeout=None if found.drift_timeout is None else found.drift_timeout.total_seconds(),
     )  # fmt: skip
     return Source(name, found, lake_of(found, lake), silver, gold)
 

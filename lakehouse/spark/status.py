@@ -93,8 +93,8 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
 
 
 def book(counts: dict[str, int]) -> str:
-    """Whether a batch's decoded changes are all accounted for (model: decoded = inserted + duplicate + conflict)."""
-    left = counts["decoded"] - counts["inserted"] - counts["duplicate"] - counts["conflict"]
+    """Whether a batch's decoded changes are all accounted for (model: decoded = inserted + duplicate + conflict + below the floor)."""
+    left = counts["decoded"] - counts["inserted"] - counts["duplicate"] - counts["conflict"] - counts.get("below", 0)
     return "closed" if left == 0 else f"open: {left} decoded changes are not accounted for"
 
 

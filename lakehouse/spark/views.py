@@ -13,6 +13,7 @@ can't hold is null here; silver's own text has it.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -24,12 +25,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.carry import Carrier, upstream_of
 from lakehouse.effects import Drop, Retype
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Position
 from lakehouse.lineage import Lineage
 from lakehouse.spark.changes import of_lineage
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
+from lakehouse.spark.show import parse_position
 from lakehouse.spark.silver import SCHEMAS, read_silver, silver_schema
 from lakehouse.spark.type_text import data_type
 from lakehouse.typed import GoldColumn, gold_columns
@@ -46,14 +50,22 @@ _MANIFEST = T.StructType(
 )
 
 
-def open_lake(spark: SparkSession, root: str, catalog: str | None = None, schemas: Mapping[str, str] | None = None) -> dict[str, DataFrame]:
-    """Every table of a lake, registered as temp views. `catalog` and `schemas` are those of the source's `lake:`."""
+def open_lake(
+    spark: SparkSession, root: str, catalog: str | None = None, schemas: Mapping[str, str] | None = None, at: str | None = None
+) -> dict[str, DataFrame]:
+    """Every table of a lake, registered as temp views. `catalog` and `schemas` are those of the source's `lake:`.
+
+    All gold tables of a source are as of one manifest: the last, or the newest of `at`, which is a TSO or a position, or an
+    instant such as 2026-11-21T10:00:00Z at which it was published.
+    """
     lake = Lake(root, catalog, dict(schemas or {}))
     known = sources(spark, lake)
+    for source in known:
+        OpsLog(spark, lake, source).load()  # it says which generation of silver counts
     frames = {name: _of_all(spark, lake, list(known), name) for name in SCHEMAS}
     frames["manifests"] = _manifests(spark, lake, list(known))
     for source, settings in known.items():
-        frames.update(_gold(spark, lake, source, frames))
+        frames.update(_gold(spark, lake, source, frames, at))
         frames.update(_silver(spark, lake, source, settings, frames))
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
@@ -75,8 +87,31 @@ def _manifests(spark: SparkSession, lake: Lake, names: list[str]) -> DataFrame:
     return frame.withColumn("published_at", F.timestamp_millis("published_at"))
 
 
-def _gold(spark: SparkSession, lake: Lake, source: str, taken: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    manifest = OpsLog(spark, lake, source).load().last("manifest") or {"tables": []}
+def manifest_of(log: OpsLog, at: str | None) -> dict[str, Any]:
+    """The last manifest, or the last one at a moment."""
+    manifests = [(when, body) for _, kind, when, body in log.records if kind == "manifest"]
+    if at is not None and manifests:
+        upto = _upto(at, tuple(manifests[-1][1]["watermark"]))
+        manifests = [(when, body) for when, body in manifests if upto(when, tuple(body["watermark"]))]
+        if not manifests:
+            raise LakehouseError(f"{log.source}: expected a manifest at or before {at}, the first one is later")
+    return manifests[-1][1] if manifests else {"tables": []}
+
+
+def _upto(at: str, watermark: Position) -> Callable[[int, Position], bool]:
+    """Whether a manifest, by when it was published and its watermark, is not after the moment."""
+    try:
+        published = datetime.fromisoformat(at).timestamp() * 1000 if "-" in at else None
+    except ValueError as error:
+        raise LakehouseError(f"{at}: expected a TSO, a position, or an instant such as 2026-11-21T10:00:00Z") from error
+    if published is not None:
+        return lambda when, _: when <= published
+    position = parse_position(at, watermark)
+    return lambda _, mark: mark <= position
+
+
+def _gold(spark: SparkSession, lake: Lake, source: str, taken: Mapping[str, DataFrame], at: str | None) -> dict[str, DataFrame]:
+    manifest = manifest_of(OpsLog(spark, lake, source).load(), at)
     found: dict[str, DataFrame] = {}
     for entry in manifest["tables"]:
         name = free_name(f"gold_{entry['gold']}", {**taken, **found})

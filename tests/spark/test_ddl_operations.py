@@ -12,12 +12,17 @@ from engine import Memory
 
 from lakehouse.config import load
 from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.spark.admin import import_schema, raise_epoch
 from lakehouse.spark.ddl import decide
+from lakehouse.spark.fidelity import fidelity
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.pipeline import run
+from lakehouse.spark.rebuild import rebuild_silver, rebuild_table
 from lakehouse.spark.show import show_all
 from lakehouse.spark.status import status
 
-SOURCE = "format: ticdc-canal-json\ntime_zone: UTC\nrecording: {path}\n"
+SOURCE = "format: ticdc-canal-json\ntime_zone: {zone}\nrecording: {path}\n"
 
 
 def quiet(_: str) -> None:
@@ -32,16 +37,23 @@ class Shop:
         self.recording, self.lake = folder / "shop.jsonl", folder / "lake"
         (folder / "configs/sources").mkdir(parents=True)
         (folder / "configs/tables").mkdir()
-        (folder / "configs/sources/shop.yml").write_text(SOURCE.format(path=self.recording))
+        self.zone("UTC")
         for table, text in tables.items():
             self.table(table, text)
+
+    def zone(self, zone: str) -> None:
+        (self.folder / "configs/sources/shop.yml").write_text(SOURCE.format(path=self.recording, zone=zone))
+
+    def log(self, spark: Any) -> OpsLog:
+        return OpsLog(spark, Lake(str(self.lake)), "shop").load()
 
     def table(self, name: str, text: str = "") -> None:
         (self.folder / f"configs/tables/d.{name}.yml").write_text(f"source: shop\n{text}")
 
     def run(self, *layers: str) -> dict[str, Any]:
         """Land what the feed has by now and run; returns the outcome's tables by name."""
-        self.feed.resolved()
+        if self.feed.news:
+            self.feed.resolved()
         lines = [{"topic": m.topic, "partition": m.partition, "offset": m.offset, "value_b64": _b64(m.value)} for m in self.feed.messages]
         self.recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
         config = load(self.folder / "configs")
@@ -110,3 +122,139 @@ def test_a_held_table_waits_and_goes_on_where_an_operator_says_while_the_others_
     assert place.run("gold")["d.c"]["notes"] == ["a DDL was ignored: truncate_table"]
     assert place.run("gold")[""]["gold"] == "nothing new"
     assert status(load(place.folder / "configs"), str(place.lake))[0]["tables"][2]["state"] == "exact"
+
+
+def test_a_rebuilt_table_equals_the_live_one_after_renames_and_a_new_life_and_replaces_a_wrong_one_in_one_commit(
+    spark: Any, shop: Callable[..., Shop]
+) -> None:
+    place = shop(a="", b="")
+    place.feed.ddl("CREATE TABLE a (id INT PRIMARY KEY, v INT)", "a").put("a", {"id": 1, "v": 10}).put("a", {"id": 2, "v": 20})
+    place.feed.ddl("CREATE TABLE b (id INT PRIMARY KEY, w INT)", "b").put("b", {"id": 1, "w": 5})
+    place.run()
+    then = place.feed.last
+    place.feed.ddl("RENAME TABLE a TO x, b TO a, x TO b", "a").ddl("ALTER TABLE b CHANGE v u BIGINT", "b").put("b", {"id": 3, "u": 30})
+    place.feed.ddl("DROP TABLE a", "a").ddl("CREATE TABLE a (id INT PRIMARY KEY, n INT)", "a").put("a", {"id": 9, "n": 90})
+    place.run()
+    live, lake = place.shown(), str(place.lake)
+    entry = next(one for one in place.log(spark).last("manifest")["tables"] if one["table"] == "b")
+    same = {"equal": 3, "only_live": 0, "only_rebuilt": 0, "columns_that_differ": []}
+    assert rebuild_table(lake, "d.b", None, False) == {"table": "d.b", "compared_with": "the live table", **same, "replaced": False}
+    before = rebuild_table(lake, "d.b", str(then), False)
+    assert before["compared_with"] == "the manifest of that moment"
+    assert (before["equal"], before["only_live"], before["only_rebuilt"], before["columns_that_differ"]) == (2, 0, 0, [])
+    assert not (place.lake / "gold" / f"_rebuild_{entry['gold']}").exists()
+
+    spoil(spark, place, entry)
+    assert place.shown()["d.b"] != live["d.b"]
+    spoilt = rebuild_table(lake, "d.b", None, True, "it was spoilt")
+
+    assert (spoilt["equal"], spoilt["only_live"], spoilt["only_rebuilt"], spoilt["replaced"]) == (2, 0, 1, True)
+    after = next(one for one in place.log(spark).last("manifest")["tables"] if one["table"] == "b")
+    assert after["version"] == entry["version"] + 2
+    assert place.shown() == live
+    assert {one["table"] for one in place.log(spark).last("manifest")["tables"]} == {"a", "b"}
+    assert place.run()[""]["gold"] == "nothing new"
+
+
+def spoil(spark: Any, place: Shop, entry: dict[str, Any]) -> None:
+    """A row is lost in the Delta table, and the manifest names that version."""
+    log = place.log(spark)
+    spark.sql(f"DELETE FROM {log.lake.ref('gold', entry['gold'])} WHERE id = 2")
+    manifest = log.last("manifest")
+    assert manifest is not None
+    tables = [{**one, "version": one["version"] + (one["gold"] == entry["gold"])} for one in manifest["tables"]]
+    log.add("manifest", {**manifest, "tables": tables})
+
+
+@pytest.mark.long
+def test_silver_is_built_again_after_a_setting_was_mended_with_imported_schemas_and_epochs_kept(
+    spark: Any, shop: Callable[..., Shop]
+) -> None:
+    place = shop(t="", e="")
+    lake = str(place.lake)
+    place.zone("Asia/Shanghai")
+    place.feed.ddl("CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP NULL)").put(
+        "t", {"id": 1, "at": "2026-01-01 08:00:00"}, at="timestamp"
+    )
+    place.feed.put("e", {"id": 1, "size": 2}, size="enum").put("t", {"id": 7, "at": None}, at="timestamp")
+    kept = place.feed.last - 10
+    assert place.run()["d.e"]["notes"] == ["no CREATE was seen: its schema is inferred from the messages"]
+    assert place.shown() == {
+        "d.e": [{"id": 1, "size": None, "_raw_size": "2"}], "d.t": [{"id": 1, "at": "2026-01-01 00:00:00Z"}, {"id": 7, "at": None}],
+    }  # fmt: skip
+
+    (told,) = fidelity(lake, "d.e")
+    assert told["schema"] == "inferred"
+    assert {name: told["columns"][1][name] for name in ("column", "null_instead_of", "rows_in_companion")} == {
+        "column": "size", "null_instead_of": "numbers whose labels no schema has told", "rows_in_companion": 1,
+    }  # fmt: skip
+
+    create = "CREATE TABLE d.e (id INT PRIMARY KEY, size ENUM('small', 'large'))"
+    assert [import_schema(lake, "shop", create, str(place.feed.last))[0]["new"] for _ in range(2)] == [True, False]
+    raise_epoch(lake, "shop", "the cluster was restored", kept)
+    place.zone("UTC")
+    place.feed.last = kept  # the restored cluster's clock goes on from there
+    place.feed.put("t", {"id": 2, "at": "2026-01-01 08:00:00"}, at="timestamp")
+    place.run()
+    assert place.shown() == {
+        "d.e": [{"id": 1, "size": "large"}],
+        "d.t": [{"id": 1, "at": "2026-01-01 00:00:00Z"}, {"id": 2, "at": "2026-01-01 08:00:00Z"}],
+    }
+
+    told = rebuild_silver(lake, "shop", False)
+    assert (told["equal"], told["only_old"], told["only_new"], told["switched"]) == (3, 1, 1, False)
+    assert place.run()[""]["gold"] == "nothing new"
+    assert rebuild_silver(lake, "shop", True, "the zone was wrong")["switched"]
+    assert place.log(spark).generation == 2
+
+    again = place.run()
+    assert (again[""]["silver_batches"], again[""]["gold"]) == (0, "published")
+    expected = {
+        "d.e": [{"id": 1, "size": "large"}],
+        "d.t": [{"id": 1, "at": "2026-01-01 08:00:00Z"}, {"id": 2, "at": "2026-01-01 08:00:00Z"}],
+    }
+    assert place.shown() == expected
+    place.feed.put("t", {"id": 3, "at": None}, at="timestamp")
+    assert place.run()[""]["silver_batches"] == 1
+    assert place.shown()["d.t"] == [*expected["d.t"], {"id": 3, "at": None}]
+
+
+@pytest.mark.long
+def test_rows_that_no_schema_fits_wait_for_their_ddl_and_are_inferred_after_the_timeout(spark: Any, shop: Callable[..., Shop]) -> None:
+    place = shop(t="", u="")
+    for name in "tu":
+        place.feed.ddl(f"CREATE TABLE {name} (id INT PRIMARY KEY)", name).put(name, {"id": 1}).put(name, {"id": 2, "c": 5})
+    held = place.run()
+    assert [(held[f"d.{name}"]["state"], held[f"d.{name}"]["why"]) for name in "tu"] == [
+        ("behind", "rows have columns that no DDL has added yet: c")
+    ] * 2
+    assert place.shown() == {"d.t": [{"id": 1}], "d.u": [{"id": 1}]}
+    with pytest.raises(
+        LakehouseError, match="its rows have columns that no DDL has added: set drift_timeout, or `lakehouse schema import`"
+    ):
+        decide(str(place.lake), "d.t", "approve", "no reason")
+
+    late = place.feed.messages[4]  # the row of t with c; its DDL belongs right before it
+    place.feed.at(json.loads(late.value or b"")["_tidb"]["commitTs"] - 5).ddl("ALTER TABLE t ADD COLUMN c INT", "t")
+    place.feed.put("t", {"id": 3, "c": 6})
+    with (place.folder / "configs/sources/shop.yml").open("a") as source:
+        source.write("drift_timeout: 10h\n")
+    assert {name: entry["state"] for name, entry in place.run().items() if name} == {"d.t": "exact", "d.u": "behind"}
+    assert place.shown()["d.t"] == [{"id": 1, "c": None}, {"id": 2, "c": 5}, {"id": 3, "c": 6}]
+
+    place.zone("UTC")
+    with (place.folder / "configs/sources/shop.yml").open("a") as source:
+        source.write("drift_timeout: 1ms\n")
+    assert place.run()["d.u"]["notes"] == ["no DDL has added c: inferred from the rows"]
+    assert place.shown()["d.u"] == [{"id": 1, "c": None}, {"id": 2, "c": 5}]
+
+
+@pytest.mark.long
+def test_silver_is_not_built_again_from_a_bronze_that_lost_its_beginning(spark: Any, shop: Callable[..., Shop]) -> None:
+    place = shop(t="")
+    place.feed.ddl("CREATE TABLE t (id INT PRIMARY KEY)").put("t", {"id": 1})
+    place.run("bronze", "silver")
+    spark.sql(f"DELETE FROM {Lake(str(place.lake)).ref('bronze', 'shop')} WHERE offset < 1")
+
+    with pytest.raises(LakehouseError, match="shop: bronze no longer holds the beginning of t/0: silver can't be built from it"):
+        rebuild_silver(str(place.lake), "shop", False)
