@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lakehouse.arrival_order import Spread, report_disorder
+from lakehouse.arrival_order import Spread, report_disorder, report_repeats
+from lakehouse.arrival_order import Told as Statement
 from lakehouse.carry import Upstream, upstream_of
 from lakehouse.ddl.policy import Rules
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
@@ -38,6 +39,7 @@ class Memory:
         self.changes: dict[Any, RowChange] = {}
         self.records: dict[Any, Record] = {}
         self.statements: dict[Any, tuple[str, int]] = {}
+        self.times: dict[Any, int | None] = {}
         self.marks: dict[tuple[str, int], Position] = {}
         self.runs: dict[tuple[str, int], RunCounter] = {}
         self.dead: list[Any] = []
@@ -88,6 +90,7 @@ class Memory:
             record = Record(event.kind, event.database, event.table, event.position, event.ddl, event.columns, key, event.commit_ts)
             self.records[event.position, event.database, event.ddl, repr(event.columns)] = record
             self.statements[event.position, event.ddl] = place
+            self.times[event.position, event.ddl] = event.commit_ts
         elif isinstance(event, Watermark):
             self.marks[place] = max(self.marks[place], event.position)
             self.runs.setdefault(place, RunCounter()).resolved(event.resolved_ts or 0)
@@ -126,6 +129,9 @@ class Memory:
         history = build(self.records.values(), self, self.rules, snapshots, ordered=not scattered)
         if scattered:
             report_disorder(history, self.spread())
+        if arrival:
+            told = self.records.values()
+            report_repeats(history, [Statement(r.position, r.database, r.table, r.ddl, self.times[r.position, r.ddl]) for r in told])
         return history
 
     def spread(self) -> Spread:

@@ -12,7 +12,7 @@ from source_model import History
 from test_eight_formats import OPTIONS, SHORT, types_of
 from test_fold_properties import as_set, canonical, seeds, steps
 
-from lakehouse.arrival_order import NAME, STATEMENT
+from lakehouse.arrival_order import KEYLESS, NAME, STATEMENT
 from lakehouse.events import Message
 
 ROW = '{"database":"d","table":"%s","type":"%s","es":1,"pkNames":["id"],"mysqlType":{"id":"int","v":"int"},"old":%s,"data":[%s]}'
@@ -80,6 +80,12 @@ def test_a_name_that_two_tables_had_is_reported() -> None:
     assert NAME in why(silver)
 
 
+def test_a_table_without_a_key_says_what_a_replay_does_to_it() -> None:
+    silver = Kafka().ddl("CREATE TABLE t (id INT, v INT)").silver()
+
+    assert KEYLESS in silver.history().live(silver.reach)["d", "t"].notes
+
+
 @SHORT
 @given(seeds, steps, seeds)
 def test_a_table_that_is_not_reported_is_the_sources(seed: int, count: int, chance: int) -> None:
@@ -100,5 +106,5 @@ def test_a_table_that_is_not_reported_is_the_sources(seed: int, count: int, chan
     assert silver.dead == []
     for name, snapshot in history.states[-1][1].items():
         lineage = lineages.get(name)
-        if lineage is not None and not lineage.incomplete and not lineage.held and not lineage.notes:
+        if lineage is not None and not lineage.incomplete and not lineage.held and set(lineage.notes) <= {KEYLESS}:
             assert as_set(found[".".join(name)]) == as_set(canonical(snapshot)), name

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.arrival_order import Spread, report_disorder
+from lakehouse.arrival_order import Spread, Told, report_disorder, report_repeats
 from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.events import Position
 from lakehouse.history import build
@@ -40,6 +40,8 @@ def load_history(
     history = build(records, SilverSightings(changes, done["tables"]), rules, whole_snapshots(done), ordered=is_ordered(done))
     if not is_ordered(done):
         report_disorder(history, spread_of(changes, rows))
+    if done.get("arrival"):
+        report_repeats(history, [Told(tuple(row.position), row.database, row.table, row.ddl, row.commit_ts) for row in rows])
     keys = (settings or {}).get("keys") or {}
     for lineage in history.lineages:
         named = keys.get(".".join(lineage.intervals[-1].name))
