@@ -250,24 +250,31 @@ def _count(folded: Folded, base: list[Row], deltas: Iterable[Delta]) -> None:
         text = image_text(delta.row)
         counts[text] += -1 if delta.kind == DELETE else 1
         rows.setdefault(text, delta.row)
-    for text in [text for text, count in counts.items() if count < 0]:
-        _take_alike(counts, rows, text)
+    short = [text for text, count in counts.items() if count < 0]
+    for null_agrees in (False, True):
+        for text in short:
+            _take_alike(counts, rows, text, null_agrees)
     for text, count in counts.items():
         if count < 0:
             folded.problems.add("a delete of a row that no change inserted")
         folded.keyless.extend(dict(rows[text]) for _ in range(count))
 
 
-def _take_alike(counts: dict[str, int], rows: dict[str, Row], gone: str) -> None:
-    """A row of which some cells are not known (absent, or NULL where no rule converts them) goes for an image that agrees on the rest."""
+def _take_alike(counts: dict[str, int], rows: dict[str, Row], gone: str, null_agrees: bool) -> None:
+    """A row of which some cells are not known goes for an image that agrees on the rest. They are absent, or NULL where no rule has
+    converted them: NULL agrees with anything only when no row is left that is alike without it."""
     image = rows[gone]
     for text, count in counts.items():
-        if count > 0 and all(value is None or image.get(key, value) == value for key, value in rows[text].items()):
+        if counts[gone] == 0:
+            return
+        if count > 0 and _is_alike(rows[text], image, null_agrees):
             taken = min(count, -counts[gone])
             counts[text] -= taken
             counts[gone] += taken
-        if counts[gone] == 0:
-            return
+
+
+def _is_alike(row: Row, image: Row, null_agrees: bool) -> bool:
+    return all((null_agrees and value is None) or image.get(key, value) == value for key, value in row.items())
 
 
 def image_text(row: Row) -> str:
