@@ -35,7 +35,7 @@ from lakehouse.spark.type_text import data_type
 from lakehouse.storage_files import read_tree
 from lakehouse.typed import gold_columns, type_rows
 
-EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "20"))
 # a few feeds of each format, small ones that hold every kind of message
 FEEDS = {
     "ticdc-open": ["ticdc-open/newarch-202606/basictypes.default.jsonl.gz", "ticdc-open/classic-v6.5.0/shop.default.jsonl.gz"],
