@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from lakehouse.schema import TableSchema
+from lakehouse.schema import Column, TableSchema
 from lakehouse.typed import GoldColumn
 
 _BY_FAMILY = {
@@ -30,7 +30,13 @@ def left_out(schema: TableSchema, shown: Iterable[GoldColumn]) -> dict[str, str]
     """Columns of the source that gold does not show, and why."""
     ids = {column.column.id for column in shown}
     missing = [column for column in schema.columns if column.id not in ids]
-    return {c.name: "on_ddl ignored its ADD" if c.id in schema.keeps.hidden else "VIRTUAL: no message carries it" for c in missing}
+    return {c.name: _why(c, schema) for c in missing}
+
+
+def _why(column: Column, schema: TableSchema) -> str:
+    if column.id in schema.keeps.hidden:
+        return "on_ddl ignored its ADD"
+    return "VIRTUAL: no message carries it" if column.generated == "virtual" else "its YAML excludes it"
 
 
 def as_text(column: GoldColumn) -> str | None:

@@ -24,6 +24,8 @@ def decide(root: str, table: str, action: str, why: str, instead: str | None = N
     known = next((record for record in reversed(log.all("decision")) if _is_of(record, held)), None) if held else None
     if held is None:
         raise LakehouseError(f"{table}: expected a table that a DDL holds, it is {entry['state']}")
+    if held["by"] == "rows":
+        raise LakehouseError(f"{table}: its rows have columns that no DDL has added: set drift_timeout, or `lakehouse schema import`")
     if action == "approve":
         _check_approval(table, held, instead)
     said = {"decision": action, "instead": instead}
@@ -39,8 +41,6 @@ def _is_of(record: Entry, held: Entry) -> bool:
 
 
 def _check_approval(table: str, held: Entry, instead: str | None) -> None:
-    if held["by"] == "rows":
-        raise LakehouseError(f"{table}: its rows have columns that no DDL has added: set drift_timeout, or `lakehouse schema import`")
     if held["by"] == "reject":
         raise LakehouseError(f"{table}: its on_ddl rejects this DDL: change the YAML, or `lakehouse ddl skip` it")
     if held["by"] == "reader" and instead is None:
@@ -74,7 +74,9 @@ def table_now(root: str, table: str) -> Table:
     log, entry = held_table(root, table)
     settings = sources(spark, lake)[log.source]
     reader = Reader(spark, lake, log.source, settings)
-    lineage = next(one for one in reader.history.lineages if one.id == entry["lineage"])
+    lineage = next((one for one in reader.history.lineages if one.id == entry["lineage"]), None)
+    if lineage is None:
+        raise LakehouseError(f"{table}: expected a table of its own, it is several tables as one")
     at = tuple(entry["since"]) if entry["state"] == "behind" else tuple((reader.manifest or {})["watermark"])
     policies = {(name[0], name[1]): policy for name, policy in settings.get("on_ddl") or []}
     policy: dict[str, str] = next((policies[i.name] for i in reversed(lineage.intervals) if i.name in policies), {})

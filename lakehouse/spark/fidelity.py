@@ -7,10 +7,13 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.fidelity import as_text, beyond, left_out
+from lakehouse.lineage import Lineage
+from lakehouse.shards import options_of
 from lakehouse.spark.lake import Lake, quote
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
 from lakehouse.spark.show import Reader
+from lakehouse.spark.sources import options_in
 from lakehouse.typed import GoldColumn, gold_columns
 
 Entry = dict[str, Any]
@@ -22,18 +25,23 @@ def fidelity(root: str, table: str | None) -> list[Entry]:
     found = []
     for source, settings in sources(spark, lake).items():
         reader = Reader(spark, lake, source, settings)
-        found += [report(reader, entry) for name, entry in sorted(reader.entries().items()) if table in (None, ".".join(name))]
+        lineages = {one.id: one for one in reader.history.lineages} if reader.manifest else {}
+        found += [
+            report(reader, entry, lineages[entry["lineage"]])
+            for name, entry in sorted(reader.entries().items())
+            if table in (None, ".".join(name)) and entry["lineage"] in lineages
+        ]
     if table is not None and not found:
         raise LakehouseError(f"{table}: expected a gold table of {root}, found none; `lakehouse status` lists them")
     return found
 
 
-def report(reader: Reader, entry: Entry) -> Entry:
+def report(reader: Reader, entry: Entry, lineage: Lineage) -> Entry:
     assert reader.manifest is not None
-    lineage = next(one for one in reader.history.lineages if one.id == entry["lineage"])
     at = tuple(entry["since"]) if entry["state"] == "behind" else tuple(reader.manifest["watermark"])
     schema = lineage.schema_at((*at[:5], at[5] + 1))
-    columns = gold_columns(schema, {}, virtual=reader.settings["virtual"])
+    options = options_of(lineage, options_in(reader.settings))
+    columns = gold_columns(schema, {}, virtual=reader.settings["virtual"], options=options)
     used = companions(reader.lake.read(reader.spark, "gold", entry["gold"], entry["version"]), columns)
     return {
         "table": f"{entry['database']}.{entry['table']}", "state": entry["state"],

@@ -88,7 +88,7 @@ def shadow_difference(run: GoldRun, entry: Entry, published: Entry) -> Entry:
     shadow = f"_rebuild_{entry['gold']}"
     try:
         if not run.shadow(entry["lineage"], shadow):
-            raise LakehouseError(f"{entry['database']}.{entry['table']}: expected a moment at which the table lives")
+            raise LakehouseError(f"{entry['database']}.{entry['table']}: expected a table of its own, at a moment at which it lives")
         live = run.lake.read(run.spark, "gold", published["gold"], published["version"])
         return difference(live, run.lake.read(run.spark, "gold", shadow))
     finally:

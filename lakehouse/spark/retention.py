@@ -32,6 +32,7 @@ from lakehouse.spark.session import get_session
 from lakehouse.spark.show import parse_position
 from lakehouse.spark.silver import read_silver, silver_schema
 from lakehouse.spark.sources import options_in
+from lakehouse.spark.type_text import columns
 
 Entry = dict[str, Any]
 IMAGE = "after string"
@@ -92,7 +93,7 @@ def of_any(lineages: Iterable[Lineage]) -> Column:
 def predicate(lineages: Iterable[Lineage], place: Position) -> str:
     """The rows of the lineages at or below the floor, as SQL."""
     names = [
-        f"(database = {literal(i.name[0])} AND `table` = {literal(i.name[1])} AND position > {struct(i.low)}"
+        f"(`database` = {literal(i.name[0])} AND `table` = {literal(i.name[1])} AND position > {struct(i.low)}"
         + (f" AND position < {struct(i.high)})" if i.high is not None else ")")
         for lineage in lineages
         for i in lineage.intervals
@@ -127,7 +128,7 @@ def images(spark: SparkSession, mine: DataFrame, lineage: Lineage, place: Positi
     if count <= SMALL_CHANGES:
         below = compacted(lineage, (change for _, change, _ in collect_changes(mine)), place, upstream)
         texts = [json.dumps(change.after, ensure_ascii=False) for change in below]
-        return spark.createDataFrame(pa.table({"after": pa.array(texts, pa.string())}), IMAGE).coalesce(1)
+        return spark.createDataFrame(pa.table({"after": pa.array(texts, pa.string())}), columns(IMAGE)).coalesce(1)
     netted = fold_frame(mine, lineage, place, lineage.step_at(place), upstream, count, frozenset())
     return netted.where("kind <> 'delete'").mapInArrow(_named(lineage, place), IMAGE)
 
