@@ -29,7 +29,6 @@ NOT_YET = (
     "source.drift_timeout",
     "table.generated",
     "table.consistency",
-    "table.quality",
 )
 
 _DURATION = r"^[0-9]+ ?(ms|s|m|h|d)$"

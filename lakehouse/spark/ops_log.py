@@ -30,7 +30,7 @@ SCHEMA = StructType(
 )
 Record = dict[str, Any]
 # the kinds of what operators say, and of what topics lost: gold runs again when there is more of it
-OPERATORS = ("epoch", "retired", "decision", "imported", "dismissed", "gap")
+OPERATORS = ("epoch", "retired", "decision", "imported", "dismissed", "accepted", "gap")
 
 
 @dataclass(slots=True)
