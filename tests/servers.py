@@ -123,16 +123,8 @@ def cluster(folder: Path, code: Path) -> Iterator[str]:
     """A standalone master with one worker, in processes of their own; yields the master's address."""
     port, pages = free_port(), [free_port(), free_port()]
     environment = {**spark_environment(code), "SPARK_WORKER_DIR": str(folder / "work"), "SPARK_DAEMON_MEMORY": "256m"}
-    master = [
-        spark_class(),
-        "org.apache.spark.deploy.master.Master",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--webui-port",
-        str(pages[0]),
-    ]
+    here = ["--host", "127.0.0.1", "--webui-port"]
+    master = [spark_class(), "org.apache.spark.deploy.master.Master", *here, str(pages[0]), "--port", str(port)]
     address = f"spark://127.0.0.1:{port}"
     own = ["--cores", "2", "--memory", "1g", address]
     worker = [spark_class(), "org.apache.spark.deploy.worker.Worker", *here, str(pages[1]), *own]
