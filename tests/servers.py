@@ -32,9 +32,9 @@ def free_port() -> int:
 def build_wheel(folder: Path) -> Path:
     """The project's wheel, as `uv build --wheel` makes it."""
     source = folder / "source"
-    for name in ("lakehouse", "pipelines"):
+    for name in ("lakehouse", "pipelines", "resources", "notebooks", "configs/databricks"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "databricks.yml"):
         shutil.copy(ROOT / name, source)
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "dist")]
     subprocess.run(command, cwd=source, check=True, capture_output=True)

@@ -14,26 +14,39 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.config import Config
 from lakehouse.errors import EnvironmentError_, LakehouseError
 from lakehouse.quality import Suite, gx_suite, suite_of
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
+from lakehouse.spark.sources import selected_sources
 
 INDEX = "gx/uncommitted/data_docs/local_site/index.html"
+
+
+def check_sources(config: Config, select: tuple[str, ...], root: str | None, folder: Path) -> list[dict[str, Any]]:
+    """The same for the configured sources, wherever their lakes are."""
+    spark = get_session()
+    chosen = selected_sources(config, select, root)
+    return _check([(source.lake, told) for source in chosen for told in suites_of_lake(spark, source.lake, source.name)], folder)
 
 
 def check_lake(lake: Lake, folder: Path) -> list[dict[str, Any]]:
     """Validate every gold table that has expectations and build the Data Docs; one entry per table and expectation."""
     spark = get_session()
-    tables = [told for source in sources(spark, lake) for told in suites_of_lake(spark, lake, source)]
+    return _check([(lake, told) for source in sources(spark, lake) for told in suites_of_lake(spark, lake, source)], folder)
+
+
+def _check(tables: list[tuple[Lake, tuple[str, Suite, dict[str, Any]]]], folder: Path) -> list[dict[str, Any]]:
+    spark = get_session()
     if not tables:
-        raise LakehouseError(f"{lake.root}: expected a published table with `quality:` in its YAML, found none")
-    write_suites(folder, {name: suite for name, suite, _ in tables})
+        raise LakehouseError("quality: expected a published table with `quality:` in its YAML, found none")
+    write_suites(folder, {name: suite for _, (name, suite, _) in tables})
     context = _context(folder)
     found = []
-    for name, suite, entry in tables:
+    for lake, (name, suite, entry) in tables:
         frame = lake.read(spark, "gold", entry["gold"], entry["version"])
         result = _run(context, name, frame)
         found += [_outcome(name, check, told) for check, told in zip(suite.checks, result.results, strict=True)]
@@ -43,7 +56,8 @@ def check_lake(lake: Lake, folder: Path) -> list[dict[str, Any]]:
 
 def suites_of_lake(spark: SparkSession, lake: Lake, source: str) -> list[tuple[str, Suite, dict[str, Any]]]:
     """Per published table with expectations: its name, its suite and its entry in the manifest."""
-    suites = {(database, table): suite_of(entries) for database, table, entries in sources(spark, lake)[source].get("suites", ())}
+    settings = sources(spark, lake).get(source, {})
+    suites = {(database, table): suite_of(entries) for database, table, entries in settings.get("suites", ())}
     manifest = OpsLog(spark, lake, source).load().last("manifest") or {"tables": []}
     live = [entry for entry in manifest["tables"] if entry["state"] != "retired"]
     named = [(entry, suites[name]) for entry in live for name in map(tuple, entry["names"]) if name in suites]
