@@ -21,7 +21,7 @@ from lakehouse.lineage import Held, History, Lineage, Name
 from lakehouse.quality import Suite
 from lakehouse.spark.changes import between, named_changes, of_lineage
 from lakehouse.spark.decode import POSITION
-from lakehouse.spark.judge import FAILED, Judge, check_names
+from lakehouse.spark.judge import FAILED, Judge, check_names, commit_of
 from lakehouse.spark.lake import Lake, literal
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.session import capabilities
@@ -189,7 +189,7 @@ def _first_stop(judge: Judge, mine: DataFrame, window: Column) -> tuple[Position
     first = judged.where(F.arrays_overlap(FAILED, stopping)).orderBy("position").select("position", FAILED).first()
     if first is None:
         return None
-    return tuple(first.position), dict(judge.checks)[min(set(first[FAILED]) & set(judge.stops))].label
+    return commit_of(tuple(first.position), judge.upstream), dict(judge.checks)[min(set(first[FAILED]) & set(judge.stops))].label
 
 
 def open_gates(
@@ -203,7 +203,11 @@ def open_gates(
         mine = [lineage for lineage in history.lineages if any(interval.name == name for interval in lineage.intervals)]
         judges = [Judge(lineage, suite, upstream, policies, virtual, accepted.get(lineage.id, ())) for lineage in mine]
         check_names(judges, ".".join(name))
-        gates.judges.update({judge.lineage.id: judge for judge in judges if judge.checks})
+        for judge in (judge for judge in judges if judge.checks):
+            # a table that was renamed is judged by the suite of its newest name, where that one has a suite
+            if judge.lineage.id not in gates.judges or judge.lineage.intervals[-1].name == name:
+                judge.check_types()
+                gates.judges[judge.lineage.id] = judge
     return gates
 
 

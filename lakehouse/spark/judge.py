@@ -126,18 +126,32 @@ class Judge:
         schema = StructType([*changes.schema.fields, StructField(_ABSENT, ArrayType(StringType())), *fields])
         worker = _worker(self.lineage, self.upstream, [self.columns[i] for i in range(len(self.columns))], steps, aliases, schema, partial)
         typed = changes.mapInArrow(worker, schema)
-        known = Fields({name: aliases[key] for name, key in self.names.items() if key in aliases}, types)
-        marks = [
-            F.when(self._fails(check, known), F.lit(index)) for index, check in self.checks if set(check.columns) <= known.names.keys()
-        ]
+        marks = self._marks(aliases, types)
         tagged = typed.withColumn(FAILED, F.array_compact(F.array(*marks, F.lit(None).cast("int"))))
         return tagged.select(*[F.col(name) for name in PASSED if name != "flags"], self._flags(), F.col(FAILED))
+
+    def _marks(self, aliases: dict[int, str], types: dict[str, str]) -> list[Column]:
+        """Per check that has its columns here, its number where a row fails it."""
+        known = Fields({name: aliases[key] for name, key in self.names.items() if key in aliases}, types)
+        mine = [(index, check) for index, check in self.checks if set(check.columns) <= known.names.keys()]
+        return [F.when(self._fails(check, known), F.lit(index)) for index, check in mine]
+
+    def check_types(self) -> None:
+        """QualityError where a check does not suit its columns, in any schema that the table ever had."""
+        for shape in {self._shape(step) for step in range(len(self.lineage.steps))}:
+            aliases = self._aliases([key for key, _ in shape])
+            self._marks(aliases, {aliases[key]: type_ for key, type_ in shape})
 
     def _aliases(self, ids: list[int]) -> dict[int, str]:
         """Names of the batch's columns: the table's newest, as conditions spell them, where nothing else of the batch has them."""
         newest = {column.id: column.name for step in self.lineage.steps for column in step.schema.columns}
-        plain = {key: newest[key] for key in ids if newest[key].isidentifier() and newest[key].casefold() not in {*PASSED, FAILED}}
-        return {key: plain.get(key, f"_lakehouse_c{key}") for key in ids}
+        live = {column.id for column in self.lineage.steps[-1].schema.columns}
+        taken, aliases = {*PASSED, FAILED}, {}
+        for key in sorted(ids, key=lambda key: (key not in live, key)):
+            free = newest[key].isidentifier() and newest[key].casefold() not in taken
+            aliases[key] = newest[key] if free else f"_lakehouse_c{key}"
+            taken.add(aliases[key].casefold())
+        return {key: aliases[key] for key in ids}
 
     def _fails(self, check: Check, fields: Fields) -> Column:
         told = F.lit(True)
@@ -158,6 +172,11 @@ class Judge:
 def identity() -> Column:
     """A change's name within its table: key and position."""
     return F.concat_ws(" ", "key", *[F.col(f"position.{name}").cast("string") for name in ("epoch", "p1", "p2", "p3", "p4", "p5")])
+
+
+def commit_of(place: Position, upstream: Upstream) -> Position:
+    """Where a table stops for a change at `place`: a TiCDC commit is applied whole or not at all, its deletes too."""
+    return (*place[:2], 0, 0, 0, 0) if upstream.server == "tidb" else place
 
 
 def check_names(judges: list[Judge], table: str) -> None:

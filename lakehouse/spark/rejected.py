@@ -13,7 +13,7 @@ from lakehouse.spark.changes import not_void, of_lineage
 from lakehouse.spark.gates import open_rejections, rejected_rows
 from lakehouse.spark.gold import GoldFeed, run_gold
 from lakehouse.spark.history import load_history
-from lakehouse.spark.judge import Judge, identity
+from lakehouse.spark.judge import Judge, commit_of, identity
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
@@ -53,11 +53,11 @@ class Rejections:
         virtual, upstream = self.settings["virtual"], upstream_of(self.settings["format"], self.settings["options"])
         judge = Judge(lineage, suite_of(suite), upstream, {}, virtual)
         judged = judge.frame(self.silver.where(of_lineage(lineage)), partial=True)
-        here = judged.where(F.arrays_overlap("failed", F.array(*[F.lit(index) for index in judge.stops])))
-        names = ("epoch", "p1", "p2", "p3", "p4", "p5")
-        for name, value in zip(names, place, strict=True):
-            here = here.where(F.col(f"position.{name}") == value)
-        return [row[0] for row in here.select(identity()).collect()]
+        failing = judged.where(F.arrays_overlap("failed", F.array(*[F.lit(index) for index in judge.stops])))
+        rows = failing.select("position", identity().alias("name")).orderBy("position").collect()
+        stood = [row for row in rows if commit_of(tuple(row.position), upstream) >= tuple(place)]
+        first = commit_of(tuple(stood[0].position), upstream) if stood else None
+        return [row.name for row in stood if commit_of(tuple(row.position), upstream) == first]
 
 
 def list_rejected(lake: Lake, table: str | None, all_: bool) -> list[dict[str, Any]]:
