@@ -11,9 +11,12 @@ from lakehouse.config import load
 from lakehouse.errors import LakehouseError
 from lakehouse.spark import gold as spark_gold
 from lakehouse.spark import gold_table
+from lakehouse.spark.admin import rebuild_table
 from lakehouse.spark.data_docs import check_lake
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.pipeline import run
+from lakehouse.spark.rejected import list_rejected, requeue
+from lakehouse.spark.show import show_all
 
 CREATE = "CREATE TABLE `shop`.`orders` (`id` INT PRIMARY KEY, `total` DECIMAL(10,2), `note` VARCHAR(20))"
 
@@ -216,3 +219,48 @@ def test_great_expectations_agrees_on_gold_and_its_pages_can_be_opened(spark: An
     assert "shop.orders" in Path(page["page"]).read_text()
     suite = json.loads((tmp_path / "docs/gx/expectations/shop.orders.json").read_text())
     assert [entry["meta"]["lakehouse"]["action"] for entry in suite["expectations"]] == ["reject", "warn", "warn"]
+
+
+def test_rejected_rows_are_listed_and_requeued_and_an_operator_may_let_them_pass(spark: Any, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, REJECT)
+    shop.feed.ddl(1, CREATE).insert(2, id="1", total="-5.00", note="a").insert(2, id="2", total="-1.00", note="b").resolved(3)
+    shop.feed.update(4, {"total": "-5.00"}, id="1", total="7.00", note="a").resolved(5)
+    shop.run()
+    lake = Lake(shop.lake)
+
+    listed, everything = list_rejected(lake, "shop.orders", False), list_rejected(lake, None, True)
+    again = requeue(load(tmp_path / "configs"), "shop.orders", shop.lake, False, None)
+    accepted = requeue(load(tmp_path / "configs"), "shop.orders", shop.lake, True, "agreed")
+
+    assert [(row["table"], row["key"], row["reasons"], row["origin"]["offset"]) for row in listed] == [("shop.orders", "[2]", [TOTAL], 2)]
+    assert [row["key"] for row in everything] == ["[1]", "[2]"]
+    assert (again["rejected_before"], again["rejected_now"], again["state"]) == (2, 2, "incomplete")
+    assert (accepted["rejected_before"], accepted["rejected_now"], accepted["state"]) == (2, 0, "exact")
+    assert gold(spark, shop.lake) == {1: ("7.00", "a"), 2: ("-1.00", "b")}
+    assert shop.run()["gold"] == "nothing new"
+
+
+def test_a_stopped_table_goes_on_when_its_row_is_accepted_and_show_agrees_at_every_moment(spark: Any, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, STOP)
+    shop.feed.ddl(1, CREATE).insert(2, id="1", total="5.00", note="a").insert(4, id="2", total="-1.00", note="b").resolved(5)
+    shop.run()
+
+    told = requeue(load(tmp_path / "configs"), "shop.orders", shop.lake, True, "agreed")
+
+    assert told["state"] == "exact"
+    assert gold(spark, shop.lake) == {1: ("5.00", "a"), 2: ("-1.00", "b")}
+    with pytest.raises(LakehouseError, match="expected --why with --accept: the reason is kept"):
+        requeue(load(tmp_path / "configs"), "shop.orders", shop.lake, True, None)
+
+
+def test_a_state_that_is_folded_from_silver_holds_no_rejected_row_either(spark: Any, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, REJECT)
+    shop.feed.ddl(1, CREATE).insert(2, id="1", total="5.00", note="a").insert(2, id="2", total="-1.00", note="b").resolved(3)
+    shop.feed.update(4, {"total": "5.00"}, id="1", total="-5.00", note="c").resolved(5)
+    shop.run()
+
+    show_all(shop.lake, tmp_path / "then", [str(BASE + 3)])
+    difference = rebuild_table(shop.lake, "shop.orders", None, False)
+
+    assert [json.loads(line)["id"] for line in (tmp_path / "then/shop.orders.jsonl").read_text().splitlines()] == [1]
+    assert (difference["only_live"], difference["only_rebuilt"], difference["equal"]) == (0, 0, 1)
