@@ -37,6 +37,9 @@ class OrdersFeed:
     def resolved(self, at: int) -> "OrdersFeed":
         return self._send({"type": "TIDB_WATERMARK", "database": "", "table": ""}, at, "watermarkTs")
 
+    def garbage(self, value: bytes) -> "OrdersFeed":
+        return self._write(value)
+
     def _row(self, kind: str, at: int, row: dict[str, str | None], old: dict[str, str | None] | None) -> "OrdersFeed":
         types = {name: self.types[name] for name in row}
         return self._send({"type": kind, "mysqlType": types, "data": [row], "old": [old] if old else None}, at)
@@ -44,7 +47,10 @@ class OrdersFeed:
     def _send(self, told: dict[str, Any], at: int, name: str = "commitTs") -> "OrdersFeed":
         body = {"id": 0, "database": "shop", "table": self.table, "pkNames": ["id"], "isDdl": False, "sql": "", "es": at, "ts": at,
                 **told, "_tidb": {name: BASE + at}}  # fmt: skip
-        value = base64.b64encode(json.dumps(body).encode()).decode()
+        return self._write(json.dumps(body).encode())
+
+    def _write(self, data: bytes) -> "OrdersFeed":
+        value = base64.b64encode(data).decode()
         line = {"topic": self.path.stem, "partition": 0, "offset": self.count, "key_b64": None, "value_b64": value}
         with self.path.open("a") as out:
             out.write(json.dumps(line) + "\n")
