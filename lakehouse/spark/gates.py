@@ -24,7 +24,7 @@ from lakehouse.spark.decode import POSITION
 from lakehouse.spark.judge import FAILED, Judge, check_names, commit_of
 from lakehouse.spark.lake import Lake, literal
 from lakehouse.spark.ops_log import OpsLog
-from lakehouse.spark.session import capabilities
+from lakehouse.spark.session import kept
 from lakehouse.spark.type_text import columns
 
 PARTIAL = "partial_after"
@@ -147,8 +147,7 @@ class Gate:
         """The same for more than the driver holds."""
         partial = _in(mine, window).where(F.array_contains("flags", PARTIAL)).limit(1).count() > 0
         judged = _in(self.judge.frame(mine if partial else _in(mine, window), partial=partial), window)
-        if capabilities(self.gates.spark).persist:
-            judged = judged.persist()
+        judged = kept(self.gates.spark, judged)
         failed = [F.count(F.when(F.array_contains(FAILED, i), 1)).alias(f"c{i}") for i, _ in self.judge.checks]
         counts = judged.agg(F.count("after").alias("n"), *failed).first()
         assert counts is not None

@@ -90,6 +90,7 @@ def test_the_pipeline_runs_on_a_cluster_whose_executors_get_the_wheel(wheel: Pat
     folder = configs(tmp_path)
     (tmp_path / "probe.py").write_text(PROBE)
     settings = {**local_settings("700m"), "spark.executor.memory": "700m", "spark.executor.extraJavaOptions": "-XX:+UseSerialGC"}
+    del settings["spark.python.daemon.module"]  # an executor starts its workers before it has the wheel
     settings["spark.executor.extraClassPath"] = settings["spark.driver.extraClassPath"]
     with cluster(tmp_path, tmp_path) as master:
         command = [spark_class(), "org.apache.spark.deploy.SparkSubmit", "--master", master, *confs(settings), "--py-files", str(wheel),
