@@ -18,9 +18,15 @@ class OrdersFeed:
 
     def __init__(self, path: Path, table: str = "orders", types: Mapping[str, str] | None = None) -> None:
         self.path, self.table = path, table
-        self.types = dict(types or {"id": "int", "total": "decimal(10,2)", "note": "varchar(20)"})
+        self.types = {"id": "int", "total": "decimal(10,2)", "note": "varchar(20)", "sum": "decimal(10,2)", "kind": "varchar(9)"}
+        self.types |= types or {}
         self.count = 0
         path.write_text("")
+
+    def on(self, table: str) -> "OrdersFeed":
+        """What follows is about this table."""
+        self.table = table
+        return self
 
     def ddl(self, at: int, sql: str) -> "OrdersFeed":
         return self._send({"isDdl": True, "type": "QUERY", "sql": sql, "mysqlType": None, "data": None, "old": None}, at)

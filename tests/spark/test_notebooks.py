@@ -10,11 +10,17 @@ import pytest
 from orders_feed import OrdersFeed
 
 from lakehouse.config import load
+from lakehouse.spark.data_docs import check_lake
+from lakehouse.spark.lake import Lake
 from lakehouse.spark.pipeline import run
 
 NOTEBOOKS = Path(__file__).parent.parent.parent / "notebooks"
 CREATE = "CREATE TABLE `shop`.`orders` (`id` INT PRIMARY KEY, `total` DECIMAL(10,2), `note` VARCHAR(20))"
-QUALITY = "- {expect: expect_column_values_to_be_between, column: total, args: {min_value: 0}, action: reject}\n"
+QUALITY = """\
+- {expect: expect_column_values_to_be_between, column: total, args: {min_value: 0}, action: reject}
+- {expect: expect_column_values_to_be_in_set, column: note, args: {value_set: [a]}}
+- {expect: expect_column_values_to_be_unique, column: total}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +76,18 @@ def test_the_dead_letters_notebook_shows_bytes_and_decodes_again(executed: Calla
     assert '{"type": "INSERT"' in said
     assert json.loads(next(line for line in said.splitlines() if "'requeued'" in line).replace("'", '"'))["requeued"] == 1
     assert (tmp_path / "dead_letters.png").stat().st_size > 5000
+
+
+def test_great_expectations_agrees_on_gold_and_its_pages_can_be_opened(spark: Any, lake: Path, tmp_path: Path) -> None:
+    page, *told = check_lake(Lake(str(lake)), tmp_path)
+    again = check_lake(Lake(str(lake)), tmp_path)
+
+    assert [(one["expectation"], one["success"], one["unexpected_count"], one["problem"]) for one in told] == [
+        ("expect_column_values_to_be_between(total)", True, 0, None),
+        ("expect_column_values_to_be_in_set(note)", False, 1, None),
+        ("expect_column_values_to_be_unique(total)", True, 0, None),
+    ]
+    assert again == [page, *told]
+    assert "shop.orders" in Path(page["page"]).read_text()
+    suite = json.loads((tmp_path / "gx/expectations/shop.orders.json").read_text())
+    assert [entry["meta"]["lakehouse"]["action"] for entry in suite["expectations"]] == ["reject", "warn", "warn"]
