@@ -26,7 +26,7 @@ NOTED = "- {expect: expect_column_values_to_not_be_null, column: note}\n"
 KIND = "- {expect: expect_column_values_to_be_in_set, column: kind, args: {value_set: [x]}, action: reject}\n"
 STOP = POSITIVE.replace("reject", "stop")
 SUITES = {
-    "kept": POSITIVE + NOTED, "healed": POSITIVE, "batchy": POSITIVE, "loose": POSITIVE, "named": POSITIVE + KIND, "warned": NOTED,
+    "kept": POSITIVE + NOTED, "healed": POSITIVE, "batchy": POSITIVE, "loose": POSITIVE, "named": POSITIVE, "warned": NOTED,
     "stopped": STOP, "waits": STOP, "let": POSITIVE,
 }  # fmt: skip
 Row = tuple[str | None, str | None]
@@ -94,6 +94,7 @@ class Shop:
         feed = self.feed.on("named").insert(8, id="1", total="5.00", note="a")
         feed.ddl(9, "ALTER TABLE `shop`.`named` RENAME COLUMN `total` TO `sum`")
         feed.ddl(10, "ALTER TABLE `shop`.`named` ADD COLUMN `kind` VARCHAR(9) DEFAULT 'y'")
+        self.say("named", POSITIVE + KIND)
         feed.insert(11, id="2", sum="-1.00", note="a", kind="x").insert(11, id="3", sum="1.00", note="a", kind="y")
         feed.insert(11, id="4", sum="1.00", note="a", kind="x")
 
