@@ -1,6 +1,6 @@
 """A real run of Great Expectations over the published gold tables, and its Data Docs: a task of its own, after gold.
 
-    FOLDER/gx/expectations/<db>.<table>.json         the suites, as GX reads and writes them
+    FOLDER/gx/expectations/<db>/<table>.json         the suites, as GX reads and writes them
     FOLDER/gx/uncommitted/data_docs/local_site/      the pages that people open
 
 It looks at each table at the version that the last manifest names, so all results are of one instant of the source. Checks that
@@ -66,11 +66,12 @@ def suites_of_lake(spark: SparkSession, lake: Lake, source: str) -> list[tuple[s
 
 def write_suites(folder: Path, suites: dict[str, Suite]) -> list[Path]:
     """The suites as GX's own files."""
-    place = folder / "gx/expectations"
-    place.mkdir(parents=True, exist_ok=True)
     written = []
     for name, suite in suites.items():
-        path = place / f"{name}.json"
+        # GX looks for a name with dots in folders
+        *folders, last = name.split(".")
+        path = (folder / "gx/expectations").joinpath(*folders, f"{last}.json")
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(gx_suite(name, suite), indent=2, default=str) + "\n", encoding="utf-8")
         written.append(path)
     return written

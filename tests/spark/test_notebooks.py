@@ -89,5 +89,5 @@ def test_great_expectations_agrees_on_gold_and_its_pages_can_be_opened(spark: An
     ]
     assert again == [page, *told]
     assert "shop.orders" in Path(page["page"]).read_text()
-    suite = json.loads((tmp_path / "gx/expectations/shop.orders.json").read_text())
+    suite = json.loads((tmp_path / "gx/expectations/shop/orders.json").read_text())
     assert [entry["meta"]["lakehouse"]["action"] for entry in suite["expectations"]] == ["reject", "warn", "warn"]
