@@ -212,7 +212,7 @@ class GoldRun:
         options = options_of(lineage, self.feed.options)
         gold = known["gold"] if known else self.allocate(lineage.name_at(at) or lineage.intervals[-1].name, options)
         gate = self.gates.of(lineage)
-        shape = self.shape(lineage, at) + options.digest() + (gate.mark if gate else "")
+        shape = self.shape(lineage, at) + options.digest() + (gate.judge.mark if gate else "")
         whole = (
             known is None
             or known["shape"] != shape

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 from lakehouse.config import Config
 from lakehouse.errors import ConfigError
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.ops_log import OpsLog
-from lakehouse.spark.pipeline import LAYERS, Progress, locked
+from lakehouse.spark.pipeline import LAYERS, Progress
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import SCHEMAS
 from lakehouse.spark.sources import Source, selected_sources
@@ -34,7 +35,7 @@ def maintain(config: Config, select: tuple[str, ...], lake: str | None, retain_d
 
 def maintain_source(spark: SparkSession, source: Source, retain_days: int, progress: Progress) -> dict[str, Any]:
     """One source, with all its layers held."""
-    with locked(source, LAYERS):
+    with layer_lock(spark, source.lake, source.name, LAYERS):
         log = OpsLog(spark, source.lake, source.name).load()
         plain = [("bronze", source.name), *(("silver", f"{source.name}_{name}") for name in SCHEMAS)]
         plain += [("ops", f"{source.name}_{name}") for name in ("log", "rejected", "quality")]

@@ -8,13 +8,13 @@ from lakehouse.carry import upstream_of
 from lakehouse.config import Config
 from lakehouse.errors import LakehouseError
 from lakehouse.quality import suite_of
-from lakehouse.run_lock import run_lock
 from lakehouse.spark.changes import not_void, of_lineage
 from lakehouse.spark.gates import open_rejections, rejected_rows
 from lakehouse.spark.gold import GoldFeed, run_gold
 from lakehouse.spark.history import load_history
 from lakehouse.spark.judge import Judge, commit_of, identity
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
@@ -83,7 +83,7 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
         if told is None or lineage is None:
             continue
         before = told.of(lineage, all_=True)
-        with run_lock(source.lake.root, source.name, "gold"):
+        with layer_lock(told.spark, source.lake, source.name, ("gold",)):
             if accept:
                 _accept(told, lineage, table, source.gold, before, str(why))
             told.log.load()

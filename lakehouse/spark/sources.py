@@ -76,7 +76,8 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
     said = options_of_tables(config, name)
     gold = GoldFeed(
         name, upstream_of(found.format, options), consistency, carries_virtual(found.format),
-        None if found.tables == "auto" else frozenset(said), options=said, clock=clock_of(found.format, order), suites=suites_of(config, name),
+        None if found.tables == "auto" else frozenset(said), options=said, clock=clock_of(found.format, order),
+        suites=suites_of(config, name),
     )  # fmt: skip
     return Source(name, found, lake_of(found, lake), silver, gold)
 
