@@ -20,7 +20,7 @@ def rejected_list(
     as_json: Json = False,
 ) -> None:
     """List the rows that an expectation keeps out of gold, with the reason and the place of their bytes."""
-    print_result(backend("rejected").list_rejected(backend("lake").Lake(lake), table, all_rows), as_json)
+    print_result(backend("rejected").list_rejected(lake, table, all_rows), as_json)
 
 
 def rejected_requeue(
@@ -39,7 +39,7 @@ def rejected_requeue(
 
 def quality_check(to: To = Path("quality"), lake: Lake = "./lake", as_json: Json = False) -> None:
     """Check the published tables with Great Expectations, whole tables too, and build its Data Docs."""
-    print_result(backend("data_docs").check_lake(backend("lake").Lake(lake), to), as_json)
+    print_result(backend("data_docs").check_lake(lake, to), as_json)
 
 
 def quality_suite(

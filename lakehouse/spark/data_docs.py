@@ -33,9 +33,9 @@ def check_sources(config: Config, select: tuple[str, ...], root: str | None, fol
     return _check([(source.lake, told) for source in chosen for told in suites_of_lake(spark, source.lake, source.name)], folder)
 
 
-def check_lake(lake: Lake, folder: Path) -> list[dict[str, Any]]:
+def check_lake(root: str, folder: Path) -> list[dict[str, Any]]:
     """Validate every gold table that has expectations and build the Data Docs; one entry per table and expectation."""
-    spark = get_session()
+    spark, lake = get_session(), Lake(root)
     return _check([(lake, told) for source in sources(spark, lake) for told in suites_of_lake(spark, lake, source)], folder)
 
 

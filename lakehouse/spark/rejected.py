@@ -60,9 +60,9 @@ class Rejections:
         return [row.name for row in stood if commit_of(tuple(row.position), upstream) == first]
 
 
-def list_rejected(lake: Lake, table: str | None, all_: bool) -> list[dict[str, Any]]:
+def list_rejected(root: str, table: str | None, all_: bool) -> list[dict[str, Any]]:
     """Rejected rows with their reasons and the place of their bytes."""
-    found = []
+    lake, found = Lake(root), []
     for source, settings in sources(get_session(), lake).items():
         told = Rejections(lake, source, settings)
         names = {name for entry in told.manifest["tables"] for name in map(".".join, entry["names"])}

@@ -11,7 +11,6 @@ from orders_feed import OrdersFeed
 
 from lakehouse.config import load
 from lakehouse.spark.data_docs import check_lake
-from lakehouse.spark.lake import Lake
 from lakehouse.spark.pipeline import run
 
 NOTEBOOKS = Path(__file__).parent.parent.parent / "notebooks"
@@ -79,8 +78,8 @@ def test_the_dead_letters_notebook_shows_bytes_and_decodes_again(executed: Calla
 
 
 def test_great_expectations_agrees_on_gold_and_its_pages_can_be_opened(spark: Any, lake: Path, tmp_path: Path) -> None:
-    page, *told = check_lake(Lake(str(lake)), tmp_path)
-    again = check_lake(Lake(str(lake)), tmp_path)
+    page, *told = check_lake(str(lake), tmp_path)
+    again = check_lake(str(lake), tmp_path)
 
     assert [(one["expectation"], one["success"], one["unexpected_count"], one["problem"]) for one in told] == [
         ("expect_column_values_to_be_between(total)", True, 0, None),

@@ -132,7 +132,7 @@ class Story:
         self.shop.say("loose", POSITIVE.replace("min_value: 0", "min_value: -2"))
         self.shop.say("stopped", STOP.replace("min_value: 0", "min_value: -2"))
         self.fourth = states(self.shop.run())
-        self.listed = list_rejected(Lake(self.shop.lake), "shop.let", False), list_rejected(Lake(self.shop.lake), "shop.healed", True)
+        self.listed = list_rejected(self.shop.lake, "shop.let", False), list_rejected(self.shop.lake, "shop.healed", True)
         self.requeued = self.shop.requeue("let", False, None)
         self.accepted = self.shop.requeue("let", True, "agreed")
         self.went_on = self.shop.requeue("waits", True, "agreed")
