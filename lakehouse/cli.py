@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lakehouse import cli_local, cli_pipeline
+from lakehouse import cli_local, cli_pipeline, cli_quality
 from lakehouse.errors import ConfigError, LakehouseError
 
 EXIT_CODES = "Exit codes: 0 ok, 1 failed, 2 bad usage or configuration. Results go to stdout, progress and errors to stderr."
@@ -127,12 +127,14 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "version": version,
     **cli_pipeline.COMMANDS,
     **cli_local.COMMANDS,
+    **cli_quality.COMMANDS,
 }
 # What works today, in the order of --help. Adding a name offers its command.
 READY = (
     "demo", "try", "show", "init", "doctor", "validate", "plan", "run", "status", "report", "metrics", "inspect", "produce", "ddl",
     "ddl approve", "ddl skip", "rebuild silver", "maintain", "floor raise", "fidelity",
     "epoch raise", "partitions retire", "dead-letters list", "dead-letters requeue", "dead-letters dismiss",
+    "rejected list", "rejected requeue", "quality check", "quality suite",
     "rebuild", "replay", "schema import", "schema history", "schema json", "version",
 )  # fmt: skip
 GROUPS = {
@@ -142,6 +144,8 @@ GROUPS = {
     "dead-letters": "What could not be decoded.",
     "floor": "Silver's retention floor.",
     "rebuild": "Build a gold table from silver again (`lakehouse rebuild DB.TABLE`), or silver from bronze.",
+    "rejected": "Rows that an expectation keeps out of gold.",
+    "quality": "Expectations, and runs of Great Expectations.",
     "ddl": "Say what DDL statements mean (`lakehouse ddl FILE`), and decide about one that holds a table.",
 }
 # what a group does where no command of its own is named

@@ -51,16 +51,22 @@ def init(
         list[str] | None,
         typer.Option("--kafka", metavar="NAME=VALUE", help="A kafka.* option, for SASL and SSL; secrets as ${env:NAME}. May be repeated."),
     ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option("--bundle", metavar="FOLDER", help="Write a Databricks bundle into this folder instead: docs/databricks.md."),
+    ] = None,
 ) -> None:
     """Write the YAML of a source and its tables, by looking at a topic, a folder or a recording. Nothing is overwritten."""
     from lakehouse.cli import setting
 
+    if bundle is not None:
+        return print_result([{"files": [str(path) for path in _local("bundle").write_bundle(bundle)]}], False)
     if sum(given is not None for given in (topic, storage, recording)) != 1 or (topic is None) != (servers is None):
         raise ConfigError("init: expected --topic with --bootstrap-servers, or --storage, or --recording")
     options = dict(setting(text, "--kafka") for text in kafka or ())
     write = _local("init").init
     done = write(folder, format, servers, topic, storage, progress, recording=recording, name=name, kafka_options=options)
-    print_result([{"files": done}], False)
+    return print_result([{"files": done}], False)
 
 
 def doctor(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from lakehouse.config_computed import computed_problem
 from lakehouse.config_fidelity import FIDELITY, Data, Finding, section, sends_watermarks
 from lakehouse.config_options import KAFKA_PROPERTIES, KAFKA_TAKEN, did_you_mean, known_option, nearest, option_problems
+from lakehouse.config_quality import quality_findings
 from lakehouse.config_secrets import FORMS, has_reference, has_secret_reference, holds_secret, is_malformed
 from lakehouse.config_yaml import Path
 from lakehouse.formats import FORMATS
@@ -219,6 +220,7 @@ def table_findings(data: Data) -> Iterator[Finding]:
     for path, text in strings(data):
         if has_reference(text):
             yield path, "can't hold a reference", "write the value itself"
+    yield from quality_findings(data)
     for name, column in section(data, "columns").items():
         yield from _column(name, column if isinstance(column, dict) else {})
     yield from _renames(section(data, "columns"))

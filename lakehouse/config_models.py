@@ -29,7 +29,6 @@ Edit = Literal[
 NOT_YET = (
     "table.generated",
     "table.consistency",
-    "table.quality",
 )
 
 _DURATION = r"^[0-9]+ ?(ms|s|m|h|d)$"

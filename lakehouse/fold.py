@@ -19,14 +19,15 @@ from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Lineage
 
 Key = tuple[Any, ...]
-PUT, PATCH, DELETE = "put", "patch", "delete"
+PUT, PATCH, DELETE, REFUSE = "put", "patch", "delete", "refuse"
+REJECTED = "rejected"
 OLD_KEY_UNKNOWN = "old_key_unknown"
 OLD_ROW_STAYS = "a change does not tell which row was before it: the old one may still be there"
 UPSTREAM = Upstream()
 
 
 class Change(NamedTuple):
-    """A change as silver holds it, images as dicts by column name."""
+    """A change as silver holds it, images as dicts by column name. The flag `rejected` is gold's: an expectation refuses the new image."""
 
     position: Position
     op: str
@@ -38,7 +39,7 @@ class Change(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """What one change does to the row with this key: put a full image, patch some columns, or delete."""
+    """What one change does to the row with this key: put a full image, patch some columns, delete, or nothing: its image is refused."""
 
     position: Position
     kind: str
@@ -48,12 +49,13 @@ class Delta(NamedTuple):
 @dataclass(slots=True)
 class Folded:
     """`rows` maps a key to its row by column id. `deleted` are keys known to be gone, `patches` are keys whose earlier
-    image is not among the changes. `unknown` are column names that the schema at their position lacks, with the first such
-    position, `problems` say what the changes lack to give the source's rows."""
+    image is not among the changes, `refused` are keys of refused images. `unknown` are column names that the schema at their position
+    lacks, with the first such position, `problems` say what the changes lack to give the source's rows."""
 
     rows: dict[Key, Row] = field(default_factory=dict)
     deleted: set[Key] = field(default_factory=set)
     patches: dict[Key, Row] = field(default_factory=dict)
+    refused: set[Key] = field(default_factory=set)
     unknown: dict[str, Position] = field(default_factory=dict)
     keyless: list[Row] = field(default_factory=list)
     problems: set[str] = field(default_factory=set)
@@ -191,11 +193,13 @@ class Deltas:
                 yield Delta(change.position, DELETE, before)
         elif before is not None:
             yield Delta(change.position, DELETE, before)
-        yield Delta(change.position, PATCH if self._is_partial(change) else PUT, after)
+        kind = REFUSE if REJECTED in change.flags else PATCH if is_partial(change) else PUT
+        yield Delta(change.position, kind, after)
 
-    def _is_partial(self, change: Change) -> bool:
-        """A full image replaces the row; in one that lacks columns, absent keeps the earlier value."""
-        return change.op == "update" or "partial_after" in change.flags
+
+def is_partial(change: Change) -> bool:
+    """A full image replaces the row; in one that may lack columns, absent keeps the earlier value."""
+    return change.op == "update" or "partial_after" in change.flags
 
 
 def _net(folded: Folded, base: list[Row], deltas: Iterable[Delta], ids: tuple[int, ...]) -> None:
@@ -208,6 +212,8 @@ def _net(folded: Folded, base: list[Row], deltas: Iterable[Delta], ids: tuple[in
         key = row_key(delta.row, ids)
         if key is None or (delta.kind == DELETE and not delta.row):
             folded.problems.add("an image without its key")
+        elif delta.kind == REFUSE:
+            folded.refused.add(key)  # the row stays as it was; an update that changed its key has deleted the old one
         elif delta.kind == DELETE:
             _delete(folded, key)
         elif delta.kind == PUT:
@@ -239,8 +245,13 @@ def _patch(folded: Folded, key: Key, row: Row) -> None:
 
 
 def _count(folded: Folded, base: list[Row], deltas: Iterable[Delta]) -> None:
-    """A keyless table is a multiset: one more per after image, one less per before image, whatever the order."""
+    """A keyless table is a multiset: one more per after image, one less per before image, whatever the order.
+
+    A delete of a refused image takes that one: it was never here.
+    """
     counts: dict[str, int] = defaultdict(int)
+    refused: dict[str, int] = defaultdict(int)
+    deleted: dict[str, int] = defaultdict(int)
     rows: dict[str, Row] = {}
     for row in base:
         text = image_text(row)
@@ -248,8 +259,15 @@ def _count(folded: Folded, base: list[Row], deltas: Iterable[Delta]) -> None:
         rows[text] = row
     for delta in deltas:
         text = image_text(delta.row)
-        counts[text] += -1 if delta.kind == DELETE else 1
+        if delta.kind == REFUSE:
+            refused[text] += 1
+        elif delta.kind == DELETE:
+            deleted[text] += 1
+        else:
+            counts[text] += 1
         rows.setdefault(text, delta.row)
+    for text, number in deleted.items():
+        counts[text] -= max(0, number - refused[text])
     short = [text for text, count in counts.items() if count < 0]
     for null_agrees in (False, True):
         for text in short:

@@ -7,9 +7,10 @@ usage or configuration. `--env` is for schedulers that set no environment: what 
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from lakehouse.config import load, warnings
+from lakehouse.config import Config, load, warnings
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.logs import say
 
@@ -21,6 +22,12 @@ def parser(program: str) -> argparse.ArgumentParser:
     made.add_argument("--lake", help="the lake's root; default: the source's own, else ./lake")
     made.add_argument("--select", action="append", default=[], metavar="NAME", help="only this source, or db.table; may be repeated")
     made.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", type=setting, help="what ${env:NAME} stands for")
+    if program == "lakehouse-quality":
+        made.add_argument("--to", default="quality", help="the folder that suites and pages go to")
+        return made
+    if program == "lakehouse-maintain":
+        made.add_argument("--retain-days", type=int, default=7, help="how long versions stay readable, at least 7")
+        return made
     how = made.add_mutually_exclusive_group()
     how.add_argument("--once", dest="once", action="store_true", default=True, help="stop when all that is there is done (default)")
     how.add_argument("--continuous", dest="once", action="store_false", help="go on until stopped")
@@ -37,21 +44,33 @@ def setting(text: str) -> tuple[str, str]:
 
 def run_layers(layers: tuple[str, ...], arguments: Sequence[str] | None = None) -> None:
     """Run these layers as the arguments say (default: the command line's); SystemExit where they can't."""
-    given = parser("lakehouse-" + "-".join(layers)).parse_args(arguments)
+
+    def work(given: argparse.Namespace, config: Config) -> list[dict[str, Any]]:
+        from lakehouse.spark import pipeline
+
+        return pipeline.run(config, layers, given.once, selected(given), given.lake or None, say)
+
+    run_task("lakehouse-" + "-".join(layers), work, arguments)
+
+
+def run_task(program: str, work: Callable[[argparse.Namespace, Config], Iterable[dict[str, Any]]], arguments: Sequence[str] | None) -> None:
+    """Read the arguments and the configuration, work, and print what came out."""
+    given = parser(program).parse_args(arguments)
     os.environ.update(given.env)
     try:
         config = load(given.configs)
         for warning in warnings(config):
             say(f"warning: {warning}")
-        from lakehouse.spark import pipeline
-
-        # a scheduler's parameter that is left empty arrives as an empty text
-        select = tuple(name for name in given.select if name)
-        for outcome in pipeline.run(config, layers, given.once, select, given.lake or None, say):
+        for outcome in work(given, config):
             print(json.dumps(outcome), flush=True)
     except LakehouseError as error:
         say(str(error), "error")
         raise SystemExit(2 if isinstance(error, ConfigError) else 1) from None
+
+
+def selected(given: argparse.Namespace) -> tuple[str, ...]:
+    """The names to select: a scheduler's parameter that is left empty arrives as an empty text."""
+    return tuple(name for name in given.select if name)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ wheels that do not exist, and parameters that the entry point's own parser refus
 import contextlib
 import copy
 import io
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -43,9 +44,9 @@ def resolved(bundle: Bundle, target: str) -> Bundle:
     chosen = bundle.pop("targets")[target]
     merged: Bundle = _merge(bundle, {name: value for name, value in chosen.items() if name != "default"})
     prefix = "dev_ada_" if merged.get("mode") == "development" else merged.get("presets", {}).get("name_prefix", "")
-    for kind in ("jobs", "schemas"):
+    for kind, named in (("jobs", "name"), ("schemas", "name"), ("dashboards", "display_name")):
         for item in merged["resources"].get(kind, {}).values():
-            item["name"] = prefix + item["name"]
+            item[named] = prefix + item[named]
     paused = merged.get("mode") == "development" or merged.get("presets", {}).get("trigger_pause_status") == "PAUSED"
     merged["paused"] = paused
     values = _values(merged, target)
@@ -101,19 +102,41 @@ def plain(resource: Bundle) -> Bundle:
 
 def lint(bundle: Bundle, root: Path) -> list[str]:
     """Every fault of a resolved bundle, each as `resource: what`."""
-    scripts = tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]
+    scripts = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]["scripts"]
     faults = [f"{path}: says pause_status" for path in _paths_of(bundle.get("resources", {}), "pause_status")]
     for name, job in bundle["resources"].get("jobs", {}).items():
         for rule in _JOB_RULES:
             faults += [f"{name}: {fault}" for fault in rule(job)]
-        for task in job["tasks"]:
+        for task in tasks_of(job):
             faults += [f"{name}.{task['task_key']}: {fault}" for fault in _task_faults(task, job, scripts, root)]
+        faults += [f"{name}.{task['task_key']}: {fault}" for task in job["tasks"] for fault in _for_each_faults(task, root, bundle)]
     artifacts = bundle.get("artifacts", {})
-    if not any(artifact.get("type") == "whl" for artifact in artifacts.values()):
+    if not any(artifact.get("type") == "whl" for artifact in artifacts.values()) and not list(root.glob("wheels/*.whl")):
         faults.append("artifacts: build no wheel")
     if ".venv/**" not in bundle.get("sync", {}).get("exclude", []):
         faults.append("sync.exclude: lacks .venv/**")
-    return faults + _shared_writers(bundle)
+    return [*faults, *_notebook_faults(bundle), *_shared_writers(bundle)]
+
+
+def _notebook_faults(bundle: Bundle) -> Iterator[str]:
+    """Notebooks and dashboards that a resource names and that are not there."""
+    for kind, items in bundle["resources"].items():
+        for path, text in _named_files(items):
+            if not (Path(_folder_of(items, path)) / text).is_file():
+                yield f"{kind}.{path}: names {text}, which does not exist"
+
+
+def _named_files(items: Bundle) -> Iterator[tuple[str, str]]:
+    for name, item in items.items():
+        if "file_path" in item:
+            yield name, item["file_path"]
+        for task in tasks_of(item) if "tasks" in item else ():
+            if "notebook_task" in task:
+                yield f"{name}.{task['task_key']}", task["notebook_task"]["notebook_path"]
+
+
+def _folder_of(items: Bundle, path: str) -> str:
+    return str(items[path.partition(".")[0]]["_folder"])
 
 
 def _paths_of(value: Any, wanted: str, path: str = "resources") -> Iterator[str]:
@@ -124,19 +147,56 @@ def _paths_of(value: Any, wanted: str, path: str = "resources") -> Iterator[str]
         yield from _paths_of(item, wanted, f"{path}.{name}")
 
 
+def tasks_of(job: Bundle) -> list[Bundle]:
+    """The tasks that run something: of a for-each, the one inside."""
+    return [task["for_each_task"]["task"] if "for_each_task" in task else task for task in job["tasks"]]
+
+
+WRITERS = ("lakehouse-bronze", "lakehouse-silver", "lakehouse-gold", "lakehouse-layers")
+
+
 def _shared_writers(bundle: Bundle) -> list[str]:
-    """Two jobs that run the same layer of the same sources."""
+    """Two jobs that run layers of the same sources."""
     jobs = bundle["resources"].get("jobs", {})
     writers = [
-        name for name, job in jobs.items() if any(t.get("python_wheel_task", {}).get("package_name") == "lakehouse" for t in job["tasks"])
+        name for name, job in jobs.items() if any(task.get("python_wheel_task", {}).get("entry_point") in WRITERS for task in tasks_of(job))
     ]
     return [f"{' and '.join(writers)}: write the same lake"] if len(writers) > 1 else []
+
+
+def inputs_of(task: Bundle) -> list[Any] | None:
+    """The inputs of a for-each; None where they are no JSON list."""
+    try:
+        found = json.loads(task["for_each_task"]["inputs"])
+    except (ValueError, TypeError):
+        return None
+    return found if isinstance(found, list) else None
+
+
+def _for_each_faults(task: Bundle, root: Path, bundle: Bundle) -> Iterator[str]:
+    if "for_each_task" not in task:
+        return
+    inputs = inputs_of(task)
+    if not inputs:
+        yield "has inputs that are no JSON list with an item"
+        return
+    sources = root / bundle["variables"]["configs"]["default"] / "sources"
+    yield from (f"runs the source {name}, which has no file" for name in inputs if not (sources / f"{name}.yml").is_file())
 
 
 def _one_trigger(job: Bundle) -> Iterator[str]:
     said = [name for name in TRIGGERS if name in job]
     if len(said) != 1:
         yield f"has {len(said)} kinds of trigger, expected one"
+
+
+def _acyclic(job: Bundle) -> Iterator[str]:
+    keys = {task["task_key"] for task in job["tasks"]}
+    known = [{**task, "depends_on": [e for e in task.get("depends_on", []) if e["task_key"] in keys]} for task in job["tasks"]]
+    try:
+        ordered({"tasks": known})
+    except ValueError as error:
+        yield f"never begins: {error}"
 
 
 def _one_run(job: Bundle) -> Iterator[str]:
@@ -155,7 +215,7 @@ def _unique_keys(job: Bundle) -> Iterator[str]:
     yield from (f"has two tasks {key}" for key in sorted({key for key in keys if keys.count(key) > 1}))
 
 
-_JOB_RULES: tuple[Callable[[Bundle], Iterator[str]], ...] = (_one_trigger, _one_run, _cron, _unique_keys)
+_JOB_RULES: tuple[Callable[[Bundle], Iterator[str]], ...] = (_one_trigger, _one_run, _cron, _unique_keys, _acyclic)
 
 
 def _task_faults(task: Bundle, job: Bundle, scripts: dict[str, str], root: Path) -> Iterator[str]:
@@ -166,7 +226,8 @@ def _task_faults(task: Bundle, job: Bundle, scripts: dict[str, str], root: Path)
     ):
         known = {entry[kind] for entry in listed}
         yield from (f"names {kind} {key}, which the job does not have" for key in given if key not in known)
-    yield from _wheel_faults(task, job, root)
+    if "notebook_task" not in task:
+        yield from _wheel_faults(task, job, root)
     wheel_task = task.get("python_wheel_task")
     if wheel_task is not None:
         entry = wheel_task["entry_point"]
@@ -184,14 +245,28 @@ def _wheel_faults(task: Bundle, job: Bundle, root: Path) -> Iterator[str]:
         yield "installs no wheel"
     built = (root / "dist" / "lakehouse-0.0-py3-none-any.whl").resolve()
     for text in wheels:
-        if not built.match(str((Path(job["_folder"]) / text).resolve())):
+        place = (Path(job["_folder"]) / text).resolve()
+        if not built.match(str(place)) and not list(place.parent.glob(place.name)):
             yield f"installs {text}, which is not where the wheel is built"
 
 
-def task_arguments(parameters: list[str], job: Bundle) -> list[str]:
-    """The command line of a task, with the job's parameters at their defaults."""
+def task_arguments(parameters: list[str], job: Bundle, each: str | None = None) -> list[str]:
+    """The command line of a task, with the job's parameters at their defaults, and `each` as a for-each's input."""
     known = {entry["name"]: entry["default"] for entry in job.get("parameters", [])}
-    return [_JOB_PARAMETER.sub(lambda found: str(known[found[1]]), text) for text in parameters]
+    texts = [text.replace("{{input}}", "input") if each is None else text.replace("{{input}}", each) for text in parameters]
+    return [_JOB_PARAMETER.sub(lambda found: str(known[found[1]]), text) for text in texts]
+
+
+def ordered(job: Bundle) -> list[Bundle]:
+    """The job's tasks, each after those it depends on."""
+    waiting, done = list(job["tasks"]), []
+    while waiting:
+        ready = [t for t in waiting if {entry["task_key"] for entry in t.get("depends_on", [])} <= {task["task_key"] for task in done}]
+        if not ready:
+            raise ValueError("the tasks wait for each other")
+        done += ready
+        waiting = [task for task in waiting if task not in ready]
+    return done
 
 
 def parameter_faults(entry: str, parameters: list[str], job: Bundle) -> Iterator[str]:

@@ -44,3 +44,28 @@ def spark() -> Iterator[Any]:
     session = get_session(app="tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The project's wheel, built."""
+    from servers import build_wheel
+
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A folder that holds what the wheel installs."""
+    from servers import unpack
+
+    return unpack(wheel, tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture(scope="session")
+def connect(installed: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Spark Connect server, which knows the project by its wheel alone."""
+    from servers import connect_server
+
+    with connect_server(tmp_path_factory.mktemp("connect"), installed) as address:
+        yield address

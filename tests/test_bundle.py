@@ -1,22 +1,29 @@
 """The Databricks bundle: strict types per target, our own lint, and every kind of fault that the lint must see."""
 
 import copy
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bundle_lint import Bundle, is_cron, lint, plain, read_bundle, resolved, task_arguments
+from databricks.bundles.dashboards import Dashboard
 from databricks.bundles.jobs import Job
 from databricks.bundles.schemas import Schema
 from databricks.bundles.volumes import Volume
 
+from lakehouse.config import problems
+from lakehouse.dashboard import text
+from lakehouse.errors import LakehouseError
+from lakehouse.local.bundle import write_bundle
 from pipelines import parser
 
 ROOT = Path(__file__).parent.parent
 TARGETS = ("dev", "staging", "prod")
 CONTINUOUS = "resources/continuous/*.yml"
-KINDS: dict[str, Any] = {"jobs": Job, "schemas": Schema, "volumes": Volume}
+FOR_EACH = "resources/for_each/*.yml"
+KINDS: dict[str, Any] = {"jobs": Job, "schemas": Schema, "volumes": Volume, "dashboards": Dashboard}
 
 
 def scheduled() -> Bundle:
@@ -29,18 +36,27 @@ def continuous() -> Bundle:
     return bundle
 
 
+def for_each() -> Bundle:
+    bundle = read_bundle(ROOT, FOR_EACH)
+    del bundle["resources"]["jobs"]["lakehouse"]
+    return bundle
+
+
+VARIANTS = [scheduled, continuous, for_each]
+
+
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("variant", [scheduled, continuous])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_every_resource_of_every_target_has_the_types_that_databricks_takes(variant: Callable[[], Bundle], target: str) -> None:
     bundle = resolved(variant(), target)
 
     made = {kind: [KINDS[kind].from_dict(plain(item)) for item in items.values()] for kind, items in bundle["resources"].items()}
 
-    assert {kind: len(items) for kind, items in made.items()} == {"jobs": 1, "schemas": 4, "volumes": 1}
+    assert {kind: len(items) for kind, items in made.items()} == {"jobs": 3, "schemas": 4, "volumes": 2, "dashboards": 1}
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("variant", [scheduled, continuous])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_the_lint_finds_nothing_in_any_target(variant: Callable[[], Bundle], target: str) -> None:
     assert lint(resolved(variant(), target), ROOT) == []
 
@@ -82,7 +98,7 @@ def test_a_reference_to_nothing_is_an_error() -> None:
 
 
 def job_of(bundle: Bundle) -> Bundle:
-    return next(iter(bundle["resources"]["jobs"].values()))
+    return bundle["resources"]["jobs"]["lakehouse"]  # type: ignore[no-any-return]
 
 
 def seed(path: str, value: Any) -> Callable[[Bundle], None]:
@@ -108,6 +124,19 @@ def no_wheel(bundle: Bundle) -> None:
 
 def no_exclude(bundle: Bundle) -> None:
     bundle["sync"]["exclude"].remove(".venv/**")
+
+
+def no_dashboard(bundle: Bundle) -> None:
+    bundle["resources"]["dashboards"]["lakehouse"]["file_path"] = "elsewhere.lvdash.json"
+
+
+def notebook(bundle: Bundle) -> None:
+    job_of(bundle)["tasks"].append({"task_key": "explore", "notebook_task": {"notebook_path": "../notebooks/explore.py"}})
+
+
+def each(inputs: str) -> Bundle:
+    inside = {"task_key": "one", "python_wheel_task": {"entry_point": "lakehouse-layers", "parameters": ["--select", "{{input}}"]}}
+    return {"inputs": inputs, "task": {**inside, "environment_key": "lakehouse"}}
 
 
 TASK = "tasks.1.python_wheel_task"
@@ -144,6 +173,11 @@ FAULTS = {
         "lakehouse.silver: uses the job parameter config, which the job does not have",
     ),
     "two writers": (second_writer, "lakehouse and again: write the same lake"),
+    "cycle": (seed("tasks.0.depends_on", [{"task_key": "gold"}]), "lakehouse: never begins: the tasks wait for each other"),
+    "dashboard": (no_dashboard, "dashboards.lakehouse: names elsewhere.lvdash.json, which does not exist"),
+    "notebook": (notebook, "jobs.lakehouse.explore: names ../notebooks/explore.py, which does not exist"),
+    "for-each": (seed("tasks.0.for_each_task", each("shop")), "lakehouse.bronze: has inputs that are no JSON list with an item"),
+    "source": (seed("tasks.0.for_each_task", each('["shp"]')), "lakehouse.bronze: runs the source shp, which has no file"),
     "no artifact": (no_wheel, "artifacts: build no wheel"),
     "sync": (no_exclude, "sync.exclude: lacks .venv/**"),
 }
@@ -169,3 +203,29 @@ def test_a_quartz_expression_is_one(text: str) -> None:
 )
 def test_what_is_no_quartz_expression_is_none(text: str) -> None:
     assert not is_cron(text)
+
+
+def test_the_dashboard_is_the_generators() -> None:
+    assert (ROOT / "resources/lakehouse.lvdash.json").read_text() == text(["sample"])
+
+
+def test_the_deployed_configuration_is_valid_and_reads_nothing_that_a_workspace_lacks() -> None:
+    folder = ROOT / resolved(scheduled(), "prod")["variables"]["configs"]["default"]
+
+    assert problems(folder) == []
+    assert "127.0.0.1" not in "".join(path.read_text() for path in folder.rglob("*.yml"))
+    assert (folder / "sample.jsonl").read_bytes() == (ROOT / "lakehouse/local/demo.jsonl").read_bytes()
+
+
+def test_init_writes_a_bundle_that_passes_with_the_package_as_its_wheel(tmp_path: Path) -> None:
+    written = write_bundle(tmp_path)
+
+    bundle = read_bundle(tmp_path)
+    faults = [lint(resolved(bundle, target), tmp_path) for target in TARGETS]
+    assert faults == [[]] * 3
+    with zipfile.ZipFile(written[-1]) as wheel:
+        names = wheel.namelist()
+        assert {"lakehouse/cli.py", "pipelines/gold.py", "lakehouse/local/demo.jsonl"} <= set(names)
+        assert "lakehouse = lakehouse.cli:main" in wheel.read(next(name for name in names if name.endswith("entry_points.txt"))).decode()
+    with pytest.raises(LakehouseError, match=r"expected no such file, found one; write the bundle into another folder$"):
+        write_bundle(tmp_path)

@@ -115,7 +115,7 @@ def sources_of(page: Path) -> Iterator[str]:
     """The YAML of sources on a page: a block that begins with its file's name, up to a blank line or the fence."""
     lines = page.read_text().splitlines()
     for index, line in enumerate(lines):
-        if line.strip().startswith("# configs/sources/"):
+        if re.match(r"# configs/(\w+/)*sources/", line.strip()):
             indent = len(line) - len(line.lstrip())
             block = []
             for text in lines[index:]:

@@ -159,20 +159,24 @@ def net_group(key: str, group: Iterable[tuple[str, str, str]]) -> Iterator[tuple
     """One outcome for the changes of one key, which come in position order."""
     kind, image = "", ""
     for _, following, text in group:
+        if following == "refuse":
+            continue
         if following == "patch" and kind in ("put", "patch"):
             image = encode_row({**decode_row(image), **decode_row(text)})
         else:
             kind, image = ("put" if following == "patch" and kind == "delete" else following), text
-    yield key, kind, image
+    if kind:
+        yield key, kind, image
 
 
 def count_group(key: str, group: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
     """As many equal rows as were inserted more often than deleted."""
-    count, image = 0, ""
+    counts = {"put": 0, "patch": 0, "delete": 0, "refuse": 0}
+    image = ""
     for _, kind, text in group:
-        count += -1 if kind == "delete" else 1
+        counts[kind] += 1
         image = text
-    for _ in range(count):
+    for _ in range(counts["put"] + counts["patch"] - max(0, counts["delete"] - counts["refuse"])):
         yield key, "put", image
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.carry import Upstream
@@ -22,9 +22,11 @@ from lakehouse.fold import Change
 from lakehouse.gold_options import PLAIN, GoldOptions, to_plain
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.modes import Clock
+from lakehouse.quality import Suite
 from lakehouse.shards import options_for, options_of, split_shards
 from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes, not_aborted, not_void, of_lineage
 from lakehouse.spark.drift import held_of, infer_columns, keep_waiting, waiting
+from lakehouse.spark.gates import Gate, open_gates
 from lakehouse.spark.gold_shards import Group, bring, group_of
 from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
@@ -57,6 +59,7 @@ class GoldFeed:
     options: dict[Name, GoldOptions] = field(default_factory=dict)
     clock: Clock = MILLIS
     drift_timeout: float | None = None
+    suites: dict[Name, Suite] = field(default_factory=dict)
 
     @property
     def told(self) -> dict[str, Any]:
@@ -79,6 +82,7 @@ class Turn:
     retired: bool
     whole: bool
     options: GoldOptions = PLAIN
+    gate: Gate | None = None
 
 
 @dataclass(slots=True)
@@ -121,6 +125,7 @@ def run_gold(
     run = GoldRun(spark, lake, feed, log, history, window, manifest)
     run.again = again | {record["lineage"] for record in log.all("rebuild")[(manifest or {}).get("rebuilds", 0) :]}
     tables = run.tables(progress)
+    run.gates.finish(tables, history, run.silver, window.position)
     body = {
         "batch": window.batch,
         "watermark": list(window.position),
@@ -143,7 +148,8 @@ def run_gold(
 def asked_of(feed: GoldFeed, log: OpsLog) -> str:
     """A digest of what YAMLs and operators ask of gold: another one is a reason to run although silver has nothing new."""
     tables = [None if feed.tables is None else sorted(feed.tables), [(name, to_plain(said)) for name, said in sorted(feed.options.items())]]
-    asked = json.dumps([tables, feed.policies, feed.virtual, *(log.all(kind) for kind in OPERATORS)], default=str)
+    suites = sorted((name, suite.digest) for name, suite in feed.suites.items() if suite.digest)
+    asked = json.dumps([tables, suites, feed.policies, feed.virtual, *(log.all(kind) for kind in OPERATORS)], default=str)
     return hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()
 
 
@@ -189,9 +195,11 @@ class GoldRun:
         self.again: frozenset[str] = frozenset()
         self.applied = 0
         self.problems: list[str] = []
+        self.gates = open_gates(spark, lake, feed.name, window.batch, feed.suites, history, log, feed.upstream, feed.policies, feed.virtual)
 
     def tables(self, progress: Progress) -> list[dict[str, Any]]:
         """Bring every table to the window's end, a few at a time; returns the manifest's entries."""
+        self.gates.hold(self.silver, self.known, self._window())
         alone, together = split_shards(self.history.lineages, self.feed.options)
         turns = [turn for lineage in alone if (turn := self._turn(lineage)) is not None]
         groups = [group for lineages, options in together if (group := group_of(self, lineages, options)) is not None]
@@ -222,7 +230,8 @@ class GoldRun:
             return None
         options = options_of(lineage, self.feed.options)
         gold = known["gold"] if known else self.allocate(lineage.name_at(at) or lineage.intervals[-1].name, options)
-        shape = self.shape(lineage, at) + options.digest()
+        gate = self.gates.of(lineage)
+        shape = self.shape(lineage, at) + options.digest() + (gate.judge.mark if gate else "")
         whole = (
             known is None
             or known["shape"] != shape
@@ -231,13 +240,16 @@ class GoldRun:
             or (known["state"] == "retired" and not retired)
             or (at != tuple(known["since"]) if known["state"] == "behind" else at < self.window.position_before)
         )
-        return Turn(lineage, at, gold, shape, known, retired, whole, options)
+        return Turn(lineage, at, gold, shape, known, retired, whole, options, gate)
+
+    def _window(self) -> Column:
+        """What came since the last run: late changes, and those above the last watermark."""
+        w = self.window
+        return ((F.col("batch") > w.batch_before) & between(None, w.position_before)) | between(w.position_before, w.position)
 
     def _fresh(self, turns: "Sequence[Turn | Group]") -> "Fresh":
         """The window's changes: on the driver where they are few, else as a frame."""
-        w = self.window
-        late = (F.col("batch") > w.batch_before) & between(None, w.position_before)
-        frame = self.silver.where(late | between(w.position_before, w.position))
+        frame = self.silver.where(self._window())
         if all(turn.whole or turn.retired for turn in turns):
             return Fresh(frame, {}, small=True)
         table = frame.select(*FOLD_COLUMNS).limit(SMALL_CHANGES + 1).toArrow()
@@ -255,6 +267,7 @@ class GoldRun:
         if turn.retired:
             return self._retired(turn)
         table = self.table(turn.lineage, turn.at, turn.gold, turn.options)
+        table.gate = turn.gate
         schema = turn.lineage.steps[table.step].schema
         wrong = misfit(self.spark, turn.options, schema, table.columns, table.ids)
         if wrong is not None:
@@ -289,6 +302,8 @@ class GoldRun:
             uncluster(self.spark, self.lake, turn.gold, turn.known, turn.options)
             return table.refold(exists=turn.known is not None or self.lake.exists(self.spark, "gold", turn.gold))
         version = turn.known["version"]
+        if turn.gate is not None:
+            return self._write_judged(turn.gate, table, fresh, version)
         if fresh.small:
             changes = [change for change, _ in fresh.changes.get(turn.lineage.id, []) if change.position <= turn.at]
             return table.apply(changes, self.window.position_before, version) if changes else Written(version, "", {})
@@ -307,6 +322,21 @@ class GoldRun:
         # no shape: whatever its YAML becomes, the table is folded anew
         return {**turn.known, "shape": "", "state": "behind", "since": since, "why": f"held by its YAML: {wrong}"}
 
+    def _write_judged(self, gate: Gate, table: GoldTable, fresh: "Fresh", version: int) -> Written:
+        """The same for a table with a suite: its changes are judged first."""
+        window, before = self._window() & between(None, table.at), self.window.position_before
+        if fresh.small:
+            changes = gate.changes(table.everything, window) if fresh.changes.get(table.lineage.id) else []
+            return table.apply(changes, before, version) if changes else Written(version, "", {})
+        mine = table.everything.where(window)
+        rows = mine.count()
+        if not rows:
+            return Written(version, "", {})
+        late = bool(mine.where(between(None, before)).limit(1).count())
+        if not table.ids or late:
+            return table.refold(exists=True)
+        return table.apply_large(gate.frame(table.everything, window), late, rows, before, version)
+
     def _retired(self, turn: "Turn") -> dict[str, Any]:
         """A dropped table keeps its Delta data as it was."""
         assert turn.known is not None and turn.lineage.end is not None
@@ -321,6 +351,7 @@ class GoldRun:
             "shape": turn.shape, "state": state, "since": since, "why": why, "notes": turn.lineage.notes + self._left_out(turn),
             "held": held_of(turn.lineage, self.window.position, turn.known),
             "names": [list(interval.name) for interval in turn.lineage.intervals], "options": to_plain(turn.options),
+            **({"stopped": turn.gate.judge.stopped} if turn.gate and turn.gate.judge.stopped else {}),
         }  # fmt: skip
 
     def _left_out(self, turn: "Turn") -> list[str]:
@@ -331,7 +362,7 @@ class GoldRun:
 
     def state(self, lineage: Lineage, at: Position) -> tuple[str, list[int] | None, str | None]:
         if lineage.held is not None and lineage.held.position <= self.window.position:
-            return "behind", list(at), lineage.held.why if lineage.held.by == "rows" else f"held by a DDL: {lineage.held.why}"
+            return "behind", list(at), lineage.held.why if lineage.held.by in ("rows", "quality") else f"held by a DDL: {lineage.held.why}"
         for record in self.log.all("epoch"):
             if record["restored_to"] is None and not record.get("goes_on") and lineage.start[0] < record["epoch"] <= at[0]:
                 return (

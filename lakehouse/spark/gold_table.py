@@ -18,6 +18,7 @@ from lakehouse.shards import INTEGERS
 from lakehouse.spark import gold_modes, write_gold
 from lakehouse.spark.changes import between, collect_changes, of_lineage
 from lakehouse.spark.fold_frame import fold_frame, named, needed_companions, typed_frame
+from lakehouse.spark.gates import Gate
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.session import capabilities
 from lakehouse.typed import GoldColumn, gold_columns, type_rows
@@ -72,6 +73,7 @@ class GoldTable:
         self.ids = key_ids(lineage, self.step)
         self.reads_back = True
         self.is_whole = False  # whether this turn has looked at all of the table's changes
+        self.gate: Gate | None = None
 
     def take(self, columns: list[GoldColumn]) -> None:
         """Take the columns that all shards of the table have. Text instead of a type of its own can't be read back."""
@@ -84,9 +86,22 @@ class GoldTable:
         """All of silver's changes of this lineage up to here."""
         return self.silver.where(of_lineage(self.lineage) & between(None, self.at))
 
+    @property
+    def everything(self) -> DataFrame:
+        """All of silver's changes of this lineage, above `at` too."""
+        return self.silver.where(of_lineage(self.lineage))
+
+    def _told(self, *, count: bool) -> Iterable[Change]:
+        """The table's changes up to here, judged where it has a suite."""
+        if self.gate is None:
+            return (change for _, change, _ in collect_changes(self.mine))
+        return self.gate.changes(self.mine, count=count)
+
     def refold(self, *, exists: bool) -> Written:
         """Fold the whole table from silver and replace it in one commit."""
         self.is_whole = True
+        if self.gate is not None:
+            self.gate.gates.whole.add(self.lineage.id)
         frame, what = self.whole()
         if self.mode.unknown:
             return Written(-1, "", self.mode.unknown)
@@ -97,7 +112,7 @@ class GoldTable:
         """All rows of the table, from silver, and what they came from."""
         if not self.size.small:
             return self._whole_large()
-        rows = self.mode.rows(change for _, change, _ in collect_changes(self.mine))
+        rows = self.mode.rows(self._told(count=True))
         return self._frame(rows), f": {len(rows)} rows from {self.mode.applied} changes"
 
     def apply(self, fresh: list[Change], position_before: Position, version: int) -> Written:
@@ -129,7 +144,7 @@ class GoldTable:
         folded = self._fold(fresh)
         settle(folded, [column.column.id for column in self.columns if column.column.id > 0])
         if folded.patches or late:
-            folded = self._refold_rows({*folded.rows, *folded.deleted, *folded.patches}, folded.unknown)
+            folded = self._refold_rows({*folded.rows, *folded.deleted, *folded.patches, *folded.refused}, folded.unknown)
         deletes = [dict(zip(self.ids, key, strict=True)) | self.mode.tag for key in folded.deleted]
         return Outcome([row | self.mode.tag for row in finish(folded)], deletes, folded.unknown)
 
@@ -191,7 +206,7 @@ class GoldTable:
 
     def _whole_large(self) -> tuple[DataFrame, str]:
         if self.options.plain:
-            typed, op = self._typed(self.mine, self.size.rows)
+            typed, op = self._typed(self.mine if self.gate is None else self.gate.frame(self.mine), self.size.rows)
             typed = typed.where(F.col(op) != "delete")
         else:
             typed = gold_modes.mode_frame(self.mine, self.mode, self.columns, self.size.rows)
@@ -212,7 +227,7 @@ class GoldTable:
 
     def _refold_rows(self, touched: set[Any], unknown: dict[str, Position]) -> Folded:
         """Fold these rows anew from everything that silver has of them: a deleted row can't come back."""
-        folded = self._fold(change for _, change, _ in collect_changes(self.mine))
+        folded = self._fold(self._told(count=False))
         folded.rows = {key: row for key, row in folded.rows.items() if key in touched}
         folded.patches = {key: row for key, row in folded.patches.items() if key in touched}
         folded.deleted = {key for key in touched if key not in folded.rows and key not in folded.patches}

@@ -40,7 +40,8 @@ def maintain(root: str, source: str | None, snapshots: float, progress: Progress
 def maintain_source(spark: SparkSession, lake: Lake, source: str, snapshots: float, progress: Progress) -> Entry:
     """The source's own tables at any time; its gold while no gold run goes on."""
     log = OpsLog(spark, lake, source).load()
-    own = [("bronze", source), *(("silver", f"{source}_{name}") for name in SILVER_TABLES), ("ops", log.table)]
+    own = [("bronze", source), *(("silver", f"{source}_{name}") for name in SILVER_TABLES)]
+    own += [("ops", f"{source}_{name}") for name in ("log", "rejected", "quality")]
     for layer, name in own:
         if lake.exists(spark, layer, name):
             keep_history(spark, lake.ref(layer, name), snapshots)

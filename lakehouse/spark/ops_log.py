@@ -31,7 +31,7 @@ SCHEMA = StructType(
 )
 Record = dict[str, Any]
 # the kinds of what operators say, and of what topics lost: gold runs again when there is more of it
-OPERATORS = ("epoch", "retired", "decision", "imported", "dismissed", "rebuild", "generation", "inferred", "gap")
+OPERATORS = ("epoch", "retired", "decision", "imported", "dismissed", "rebuild", "generation", "inferred", "accepted", "gap")
 
 
 @dataclass(slots=True)

@@ -96,18 +96,22 @@ def _serverless() -> bool:
     return says("IS_SERVERLESS", "").lower() == "true" or runtime.startswith("client.") or bool(says("DATABRICKS_SERVERLESS_COMPUTE_ID"))
 
 
-def _local(app: str, memory: str | None) -> SparkSession:
+def local_settings(memory: str | None = None) -> dict[str, str]:
+    """The settings of a Spark on this machine: a session of its own, or a server that the tests start."""
     home, jars = java_home(), spark_jars()
-    settings = {
+    return {
         **_SETTINGS,
         "spark.driver.extraClassPath": ":".join(str(jar) for jar in jars),
         "spark.driver.memory": memory or os.environ.get("LAKEHOUSE_DRIVER_MEMORY") or "2g",
         "spark.driver.extraJavaOptions": _java_options(home, jars),
     }
+
+
+def _local(app: str, memory: str | None) -> SparkSession:
     builder = SparkSession.builder.master("local[*]").appName(app)
-    for name, value in settings.items():
+    for name, value in local_settings(memory).items():
         builder = builder.config(name, value)
-    with _environment(JAVA_HOME=str(home), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"):
+    with _environment(JAVA_HOME=str(java_home()), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"):
         return builder.getOrCreate()
 
 

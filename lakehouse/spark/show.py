@@ -18,9 +18,11 @@ from lakehouse.fold import Change
 from lakehouse.gold_options import GoldOptions, from_plain
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.modes import Mode, clock_of, computed_column, own_columns
+from lakehouse.quality import suite_of
 from lakehouse.shards import aligned, options_of
-from lakehouse.spark.changes import between, by_lineage, collect_changes, not_aborted, not_void
+from lakehouse.spark.changes import between, by_lineage, collect_changes, not_aborted, not_void, of_lineage
 from lakehouse.spark.floor import floors_of
+from lakehouse.spark.gates import Gate, open_gates
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.layout import with_computed
@@ -164,8 +166,18 @@ class Reader:
             silver = read_silver(self.spark, self.lake, self.source, "changes").where(
                 (F.col("batch") <= self.done["batch"]) & not_void(self.log) & not_aborted(self.log)
             )
-            self._changes, _ = by_lineage(self.history, collect_changes(silver.where(between(None, self._watermark()))))
+            told = silver.where(between(None, self._watermark()))
+            self._changes, _ = by_lineage(self.history, collect_changes(told))
+            for gate in self._gates():
+                self._changes[gate.judge.lineage.id] = [(change, 0) for change in gate.changes(told.where(of_lineage(gate.judge.lineage)))]
         return self._changes
+
+    def _gates(self) -> list[Gate]:
+        """The judges of the tables that have a suite: a rejected row is in no state of gold."""
+        suites = {(database, table): suite_of(entries) for database, table, entries in self.settings.get("suites", ())}
+        upstream = upstream_of(self.settings["format"], self.settings["options"])
+        gates = open_gates(self.spark, self.lake, self.source, 0, suites, self.history, self.log, upstream, {}, self.settings["virtual"])
+        return [gate for lineage in self.history.lineages if (gate := gates.of(lineage)) is not None]
 
     def _watermark(self) -> Position:
         if self.manifest is None:

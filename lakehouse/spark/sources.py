@@ -10,6 +10,7 @@ from lakehouse.config_models import SourceConfig, TableConfig
 from lakehouse.formats import order_of, sends_watermarks
 from lakehouse.gold_options import ColumnOptions, GoldOptions, from_plain, to_plain
 from lakehouse.modes import clock_of
+from lakehouse.quality import Suite, suite_of
 from lakehouse.spark.gold import GoldFeed
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.silver import Feed
@@ -37,7 +38,8 @@ def settings_of(silver: Feed, gold: GoldFeed) -> dict[str, Any]:
     told = {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual,
             "row_ids": silver.row_ids, "settled": silver.settled, "drift_timeout": gold.drift_timeout, **gold.told}  # fmt: skip
     tables = [[list(name), to_plain(options)] for name, options in sorted(gold.options.items())]
-    return json.loads(json.dumps({**told, "auto": gold.tables is None, "tables": tables}))  # as it is read again
+    suites = {"suites": [[*name, suite.plain()] for name, suite in gold.suites.items()]} if gold.suites else {}
+    return json.loads(json.dumps({**told, "auto": gold.tables is None, "tables": tables, **suites}))  # as it is read again
 
 
 def silver_feed_of(name: str, settings: dict[str, Any]) -> Feed:
@@ -53,6 +55,7 @@ def feed_of(name: str, settings: dict[str, Any], consistency: str) -> GoldFeed:
         name, upstream_of(settings["format"], settings["options"]), consistency, settings["virtual"],
         None if settings.get("auto", True) else frozenset(options), options=options,
         clock=clock_of(settings["format"], settings["order"]), drift_timeout=settings.get("drift_timeout"),
+        suites={(database, table): suite_of(entries) for database, table, entries in settings.get("suites", ())},
     )  # fmt: skip
 
 
@@ -81,6 +84,7 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
         name, upstream_of(found.format, options), consistency, carries_virtual(found.format),
         None if found.tables == "auto" else frozenset(said), options=said, clock=clock_of(found.format, order),
         drift_timeout=None if found.drift_timeout is None else found.drift_timeout.total_seconds(),
+        suites=suites_of(config, name),
     )  # fmt: skip
     return Source(name, found, lake_of(found, lake), silver, gold)
 
@@ -105,6 +109,12 @@ def gold_options(file: str, table: TableConfig) -> GoldOptions:
         tuple(gold.partition_by or ()), file if table.tables else "",
         {str(kind): str(word) for kind, word in table.on_ddl.items()},
     )  # fmt: skip
+
+
+def suites_of(config: Config, source: str) -> dict[tuple[str, str], Suite]:
+    """The expectations of the source's tables, of those that have any."""
+    mine = [table for table in config.tables.values() if table.source == source and table.quality]
+    return {name: suite_of(check.model_dump() for check in table.quality) for table in mine for name in table.source_tables}
 
 
 def lake_of(source: SourceConfig, given: str | None) -> Lake:

@@ -5,6 +5,8 @@
     gold_<db>__<table>                       the table as published
     changes, schema_changes, watermarks, dead_letters    silver itself, of all sources
     manifests                                what gold has published, and when
+    rejected, quality                        what expectations kept out of gold, and how each did in every run
+    bronze                                   the messages as they came
 
 Values are resolved by the functions that gold uses. A renamed column is followed under its newest name, a retyped one is
 converted; a column that came later is null in older rows, not its default: this is the log, not the table. What a type
@@ -28,7 +30,9 @@ from lakehouse.effects import Drop, Retype
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.lineage import Lineage
+from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.changes import of_lineage
+from lakehouse.spark.gates import REJECTED_ROWS, RESULTS
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
@@ -41,6 +45,12 @@ from lakehouse.typed import GoldColumn, gold_columns
 Settings = Mapping[str, Any]
 LOG = ["source", "op", "commit_ts", "committed_at", "key", "position", "flags", "origin", "batch"]
 READ = [*LOG, "before", "after", "encoding"]
+# one frame for all sources, where the table does not name its source: view, layer, the table's ending, schema
+OF_SOURCES = (
+    ("rejected", "ops", "_rejected", REJECTED_ROWS),
+    ("quality", "ops", "_quality", RESULTS),
+    ("bronze", "bronze", "", BRONZE_SCHEMA),
+)
 _MANIFEST = T.StructType(
     [
         T.StructField("source", T.StringType()),
@@ -64,6 +74,8 @@ def open_lake(
         OpsLog(spark, lake, source).load()  # it says which generation of silver counts
     frames = {name: _of_all(spark, lake, list(known), name) for name in SCHEMAS}
     frames["manifests"] = _manifests(spark, lake, list(known))
+    for name, layer, suffix, schema in OF_SOURCES:
+        frames[name] = _with_source(spark, lake, list(known), layer, suffix, schema)
     for source, settings in known.items():
         frames.update(_gold(spark, lake, source, frames, at))
         frames.update(_silver(spark, lake, source, settings, frames))
@@ -77,6 +89,15 @@ def _of_all(spark: SparkSession, lake: Lake, names: list[str], table: str) -> Da
     found = _empty(spark, silver_schema(table))
     for source in names:
         found = found.unionByName(read_silver(spark, lake, source, table))
+    return found
+
+
+def _with_source(spark: SparkSession, lake: Lake, names: list[str], layer: str, suffix: str, schema: T.StructType) -> DataFrame:
+    """A table of all sources together, with the source's name."""
+    found = _empty(spark, schema).select(F.lit("").alias("source"), "*")
+    for source in names:
+        rows = lake.read_or_empty(spark, layer, f"{source}{suffix}", schema).select(*schema.names)
+        found = found.unionByName(rows.select(F.lit(source).alias("source"), "*"))
     return found
 
 
