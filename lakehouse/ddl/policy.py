@@ -99,7 +99,7 @@ def judge(schema: TableSchema, edits: Iterable[e.Edit], policy: Policy, position
 def kinds_of(edit: e.Edit, effects: Effects) -> tuple[str, ...]:
     """The words of `on_ddl` that an edit falls under. MODIFY and CHANGE count as such where they touch values: a place, a comment
     or NOT NULL alone is nothing to gold."""
-    retypes = any(isinstance(effect, Retype | Unknowable) for effect in effects)
+    retypes = any(isinstance(effect, Unknowable) or (isinstance(effect, Retype) and effect.old != effect.new) for effect in effects)
     modified = ("modify_column",) if retypes else ()
     match edit:
         case e.AddColumn(column):
