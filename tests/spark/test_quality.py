@@ -14,9 +14,9 @@ from lakehouse.config import load
 from lakehouse.errors import LakehouseError
 from lakehouse.spark import gold as spark_gold
 from lakehouse.spark import gold_table
-from lakehouse.spark.admin import rebuild_table
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.pipeline import run
+from lakehouse.spark.rebuild import rebuild_table
 from lakehouse.spark.rejected import list_rejected, requeue
 from lakehouse.spark.show import show_all
 
