@@ -231,7 +231,7 @@ class GoldRun:
         options = options_of(lineage, self.feed.options)
         gold = known["gold"] if known else self.allocate(lineage.name_at(at) or lineage.intervals[-1].name, options)
         gate = self.gates.of(lineage)
-        shape = self.shape(lineage, at) + options.digest() + (gate.judge.mark if gate else "")
+        shape = self.whole_shape(lineage, at, options, gate)
         whole = (
             known is None
             or known["shape"] != shape
@@ -277,9 +277,8 @@ class GoldRun:
         if written.unknown:
             turn.lineage.held = waiting(min(written.unknown.values()), tuple(sorted(written.unknown)))
             at = _just_below(turn.lineage.held.position)
-            return self._table(
-                replace(turn, at=at, shape=self.shape(turn.lineage, at) + turn.options.digest(), whole=True), fresh, progress
-            )
+            shape = self.whole_shape(turn.lineage, at, turn.options, turn.gate)
+            return self._table(replace(turn, at=at, shape=shape, whole=True), fresh, progress)
         self.applied += written.applied
         lacking = _lacking(turn, table)
         turn.lineage.incomplete += [((*since,), text) for text, since in lacking.items()]
@@ -296,6 +295,10 @@ class GoldRun:
     def shape(self, lineage: Lineage, at: Position) -> str:
         restores = [record["restored_to"] for record in self.log.all("epoch")]
         return shape_of(lineage, at, [*restores, *aborted(self.done.get("transactions"))])
+
+    def whole_shape(self, lineage: Lineage, at: Position, options: GoldOptions, gate: Gate | None) -> str:
+        """Everything that a table is folded under: schema history, its YAML and its suite."""
+        return self.shape(lineage, at) + options.digest() + (gate.judge.mark if gate else "")
 
     def _write(self, turn: "Turn", table: GoldTable, fresh: "Fresh") -> Written:
         if turn.whole or turn.known is None:
