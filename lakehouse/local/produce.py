@@ -103,9 +103,11 @@ def _publish(
 def _send(producer: Producer, topic: str, message: Message, delivered: "_Deliveries") -> None:
     while True:
         try:
+            # by name: a callback may be given under two names, and both count as positions
             producer.produce(
-                topic, message.value, message.key, message.partition, delivered, message.timestamp or 0, headers=list(message.headers)
-            )
+                topic, message.value, message.key, message.partition,
+                on_delivery=delivered, timestamp=message.timestamp or 0, headers=list(message.headers),
+            )  # fmt: skip
             producer.poll(0)
             return
         except BufferError:  # the queue is full: let deliveries make room

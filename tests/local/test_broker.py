@@ -92,6 +92,16 @@ def test_a_recording_is_produced_from_the_command_line(
     assert capsys.readouterr().out.splitlines()[0] == "messages: 2"
 
 
+def test_a_message_keeps_the_time_that_was_recorded(broker: Broker, topic: str) -> None:
+    produce([Message(topic, 0, 0, b"k", b"v", timestamp=1_700_000_000_000)], broker.bootstrap)
+
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": uuid.uuid4().hex})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    (message,) = consumer.consume(1, timeout=20)
+    consumer.close()
+    assert message.timestamp()[1] == 1_700_000_000_000
+
+
 def test_messages_of_years_ago_are_kept(broker: Broker, topic: str) -> None:
     produce([Message(topic, 0, 0, b"k", b"v", timestamp=1)], broker.bootstrap)
 
