@@ -224,13 +224,14 @@ class Mode:
         """Whether gold may have told of the change's commit already: it has told of everything up to `before`."""
         return change.position[:2] <= before[:2] if self.clock.by_commit and not self.options.plain else change.position <= before
 
-    def touched(self, changes: Iterable[Change]) -> set[Any]:
-        """The keys that the changes speak of, as the table has them now."""
+    def touched(self, changes: Iterable[Change]) -> set[Any] | None:
+        """The keys that the changes speak of, as the table has them now. None where one lies below a statement that has emptied the
+        table: what it leaves in gold's history is not found by the keys of rows that go on."""
         deltas = Deltas(self.lineage, self.target, self.upstream, self.ids)
         keys = {row_key(delta.row, self.ids) for delta in deltas.of(changes)}
         self.unknown = {**deltas.unknown, **self.unknown}
         self.problems |= deltas.problems
-        return keys - {None}
+        return None if deltas.cleared else keys - {None}
 
     def _run(self, machine: Replay, changes: Iterable[Change]) -> list[Entry]:
         machine.run(changes, self.at)

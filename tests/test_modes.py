@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from engine import Memory
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from source_model import History
 from test_versions import lineages, place, told
@@ -72,6 +72,7 @@ def test_window_by_window_gives_what_all_changes_at_once_give(word: str, seed: i
 @pytest.mark.parametrize("word", MODES)
 @QUICK
 @given(seed=seeds, count=st.integers(0, 20), chance=seeds)
+@example(seed=385896, count=7, chance=355)  # a late row below a TRUNCATE
 def test_windows_that_cut_a_commit_in_two_and_late_rows_give_the_same(word: str, seed: int, count: int, chance: int) -> None:
     history = History(seed, count, raw_updates=True)
     silver, rand = told(history, chance), random.Random(chance)
@@ -98,6 +99,8 @@ def windowed(table: Mode, lineage: Lineage, gold: list[Row], before: Position, h
     if not late:
         return advanced(table, gold, fresh)
     keys = table.touched(fresh)
+    if keys is None:
+        return table.rows(here)
     held, _ = through_gold(table, gold)
     known = [row for row in held if row_key(row, table.ids) in keys]
     return merged(table, held, *table.differences(known, table.of_keys(table.rows(here), keys)))
@@ -106,6 +109,7 @@ def windowed(table: Mode, lineage: Lineage, gold: list[Row], before: Position, h
 def advanced(table: Mode, gold: list[Row], fresh: list[Change]) -> list[Row]:
     """Gold after a window, merged as Spark does it."""
     keys = table.touched(fresh)
+    assert keys is not None
     held, _ = through_gold(table, gold)
     known = [row for row in held if row_key(row, table.ids) in keys]
     if table.word == "append":

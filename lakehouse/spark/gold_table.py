@@ -151,7 +151,7 @@ class GoldTable:
     def _advanced(self, fresh: list[Change], version: int, *, late: bool) -> "Outcome | None":
         """Go on from gold's own rows of the touched keys; what is late or can't be found by its key is told anew from silver."""
         mode, keys = self.mode, self.mode.touched(fresh)
-        if not mode.advances or not self.reads_back or (late and mode.word == "append"):
+        if keys is None or not mode.advances or not self.reads_back or (late and mode.word == "append"):
             return None
         known, exact = gold_modes.known_rows(self, keys, version)
         if mode.word == "append":
