@@ -18,7 +18,10 @@ from lakehouse.spark import storage
 from lakehouse.spark.pipeline import run
 from lakehouse.storage_files import FileInfo, LocalFiles, read_tree
 
-SOURCE = "source: sink\nformat: ticdc-storage\nstorage: {path: %s}\ntables: auto\nlake: %s\noptions:\n%s"
+# minutes each: `./run test -m long tests/spark/test_storage_run.py`
+pytestmark = pytest.mark.long
+
+SOURCE = "format: ticdc-storage\nstorage: {path: %s}\ntables: auto\nlake: %s\ntime_zone: %s\noptions:\n%s"
 HISTORY = History(11, 14)
 LATE = storage_tree(HISTORY.events, "csv")
 # where to cut the history so that the file under way is written anew, longer
@@ -28,10 +31,11 @@ EARLY = next(early for early in CUTS if any(path.endswith(".csv") and LATE[path]
 
 def configured(tmp_path: Path, path: str) -> Any:
     """The configuration of a folder with one source of a sink."""
-    options = "".join(f"  {name}: '{value}'\n" for name, value in storage_options("csv").items())
+    said = storage_options("csv")
+    options = "".join(f"  {name}: '{value}'\n" for name, value in said.items() if name != "time_zone")
     folder = tmp_path / "configs"
     (folder / "sources").mkdir(parents=True)
-    (folder / "sources/sink.yml").write_text(SOURCE % (path, tmp_path / "lake", options))
+    (folder / "sources/sink.yml").write_text(SOURCE % (path, tmp_path / "lake", said.get("time_zone", "UTC"), options))
     return load(folder)
 
 
