@@ -122,4 +122,4 @@ def test_a_table_without_a_key_counts_only_rows_that_pass_and_no_delete_of_a_ref
 
     kept = [row for index, row in enumerate(rows) if index not in gone and passes(row)]
     assert sorted(map(str, named(folded.keyless))) == sorted(map(str, kept))
-    assert folded.problems == []
+    assert folded.problems == set()
