@@ -70,6 +70,7 @@ def with_headers(path: Path, told: Iterable[Message]) -> Path:
     return path
 
 
+@pytest.mark.long  # minutes
 def test_a_second_snapshot_clears_when_its_last_row_is_there_and_an_aborted_one_never(spark: Any, tmp_path: Path) -> None:
     """One pass after another over a recording that grows; what each shows is what the plain engine shows."""
     story = first_snapshot().row("a", "u", 150, 1, 11)
