@@ -16,6 +16,7 @@ import msgspec
 from google.protobuf.message import DecodeError as ProtobufError
 from google.protobuf.message import Message as Proto
 
+from lakehouse.errors import DecodeError
 from lakehouse.events import Message
 from lakehouse.formats.open_frames import framed, frames
 from lakehouse.formats.proto import canal_pb2, subscribe_pb2
@@ -101,7 +102,7 @@ def _json_of(message: Message, chance: random.Random) -> Message:
 def _open_of(message: Message, chance: random.Random) -> Message:
     try:
         keys, values = frames(message.key, message.value)
-    except Exception:
+    except DecodeError:
         return _bytes_of(message, chance)
     side = keys if chance.random() < 0.3 else values
     place = chance.randrange(len(side)) if side else 0
