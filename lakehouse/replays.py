@@ -52,7 +52,7 @@ def sent(message: Message, rule: Rule) -> Sent:
         members = _decode(value)
         number = msgspec.json.decode(members[rule.number], type=int)
         value = _encode({name: raw for name, raw in members.items() if name not in _DIFFERS})
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError):
         number = None
     return Sent(number, hashlib.blake2b(value, digest_size=12).digest())
 

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from lakehouse.arrival_order import Spread, report_disorder, report_repeats
 from lakehouse.arrival_order import Told as Statement
 from lakehouse.carry import Upstream, upstream_of
@@ -15,6 +17,7 @@ from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaC
 from lakehouse.fold import Change, key_ids
 from lakehouse.formats import order_of
 from lakehouse.formats.debezium import transaction_end
+from lakehouse.formats.wire_json import nests_too_deep
 from lakehouse.gold_options import PLAIN, GoldOptions
 from lakehouse.history import build
 from lakehouse.identity import RunCounter, image_hash, split_keyless
@@ -82,7 +85,9 @@ class Memory:
             yield message
 
     def _event(self, place: tuple[str, int], event: Any) -> None:
-        if isinstance(event, RowChange):
+        if isinstance(event, RowChange | SchemaChange) and _is_too_deep(event):
+            self.dead.append(event)
+        elif isinstance(event, RowChange):
             for change in split_keyless(event) if self.tidb else [event]:
                 self._change(place, change)
         elif isinstance(event, SchemaChange):
@@ -222,3 +227,12 @@ def printed(rows: list[Any], columns: list[Any], lineage: Any, at: Position) -> 
     ids = key_ids(lineage, lineage.step_at((*at[:5], at[5] + 1)))
     names = [column.column.name for column in columns if column.column.id in ids]
     return sorted(lines, key=lambda line: str([line[name] for name in names] or line))
+
+
+def _is_too_deep(event: RowChange | SchemaChange) -> bool:
+    """What silver keeps no values of (lakehouse/spark/decode.py)."""
+    said = [event.before, event.after, list(event.key)] if isinstance(event, RowChange) else [event.columns]
+    try:
+        return any(nests_too_deep(msgspec.json.encode(value)) for value in said)
+    except RecursionError:
+        return True

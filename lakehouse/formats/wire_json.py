@@ -1,5 +1,6 @@
 """JSON on the wire: msgspec with its several exceptions as the one DecodeError, and without a value in its text."""
 
+import re
 from typing import TypeVar
 
 import msgspec
@@ -7,6 +8,10 @@ import msgspec
 from lakehouse.errors import DecodeError
 
 T = TypeVar("T")
+# MySQL and TiDB nest a JSON document no deeper. How deep Python's readers go depends on who calls them, so what one has read
+# another may not: beyond this limit nothing is stored.
+MAX_DEPTH = 100
+_BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 
 
 def read_json(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, what: str) -> T:
@@ -25,3 +30,16 @@ def read_json(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, what:
 
 def _likely(head: bytes) -> str:
     return "an LZ4 frame (does the source's `compression` say so?)" if head == b"\x04\x22\x4d\x18" else ""
+
+
+def nests_too_deep(data: bytes) -> bool:
+    """Whether JSON nests deeper than MAX_DEPTH."""
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for token in _BRACKETS.finditer(data):
+        bracket = token[0]
+        depth += (bracket in (b"[", b"{")) - (bracket in (b"]", b"}"))
+        if depth > MAX_DEPTH:
+            return True
+    return False

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse.assembling import NOTHING, Resume, Unjoined, assembled, place_of
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
+from lakehouse.formats.wire_json import MAX_DEPTH, nests_too_deep
 
 POSITION = "struct<epoch:bigint,p1:bigint,p2:bigint,p3:bigint,p4:bigint,p5:bigint>"
 CHANGE_COLUMNS: dict[str, str] = {
@@ -160,18 +161,35 @@ class Rows:
         self.silent += not events
         for event in events:
             match event:
-                case RowChange():
-                    self._change(message, event)
-                case SchemaChange():
-                    self._schema_change(message, event)
+                case RowChange() | SchemaChange():
+                    self._stored(message, event)
                 case Watermark():
                     self._row(message, event.index, kind="watermark", position=event.position, resolved_ts=event.resolved_ts)
                 case DeadLetter():
                     self._row(message, event.index, kind="dead_letter", database=event.database, table=event.table,
                               error_code=event.code, error_message=event.message)  # fmt: skip
 
+    def _stored(self, message: Message, event: RowChange | SchemaChange) -> None:
+        """An event whose values can be stored and read again, else a dead letter."""
+        held = len(self._changes), len(self._others)
+        try:
+            if isinstance(event, RowChange):
+                self._change(message, event)
+            else:
+                self._schema_change(message, event)
+        except RecursionError:
+            del self._changes[held[0] :], self._others[held[1] :]
+            self._row(message, event.index, kind="dead_letter", database=event.database, table=event.table, error_code="value",
+                      error_message=f"values: expected JSON nested at most {MAX_DEPTH} deep, got deeper one")  # fmt: skip
+
+    def _encoded(self, value: Any) -> bytes | None:
+        """JSON that every reader takes; RecursionError where it nests too deep."""
+        data = None if value is None else self._json(value)
+        if data is not None and nests_too_deep(data):
+            raise RecursionError
+        return data
+
     def _change(self, message: Message, event: RowChange) -> None:
-        encode = self._json
         for change in self._split(event) if self._tidb and not event.key_names else (event,):
             floor = self._floors.get((change.database, change.table)) if self._floors else None
             if floor is not None and change.position <= floor:
@@ -181,11 +199,10 @@ class Rows:
             row_id = change.row_id if self._row_ids and not change.key_names else None
             if self._tidb and not change.key_names and row_id is None:
                 half = self._hash((change.before if change.after is None else change.after) or {})
-            before = None if change.before is None else encode(change.before)
-            after = None if change.after is None else encode(change.after)
+            key, before, after = self._encoded(change.key), self._encoded(change.before), self._encoded(change.after)
             self.bytes += len(before or b"") + len(after or b"")
             self._changes.append(
-                (change.database, change.table, encode(change.key), change.op, change.commit_ts, change.position, before, after,
+                (change.database, change.table, key, change.op, change.commit_ts, change.position, before, after,
                  self._types_text(change.types), change.encoding, change.flags, change.key_names, row_id, change.physical_table, half,
                  message.topic, message.incarnation, message.partition, message.offset, change.index, message.path)
             )  # fmt: skip
@@ -204,7 +221,7 @@ class Rows:
     def _schema_change(self, message: Message, event: SchemaChange) -> None:
         self._row(message, event.index, kind="schema_change", database=event.database, table=event.table, commit_ts=event.commit_ts,
                   position=event.position, schema_kind=event.kind, ddl=event.ddl, primary_key=event.primary_key,
-                  columns=None if event.columns is None else self._json(event.columns))  # fmt: skip
+                  columns=self._encoded(event.columns))  # fmt: skip
 
     def _row(self, message: Message, index: int, **values: Any) -> None:
         origin = {"topic": message.topic, "incarnation": message.incarnation, "partition": message.partition, "offset": message.offset,
