@@ -21,8 +21,6 @@ SCHEMAS = """
 import sys
 from pyspark.sql import SparkSession
 
-# minutes each: `./run test -m long tests/spark/test_bundle_runs.py`
-pytestmark = pytest.mark.long
 for name in sys.argv[1:]:
     SparkSession.builder.getOrCreate().sql(f"CREATE SCHEMA IF NOT EXISTS {name}")
 """

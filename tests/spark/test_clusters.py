@@ -20,8 +20,6 @@ from pipelines import run_layers
 run_layers(("bronze", "silver", "gold"), sys.argv[1:])
 from lakehouse.spark.session import get_session
 
-# minutes each: `./run test -m long tests/spark/test_clusters.py`
-pytestmark = pytest.mark.long
 def where(batches):
     import lakehouse, os, pyarrow
     for batch in batches:
