@@ -68,14 +68,13 @@ def test_the_pipeline_runs_over_spark_connect_and_a_second_run_adds_nothing(conn
 
     assert (states(first), states(second), second["gold"]) == (EXACT, EXACT, "nothing new")
     shown = over_connect(connect, installed, "lakehouse", "show", "shop.orders", "--json", "--lake", str(tmp_path / "lake"))
-    assert [row["id"] for row in shown] == [1001]
+    assert [row["id"] for row in shown] == [2001]
 
 
 def test_a_kafka_topic_lands_over_spark_connect(connect: str, installed: Path, broker: Any, topic: str, tmp_path: Path) -> None:
     from lakehouse.local.produce import produce
-    from lakehouse.recording import read_recording
 
-    produce(broker.bootstrap, list(read_recording(RECORDING)), topic)
+    produce(RECORDING, broker.bootstrap, topic)
     folder = configs(
         tmp_path, f"format: ticdc-open\nkafka: {{bootstrap_servers: '{broker.bootstrap}', topics: [{topic}]}}\ntime_zone: UTC\n"
     )
