@@ -226,6 +226,8 @@ def run_continuously(
             begun = time.monotonic()
             for one in rounds:
                 go_round(spark, one, layers, stop, progress)
+            if rounds[0].passes == 1 and not stop():
+                progress("up to date; going on until SIGTERM or Ctrl-C")
             stop.event.wait(max(0.0, 1.0 - (time.monotonic() - begun)))
         for one in rounds:
             one.record.flush(one.log, now=True)

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +62,16 @@ class Workspace:
         running = subprocess.Popen(
             command, env=self.environment, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+        told: list[str] = []
         if "--continuous" in arguments:
-            time.sleep(20)
-            running.send_signal(signal.SIGTERM)
+            assert running.stderr is not None
+            for line in running.stderr:
+                told.append(line)
+                if "up to date" in line:
+                    running.send_signal(signal.SIGTERM)
+                    break
         out, error = running.communicate(timeout=300)
-        assert running.returncode == 0, error[-3000:]
+        assert running.returncode == 0, "".join([*told, error])[-3000:]
         return [json.loads(line) for line in out.splitlines()]
 
 
