@@ -106,6 +106,8 @@ def _implicit(column_type: ColumnType, server: str) -> Any:
         return column_type.members[0] if column_type.members else ""
     if column_type.family not in _IMPLICIT:
         raise NoRule(f"{column_type.family} has no implicit default")
+    if column_type.family == "json" and server == "mariadb":
+        return ""  # JSON is text there
     return STORES[column_type.family](_IMPLICIT[column_type.family], Target(column_type, server, "UTC", "utf-8"))
 
 

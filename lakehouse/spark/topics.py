@@ -201,9 +201,12 @@ def _pass(
             ended = bool(query.awaitTermination(1))
             for report in query.recentProgress:
                 if report["batchId"] > seen:
-                    seen, landed = report["batchId"], landed + report["numInputRows"]
-                    ends |= _ends(json.loads(report.json))
-                    if report["numInputRows"]:
+                    told = json.loads(report.json)
+                    # a report over Connect has the numbers of its sources, and no sum of them
+                    new = sum(source["numInputRows"] for source in told["sources"])
+                    seen, landed = report["batchId"], landed + new
+                    ends |= _ends(told)
+                    if new:
                         progress(f"bronze  {name}: {landed} new messages")
     except StreamingQueryException as error:
         raise EnvironmentError_(f"{name}: expected the stream into bronze to go on, got: {_reason(error)}; run again to go on") from error

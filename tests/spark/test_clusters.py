@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -92,8 +93,9 @@ def test_the_pipeline_runs_on_a_cluster_whose_executors_get_the_wheel(wheel: Pat
     settings = {**local_settings("700m"), "spark.executor.memory": "700m", "spark.executor.extraJavaOptions": "-XX:+UseSerialGC"}
     del settings["spark.python.daemon.module"]  # an executor starts its workers before it has the wheel
     settings["spark.executor.extraClassPath"] = settings["spark.driver.extraClassPath"]
+    code = shutil.copy(wheel, tmp_path / "lakehouse.zip")  # Spark puts no .whl on an executor's path
     with cluster(tmp_path, tmp_path) as master:
-        command = [spark_class(), "org.apache.spark.deploy.SparkSubmit", "--master", master, *confs(settings), "--py-files", str(wheel),
+        command = [spark_class(), "org.apache.spark.deploy.SparkSubmit", "--master", master, *confs(settings), "--py-files", str(code),
                    str(tmp_path / "probe.py"), "--configs", str(folder)]  # fmt: skip
         done = subprocess.run(command, env=spark_environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=400)
 
@@ -101,5 +103,5 @@ def test_the_pipeline_runs_on_a_cluster_whose_executors_get_the_wheel(wheel: Pat
     outcome, probe = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
     assert states(outcome) == EXACT
     assert probe["master"] == master
-    assert ".whl/lakehouse/" in probe["code"]
+    assert "lakehouse.zip/lakehouse/" in probe["code"]
     assert str(ROOT) not in probe["code"]
