@@ -168,6 +168,9 @@ def reader(old: ColumnType, zone: str, server: str = "mysql") -> Callable[[Any],
     """The rule that makes a canonical value of this type a cell; it raises ValueError or TypeError for what is none."""
     digits = old.length or 0
     match old.family:
+        case "integer" if old.zerofill and server != "tidb":
+            width = old.length or _ZEROFILL[old.base]
+            return lambda value: _Zerofilled(_integer(value), width)
         case "integer" | "year":
             return _integer if old.family == "integer" else _year
         case "text":
@@ -192,6 +195,24 @@ def _integer(value: Any) -> int:
     if type(value) is not int:
         raise TypeError("not an integer")
     return value
+
+
+# the display width of an unsigned integer whose type names none
+_ZEROFILL = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 20}
+
+
+class _Zerofilled(int):
+    """A value of a ZEROFILL column, which prints with as many digits as the column is wide. TiDB prints it as it is."""
+
+    width: int
+
+    def __new__(cls, value: int, width: int) -> "_Zerofilled":
+        found = super().__new__(cls, value)
+        found.width = width
+        return found
+
+    def __str__(self) -> str:
+        return f"{int(self):0{self.width}d}"
 
 
 class _Year(int):

@@ -23,7 +23,8 @@ SYNONYMS = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A MySQL type. `length` is the length, precision, bit width or fraction digits, as the word has it."""
+    """A MySQL type. `length` is the length, precision, bit width or fraction digits, as the word has it. `zerofill` matters to
+    the text of an integer alone, which MySQL and MariaDB write with zeros in front."""
 
     base: str
     length: int | None = None
@@ -31,6 +32,7 @@ class ColumnType:
     unsigned: bool = False
     charset: str | None = None
     members: tuple[str, ...] = ()
+    zerofill: bool = False
 
     @property
     def family(self) -> str:
@@ -171,7 +173,7 @@ def parse_type(text: str) -> ColumnType:
     members = tuple(unquote(item) for item in _MEMBER.findall(found[3] or ""))
     numbers = [int(item) for item in (found[2] or "").split(",") if item.strip().lstrip("-").isdigit()]
     length = numbers[0] if numbers else None
-    return ColumnType(base, length, numbers[1] if len(numbers) > 1 else None, unsigned, charset, members)
+    return ColumnType(base, length, numbers[1] if len(numbers) > 1 else None, unsigned, charset, members, "zerofill" in words)
 
 
 def _word_behind(words: list[str], first: str, second: str) -> str | None:

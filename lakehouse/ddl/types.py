@@ -132,8 +132,8 @@ def _vector(cursor: Cursor) -> ColumnType:
 def _attributes(cursor: Cursor, found: ColumnType) -> ColumnType:
     numeric = found.family in ("integer", "decimal", "float", "double")
     while True:
-        if numeric and cursor.take_one("UNSIGNED", "ZEROFILL"):
-            found = replace(found, unsigned=True)
+        if numeric and (word := cursor.take_one("UNSIGNED", "ZEROFILL")):
+            found = replace(found, unsigned=True, zerofill=found.zerofill or word == "ZEROFILL")
         elif numeric and cursor.take("SIGNED"):
             pass
         elif not numeric and (charset := read_charset(cursor)):

@@ -3,9 +3,11 @@
     silver rows ─carry─▶ (key, position, kind, image) ─by key, in position order─▶ net ─▶ (op, image) ─type─▶ gold's columns
 
 Images travel as JSON by column id. Between two changes of the key the net rows are carried over as the first images of
-the new key. A keyless row's key is its whole image, and netting counts.
+the new key. A keyless row's key is its whole image, and netting counts. What the workers found beside rows (names that no
+DDL has told) travels as notes: rows without an image, whose kind is the note.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -30,6 +32,7 @@ from lakehouse.typed import GoldColumn
 DELTAS = f"key string, position {POSITION}, kind string, image string"
 NETTED = "key string, kind string, image string"
 ROWS_PER_PARTITION = 200_000
+NOTE = "note "
 _DELTAS = to_arrow_schema(parse_columns(DELTAS))
 _NETTED = to_arrow_schema(parse_columns(NETTED))
 Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -85,6 +88,7 @@ def _carry(piece: Piece) -> Worker:
         deltas = Deltas(piece.lineage, piece.end, piece.upstream, ids)
         for batch in batches:
             yield _delta_batch(deltas.of(changes_of(batch)), ids)
+        yield _note_batch([NOTE + json.dumps([name, place]) for name, place in deltas.unknown.items()])
 
     return work
 
@@ -100,7 +104,9 @@ def _cross(piece: Piece) -> Worker:
         ids = key_ids(piece.lineage, piece.end)
         move = Carrier(piece.lineage, piece.start - 1, piece.end, "canonical", piece.upstream).move
         for batch in batches:
-            rows = (move(decode_row(text)) for text in batch.column("image").to_pylist())
+            kinds, images = batch.column("kind").to_pylist(), batch.column("image").to_pylist()
+            yield _note_batch([kind for kind in kinds if kind.startswith(NOTE)])
+            rows = (move(decode_row(text)) for kind, text in zip(kinds, images, strict=True) if not kind.startswith(NOTE))
             yield _delta_batch((Delta(MIN_POSITION, PUT, row) for row in rows if row is not None), ids)
 
     return work
@@ -119,9 +125,16 @@ def _delta_batch(deltas: Iterable[Any], ids: tuple[int, ...]) -> pa.RecordBatch:
         positions.append(dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), delta.position, strict=True)))
         kinds.append(delta.kind)
         images.append(encode_row(delta.row))
-    return pa.RecordBatch.from_arrays(
-        [pa.array(v, f.type) for v, f in zip((keys, positions, kinds, images), _DELTAS, strict=True)], schema=_DELTAS
-    )
+    return _deltas((keys, positions, kinds, images))
+
+
+def _note_batch(notes: list[str]) -> pa.RecordBatch:
+    """Notes as deltas; each kind of key has a bracket, so that no row has this one."""
+    return _deltas(([NOTE] * len(notes), [None] * len(notes), notes, ["{}"] * len(notes)))
+
+
+def _deltas(columns: tuple[list[Any], ...]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(v, f.type) for v, f in zip(columns, _DELTAS, strict=True)], schema=_DELTAS)
 
 
 def _net(piece: Piece, whole: frozenset[int]) -> Worker:
@@ -134,7 +147,7 @@ def _net(piece: Piece, whole: frozenset[int]) -> Worker:
         net = net_group if key_ids(piece.lineage, piece.end) else count_group
         out: list[tuple[str, str, str]] = []
         for key, group in groupby(_triples(batches), key=lambda triple: triple[0]):
-            for _, kind, image in net(key, group):
+            for _, kind, image in set(group) if key == NOTE else net(key, group):
                 settled = "put" if kind == "patch" and whole <= decode_row(image).keys() else kind
                 out.append((key, settled, image))
             if len(out) >= 8192:
@@ -224,6 +237,14 @@ def _type(told: list[tuple[Any, str, str, str | None]], schema: StructType) -> W
             yield pa.RecordBatch.from_arrays([pa.array(v, f.type) for v, f in zip(values, arrow, strict=True)], schema=arrow)
 
     return work
+
+
+def unknown_names(kinds: Iterable[str]) -> dict[str, Position]:
+    """What notes among the kinds of rows tell of names that no DDL has told: each with the first place it was met."""
+    found: dict[str, Position] = {}
+    for name, place in (json.loads(kind.removeprefix(NOTE)) for kind in kinds if kind.startswith(NOTE)):
+        found[name] = min(tuple(place), found.get(name, tuple(place)))
+    return found
 
 
 def needed_companions(typed: DataFrame, columns: list[GoldColumn]) -> list[str]:

@@ -17,7 +17,7 @@ from lakehouse.modes import Clock, Mode, own_columns
 from lakehouse.shards import INTEGERS
 from lakehouse.spark import gold_modes, write_gold
 from lakehouse.spark.changes import between, collect_changes, of_lineage
-from lakehouse.spark.fold_frame import fold_frame, named, needed_companions, typed_frame
+from lakehouse.spark.fold_frame import fold_frame, named, needed_companions, typed_frame, unknown_names
 from lakehouse.spark.gates import Gate
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.session import capabilities
@@ -177,7 +177,10 @@ class GoldTable:
         if not self.options.plain:
             return self._apply_in_stretches(mine, rows, position_before, version)
         typed, op = self._typed(mine, rows)
-        if typed.where(F.col(op) == "patch").limit(1).count():
+        others = _other_kinds(typed, op, "put", "delete")
+        if unknown := unknown_names(others):
+            return Written(version, "", unknown)
+        if "patch" in others:
             return self.refold(exists=True)
         frame = named(typed, self.columns, needed_companions(typed, self.columns), op)
         version = write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options)
@@ -207,6 +210,7 @@ class GoldTable:
     def _whole_large(self) -> tuple[DataFrame, str]:
         if self.options.plain:
             typed, op = self._typed(self.mine if self.gate is None else self.gate.frame(self.mine), self.size.rows)
+            self.mode.unknown = unknown_names(_other_kinds(typed, op, "put", "patch", "delete"))
             typed = typed.where(F.col(op) != "delete")
         else:
             typed = gold_modes.mode_frame(self.mine, self.mode, self.columns, self.size.rows)
@@ -239,3 +243,8 @@ class GoldTable:
         """What tells gold's rows apart."""
         ids = self.mode.row_ids
         return [column for column_id in ids for column in self.columns if column.column.id == column_id]
+
+
+def _other_kinds(typed: DataFrame, op: str, *kinds: str) -> list[str]:
+    """The kinds of rows but these."""
+    return [row[0] for row in typed.where(~F.col(op).isin(*kinds)).select(op).distinct().collect()]

@@ -130,7 +130,7 @@ def images(spark: SparkSession, mine: DataFrame, lineage: Lineage, place: Positi
         texts = [json.dumps(change.after, ensure_ascii=False) for change in below]
         return spark.createDataFrame(pa.table({"after": pa.array(texts, pa.string())}), columns(IMAGE)).coalesce(1)
     netted = fold_frame(mine, lineage, place, lineage.step_at(place), upstream, count, frozenset())
-    return netted.where("kind <> 'delete'").mapInArrow(_named(lineage, place), IMAGE)
+    return netted.where("kind in ('put', 'patch')").mapInArrow(_named(lineage, place), IMAGE)
 
 
 def _named(lineage: Lineage, place: Position) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
