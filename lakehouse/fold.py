@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lakehouse.carry import Carrier, Row, Upstream
-from lakehouse.effects import Clear, Rekey
+from lakehouse.convert import is_identity
+from lakehouse.effects import Clear, Rekey, Retype
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Lineage
 
@@ -90,8 +91,15 @@ def rekeyings(lineage: Lineage, upto: int) -> list[int]:
 
 
 def changes_key(lineage: Lineage, index: int) -> bool:
-    effects = lineage.steps[index].effects
-    return any(isinstance(effect, Rekey) for effect in effects) or key_ids(lineage, index - 1) != key_ids(lineage, index)
+    """Whether a row's key before the step may be another one behind it. Two keys that a column's new type makes one are told apart
+    below it: a row that was deleted long before must not take the other one with it."""
+    before = key_ids(lineage, index - 1)
+    if before != key_ids(lineage, index):
+        return True
+    return any(
+        isinstance(effect, Rekey) or (isinstance(effect, Retype) and effect.column_id in before and not is_identity(effect.old, effect.new))
+        for effect in lineage.steps[index].effects
+    )
 
 
 def last_clear(lineage: Lineage, upto: int) -> int:
