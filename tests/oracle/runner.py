@@ -149,7 +149,7 @@ class Runner:
         """What a log has of a table made by a query: its shape, JSON being JSON."""
         text = str(self.database.ask(f"SHOW CREATE TABLE {quoted(name)}")[0][1])
         return re.sub(
-            r"longtext[^,`]*?(NOT NULL|DEFAULT NULL)?[^,`]*CHECK \(json_valid\(`[^`]*`\)\)", lambda found: f"json {found[1] or ''}", text
+            r"longtext([^,`]*)CHECK \(json_valid\(`[^`]*`\)\)", lambda found: "json NOT NULL" if "NOT NULL" in found[1] else "json", text
         )
 
     def _selected(self, after: State, name: Name) -> bool:

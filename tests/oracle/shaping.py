@@ -225,8 +225,7 @@ class Shaper:
         if _is_unruled(column, kind):
             return None
         rest = " NOT NULL" if column.name in table.primary else self.attributes(kind)
-        condition = "IF EXISTS " if self.chance.random() < 0.05 else ""
-        sql = f"MODIFY {self.chance.choice(('COLUMN ', ''))}{condition}{word(column.name)} {kind}{rest}{self.place(table, column.name)}"
+        sql = f"MODIFY {self.chance.choice(('COLUMN ', ''))}{word(column.name)} {kind}{rest}{self.place(table, column.name)}"
         return sql, self.retyped(column, kind)
 
     def change(self, table: Table) -> Clause | None:

@@ -15,9 +15,6 @@ import pytest
 from lakehouse.cli import main
 from lakehouse.formats.open_frames import framed
 
-# minutes each: `./run test -m long tests/spark/test_operators.py`
-pytestmark = pytest.mark.long
-
 T = 470_606_995_725_312_000
 CREATE = "CREATE TABLE `shop`.`t` (id INT PRIMARY KEY, v VARCHAR(20))"
 

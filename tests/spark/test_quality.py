@@ -20,9 +20,6 @@ from lakehouse.spark.rebuild import rebuild_table
 from lakehouse.spark.rejected import list_rejected, requeue
 from lakehouse.spark.show import show_all
 
-# minutes each: `./run test -m long tests/spark/test_quality.py`
-pytestmark = pytest.mark.long
-
 TOTAL = "expect_column_values_to_be_between(total)"
 POSITIVE = "- {expect: expect_column_values_to_be_between, column: total, args: {min_value: 0}, action: reject}\n"
 NOTED = "- {expect: expect_column_values_to_not_be_null, column: note}\n"

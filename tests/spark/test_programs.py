@@ -1,0 +1,53 @@
+"""Random programs of the oracle through Spark: gold must be what the engine in plain Python tells, which the oracle
+holds to a real database. A feed grows in three parts, so that tables are created, merged into and folded again.
+"""
+
+import os
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oracle.check import delivered, has_keyless
+from oracle.database import Database
+from oracle.generate import generate
+
+from lakehouse.spark import gold as spark_gold
+from lakehouse.spark import gold_table
+from lakehouse.spark import silver as spark_silver
+from lakehouse.spark.pipeline import try_recording
+from lakehouse.spark.show import show_all
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_pipeline import engine, shown, write_recording
+
+# by the driver, and in Spark jobs; `./run test -m '' tests/spark/test_programs.py` with LAKEHOUSE_PROGRAMS=50 is the long run
+PROGRAMS = int(os.environ.get("LAKEHOUSE_PROGRAMS", "1"))
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    from lakehouse.local.mariadb import start_mariadb
+
+    with start_mariadb(tmp_path_factory.mktemp("mariadb")) as server:
+        yield Database(server.port)
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["driver", "jobs"])
+def test_gold_of_random_programs_is_what_the_engine_tells(
+    spark: Any, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool
+) -> None:
+    if not small:
+        for module, name in ((spark_silver, "SMALL_RECORDS"), (spark_gold, "SMALL_CHANGES"), (gold_table, "SMALL_CHANGES")):
+            monkeypatch.setattr(module, name, 0)
+    for seed in range(5000, 5000 + PROGRAMS):
+        runner, chance = generate(database, seed), random.Random(seed)
+        told, _ = delivered(runner.events, chance, keyless=has_keyless(runner), raw=runner.raw)
+        for part in (0.4, 0.8, 1.0):
+            landed = told[: max(1, int(len(told) * part))]
+            path = write_recording(tmp_path / f"program{seed}.jsonl", landed)
+            lake = tmp_path / f"lake{seed}"
+            try_recording(path, "ticdc-open", {}, str(lake), "resolved", lambda _: None)
+            assert shown(lake, tmp_path / "shown") == engine(landed), f"seed {seed}, {part:.0%} of its messages"
