@@ -149,7 +149,10 @@ class Runner:
         """What a log has of a table made by a query: its shape, JSON being JSON."""
         text = str(self.database.ask(f"SHOW CREATE TABLE {quoted(name)}")[0][1])
         return re.sub(
-            r"longtext([^,`]*)CHECK \(json_valid\(`[^`]*`\)\)", lambda found: "json NOT NULL" if "NOT NULL" in found[1] else "json", text
+            r"^(\s*`(?:[^`]|``)*`) longtext((?: CHARACTER SET \w+)?(?: COLLATE \w+)?)( NOT NULL)?.* CHECK \(json_valid\(.*\)\)",
+            lambda found: f"{found[1]} json{found[3] or ''}",
+            text,
+            flags=re.M,
         )
 
     def _selected(self, after: State, name: Name) -> bool:
