@@ -7,67 +7,36 @@ write; a crash before it only repeats merges that give the same rows.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.carry import Upstream
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold import Change
 from lakehouse.gold_options import PLAIN, GoldOptions, to_plain
 from lakehouse.lineage import History, Lineage, Name
-from lakehouse.modes import Clock
-from lakehouse.quality import Suite
 from lakehouse.shards import options_for, options_of, split_shards
 from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes, not_aborted, not_void, of_lineage
 from lakehouse.spark.drift import held_of, infer_columns, keep_waiting, waiting
 from lakehouse.spark.gates import Gate, open_gates
+from lakehouse.spark.gold_feed import GoldFeed, asked_of, find_watermark
 from lakehouse.spark.gold_shards import Group, bring, group_of
 from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.layout import misfit, uncluster, unknown_columns
 from lakehouse.spark.letters import open_counts, open_losses
-from lakehouse.spark.ops_log import OPERATORS, OpsLog
+from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.silver import read_silver
-from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
 from lakehouse.topic_progress import told_loss
 from lakehouse.transactions import aborted
 
 THREADS = 3
-MILLIS = Clock()
-UPSTREAM = Upstream()
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class GoldFeed:
-    """What gold needs to know of a source. `tables` is None for all, else the selected names; `options` are those of the tables that
-    have a YAML."""
-
-    name: str
-    upstream: Upstream = UPSTREAM
-    consistency: str = "resolved"
-    virtual: bool = False
-    tables: frozenset[Name] | None = None
-    policies: dict[str, str] = field(default_factory=dict)
-    options: dict[Name, GoldOptions] = field(default_factory=dict)
-    clock: Clock = MILLIS
-    drift_timeout: float | None = None
-    suites: dict[Name, Suite] = field(default_factory=dict)
-
-    @property
-    def told(self) -> dict[str, Any]:
-        """What the tables' YAMLs say that the schema history needs."""
-        return {
-            "keys": {".".join(name): list(options.key) for name, options in self.options.items() if options.key},
-            "on_ddl": [[list(name), options.on_ddl] for name, options in self.options.items() if options.on_ddl],
-        }
 
 
 @dataclass(slots=True)
@@ -145,26 +114,10 @@ def run_gold(
     return body
 
 
-def asked_of(feed: GoldFeed, log: OpsLog) -> str:
-    """A digest of what YAMLs and operators ask of gold: another one is a reason to run although silver has nothing new."""
-    tables = [None if feed.tables is None else sorted(feed.tables), [(name, to_plain(said)) for name, said in sorted(feed.options.items())]]
-    suites = sorted((name, suite.digest) for name, suite in feed.suites.items() if suite.digest)
-    asked = json.dumps([tables, suites, feed.policies, feed.virtual, *(log.all(kind) for kind in OPERATORS)], default=str)
-    return hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()
-
-
 def _before(manifest: dict[str, Any] | None) -> tuple[int, Position]:
     if manifest is None:
         return 0, MIN_POSITION
     return manifest["batch"], tuple(manifest["watermark"])
-
-
-def find_watermark(feed: GoldFeed, log: OpsLog, done: dict[str, Any]) -> tuple[Position, Any]:
-    """W and the partition that holds it; under `eventual` everything that has arrived."""
-    if feed.consistency == "eventual":
-        return tuple(done["reach"] or MIN_POSITION), None
-    marks = partition_watermarks(done)
-    return source_watermark(marks, counting_partitions(done, log))
 
 
 class GoldRun:

@@ -23,7 +23,8 @@ from lakehouse.recording import read_recording
 from lakehouse.run_lock import has_flock, is_remote
 from lakehouse.spark.attachments import land_attachments
 from lakehouse.spark.bronze import land_messages
-from lakehouse.spark.gold import GoldFeed, run_gold
+from lakehouse.spark.gold import run_gold
+from lakehouse.spark.gold_feed import GoldFeed
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.ops_log import OpsLog

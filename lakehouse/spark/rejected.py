@@ -10,7 +10,8 @@ from lakehouse.errors import LakehouseError
 from lakehouse.quality import suite_of
 from lakehouse.spark.changes import not_void, of_lineage
 from lakehouse.spark.gates import open_rejections, rejected_rows
-from lakehouse.spark.gold import GoldFeed, run_gold
+from lakehouse.spark.gold import run_gold
+from lakehouse.spark.gold_feed import GoldFeed
 from lakehouse.spark.history import load_history
 from lakehouse.spark.judge import Judge, commit_of, identity
 from lakehouse.spark.lake import Lake

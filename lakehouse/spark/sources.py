@@ -11,7 +11,7 @@ from lakehouse.formats import order_of, sends_watermarks
 from lakehouse.gold_options import ColumnOptions, GoldOptions, from_plain, to_plain
 from lakehouse.modes import clock_of
 from lakehouse.quality import Suite, suite_of
-from lakehouse.spark.gold import GoldFeed
+from lakehouse.spark.gold_feed import GoldFeed
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.silver import Feed
 from lakehouse.spark.topics import KafkaInput

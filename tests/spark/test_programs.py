@@ -18,7 +18,6 @@ from lakehouse.spark import gold as spark_gold
 from lakehouse.spark import gold_table
 from lakehouse.spark import silver as spark_silver
 from lakehouse.spark.pipeline import try_recording
-from lakehouse.spark.show import show_all
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_pipeline import engine, shown, write_recording
