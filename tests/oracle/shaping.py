@@ -285,7 +285,7 @@ class Shaper:
 
     def fills(self, column: Column) -> bool:
         """Whether a rule tells what NULL becomes under NOT NULL: in a TIMESTAMP it is the time of the statement."""
-        return self.strict or column.not_null or column.base != "timestamp"
+        return column.not_null or column.base != "timestamp"
 
     def set_default(self, table: Table) -> Clause | None:
         able = [column for column in self.plain(table) if column.base != "json"]
