@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from lakehouse.config_fidelity import Data, Finding, section
+from lakehouse.config_fidelity import Data, Finding
 from lakehouse.config_options import did_you_mean
 from lakehouse.config_yaml import Path
 from lakehouse.quality import FORMS, ROWS, Form
@@ -24,8 +24,8 @@ _WORDS = {
 def quality_findings(data: Data) -> Iterator[Finding]:
     """All that is wrong in `quality:` beyond what the model sees."""
     entries = data.get("quality")
-    if entries:
-        yield from _of_mode(data)
+    if entries and "tables" in data:
+        yield ("quality",), "is not yet supported with tables", "remove one of the two"
     seen: list[Any] = []
     for index, entry in enumerate(entries if isinstance(entries, list) else []):
         if isinstance(entry, dict) and isinstance(entry.get("expect"), str) and isinstance(entry.get("args", {}), dict):
@@ -34,16 +34,6 @@ def quality_findings(data: Data) -> Iterator[Finding]:
             if said in seen:
                 yield ("quality", index), "says again what an earlier expectation says", "keep one of the two"
             seen.append(said)
-
-
-def _of_mode(data: Data) -> Iterator[Finding]:
-    """Only a table of live rows is judged so far."""
-    gold = section(data, "gold")
-    for name, words in (("mode", ("history", "append")), ("deletes", ("soft",))):
-        if gold.get(name) in words:
-            yield ("quality",), f"is not yet supported with gold.{name}: {gold[name]}", "remove one of the two"
-    if "tables" in data:
-        yield ("quality",), "is not yet supported with tables", "remove one of the two"
 
 
 def _entry(entry: Data, path: Path) -> Iterator[Finding]:

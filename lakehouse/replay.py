@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from lakehouse.carry import Move, Row, Upstream, compile_kept, compile_moves
 from lakehouse.effects import Clear
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.fold import DELETE, PUT, UPSTREAM, Change, Deltas, changes_key, image_text, key_ids, row_key, target_step
+from lakehouse.fold import DELETE, PUT, REFUSE, UPSTREAM, Change, Deltas, changes_key, image_text, key_ids, row_key, target_step
 from lakehouse.lineage import Lineage
 
 Shown = Callable[[Row], Any]
@@ -71,6 +71,7 @@ class Replay:
         self.live: dict[Any, deque[Track]] = defaultdict(deque)
         self.gone: dict[Any, list[Track]] = defaultdict(list)
         self.owed: dict[str, tuple[Row, int]] = {}
+        self.refused: dict[str, tuple[Row, int]] = {}
         self.entries: list[Entry] = []
         self.count = 0
         self.unknown: dict[str, Position] = {}
@@ -158,6 +159,8 @@ class Replay:
                 if key is None:
                     self.problems.append("an image without its key")
                     continue
+                if delta.kind == REFUSE:
+                    continue  # the row stays as it was; an update that changed its key has ended the old one
                 net = touched.get(key)
                 if net is None:
                     net = touched[key] = self._net(key, change)
@@ -195,6 +198,12 @@ class Replay:
         for change in changes:
             for delta in self.deltas.of((change,)):
                 text = image_text(delta.row)
+                if delta.kind == REFUSE:
+                    self.refused[text] = delta.row, self.refused.get(text, (delta.row, 0))[1] + 1
+                    continue
+                if delta.kind == DELETE and (refused := self.refused.get(text)) is not None and refused[1]:
+                    self.refused[text] = refused[0], refused[1] - 1  # it was never here
+                    continue
                 counts[text] = counts.get(text, 0) + (-1 if delta.kind == DELETE else 1)
                 last[text] = change, delta.row
         for text, count in counts.items():
@@ -284,9 +293,8 @@ class Replay:
         track.row, track.last = after, after if after is not None else before
 
     def _rekey(self, tracks: list[Track], live: list[Move]) -> None:
-        """Rows under the key of this step. What is owed goes on where the key does."""
-        owed = [(moved, n) for row, n in self.owed.values() if live and (moved := _moved(live, row)) is not None]
-        self.owed = {image_text(row): (row, n) for row, n in owed}
+        """Rows under the key of this step. What is owed, or was refused, goes on where the key does."""
+        self.owed, self.refused = _carried(self.owed, live), _carried(self.refused, live)
         self.live.clear()
         self.gone.clear()
         for track in sorted(tracks, key=lambda track: track.number):
@@ -326,6 +334,11 @@ class _Net:
         if self.last_op == "snapshot":
             return "snapshot"
         return "update" if self.before is not None or self.told is not None or self.last_op == "update" else "insert"
+
+
+def _carried(counted: dict[str, tuple[Row, int]], moves: list[Move]) -> dict[str, tuple[Row, int]]:
+    found = [(moved, n) for row, n in counted.values() if moves and (moved := _moved(moves, row)) is not None]
+    return {image_text(row): (row, n) for row, n in found}
 
 
 def _moved(moves: list[Move], row: Row) -> Row | None:

@@ -200,7 +200,6 @@ def test_a_kafka_input_says_what_is_wrong_in_one_sentence(tmp_path: Path, kafka:
         ("source: s\nquality: [{expect: expect_column_pair_values_to_be_equal, column: a, args: {column_A: a, column_B: b}}]\n", "2:59: quality[0].column: has no effect: the expectation is not about one column; write args: {column_A: …, column_B: …}"),
         ("source: s\nquality: [{expect: expect_column_values_to_be_null, column: a, args: {row_condition: 'x > now()', condition_parser: spark}}]\n", "2:71: quality[0].args.row_condition: is not the same at every reading; use the row's own columns only"),
         ("source: s\nquality: [{expect: expect_column_values_to_be_null, column: a}, {expect: expect_column_values_to_be_null, column: a, action: stop}]\n", "2:65: quality[1]: says again what an earlier expectation says; keep one of the two"),
-        ("source: s\ngold: {mode: history}\nquality: [{expect: expect_column_values_to_be_null, column: a}]\n", "3:1: quality: is not yet supported with gold.mode: history; remove one of the two"),
         ("source: s\ncolumns: {a: {exclude: true, rename: b}}\n", "2:30: columns.a.rename: has no effect beside exclude; keep one of the two"),
         ("source: s\non_ddl: {add_column: evolv}\n", "2:10: on_ddl.add_column: expected one of evolve, ignore, hold, reject; did you mean `evolve`?"),
         ("source: s\non_ddl: {drop_primary_key: ignore}\n", "2:10: on_ddl.drop_primary_key: can't be ignored: rows of another key could not be matched; write evolve, hold or reject"),

@@ -10,6 +10,7 @@ from lakehouse.carry import Upstream
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold import REJECTED, Change, finish, fold, settle
 from lakehouse.lineage import Interval, Lineage, Step
+from lakehouse.replay import Replay
 from lakehouse.schema import Column, make_schema, parse_type
 from lakehouse.states import States
 
@@ -123,3 +124,32 @@ def test_a_table_without_a_key_counts_only_rows_that_pass_and_no_delete_of_a_ref
     kept = [row for index, row in enumerate(rows) if index not in gone and passes(row)]
     assert sorted(map(str, named(folded.keyless))) == sorted(map(str, kept))
     assert folded.problems == set()
+
+
+@given(steps)
+def test_a_history_has_no_version_that_is_refused_and_ends_with_the_newest_states_that_pass(told: Any) -> None:
+    changes, states = played(told)
+    machine = Replay(lineage(), Upstream(), by_commit=True)
+
+    machine.run(judged(changes), place(10**6))
+
+    entries = machine.finish()
+    assert sorted(named(machine.rows()), key=str) == sorted((states or [{}])[-1].values(), key=str)
+    assert all(passes(row) for row in named(entry.after for entry in entries if entry.after is not None))
+    assert machine.problems == []
+
+
+@given(st.lists(st.tuples(values, values), max_size=12), st.data())
+def test_a_history_without_a_key_ends_no_row_that_was_refused(images: Any, data: Any) -> None:
+    rows = [{"id": 0, "v": v, "w": w} for v, w in images]
+    gone = data.draw(st.lists(st.sampled_from(range(len(rows))), unique=True) if rows else st.just([]))
+    inserts = [Change(place(number), "insert", None, row, "canonical") for number, row in enumerate(rows, 1)]
+    deletes = [Change(place(100 + number), "delete", rows[index], None, "canonical") for number, index in enumerate(gone)]
+    machine = Replay(lineage(KEYLESS), Upstream(), by_commit=True)
+
+    machine.run(judged([*inserts, *deletes], KEYLESS), place(10**6))
+
+    machine.finish()
+    kept = [row for index, row in enumerate(rows) if index not in gone and passes(row)]
+    assert sorted(map(str, named(machine.rows()))) == sorted(map(str, kept))
+    assert machine.problems == []

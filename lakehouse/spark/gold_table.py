@@ -156,10 +156,8 @@ class GoldTable:
         known, exact = gold_modes.known_rows(self, keys, version)
         if mode.word == "append":
             return Outcome(mode.advance(fresh, known), [], mode.unknown)
-        if late or not exact:
-            rows = mode.of_keys(mode.rows(change for _, change, _ in collect_changes(self.mine)), keys)
-        else:
-            rows = mode.advance(fresh, known)
+        anew = late or not exact
+        rows = mode.of_keys(mode.rows(self._told(count=False)), keys) if anew else mode.advance(fresh, known)
         latest = write_gold.version_of(self.spark, self.lake, self.gold)
         # a run that died half-way has written more than gold's own version has
         had = known if latest == version else gold_modes.known_rows(self, keys, latest)[0]
@@ -213,7 +211,8 @@ class GoldTable:
             self.mode.unknown = unknown_names(_other_kinds(typed, op, "put", "patch", "delete"))
             typed = typed.where(F.col(op) != "delete")
         else:
-            typed = gold_modes.mode_frame(self.mine, self.mode, self.columns, self.size.rows)
+            mine = self.mine if self.gate is None else self.gate.frame(self.mine)
+            typed = gold_modes.mode_frame(mine, self.mode, self.columns, self.size.rows)
             typed = typed.persist() if capabilities(self.spark).persist else typed
         self.mode.applied = self.size.rows
         if self.mine.where(F.array_contains("flags", OLD_KEY_UNKNOWN)).limit(1).count():

@@ -244,3 +244,36 @@ def test_a_suite_that_does_not_suit_its_table_runs_nothing(spark: Any, tmp_path:
     assert str(unknown.value) == "shop.kept: quality: expected columns that the table has or had, got totl; did you mean `total`?"
     assert str(unsuited.value) == "expect_column_values_to_match_regex(total): expected a column of type STRING, got DECIMAL(10,2)"
     assert not Lake(shop.lake).exists(spark, "gold", "shop__kept")
+
+
+@pytest.mark.parametrize("jobs", [False, True], ids=["driver", "jobs"])
+def test_a_history_has_no_version_that_was_rejected_and_stops_where_a_check_says(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: bool
+) -> None:
+    if jobs:
+        monkeypatch.setattr(gold_table, "SMALL_CHANGES", 0)
+        monkeypatch.setattr(spark_gold, "SMALL_CHANGES", 0)
+    names = ("kept", "healed", "warned", "stopped")
+    shop = Shop(tmp_path, {name: SUITES[name] + "gold: {mode: history}\n" for name in names})
+
+    shop.first_batch()
+    first = states(shop.run())
+    shop.second_batch()
+    second = states(shop.run())
+
+    def told(name: str) -> list[tuple[int, str, bool]]:
+        rows = Lake(shop.lake).read(spark, "gold", f"shop__{name}").orderBy("id", "_valid_from").collect()
+        return [(row.id, str(row.total), row._current) for row in rows]
+
+    assert {name: state for name, (state, _) in first.items()} == {
+        "kept": "incomplete", "healed": "incomplete", "warned": "exact", "stopped": "behind"
+    }  # fmt: skip
+    assert {name: state for name, (state, _) in second.items()} == {
+        "kept": "incomplete", "healed": "exact", "warned": "exact", "stopped": "behind"
+    }  # fmt: skip
+    assert told("kept") == [(1, "5.00", True), (3, "1.00", True)]
+    assert told("healed") == [(1, "7.00", True)]
+    assert told("warned") == [(1, "5.00", True), (2, "5.00", True)]
+    assert told("stopped") == [(1, "5.00", True)]
+    assert rejected(spark, shop.lake) == {"kept": [("[2]", 2, [TOTAL]), ("[1]", 8, [TOTAL])],
+                                          "healed": [("[1]", 2, [TOTAL]), ("[2]", 2, [TOTAL])]}  # fmt: skip
