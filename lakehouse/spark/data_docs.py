@@ -49,7 +49,7 @@ def _check(tables: list[tuple[Lake, tuple[str, Suite, dict[str, Any]]]], folder:
     for lake, (name, suite, entry) in tables:
         frame = lake.read(spark, "gold", entry["gold"], entry["version"])
         result = _run(context, name, frame)
-        found += [_outcome(name, check, told) for check, told in zip(suite.checks, result.results, strict=True)]
+        found += [_outcome(name, check, told) for check, told in zip(suite.checks, _in_order(name, suite, result), strict=True)]
     context.build_data_docs()
     return [{"page": str(folder / INDEX)}, *found]
 
@@ -84,7 +84,7 @@ def gx_failures(spark: SparkSession, frame: DataFrame, suite: Suite, key: str) -
     batch = _batch(context, frame)
     wanted = {"result_format": "COMPLETE", "unexpected_index_column_names": [key]}
     result = batch.validate(_suite(gx, "rows", suite), result_format=wanted)
-    return [{row[key] for row in told.result.get("unexpected_index_list") or []} for told in result.results]
+    return [{row[key] for row in told.result.get("unexpected_index_list") or []} for told in _in_order("rows", suite, result)]
 
 
 def _run(context: Any, name: str, frame: DataFrame) -> Any:
@@ -98,6 +98,12 @@ def _run(context: Any, name: str, frame: DataFrame) -> Any:
     )
     outcome = checkpoint.run(batch_parameters={"dataframe": frame})
     return next(iter(outcome.run_results.values()))
+
+
+def _in_order(name: str, suite: Suite, result: Any) -> list[Any]:
+    """The results in the order of the suite's checks: GX tells them column by column."""
+    told = {one.expectation_config.id: one for one in result.results}
+    return [told[expectation["id"]] for expectation in gx_suite(name, suite)["expectations"]]
 
 
 def _outcome(name: str, check: Any, told: Any) -> dict[str, Any]:

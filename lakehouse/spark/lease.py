@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -79,8 +78,8 @@ def _beat(table: "Table", holder: str, ended: threading.Event, pause: float) -> 
     while not ended.wait(pause):
         try:
             table.sql(f"UPDATE {table.ref} SET beat = beat + 1 WHERE holder = {literal(holder)}")
-        except PySparkException as error:  # the next beat may do; without any the lease ends
-            LOG.warning("a lease could not be kept: %s", error.getCondition())
+        except Exception as error:  # the next beat may do; without any the lease ends
+            LOG.warning("a lease could not be kept: %s", type(error).__name__)
 
 
 class Table:
@@ -109,8 +108,9 @@ class Table:
                 f"MERGE INTO {self.ref} t USING ({mine}) s ON t.layer = s.layer"
                 f" WHEN MATCHED AND ({dead}) THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
             )
-        except PySparkException as error:
-            if "CONCURRENT" not in (error.getCondition() or ""):
+        except Exception as error:
+            # Delta's own error, which a session shows as Java's, as pyspark's or as Connect's
+            if "DELTA_CONCURRENT" not in str(error):
                 raise
             return False
         taken = [layer for layer, row in self.rows(layers).items() if row[0] == holder]
