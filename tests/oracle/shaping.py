@@ -308,7 +308,9 @@ class Shaper:
 
     def primary(self, table: Table) -> Clause | None:
         """A key added, dropped, extended or moved."""
-        names = [column.name for column in table.columns if column.not_null or (self.fills(column) and self.chance.random() < 0.2)]
+        if not all(map(self.fills, table.columns)):
+            return None  # another clause may give such a column the name of one that is in the key
+        names = [column.name for column in table.columns if column.not_null or self.chance.random() < 0.2]
         if not names or (not self.keyless and not table.primary):
             return None
         new = self.chance.sample(names, k=min(len(names), self.chance.choice((1, 1, 2))))
