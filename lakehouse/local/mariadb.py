@@ -85,8 +85,11 @@ def _install(home: Path, folder: Path) -> None:
 
 
 def _start(home: Path, folder: Path, port: int) -> MariaDb:
+    # a server that starts clears its folder of temporary tables: two servers must not share one
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
     command = [str(home / "bin/mariadbd"), "--no-defaults", f"--basedir={home}", f"--datadir={folder / 'data'}", f"--port={port}",
-               f"--bind-address={HOST}", f"--socket={_socket(folder, port)}", *_OPTIONS, *_as_root()]  # fmt: skip
+               f"--bind-address={HOST}", f"--socket={_socket(folder, port)}", f"--tmpdir={temporary}", *_OPTIONS, *_as_root()]  # fmt: skip
     with (folder / "mariadb.log").open("wb") as log:
         process = subprocess.Popen(
             command, env=_environment(home), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_tie_to_parent
