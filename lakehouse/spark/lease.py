@@ -8,6 +8,7 @@ transactions, not on it.
 
 import json
 import logging
+import random
 import threading
 import time
 import uuid
@@ -103,20 +104,23 @@ class Table:
         mine = " UNION ALL ".join(
             f"SELECT {literal(layer)} layer, {literal(holder)} holder, 0L beat, {literal(json.dumps(whoami()))} who" for layer in layers
         )
-        try:
-            self.sql(
-                f"MERGE INTO {self.ref} t USING ({mine}) s ON t.layer = s.layer"
-                f" WHEN MATCHED AND ({dead}) THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-            )
-        except Exception as error:
-            # Delta's own error, which a session shows as Java's, as pyspark's or as Connect's
-            if "DELTA_CONCURRENT" not in str(error):
-                raise
-            return False
+        self.sql(
+            f"MERGE INTO {self.ref} t USING ({mine}) s ON t.layer = s.layer"
+            f" WHEN MATCHED AND ({dead}) THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
         taken = [layer for layer, row in self.rows(layers).items() if row[0] == holder]
         if len(taken) < len(layers):
             self.sql(f"DELETE FROM {self.ref} WHERE holder = {literal(holder)}")
         return len(taken) == len(layers)
 
     def sql(self, text: str) -> None:
-        self.spark.sql(text)
+        """A statement, again and again while others write at the same moment: each says itself which rows it is about."""
+        for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 0.0):
+            try:
+                self.spark.sql(text)
+                return
+            except Exception as error:
+                # Delta's own error, which a session shows as Java's, as pyspark's or as Connect's
+                if "DELTA_CONCURRENT" not in str(error) or not pause:
+                    raise
+                time.sleep(pause * random.uniform(0.5, 1.5))

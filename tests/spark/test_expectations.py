@@ -17,9 +17,6 @@ from lakehouse.spark.data_docs import gx_failures
 from lakehouse.spark.expectations import Fields, failing
 from lakehouse.spark.type_text import columns
 
-# minutes each: `./run test -m long tests/spark/test_expectations.py`
-pytestmark = pytest.mark.long
-
 TYPES = {"id": "INT", "i": "BIGINT", "j": "BIGINT", "d": "DECIMAL(10,2)", "f": "DOUBLE", "s": "STRING", "t": "STRING", "day": "DATE"}
 FIELDS = Fields({name: name for name in TYPES}, TYPES)
 NUMBERS = st.integers(-3, 3)

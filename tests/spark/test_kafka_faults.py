@@ -33,9 +33,6 @@ from lakehouse.spark.status import status
 sys.path.insert(0, str(Path(__file__).parent))
 from test_pipeline import garbage, in_order, shown
 
-# minutes each: `./run test -m long tests/spark/test_kafka_faults.py`
-pytestmark = pytest.mark.long
-
 TOLD = list(read_recording(RECORDING))
 LAYERS = ("bronze", "silver", "gold")
 

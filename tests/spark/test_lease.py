@@ -14,10 +14,7 @@ from lakehouse.run_lock import has_flock, is_remote
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.lease import Table, layer_lock, lease
 
-# minutes each: `./run test -m long tests/spark/test_lease.py`
-pytestmark = pytest.mark.long
-
-SECONDS = 6.0
+SECONDS = 20.0
 
 
 @pytest.fixture

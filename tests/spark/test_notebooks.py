@@ -13,9 +13,6 @@ from lakehouse.config import load
 from lakehouse.spark.data_docs import check_lake
 from lakehouse.spark.pipeline import run
 
-# minutes each: `./run test -m long tests/spark/test_notebooks.py`
-pytestmark = pytest.mark.long
-
 NOTEBOOKS = Path(__file__).parent.parent.parent / "notebooks"
 CREATE = "CREATE TABLE `shop`.`orders` (`id` INT PRIMARY KEY, `total` DECIMAL(10,2), `note` VARCHAR(20))"
 QUALITY = """\

@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from engine import Memory
 from feeds import Canal, TiCDC
 
@@ -15,9 +14,6 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.pipeline import try_recording
 from lakehouse.spark.show import show_all
-
-# minutes each: `./run test -m long tests/spark/test_odd_tables.py`
-pytestmark = pytest.mark.long
 
 Tables = dict[str, list[dict[str, Any]]]
 
