@@ -258,13 +258,20 @@ CASES: dict[str, tuple[str, str]] = {
         "test_a_held_table_waits_and_goes_on_where_an_operator_says_while_the_others_are_exact",
     ),
     "T114": ("`plan` shows what a run would do.", "test_status_and_plan_say_how_far_a_lake_is_and_change_nothing"),
-    "T115": ("Quality rules and merging go together.", ""),
+    "T115": (
+        "Quality rules and merging go together.",
+        "test_a_rejected_row_stays_out_with_its_reason_while_the_rest_is_merged"
+        " test_folding_in_spark_jobs_rejects_what_the_driver_rejects",
+    ),
     "T116": (
         "An option that is unknown or does nothing is an error.",
         "test_every_problem_of_every_file_is_told_at_once_with_its_place_and_what_to_do"
         " test_an_option_that_nothing_honours_yet_is_refused_and_exists",
     ),
-    "T117": ("Maintenance beside a merge.", ""),
+    "T117": (
+        "Maintenance waits for a run's lock, and takes nothing that a manifest or a replay needs.",
+        "test_maintenance_keeps_every_manifest_that_is_to_be_kept_and_every_replay",
+    ),
     "T118": (
         "History without empty or overlapping intervals.",
         "test_intervals_are_never_empty_never_overlap_and_never_meet_alike"
