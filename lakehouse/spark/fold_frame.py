@@ -39,6 +39,14 @@ Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
+class Typing:
+    """What makes gold's columns of netted rows, and their schema."""
+
+    worker: Worker
+    schema: StructType
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A stretch of steps without a change of key, and what the workers need to fold it."""
 
@@ -49,9 +57,17 @@ class Piece:
 
 
 def fold_frame(
-    changes: DataFrame, lineage: Lineage, at: Position, target: int, upstream: Upstream, rows: int, whole: frozenset[int]
+    changes: DataFrame,
+    lineage: Lineage,
+    at: Position,
+    target: int,
+    upstream: Upstream,
+    rows: int,
+    whole: frozenset[int],
+    typing: Typing | None = None,
 ) -> DataFrame:
-    """The netted rows (kind put, patch or delete; images by id) of a lineage's changes up to `at`, in the schema of `target`.
+    """The netted rows (kind put, patch or delete; images by id) of a lineage's changes up to `at`, in the schema of `target`; with
+    `typing` as gold's columns, which the same workers make of them.
 
     A patch is an image that lacks some column of `whole` and whose earlier image is not among the changes.
     """
@@ -64,10 +80,19 @@ def fold_frame(
         deltas = _of_piece(changes, piece, target).mapInArrow(_carry(piece), DELTAS)
         if netted is not None:
             deltas = deltas.unionByName(netted.where("kind <> 'delete'").mapInArrow(_cross(piece), DELTAS))
-        netted = deltas.repartition(partitions, "key").sortWithinPartitions("key", "position").mapInArrow(_net(piece, whole), NETTED)
+        ordered = deltas.repartition(partitions, "key").sortWithinPartitions("key", "position")
+        if typing is not None and end == target:
+            netted = ordered.mapInArrow(_after(_net(piece, whole), typing.worker), typing.schema)
+        else:
+            netted = ordered.mapInArrow(_net(piece, whole), NETTED)
         start = end + 1
     assert netted is not None
     return netted
+
+
+def _after(first: Worker, second: Worker) -> Worker:
+    """Two steps in one worker: what lies between them never leaves Python."""
+    return lambda batches: second(first(batches))
 
 
 def _of_piece(changes: DataFrame, piece: Piece, target: int) -> DataFrame:
@@ -211,13 +236,13 @@ def encode_key(key: tuple[Any, ...]) -> str:
     return msgspec.json.encode(key).decode()
 
 
-def typed_frame(netted: DataFrame, columns: list[GoldColumn], op: str) -> tuple[DataFrame, StructType]:
+def typing_of(columns: list[GoldColumn], op: str) -> Typing:
     """Gold's columns, a companion for each, and the kind as column `op`; names are positional until the caller renames them."""
     fields = [StructField(f"c{i}", data_type(column.spark)) for i, column in enumerate(columns)]
     fields += [StructField(f"r{i}", StringType()) for i in range(len(columns))]
     schema = StructType([*fields, StructField(op, StringType())])
     told = [(column.column, column.spark, column.companion, column.mask) for column in columns]
-    return netted.mapInArrow(_type(told, schema), schema), schema
+    return Typing(_type(told, schema), schema)
 
 
 def _type(told: list[tuple[Any, str, str, str | None]], schema: StructType) -> Worker:

@@ -17,7 +17,7 @@ from lakehouse.modes import Clock, Mode, own_columns
 from lakehouse.shards import INTEGERS
 from lakehouse.spark import gold_modes, write_gold
 from lakehouse.spark.changes import between, collect_changes, of_lineage
-from lakehouse.spark.fold_frame import fold_frame, named, needed_companions, typed_frame, unknown_names
+from lakehouse.spark.fold_frame import fold_frame, named, needed_companions, typing_of, unknown_names
 from lakehouse.spark.gates import Gate
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.session import capabilities
@@ -201,8 +201,8 @@ class GoldTable:
 
     def _typed(self, changes: DataFrame, rows: int) -> tuple[DataFrame, str]:
         whole = frozenset(column.column.id for column in self.columns if column.column.id > 0)
-        netted = fold_frame(changes, self.lineage, self.at, self.step, self.upstream, rows, whole)
-        typed, _ = typed_frame(netted, self.columns, write_gold.OP)
+        typing = typing_of(self.columns, write_gold.OP)
+        typed = fold_frame(changes, self.lineage, self.at, self.step, self.upstream, rows, whole, typing)
         return (typed.persist() if capabilities(self.spark).persist else typed), write_gold.OP
 
     def _whole_large(self) -> tuple[DataFrame, str]:

@@ -27,9 +27,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from killable import Killed, config_of, killing
 from test_pipeline import engine, run, shown, silver_rows, write_recording
 
-# minutes each: `./run test -m long tests/spark/test_kills.py`
-pytestmark = pytest.mark.long
-
 TOLD = list(read_recording(RECORDING))
 
 

@@ -18,9 +18,6 @@ from lakehouse.spark import storage
 from lakehouse.spark.pipeline import run
 from lakehouse.storage_files import FileInfo, LocalFiles, read_tree
 
-# minutes each: `./run test -m long tests/spark/test_storage_run.py`
-pytestmark = pytest.mark.long
-
 SOURCE = "format: ticdc-storage\nstorage: {path: %s}\ntables: auto\nlake: %s\ntime_zone: %s\noptions:\n%s"
 HISTORY = History(11, 14)
 LATE = storage_tree(HISTORY.events, "csv")

@@ -260,8 +260,7 @@ CASES: dict[str, tuple[str, str]] = {
     "T114": ("`plan` shows what a run would do.", "test_status_and_plan_say_how_far_a_lake_is_and_change_nothing"),
     "T115": (
         "Quality rules and merging go together.",
-        "test_a_rejected_row_stays_out_with_its_reason_while_the_rest_is_merged"
-        " test_folding_in_spark_jobs_rejects_what_the_driver_rejects",
+        "test_a_rejected_row_stays_out_with_its_reason_while_the_rest_is_merged test_folding_in_spark_jobs_rejects_what_the_driver_rejects",
     ),
     "T116": (
         "An option that is unknown or does nothing is an error.",
