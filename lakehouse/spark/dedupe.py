@@ -64,7 +64,7 @@ def distinct_changes(
         first = _join_known(first, _known(spark, lake, feed, summary, batch), feed.order)
     else:
         first = first.withColumn("_known", F.lit(False)).withColumn("_known_after", F.lit(None).cast("string"))
-    return _split(spark, kept(spark, first), total)
+    return _split(spark, kept(first), total)
 
 
 def _firsts(keyed: DataFrame, order: str) -> DataFrame:
@@ -146,7 +146,7 @@ def _join_known(first: DataFrame, known: DataFrame, order: str) -> DataFrame:
 
 
 def _split(spark: SparkSession, marked: DataFrame, total: int) -> Distinct:
-    conflicts = kept(spark, _suspects(marked).mapInArrow(_conflicting, LETTERS))
+    conflicts = kept(_suspects(marked).mapInArrow(_conflicting, LETTERS))
     conflicted = conflicts.count()
     distinct = marked.where(~F.col("_known"))
     inserted = distinct.count()

@@ -147,7 +147,7 @@ class Gate:
         """The same for more than the driver holds."""
         partial = _in(mine, window).where(F.array_contains("flags", PARTIAL)).limit(1).count() > 0
         judged = _in(self.judge.frame(mine if partial else _in(mine, window), partial=partial), window)
-        judged = kept(self.gates.spark, judged)
+        judged = kept(judged)
         failed = [F.count(F.when(F.array_contains(FAILED, i), 1)).alias(f"c{i}") for i, _ in self.judge.checks]
         counts = judged.agg(F.count("after").alias("n"), *failed).first()
         assert counts is not None

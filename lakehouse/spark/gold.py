@@ -31,6 +31,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.layout import misfit, uncluster, unknown_columns
 from lakehouse.spark.letters import open_counts, open_losses
 from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.session import keeping
 from lakehouse.spark.silver import read_silver
 from lakehouse.topic_progress import told_loss
 from lakehouse.transactions import aborted
@@ -226,7 +227,8 @@ class GoldRun:
         if wrong is not None:
             return self._misfit(turn, wrong)
         turn.lineage.notes += [f"columns.{name}: the table has no such column" for name in unknown_columns(turn.options, schema)]
-        written = self._write(turn, table, fresh)
+        with keeping():
+            written = self._write(turn, table, fresh)
         if written.unknown:
             turn.lineage.held = waiting(min(written.unknown.values()), tuple(sorted(written.unknown)))
             at = _just_below(turn.lineage.held.position)

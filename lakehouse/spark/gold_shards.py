@@ -18,6 +18,7 @@ from lakehouse.spark.changes import between, of_lineage
 from lakehouse.spark.gold_table import GoldTable, Outcome, Written
 from lakehouse.spark.lake import quote
 from lakehouse.spark.layout import misfit, uncluster
+from lakehouse.spark.session import keeping
 
 if TYPE_CHECKING:
     from lakehouse.spark.gold import Fresh, GoldRun, Progress
@@ -76,7 +77,8 @@ def bring(run: "GoldRun", group: Group, fresh: "Fresh", progress: "Progress") ->
         wrong = misfit(run.spark, group.options, table.lineage.steps[table.step].schema, table.columns, table.ids)
         if wrong is not None:
             return held_by_yaml(run, group, wrong)
-    written = write(run, group, tables, fresh)
+    with keeping():
+        written = write(run, group, tables, fresh)
     run.applied += written.applied
     if written.what:
         progress(f"gold    {group.options.merged}: {written.what}")

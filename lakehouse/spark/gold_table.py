@@ -20,7 +20,7 @@ from lakehouse.spark.changes import between, collect_changes, of_lineage
 from lakehouse.spark.fold_frame import fold_frame, named, needed_companions, typing_of, unknown_names
 from lakehouse.spark.gates import Gate
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.session import capabilities
+from lakehouse.spark.session import kept
 from lakehouse.typed import GoldColumn, gold_columns, type_rows
 
 # up to this many changes a table is folded on the driver; a Spark job would cost more than the fold
@@ -203,7 +203,7 @@ class GoldTable:
         whole = frozenset(column.column.id for column in self.columns if column.column.id > 0)
         typing = typing_of(self.columns, write_gold.OP)
         typed = fold_frame(changes, self.lineage, self.at, self.step, self.upstream, rows, whole, typing)
-        return (typed.persist() if capabilities(self.spark).persist else typed), write_gold.OP
+        return kept(typed), write_gold.OP
 
     def _whole_large(self) -> tuple[DataFrame, str]:
         if self.options.plain:
@@ -212,8 +212,7 @@ class GoldTable:
             typed = typed.where(F.col(op) != "delete")
         else:
             mine = self.mine if self.gate is None else self.gate.frame(self.mine)
-            typed = gold_modes.mode_frame(mine, self.mode, self.columns, self.size.rows)
-            typed = typed.persist() if capabilities(self.spark).persist else typed
+            typed = kept(gold_modes.mode_frame(mine, self.mode, self.columns, self.size.rows))
         self.mode.applied = self.size.rows
         if self.mine.where(F.array_contains("flags", OLD_KEY_UNKNOWN)).limit(1).count():
             self.mode.problems.add(OLD_ROW_STAYS)

@@ -8,6 +8,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.spark.session import kept
+
 PLACE = ["topic", "incarnation", "partition"]
 OUT = "topic string, incarnation string, partition int, offset bigint, index int, rank bigint, n bigint, runs string"
 
@@ -23,7 +25,7 @@ def number_halves(changes: DataFrame, others: DataFrame, runs: dict[str, Any]) -
     )
     resolved = others.where("kind = 'watermark'").select(*PLACE, "offset", "index", "resolved_ts")
     rows = halves.unionByName(resolved, allowMissingColumns=True)
-    numbered = rows.groupBy(*PLACE).applyInArrow(_number(runs), OUT).persist()
+    numbered = kept(rows.groupBy(*PLACE).applyInArrow(_number(runs), OUT))
     state = {
         row.topic + "\x00" + row.incarnation + "\x00" + str(row.partition): json.loads(row.runs)
         for row in numbered.where("runs is not null").collect()

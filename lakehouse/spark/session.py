@@ -6,6 +6,7 @@ Nobody else asks where it runs; what differs is in `capabilities`.
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -68,9 +69,30 @@ def capabilities(spark: SparkSession) -> Capabilities:
     return Capabilities(persist=not serverless, continuous=not serverless, connect=".connect." in type(spark).__module__)
 
 
-def kept(spark: SparkSession, frame: DataFrame) -> DataFrame:
-    """The frame, computed once where the platform can keep it, else again at each use."""
-    return frame.persist() if capabilities(spark).persist else frame
+_SCOPE = threading.local()
+
+
+@contextmanager
+def keeping() -> Iterator[None]:
+    """What is `kept` in here, by this thread, is let go at the end: Spark itself never forgets a frame that is persisted."""
+    outer, _SCOPE.frames = getattr(_SCOPE, "frames", None), []
+    try:
+        yield
+    finally:
+        for frame in _SCOPE.frames:
+            frame.unpersist()
+        _SCOPE.frames = outer
+
+
+def kept(frame: DataFrame) -> DataFrame:
+    """The frame, computed once until `keeping` ends, where the platform can keep it; else again at each use."""
+    if not capabilities(frame.sparkSession).persist:
+        return frame
+    frames = getattr(_SCOPE, "frames", None)
+    if frames is None:
+        raise RuntimeError("kept: expected to be called within keeping()")
+    frames.append(frame.persist())
+    return frame
 
 
 def get_session(*, app: str = "lakehouse", memory: str | None = None) -> SparkSession:

@@ -30,7 +30,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.packed import changes_frame, others_frame
 from lakehouse.spark.replays import Replays, find_replays
-from lakehouse.spark.session import capabilities
+from lakehouse.spark.session import capabilities, keeping
 from lakehouse.spark.silver_books import done_record, transactions_told
 from lakehouse.spark.silver_local import append_rows, new_schema_rows, risen, run_local_batch
 from lakehouse.spark.type_text import columns
@@ -214,7 +214,7 @@ def run_spark_batch(
 ) -> tuple[Summary, dict[str, Any], dict[str, int]]:
     """Decode and write one batch of any size in Spark jobs."""
     bounded = _bounded(spark, plan.get("arrow_rows", ARROW_ROWS))
-    with bounded, staged(spark, lake, feed, decode(bronze, settings)) as packed:
+    with keeping(), bounded, staged(spark, lake, feed, decode(bronze, settings)) as packed:
         books = packed.select("book", "hashes").collect()
         summary = merged(from_bytes(row.book) for row in books)
         changes, others = changes_frame(packed), others_frame(packed)
