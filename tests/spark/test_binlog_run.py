@@ -56,6 +56,7 @@ def test_a_large_batch_is_what_a_small_one_is(spark: Any, tmp_path: Path, monkey
     gold = shown(tmp_path / "driver", tmp_path / "a")
     assert gold == shown(tmp_path / "jobs", tmp_path / "b") == in_order(silver.tables(silver.watermark))
     assert gold
+    assert spark._jsparkSession.sharedState().cacheManager().isEmpty(), "what was kept for a batch is let go"
 
 
 def with_headers(path: Path, told: Iterable[Message]) -> Path:
