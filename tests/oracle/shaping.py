@@ -328,6 +328,8 @@ class Shaper:
         return (f"DROP INDEX {word(name)}" if self.chance.random() < 0.7 else f"RENAME INDEX {word(name)} TO {word(name + '_r')}"), {}
 
     def charset(self, table: Table) -> Clause | None:
+        if any(column.base in ("enum", "set") and not column.type.isascii() for column in table.columns):
+            return None  # MariaDB may take the bytes of a label for text of the new charset
         charset = self.chance.choice(("utf8mb4", "latin1", "utf8mb3"))
         return self.chance.choice(
             (f"CONVERT TO CHARACTER SET {charset}", f"DEFAULT CHARACTER SET {charset}", f"DEFAULT CHARSET = {charset}")
