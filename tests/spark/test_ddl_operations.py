@@ -22,9 +22,6 @@ from lakehouse.spark.rebuild import rebuild_silver, rebuild_table
 from lakehouse.spark.show import show_all
 from lakehouse.spark.status import status
 
-# minutes each: `./run test -m long tests/spark/test_ddl_operations.py`
-pytestmark = pytest.mark.long
-
 SOURCE = "format: ticdc-canal-json\ntime_zone: {zone}\nrecording: {path}\n"
 
 
