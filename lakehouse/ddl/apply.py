@@ -78,11 +78,12 @@ def alter_by_edit(schema: TableSchema, edits: Iterable[e.Edit]) -> tuple[TableSc
     )
     work.columns = list(following.columns)
     steps = [(edit, work.effects(edit)) for edit in live]
-    return following, _with_rekey(schema, following, _with_recomputed(schema, _with_nulls_gone(schema, following, steps)))
+    return following, _with_rekey(schema, following, _with_recomputed(schema, following, _with_nulls_gone(schema, following, steps)))
 
 
-def _with_recomputed(old: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:
-    return [(edit, (*effects, *recomputed(old.columns, effects))) for edit, effects in steps]
+def _with_recomputed(old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:
+    stay = [column for column in old.columns if new.by_id(column.id) is not None]
+    return [(edit, (*effects, *recomputed(old.columns, stay, effects))) for edit, effects in steps]
 
 
 def _with_nulls_gone(old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:

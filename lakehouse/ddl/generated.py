@@ -29,11 +29,11 @@ def with_names(column: Column, names: Mapping[str, str]) -> Column:
     return replace(column, expression=_PARTS.sub(part, column.expression)) if column.expression and names else column
 
 
-def recomputed(old: Sequence[Column], effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    """Stored columns whose values the source computes anew, since a column that they name has other values."""
+def recomputed(old: Sequence[Column], stay: Sequence[Column], effects: Iterable[Effect]) -> tuple[Effect, ...]:
+    """Stored columns, of those that stay, whose values the source computes anew, since a column that they name has other values."""
     retyped = {effect.column_id for effect in effects if isinstance(effect, Retype)}
     touched = {column.name.casefold() for column in old if column.id in retyped}
-    computed = [column for column in old if column.generated == "stored" and touched & set(named_columns(column.expression or ""))]
+    computed = [column for column in stay if column.generated == "stored" and touched & set(named_columns(column.expression or ""))]
     return tuple(effect for column in computed for effect in forgotten(column, "anew "))
 
 
