@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from servers import CALL, ROOT, cluster, confs, spark_class, spark_environment
 
 from lakehouse.local.demo import RECORDING
@@ -61,6 +62,7 @@ def states(outcome: dict[str, Any]) -> dict[str, str]:
 EXACT = {"shop.clients": "exact", "shop.orders": "exact"}
 
 
+@pytest.mark.long  # the bundle's jobs run over Connect too, and again
 def test_the_pipeline_runs_over_spark_connect_and_a_second_run_adds_nothing(connect: str, installed: Path, tmp_path: Path) -> None:
     folder = configs(tmp_path)
 

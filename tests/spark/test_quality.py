@@ -246,7 +246,7 @@ def test_a_suite_that_does_not_suit_its_table_runs_nothing(spark: Any, tmp_path:
     assert not Lake(shop.lake).exists(spark, "gold", "shop__kept")
 
 
-@pytest.mark.parametrize("jobs", [False, True], ids=["driver", "jobs"])
+@pytest.mark.parametrize("jobs", [False, pytest.param(True, marks=pytest.mark.long)], ids=["driver", "jobs"])
 def test_a_history_has_no_version_that_was_rejected_and_stops_where_a_check_says(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: bool
 ) -> None:

@@ -47,7 +47,7 @@ def engine(root: Path) -> dict[str, list[dict[str, Any]]]:
     return in_order(silver.tables(silver.watermark))
 
 
-@pytest.mark.parametrize("scheme", ["", "file://"])
+@pytest.mark.parametrize("scheme", ["", pytest.param("file://", marks=pytest.mark.long)])
 def test_a_folder_that_grows_gives_the_sources_tables_after_each_pass(spark: Any, tmp_path: Path, scheme: str) -> None:
     root = tmp_path / "sink"
     early, late = EARLY, LATE
