@@ -131,7 +131,7 @@ def test_computed_columns_and_a_yaml_that_does_not_fit(spark: Any, tmp_path: Pat
 
     hidden = run_all(tmp_path, "ticdc-canal-json", path, {"d.t": "columns: {id: {exclude: true}}"})
     unknown = run_all(tmp_path, "ticdc-canal-json", path, {"d.t": "columns: {c: {computed: lower(nothing)}}"})
-    good = run_all(tmp_path, "ticdc-canal-json", path, {"d.t": "columns: {c: {computed: concat(a, b)}, z: {rename: y}}"})
+    good = run_all(tmp_path, "ticdc-canal-json", path, {"d.t": "columns: {c: {computed: 'concat(a, b)'}, z: {rename: y}}"})
     rows = place.read(spark, "gold", "d__t").orderBy("id").collect()
     live = shown(tmp_path / "lake", tmp_path / "live")
     wrong = run_all(tmp_path, "ticdc-canal-json", path, {"d.t": "gold: {partition_by: [nothing]}"})
