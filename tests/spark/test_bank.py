@@ -77,6 +77,7 @@ def bank(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, li
     return lake, [str(manifest["watermark"]) for manifest in log.all("manifest")]
 
 
+@pytest.mark.long  # minutes; the oracle has bank transfers in plain Python
 def test_the_sum_over_three_tables_is_the_same_at_every_manifest(spark: Any, bank: tuple[Path, list[str]]) -> None:
     lake, moments = bank
 
@@ -86,6 +87,7 @@ def test_the_sum_over_three_tables_is_the_same_at_every_manifest(spark: Any, ban
         open_lake(spark, str(lake), at="2020-01-01T00:00:00Z")
 
 
+@pytest.mark.long  # minutes
 def test_maintenance_keeps_every_manifest_that_is_to_be_kept_and_every_replay(
     spark: Any, bank: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
@@ -102,6 +104,7 @@ def test_maintenance_keeps_every_manifest_that_is_to_be_kept_and_every_replay(
     assert (again["new_messages"], again["gold"]) == (0, "nothing new")
 
 
+@pytest.mark.long  # minutes
 def test_a_floor_keeps_every_table_and_refuses_what_comes_below_it(spark: Any, tmp_path: Path) -> None:
     feed, lake, path = transfers(random.Random(5), 20), tmp_path / "lake", tmp_path / "bank.jsonl"
     half = feed.messages[len(feed.messages) // 2 :]

@@ -157,6 +157,7 @@ def canal(number: int, kind: str, v: str, old: str | None = None) -> Message:
     return Message("t", 0, number, None, json.dumps({**body, **rows}).encode())
 
 
+@pytest.mark.long  # a minute and more
 def test_a_feed_whose_order_is_offsets_goes_on_above_all_before_when_its_topic_is_created_anew(shop: Shop) -> None:
     source = shop.config.sources["shop"].model_copy(update={"format": "canal"})
     shop.config.sources["shop"] = source
@@ -206,6 +207,7 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
         yield running
 
 
+@pytest.mark.long  # minutes
 def test_a_continuous_run_outlives_a_killed_broker_and_ends_cleanly_on_sigterm(spark: Any, own_broker: Broker, tmp_path: Path) -> None:
     shop = Shop(spark, own_broker, "shop", tmp_path)
     (tmp_path / "configs/sources").mkdir(parents=True)

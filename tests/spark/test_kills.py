@@ -112,6 +112,7 @@ def test_a_run_that_dies_after_each_of_its_writes_in_turn_comes_to_the_same_lake
     assert again.seen == []
 
 
+@pytest.mark.long  # a minute and more
 def test_a_run_that_dies_right_before_its_manifest_or_its_done_record_comes_to_the_same_lake(spark: Any, tmp_path: Path) -> None:
     _, everything = two_parts()
     lake = tmp_path / "lake"

@@ -108,6 +108,7 @@ def lineage_is_whole(events: list[dict[str, Any]], topic: str, bootstrap: str, f
     assert events[0]["inputs"] == [{"namespace": f"kafka://{bootstrap}", "name": topic}]
 
 
+@pytest.mark.long  # a minute and more
 def test_what_went_wrong_is_told_with_its_place(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LAKEHOUSE_LAKE", str(tmp_path / "lake"))

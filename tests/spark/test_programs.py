@@ -22,7 +22,7 @@ from lakehouse.spark.pipeline import try_recording
 sys.path.insert(0, str(Path(__file__).parent))
 from test_pipeline import engine, shown, write_recording
 
-# by the driver, and in Spark jobs; `./run test -m '' tests/spark/test_programs.py` with LAKEHOUSE_PROGRAMS=50 is the long run
+# by the driver, and in Spark jobs; LAKEHOUSE_PROGRAMS=50 ./run test -m '' tests/spark/test_programs.py is the long run
 PROGRAMS = int(os.environ.get("LAKEHOUSE_PROGRAMS", "1"))
 
 
@@ -34,7 +34,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         yield Database(server.port)
 
 
-@pytest.mark.parametrize("small", [True, False], ids=["driver", "jobs"])
+@pytest.mark.parametrize("small", [True, pytest.param(False, marks=pytest.mark.long)], ids=["driver", "jobs"])
 def test_gold_of_random_programs_is_what_the_engine_tells(
     spark: Any, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool
 ) -> None:

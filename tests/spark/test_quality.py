@@ -215,6 +215,7 @@ def test_a_state_that_is_folded_from_silver_holds_no_rejected_row_either(story: 
     assert (difference["only_live"], difference["only_rebuilt"], difference["equal"]) == (0, 0, 2)
 
 
+@pytest.mark.long  # a minute and more
 def test_folding_in_spark_jobs_rejects_what_the_driver_rejects(
     spark: Any, story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
