@@ -48,6 +48,9 @@ _SETTINGS = {
 _JVM = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
+    # without the second stage the JVM reserves 48 MB for code, which a session fills in minutes: from then on its sweeper throws
+    # away what the compiler made
+    "-XX:ReservedCodeCacheSize=256m",
     # Arrow checks the bounds of every single value else, which is most of what handing rows to Python and back costs
     "-Darrow.enable_unsafe_memory_access=true",
     "-Darrow.enable_null_check_for_get=false",
