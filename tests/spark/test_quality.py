@@ -145,6 +145,7 @@ def story(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Story:
     return Story(spark, tmp_path_factory.mktemp("quality"))
 
 
+@pytest.mark.long  # its story takes minutes
 def test_a_rejected_row_stays_out_with_its_reason_while_the_rest_is_merged(story: Story) -> None:
     assert story.first["kept"] == ("incomplete", "1 rejected rows; `lakehouse rejected list`")
     assert story.second["kept"] == ("incomplete", "2 rejected rows; `lakehouse rejected list`")
@@ -153,19 +154,23 @@ def test_a_rejected_row_stays_out_with_its_reason_while_the_rest_is_merged(story
     assert story.rejected["kept"] == [("[2]", 2, [TOTAL]), ("[1]", 8, [TOTAL])]
 
 
+@pytest.mark.long  # its story takes minutes
 def test_a_later_good_row_wins_over_a_rejected_one_and_the_table_is_exact_again(story: Story) -> None:
     assert (story.first["healed"][0], story.second["healed"]) == ("incomplete", ("exact", None))
     assert story.gold["healed"] == {1: ("7.00", "a")}
 
 
+@pytest.mark.long  # its story takes minutes
 def test_a_bad_row_after_a_good_one_of_the_same_batch_leaves_the_good_one(story: Story) -> None:
     assert story.gold["batchy"] == {1: ("5.00", "a")}
 
 
+@pytest.mark.long  # its story takes minutes
 def test_a_check_follows_its_column_through_a_rename_and_judges_no_row_of_before_its_column_came(story: Story) -> None:
     assert story.gold["named"] == {1: ("5.00", "a", "y"), 4: ("1.00", "a", "x")}
 
 
+@pytest.mark.long  # its story takes minutes
 def test_a_warning_is_counted_and_keeps_nothing_out(story: Story) -> None:
     assert story.first["warned"] == ("exact", None)
     assert story.gold["warned"] == {1: ("5.00", None), 2: ("5.00", "a")}
@@ -173,12 +178,14 @@ def test_a_warning_is_counted_and_keeps_nothing_out(story: Story) -> None:
     assert told == [("expect_column_values_to_not_be_null(note)", "warn", 2, 1)]
 
 
+@pytest.mark.long  # its story takes minutes
 def test_a_changed_suite_folds_the_table_again_without_any_new_row(spark: Any, story: Story) -> None:
     assert (story.second["loose"][0], story.fourth["loose"]) == ("incomplete", ("exact", None))
     assert (story.gold["loose"], story.later["loose"]) == ({1: ("5.00", "a")}, {1: ("5.00", "a"), 2: ("-1.00", "b")})
     assert "loose" not in rejected(spark, story.shop.lake)
 
 
+@pytest.mark.long  # its story takes minutes
 def test_a_stop_holds_its_table_before_the_failing_change_until_the_suite_lets_it_pass(story: Story) -> None:
     assert story.first["stopped"] == story.second["stopped"] == ("behind", f"stopped by quality: {TOTAL}")
     assert story.stopped == story.gold["stopped"] == {1: ("5.00", "a")}
@@ -186,6 +193,7 @@ def test_a_stop_holds_its_table_before_the_failing_change_until_the_suite_lets_i
     assert story.later["stopped"] == {1: ("5.00", "z"), 2: ("-1.00", "b"), 3: ("3.00", "c")}
 
 
+@pytest.mark.long  # its story takes minutes
 def test_rejected_rows_are_listed_and_requeued_and_an_operator_may_let_them_pass(story: Story) -> None:
     open_, everything = story.listed
     assert [(row["table"], row["key"], row["reasons"], row["origin"]["partition"]) for row in open_] == [
@@ -201,11 +209,13 @@ def test_rejected_rows_are_listed_and_requeued_and_an_operator_may_let_them_pass
         story.shop.requeue("let", True, None)
 
 
+@pytest.mark.long  # its story takes minutes
 def test_a_stopped_table_goes_on_when_its_row_is_accepted(story: Story) -> None:
     assert (story.second["waits"][0], story.went_on["state"]) == ("behind", "exact")
     assert story.later["waits"] == {1: ("5.00", "a"), 2: ("-1.00", "b")}
 
 
+@pytest.mark.long  # its story takes minutes
 def test_a_state_that_is_folded_from_silver_holds_no_rejected_row_either(story: Story, tmp_path: Path) -> None:
     show_all(story.shop.lake, tmp_path / "then", [str(BASE + 7)])
 
@@ -247,15 +257,19 @@ def test_a_suite_that_does_not_suit_its_table_runs_nothing(spark: Any, tmp_path:
     assert not Lake(shop.lake).exists(spark, "gold", "shop__kept")
 
 
-@pytest.mark.parametrize("jobs", [False, pytest.param(True, marks=pytest.mark.long)], ids=["driver", "jobs"])
-def test_a_history_has_no_version_that_was_rejected_and_stops_where_a_check_says(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: bool
+@pytest.mark.parametrize(
+    ("mode", "jobs"),
+    [("upsert", False), ("history", False), pytest.param("history", True, marks=pytest.mark.long)],
+    ids=["upsert", "history", "history in jobs"],
+)
+def test_a_failing_row_in_every_action_on_live_tables_and_on_histories(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, jobs: bool
 ) -> None:
     if jobs:
         monkeypatch.setattr(gold_table, "SMALL_CHANGES", 0)
         monkeypatch.setattr(spark_gold, "SMALL_CHANGES", 0)
     names = ("kept", "healed", "warned", "stopped")
-    shop = Shop(tmp_path, {name: SUITES[name] + "gold: {mode: history}\n" for name in names})
+    shop = Shop(tmp_path, {name: SUITES[name] + f"gold: {{mode: {mode}}}\n" for name in names})
 
     shop.first_batch()
     first = states(shop.run())
@@ -263,8 +277,8 @@ def test_a_history_has_no_version_that_was_rejected_and_stops_where_a_check_says
     second = states(shop.run())
 
     def told(name: str) -> list[tuple[int, str, bool]]:
-        rows = Lake(shop.lake).read(spark, "gold", f"shop__{name}").orderBy("id", "_valid_from").collect()
-        return [(row.id, str(row.total), row._current) for row in rows]
+        rows = Lake(shop.lake).read(spark, "gold", f"shop__{name}").orderBy("id").collect()
+        return [(row.id, str(row.total), row._current if mode == "history" else True) for row in rows]
 
     assert {name: state for name, (state, _) in first.items()} == {
         "kept": "incomplete", "healed": "incomplete", "warned": "exact", "stopped": "behind"
