@@ -54,8 +54,6 @@ _CODECS = {
     "latin7": "iso8859-13", "greek": "iso8859-7", "hebrew": "iso8859-8", "cp1250": "cp1250", "cp1251": "cp1251", "cp1256": "cp1256",
     "cp1257": "cp1257", "cp850": "cp850", "cp852": "cp852", "cp866": "cp866", "koi8r": "koi8-r", "koi8u": "koi8-u", "tis620": "tis-620",
 }  # fmt: skip
-# these have no character beyond U+FFFF
-_THREE_BYTES = ("utf8", "utf8mb3", "ucs2")
 
 
 class Target(NamedTuple):
@@ -159,7 +157,7 @@ def store_text(cell: Cell, target: Target) -> str:
     text = _decoded(cell, target, codec)
     if not text.isascii() and codec != "utf-8":
         text = text.encode(codec, "replace").decode(codec)
-    if column.charset in _THREE_BYTES and text and max(text) > "\uffff":
+    if column.charset in ("utf8", "utf8mb3", "ucs2"):  # they have nothing beyond U+FFFF
         text = "".join(char if char <= "\uffff" else "?" for char in text)
     if column.base in ("char", "varchar"):
         text = text[: column.length or 1]
