@@ -157,7 +157,7 @@ def store_text(cell: Cell, target: Target) -> str:
     text = _decoded(cell, target, codec)
     if not text.isascii() and codec != "utf-8":
         text = text.encode(codec, "replace").decode(codec)
-    if column.charset in ("utf8", "utf8mb3", "ucs2"):  # they have nothing beyond U+FFFF
+    if column.charset in ("utf8", "utf8mb3", "ucs2"):
         text = "".join(char if char <= "\uffff" else "?" for char in text)
     if column.base in ("char", "varchar"):
         text = text[: column.length or 1]

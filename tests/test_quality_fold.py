@@ -112,16 +112,21 @@ def test_gold_holds_the_newest_state_that_passes_of_every_row_whatever_the_batch
     assert {row["id"]: row for row in named(finish(whole))} == gold
 
 
-@given(st.lists(st.tuples(values, values), max_size=12), st.data())
-def test_a_table_without_a_key_counts_only_rows_that_pass_and_no_delete_of_a_refused_one(images: Any, data: Any) -> None:
+def came_and_went(images: list[tuple[int, int]], data: Any) -> tuple[list[Change], list[Row]]:
+    """Inserts of these images and deletes of some of them, and the rows that pass and stay."""
     rows = [{"id": 0, "v": v, "w": w} for v, w in images]
     gone = data.draw(st.lists(st.sampled_from(range(len(rows))), unique=True) if rows else st.just([]))
     inserts = [Change(place(number), "insert", None, row, "canonical") for number, row in enumerate(rows, 1)]
     deletes = [Change(place(100 + number), "delete", rows[index], None, "canonical") for number, index in enumerate(gone)]
+    return [*inserts, *deletes], [row for index, row in enumerate(rows) if index not in gone and passes(row)]
 
-    folded = fold(lineage(KEYLESS), judged([*inserts, *deletes], KEYLESS), place(10**6))
 
-    kept = [row for index, row in enumerate(rows) if index not in gone and passes(row)]
+@given(st.lists(st.tuples(values, values), max_size=12), st.data())
+def test_a_table_without_a_key_counts_only_rows_that_pass_and_no_delete_of_a_refused_one(images: Any, data: Any) -> None:
+    changes, kept = came_and_went(images, data)
+
+    folded = fold(lineage(KEYLESS), judged(changes, KEYLESS), place(10**6))
+
     assert sorted(map(str, named(folded.keyless))) == sorted(map(str, kept))
     assert folded.problems == set()
 
@@ -141,15 +146,11 @@ def test_a_history_has_no_version_that_is_refused_and_ends_with_the_newest_state
 
 @given(st.lists(st.tuples(values, values), max_size=12), st.data())
 def test_a_history_without_a_key_ends_no_row_that_was_refused(images: Any, data: Any) -> None:
-    rows = [{"id": 0, "v": v, "w": w} for v, w in images]
-    gone = data.draw(st.lists(st.sampled_from(range(len(rows))), unique=True) if rows else st.just([]))
-    inserts = [Change(place(number), "insert", None, row, "canonical") for number, row in enumerate(rows, 1)]
-    deletes = [Change(place(100 + number), "delete", rows[index], None, "canonical") for number, index in enumerate(gone)]
+    changes, kept = came_and_went(images, data)
     machine = Replay(lineage(KEYLESS), Upstream(), by_commit=True)
 
-    machine.run(judged([*inserts, *deletes], KEYLESS), place(10**6))
+    machine.run(judged(changes, KEYLESS), place(10**6))
 
     machine.finish()
-    kept = [row for index, row in enumerate(rows) if index not in gone and passes(row)]
     assert sorted(map(str, named(machine.rows()))) == sorted(map(str, kept))
     assert machine.problems == []
