@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.config import Config
-from lakehouse.errors import EnvironmentError_, LakehouseError
+from lakehouse.errors import EnvironmentError_, LakehouseError, QualityError
 from lakehouse.quality import Suite, gx_suite, suite_of
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
@@ -78,13 +78,20 @@ def write_suites(folder: Path, suites: dict[str, Suite]) -> list[Path]:
 
 
 def gx_failures(spark: SparkSession, frame: DataFrame, suite: Suite, key: str) -> list[set[Any]]:
-    """The values of `key` of the rows that fail each check, by GX itself: what notebooks show, and what compiled checks are held to."""
+    """The values of `key` of the rows that fail each check, by GX itself: what notebooks show, and what compiled checks are held to.
+
+    QualityError: GX could not judge a check.
+    """
     gx = _gx()
     context = gx.get_context(mode="ephemeral")
     batch = _batch(context, frame)
     wanted = {"result_format": "COMPLETE", "unexpected_index_column_names": [key]}
     result = batch.validate(_suite(gx, "rows", suite), result_format=wanted)
-    return [{row[key] for row in told.result.get("unexpected_index_list") or []} for told in _in_order("rows", suite, result)]
+    judged = list(zip(suite.checks, _in_order("rows", suite, result), strict=True))
+    for check, told in judged:
+        for problem in _problems(told.exception_info):
+            raise QualityError(f"{check.label}: expected Great Expectations to judge it, got: {problem['exception_message']}")
+    return [{row[key] for row in told.result.get("unexpected_index_list") or []} for _, told in judged]
 
 
 def _run(context: Any, name: str, frame: DataFrame) -> Any:
