@@ -118,9 +118,10 @@ def _names(topics: Iterable[Topic]) -> tuple[str, ...]:
     return tuple(sorted(topic.name for topic in topics))
 
 
-def is_behind(reading: Reading, topics: Iterable[Topic]) -> bool:
-    """Whether any partition has records, or room of deleted ones, beyond what was read."""
-    return any(end > reading.following.get((topic.name, number), 0) for topic in topics for number, (_, end) in topic.offsets.items())
+def backlog(reading: Reading, topics: Iterable[Topic]) -> int:
+    """How many records, or places of deleted ones, partitions have beyond what was read."""
+    ends = {(topic.name, number): end for topic in topics for number, (_, end) in topic.offsets.items()}
+    return sum(max(0, end - reading.following.get(place, 0)) for place, end in ends.items())
 
 
 def advanced(reading: Reading, ends: Mapping[Partition, int]) -> Reading:

@@ -11,13 +11,13 @@ from lakehouse.topic_progress import (
     Place,
     Reading,
     advanced,
+    backlog,
     begun,
     come_back,
     created_anew,
     deleted,
     first_offsets,
     incarnations_of,
-    is_behind,
     joined,
     reading_of,
 )
@@ -76,7 +76,7 @@ class Bronze:
                 self.look(deleted(known, topics))
             reading = begun(known, topics, self.ends(), {} if known else first_offsets("earliest", topics))
         self.record = reading.record()
-        if not is_behind(reading, topics):
+        if not backlog(reading, topics):
             return
         ends = self.read(kafka, reading, deletes)
         if dies:

@@ -9,6 +9,7 @@ write; a crash before it only repeats merges that give the same rows.
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +32,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.layout import misfit, uncluster, unknown_columns
 from lakehouse.spark.letters import open_counts, open_losses
 from lakehouse.spark.ops_log import OpsLog
-from lakehouse.spark.session import keeping
+from lakehouse.spark.session import keeping, many_rows
 from lakehouse.spark.silver import read_silver
 from lakehouse.topic_progress import told_loss
 from lakehouse.transactions import aborted
@@ -158,10 +159,16 @@ class GoldRun:
         turns = [turn for lineage in alone if (turn := self._turn(lineage)) is not None]
         groups = [group for lineages, options in together if (group := group_of(self, lineages, options)) is not None]
         fresh = self._fresh([*turns, *groups])
-        with ThreadPoolExecutor(THREADS) as pool:
+        small = fresh.small and all(self._size(one).small for one in self._touched(turns, groups, fresh))
+        with nullcontext() if small else many_rows(self.spark), ThreadPoolExecutor(THREADS) as pool:
             entries = [pool.submit(self._table, turn, fresh, progress) for turn in turns]
             entries += [pool.submit(bring, self, group, fresh, progress) for group in groups]
             return [entry for future in entries if (entry := future.result()) is not None]
+
+    def _touched(self, turns: "Sequence[Turn]", groups: Sequence[Group], fresh: "Fresh") -> list[Lineage]:
+        """The lineages that are folded whole, or have changes on the driver."""
+        alone = [turn.lineage for turn in turns if turn.whole or turn.lineage.id in fresh.changes]
+        return alone + [one for group in groups for one in group.lineages if group.whole or one.id in fresh.changes]
 
     def shadow(self, lineage_id: str, gold: str) -> bool:
         """Fold one table into another Delta table, `gold`; False where it does not live at the window's end."""
@@ -169,7 +176,8 @@ class GoldRun:
         turn = None if lineage is None else self._turn(lineage)
         if turn is None:
             return False
-        self._table(replace(turn, gold=gold, known=None, whole=True, retired=False), Fresh(self.silver, {}, small=True), lambda _: None)
+        with many_rows(self.spark):
+            self._table(replace(turn, gold=gold, known=None, whole=True, retired=False), Fresh(self.silver, {}, small=True), lambda _: None)
         return True
 
     def _turn(self, lineage: Lineage) -> "Turn | None":
@@ -243,9 +251,11 @@ class GoldRun:
         return entry
 
     def table(self, lineage: Lineage, at: Position, gold: str, options: GoldOptions) -> GoldTable:
-        size = Size(*(sum(self.sizes.get(i.name, {}).get(what, 0) for i in lineage.intervals) for what in ("n", "bytes")))
-        return GoldTable(self.spark, self.lake, lineage, at, gold, self.silver, size, self.feed.upstream, self.feed.policies,
+        return GoldTable(self.spark, self.lake, lineage, at, gold, self.silver, self._size(lineage), self.feed.upstream, self.feed.policies,
                          virtual=self.feed.virtual, options=options, clock=self.feed.clock)  # fmt: skip
+
+    def _size(self, lineage: Lineage) -> Size:
+        return Size(*(sum(self.sizes.get(i.name, {}).get(what, 0) for i in lineage.intervals) for what in ("n", "bytes")))
 
     def shape(self, lineage: Lineage, at: Position) -> str:
         restores = [record["restored_to"] for record in self.log.all("epoch")]

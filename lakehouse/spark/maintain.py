@@ -17,7 +17,7 @@ from lakehouse.spark.lake import SILVER_TABLES, Lake
 from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
-from lakehouse.spark.session import capabilities, get_session
+from lakehouse.spark.session import capabilities, get_session, many_rows
 from lakehouse.spark.write_gold import version_of
 
 Entry = dict[str, Any]
@@ -57,7 +57,8 @@ def maintain_source(spark: SparkSession, lake: Lake, source: str, snapshots: flo
 
 
 def optimize(spark: SparkSession, ref: str) -> None:
-    spark.sql(f"OPTIMIZE {ref}").collect()
+    with many_rows(spark):
+        spark.sql(f"OPTIMIZE {ref}").collect()
 
 
 def optimize_gold(spark: SparkSession, lake: Lake, log: OpsLog, snapshots: float, progress: Progress) -> bool:

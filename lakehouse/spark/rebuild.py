@@ -23,7 +23,7 @@ from lakehouse.spark.lake import SILVER_TABLES, Lake
 from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
-from lakehouse.spark.session import get_session
+from lakehouse.spark.session import get_session, many_rows
 from lakehouse.spark.show import check_floor, parse_position
 from lakehouse.spark.silver import Feed, read_silver, run_silver
 from lakehouse.spark.sources import feed_of, silver_feed_of
@@ -90,7 +90,8 @@ def shadow_difference(run: GoldRun, entry: Entry, published: Entry) -> Entry:
         if not run.shadow(entry["lineage"], shadow):
             raise LakehouseError(f"{entry['database']}.{entry['table']}: expected a table of its own, at a moment at which it lives")
         live = run.lake.read(run.spark, "gold", published["gold"], published["version"])
-        return difference(live, run.lake.read(run.spark, "gold", shadow))
+        with many_rows(run.spark):
+            return difference(live, run.lake.read(run.spark, "gold", shadow))
     finally:
         discard(run.spark, run.lake, shadow)
 
@@ -217,7 +218,8 @@ def silver_difference(spark: SparkSession, old: Lake, new: Lake, source: str) ->
     columns = ["database", "table", "key", "op", "position", "before", "after", "row_id"]
     frames = [read_silver(spark, lake, source, "changes").select(*columns) for lake in (old, new)]
     letters = [read_silver(spark, lake, source, "dead_letters").count() for lake in (old, new)]
-    only_old, only_new = frames[0].exceptAll(frames[1]).count(), frames[1].exceptAll(frames[0]).count()
+    with many_rows(spark):
+        only_old, only_new = frames[0].exceptAll(frames[1]).count(), frames[1].exceptAll(frames[0]).count()
     return {
         "equal": frames[0].count() - only_old, "only_old": only_old, "only_new": only_new,
         "dead_letters_old": letters[0], "dead_letters_new": letters[1],

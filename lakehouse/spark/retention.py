@@ -28,7 +28,7 @@ from lakehouse.spark.lake import Lake, literal
 from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
-from lakehouse.spark.session import get_session
+from lakehouse.spark.session import get_session, many_rows
 from lakehouse.spark.show import parse_position
 from lakehouse.spark.silver import read_silver, silver_schema
 from lakehouse.spark.sources import options_in
@@ -62,8 +62,9 @@ def raise_floor(root: str, source: str, at: str | None, older_than: float | None
             return {**outcome, "done": False}
         names = sorted({i.name for one in folded for i in one.intervals if i.low < place})
         log.add("floor", {"generation": log.generation, "place": list(place), "names": [list(name) for name in names], "why": why})
-        rows = snapshot_rows(spark, lake, source, changes, folded, place, settings, done["batch"])
-        lake.replace_where(rows, "silver", f"{source}_changes", predicate(folded, place))
+        with many_rows(spark):
+            rows = snapshot_rows(spark, lake, source, changes, folded, place, settings, done["batch"])
+            lake.replace_where(rows, "silver", f"{source}_changes", predicate(folded, place))
         return {**outcome, "done": True}
 
 

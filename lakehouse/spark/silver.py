@@ -30,7 +30,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.packed import changes_frame, others_frame
 from lakehouse.spark.replays import Replays, find_replays
-from lakehouse.spark.session import capabilities, keeping
+from lakehouse.spark.session import capabilities, keeping, many_rows
 from lakehouse.spark.silver_books import done_record, transactions_told
 from lakehouse.spark.silver_local import append_rows, new_schema_rows, risen, run_local_batch
 from lakehouse.spark.type_text import columns
@@ -124,7 +124,8 @@ def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any
     grouped = narrow.groupBy("topic", "incarnation", "partition").agg(
         F.min("offset").alias("offset_min"), F.max("offset").alias("offset_max"), F.count("*").alias("n"), F.sum("bytes").alias("bytes")
     )
-    rows = [row.asDict() for row in grouped.collect()]
+    with many_rows(spark):
+        rows = [row.asDict() for row in grouped.collect()]
     share = min(1.0, feed.max_records / max(sum(row["n"] for row in rows), 1), feed.max_bytes / max(sum(row["bytes"] for row in rows), 1))
     for row in rows:
         row["offset_max"] = max(row["offset_min"], row["offset_min"] + math.ceil((row["offset_max"] - row["offset_min"] + 1) * share) - 1)
@@ -214,7 +215,7 @@ def run_spark_batch(
 ) -> tuple[Summary, dict[str, Any], dict[str, int]]:
     """Decode and write one batch of any size in Spark jobs."""
     bounded = _bounded(spark, plan.get("arrow_rows", ARROW_ROWS))
-    with keeping(), bounded, staged(spark, lake, feed, decode(bronze, settings)) as packed:
+    with many_rows(spark), keeping(), bounded, staged(spark, lake, feed, decode(bronze, settings)) as packed:
         books = packed.select("book", "hashes").collect()
         summary = merged(from_bytes(row.book) for row in books)
         changes, others = changes_frame(packed), others_frame(packed)

@@ -8,6 +8,7 @@ its own where bronze itself ends, so nothing is landed twice and nothing is left
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,22 +22,25 @@ from lakehouse.spark.bronze import BRONZE_SCHEMA, HEADERS
 from lakehouse.spark.epochs import begin_epoch, bronze_ends
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.session import many_rows
 from lakehouse.topic_progress import (
     Lost,
     Partition,
     Reading,
     Start,
     advanced,
+    backlog,
     begun,
     come_back,
     created_anew,
     deleted,
     first_offsets,
-    is_behind,
     joined,
     reading_of,
 )
 
+# up to so many records a pass is a matter of planning, see `many_rows`
+SMALL_BACKLOG = 20_000
 Progress = Callable[[str], None]
 Stopped = Callable[[], bool]
 
@@ -68,8 +72,9 @@ def land_topics(
     _missing(name, kafka, topics, progress if first else lambda _: None)
     reading = _reading(spark, lake, name, kafka, log, topics, progress, first=first)
     landed, after = 0, topics
-    if is_behind(reading, topics):
-        landed, ends = _pass(spark, lake, name, kafka, reading, topics, progress, stopped)
+    if (waiting := backlog(reading, topics)) > 0:
+        with many_rows(spark) if waiting > SMALL_BACKLOG else nullcontext():
+            landed, ends = _pass(spark, lake, name, kafka, reading, topics, progress, stopped)
         after = listed(kafka)
         for found in deleted(reading, after):
             ends[found.place[0], found.place[2]] = max(found.end, ends.get((found.place[0], found.place[2]), 0))
