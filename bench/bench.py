@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ from lakehouse.config_models import KafkaInput, SourceConfig
 from lakehouse.events import Message
 from lakehouse.local.broker import start_broker
 from lakehouse.local.produce import produce
-from lakehouse.spark.pipeline import run
-from lakehouse.spark.session import get_session
+from lakehouse.spark.pipeline import LAYERS, run
+from lakehouse.spark.session import get_session, many_rows
+from lakehouse.spark.topics import SMALL_BACKLOG
 
 WARM = 500
 Costs = dict[str, list[Cost]]
@@ -48,7 +50,8 @@ def main() -> None:
                 brokers = children() - before
                 produce(load, broker.bootstrap, TOPIC, quiet)
                 for number in range(times):
-                    one_round(spark, broker.bootstrap, root / f"{part}-{number}", given.tables, fields, costs, brokers)
+                    folder, many = root / f"{part}-{number}", len(load) > SMALL_BACKLOG
+                    one_round(spark, broker.bootstrap, folder, given.tables, fields, costs, brokers, many)
     rows = sum(b'"t":1' in (message.key or b"") for message in messages)
     write(given.report, describe(given, rows, messages), {name: median(found) for name, found in costs.items()}, rows, size(messages))
 
@@ -66,8 +69,17 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def one_round(spark: Any, bootstrap: str, folder: Path, tables: int, fields: Any, costs: Costs, brokers: frozenset[int]) -> None:
-    """Every layer and every baseline once, in folders of their own."""
+def one_round(
+    spark: Any,
+    bootstrap: str,
+    folder: Path,
+    tables: int,
+    fields: Any,
+    costs: Costs,
+    brokers: frozenset[int],
+    many: bool,
+) -> None:
+    """Every layer and every baseline once, in folders of their own. Baselines have the settings that the layers choose by `many`."""
     lake = folder / "lake"
     config = configuration(bootstrap)
     steps: dict[str, Callable[[], Any]] = {
@@ -80,7 +92,8 @@ def one_round(spark: Any, bootstrap: str, folder: Path, tables: int, fields: Any
         "notebook": lambda: baselines.notebook(spark, bootstrap, folder / "notebook", tables, fields),
     }
     for name, step in steps.items():
-        with measured(costs.setdefault(name, []).append, brokers):
+        settings = many_rows(spark) if many and name not in LAYERS else nullcontext()
+        with settings, measured(costs.setdefault(name, []).append, brokers):
             step()
         print(f"{name:18} {costs[name][-1].wall:7.1f} s  {costs[name][-1].cpu:7.1f} CPU s", file=sys.stderr, flush=True)
     check(spark, lake, folder / "notebook", tables)

@@ -30,6 +30,8 @@ SCHEMA = StructType(
     ]
 )
 Record = dict[str, Any]
+# a run reads the whole log, in which each record is a file of its own: after so many they are put together
+TIDY = 256
 # the kinds of what operators say, and of what topics lost: gold runs again when there is more of it
 OPERATORS = ("epoch", "retired", "decision", "imported", "dismissed", "rebuild", "generation", "inferred", "accepted", "gap")
 
@@ -53,6 +55,11 @@ class OpsLog:
         """Which of silver's generations counts; the first is 1."""
         return int((self.last("generation") or {"number": 1})["number"])
 
+    @property
+    def seq(self) -> int:
+        """The number of the last record."""
+        return self.records[-1][0] if self.records else 0
+
     def load(self) -> "OpsLog":
         if self.lake.exists(self.spark, "ops", self.table):
             rows = self.lake.read(self.spark, "ops", self.table).toArrow().to_pylist()
@@ -69,13 +76,24 @@ class OpsLog:
 
     def add_all(self, records: list[tuple[str, Record]]) -> int:
         """Append records in one commit; returns the seq of the last."""
-        seq = self.records[-1][0] if self.records else 0
+        seq = self.seq
         now = int(time.time() * 1000)
         numbered = [(seq + number, kind, now, body) for number, (kind, body) in enumerate(records, 1)]
         rows = [{"seq": number, "kind": kind, "at": now, "body": json.dumps(body)} for number, kind, now, body in numbered]
         self.lake.append(self.spark.createDataFrame(pa.Table.from_pylist(rows), SCHEMA).coalesce(1), "ops", self.table)
         self.records += numbered
         return numbered[-1][0]
+
+    def tidy(self, began: int) -> None:
+        """Put the table's files together where a run, which began at seq `began`, has passed another multiple of TIDY."""
+        if self.seq // TIDY == began // TIDY:
+            return
+        try:
+            self.spark.sql(f"OPTIMIZE {self.lake.ref('ops', self.table)}").collect()
+        except Exception as error:
+            # somebody else puts them together at this moment: Delta's own error, which each kind of session shows in its way
+            if "DELTA_CONCURRENT" not in str(error):
+                raise
 
     def last(self, kind: str) -> Record | None:
         return next((body for _, found, _, body in reversed(self.records) if found == kind), None)

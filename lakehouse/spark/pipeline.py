@@ -152,10 +152,12 @@ def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], stop:
     with layer_lock(spark, source.lake, source.name, layers):
         register(spark, source.lake, source.name, source.settings)
         log = OpsLog(spark, source.lake, source.name).load()
+        began = log.seq
         with recorded(log, layers, read_by(source)) as record:
             landing = lambda: land_all(spark, source, log, progress, stop)  # noqa: E731
             published = pass_over(spark, source, layers, log, record, stop, progress, landing)
             refuse_rejected(log)
+        log.tidy(began)
     if stop():
         progress("stopped after the batch in hand")
     return outcome(source.name, source.lake, log, record.landed, record.batches, published)
@@ -240,8 +242,10 @@ def go_round(spark: SparkSession, one: Round, layers: tuple[str, ...], stop: Sto
     """One pass over one source of a continuous run."""
     if set(layers) != set(LAYERS) or one.passes % LOOKS == 0:
         one.log.load()  # another process runs the other layers, or an operator has said something
+    began = one.log.seq
     pass_over(spark, one.source, layers, one.log, one.record, stop, progress, lambda: _land_or_wait(spark, one, stop, progress))
     one.record = one.record.flush(one.log)
+    one.log.tidy(began)
     one.passes += 1
 
 

@@ -1,0 +1,33 @@
+"""A session of this machine is made for few rows, and compiles its plans while many are worked on."""
+
+from typing import Any
+
+import pytest
+
+from lakehouse.spark.session import many_rows
+
+SETTING = "spark.sql.codegen.factoryMode"
+
+
+def plan(spark: Any) -> str:
+    return str(spark.range(5).selectExpr("id + 1 AS n").where("n > 2")._jdf.queryExecution().executedPlan().toString())
+
+
+def test_plans_are_compiled_while_many_rows_are_worked_on_and_only_then(spark: Any) -> None:
+    assert (spark.conf.get(SETTING), "*(1)" in plan(spark)) == ("NO_CODEGEN", False)
+
+    with pytest.raises(ZeroDivisionError), many_rows(spark):
+        with many_rows(spark):
+            pass
+        assert (spark.conf.get(SETTING), "*(1)" in plan(spark)) == ("FALLBACK", True)
+        raise ZeroDivisionError
+
+    assert (spark.conf.get(SETTING), "*(1)" in plan(spark)) == ("NO_CODEGEN", False)
+
+
+def test_a_session_that_is_not_ours_stays_as_it_is(spark: Any) -> None:
+    other = spark.newSession()
+    other.conf.set(SETTING, "CODEGEN_ONLY")
+
+    with many_rows(other):
+        assert other.conf.get(SETTING) == "CODEGEN_ONLY"
