@@ -17,23 +17,29 @@ SCHEMA = StructType([StructField("seq", LongType()), StructField("layout", LongT
 
 
 def sources(spark: SparkSession, lake: Lake) -> dict[str, dict[str, Any]]:
-    """The settings of every source that ever wrote here, newest first wins. Refuses a lake of a newer layout."""
-    if not lake.exists(spark, "ops", "lake"):
-        return {}
-    rows = lake.read(spark, "ops", "lake").orderBy("seq").collect()
-    newest = max((row.layout for row in rows), default=LAYOUT)
-    if newest > LAYOUT:
-        raise LakehouseError(
-            f"{lake.root}: this lake was written by lakehouse {rows[-1].version}, newer than {__version__}: upgrade lakehouse"
-        )
-    return {row.source: json.loads(row.settings) for row in rows}
+    """The settings of every source that ever wrote here, the newest wins. Refuses a lake of a newer layout."""
+    return {row.source: json.loads(row.settings) for row in _records(spark, lake)}
 
 
 def register(spark: SparkSession, lake: Lake, source: str, settings: dict[str, Any]) -> None:
     """Record how a source is read, where that is new."""
-    known = sources(spark, lake)
-    if known.get(source) == settings:
+    records = _records(spark, lake)
+    known = next((json.loads(row.settings) for row in reversed(records) if row.source == source), None)
+    if known == settings:
         return
-    row = {"seq": len(known) + 1, "layout": LAYOUT, "version": __version__, "source": source, "settings": json.dumps(settings)}
+    seq = records[-1].seq + 1 if records else 1
+    row = {"seq": seq, "layout": LAYOUT, "version": __version__, "source": source, "settings": json.dumps(settings)}
     frame = spark.createDataFrame(pa.Table.from_pylist([row]), SCHEMA)
     lake.append(frame.coalesce(1), "ops", "lake")
+
+
+def _records(spark: SparkSession, lake: Lake) -> list[Any]:
+    """Every record, oldest first."""
+    if not lake.exists(spark, "ops", "lake"):
+        return []
+    rows = lake.read(spark, "ops", "lake").orderBy("seq").collect()
+    if rows and max(row.layout for row in rows) > LAYOUT:
+        raise LakehouseError(
+            f"{lake.root}: this lake was written by lakehouse {rows[-1].version}, newer than {__version__}: upgrade lakehouse"
+        )
+    return rows

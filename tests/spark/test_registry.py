@@ -1,0 +1,33 @@
+"""What a lake says of itself: how its sources are read, and which lakehouse may read it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.errors import LakehouseError
+from lakehouse.spark import registry
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.registry import register, sources
+
+
+def test_a_lake_of_a_newer_layout_is_refused_before_anything_is_read(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(str(tmp_path))
+    register(spark, lake, "shop", {"format": "ticdc-open"})
+    monkeypatch.setattr(registry, "LAYOUT", registry.LAYOUT + 1)
+    monkeypatch.setattr(registry, "__version__", "9.9.9")
+    register(spark, lake, "shop", {"format": "ticdc-open", "time_zone": "UTC"})
+    assert sources(spark, lake) == {"shop": {"format": "ticdc-open", "time_zone": "UTC"}}
+    monkeypatch.undo()
+
+    with pytest.raises(LakehouseError, match=r"this lake was written by lakehouse 9\.9\.9, newer than .*: upgrade lakehouse"):
+        sources(spark, lake)
+
+
+def test_the_last_settings_of_a_source_win_however_often_they_change(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    for source, zone in (("shop", "UTC"), ("bank", "UTC"), ("shop", "+01:00"), ("shop", "+02:00"), ("bank", "+03:00"), ("bank", "+03:00")):
+        register(spark, lake, source, {"time_zone": zone})
+
+    assert sources(spark, lake) == {"shop": {"time_zone": "+02:00"}, "bank": {"time_zone": "+03:00"}}
+    assert sorted(row.seq for row in lake.read(spark, "ops", "lake").collect()) == [1, 2, 3, 4, 5]
