@@ -208,6 +208,10 @@ def table_findings(data: Data) -> Iterator[Finding]:
         yield ("gold", "deletes"), f"has no effect in mode {gold['mode']}", "remove it"
     if "cluster_by" in gold and "partition_by" in gold:
         yield ("gold", "partition_by"), "excludes cluster_by", "keep one of the two"
+    if gold.get("primary_key") and gold.get("mode", "upsert") != "upsert":
+        yield ("gold", "primary_key"), f"has no effect in mode {gold['mode']}, where a key has many rows", "remove it"
+    if gold.get("primary_key") and "tables" in data:
+        yield ("gold", "primary_key"), "can't be promised of several tables that become one", "remove it"
     for kind in ("add_primary_key", "drop_primary_key"):
         if section(data, "on_ddl").get(kind) == "ignore":
             yield ("on_ddl", kind), "can't be ignored: rows of another key could not be matched", "write evolve, hold or reject"

@@ -239,6 +239,12 @@ class Gold(Model):
     partition_by: list[Text] | None = Field(
         default=None, min_length=1, description="Partition columns, by their names in gold, instead of clustering."
     )
+    change_data_feed: bool = Field(
+        default=False, description="true: Delta records the table's changes, for readers of table_changes. A rebuild is all rows once more."
+    )
+    primary_key: bool = Field(
+        default=False, description="true: Unity Catalog shows the source's key as the table's primary key. In mode upsert, on Databricks."
+    )
 
 
 class ColumnConfig(Model):

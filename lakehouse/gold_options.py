@@ -43,6 +43,8 @@ class GoldOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     partition_by: tuple[str, ...] = ()
     merged: str = ""
     on_ddl: dict[str, str] = {}
+    change_data_feed: bool = False
+    primary_key: bool = False
 
     @property
     def plain(self) -> bool:

@@ -29,7 +29,7 @@ from lakehouse.spark.gold_shards import Group, bring, group_of
 from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.layout import misfit, uncluster, unknown_columns
+from lakehouse.spark.layout import misfit, take_back, unknown_columns
 from lakehouse.spark.letters import open_counts, open_losses
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.session import keeping, many_rows
@@ -267,7 +267,7 @@ class GoldRun:
 
     def _write(self, turn: "Turn", table: GoldTable, fresh: "Fresh") -> Written:
         if turn.whole or turn.known is None:
-            uncluster(self.spark, self.lake, turn.gold, turn.known, turn.options)
+            take_back(self.spark, self.lake, turn.gold, turn.known, turn.options)
             return table.refold(exists=turn.known is not None or self.lake.exists(self.spark, "gold", turn.gold))
         version = turn.known["version"]
         if turn.gate is not None:

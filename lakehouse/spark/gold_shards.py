@@ -17,7 +17,7 @@ from lakehouse.spark import write_gold
 from lakehouse.spark.changes import between, of_lineage
 from lakehouse.spark.gold_table import GoldTable, Outcome, Written
 from lakehouse.spark.lake import quote
-from lakehouse.spark.layout import misfit, uncluster
+from lakehouse.spark.layout import misfit, take_back
 from lakehouse.spark.session import keeping
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def write(run: "GoldRun", group: Group, tables: list[GoldTable], fresh: "Fresh")
 
 
 def refold(run: "GoldRun", group: Group, tables: list[GoldTable]) -> Written:
-    uncluster(run.spark, run.lake, group.gold, group.known, group.options)
+    take_back(run.spark, run.lake, group.gold, group.known, group.options)
     frames = [table.whole()[0] for table in tables]
     frame = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     exists = group.known is not None or run.lake.exists(run.spark, "gold", group.gold)

@@ -20,6 +20,7 @@ from lakehouse.spark.changes import between, collect_changes, of_lineage
 from lakehouse.spark.fold_frame import fold_frame, named, needed_companions, typing_of, unknown_names
 from lakehouse.spark.gates import Gate
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.layout import hide_key, key_names, show_key
 from lakehouse.spark.session import kept
 from lakehouse.typed import GoldColumn, gold_columns, type_rows
 
@@ -105,7 +106,11 @@ class GoldTable:
         frame, what = self.whole()
         if self.mode.unknown:
             return Written(-1, "", self.mode.unknown)
+        if self.options.primary_key and exists:
+            hide_key(self.spark, self.lake, self.gold)
         version = write_gold.replace_frame(self.spark, self.lake, self.gold, frame, create=not exists, options=self.options)
+        if self.options.primary_key:
+            show_key(self.spark, self.lake, self.gold, key_names(self.columns, self.ids))
         return Written(version, f"{'folded again' if exists else 'created'}{what}", self.mode.unknown, self.mode.applied)
 
     def whole(self) -> tuple[DataFrame, str]:

@@ -1,6 +1,7 @@
-"""What a gold table is beside its rows: computed columns, partitioning or clustering. And what of its YAML does not fit its schema."""
+"""What a gold table is beside its rows: computed columns, partitioning or clustering, its record of changes, its key as the catalog
+shows it. And what of its YAML does not fit its schema."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -12,8 +13,13 @@ from pyspark.sql.types import StructField, StructType
 from lakehouse.gold_options import GoldOptions
 from lakehouse.schema import TableSchema
 from lakehouse.spark.lake import Lake, quote
+from lakehouse.spark.session import capabilities
 from lakehouse.spark.type_text import data_type
 from lakehouse.typed import RAW, GoldColumn
+
+CHANGES = "delta.enableChangeDataFeed"
+# what holds every value of the keys that it is used for: a zero date would be NULL
+NEVER_NULL = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL(20,0)", "STRING", "BINARY")
 
 
 def with_computed(frame: DataFrame, computed: Mapping[str, str], last: str | None = None) -> DataFrame:
@@ -35,6 +41,37 @@ def cluster(spark: SparkSession, lake: Lake, table: str, columns: tuple[str, ...
         spark.sql(f"ALTER TABLE {lake.ref('gold', table)} CLUSTER BY {words}")
 
 
+def record_changes(spark: SparkSession, lake: Lake, table: str, wanted: bool) -> None:
+    """Delta's change data feed, on from its first version with rows to read on, or off."""
+    row = spark.sql(f"DESCRIBE DETAIL {lake.ref('gold', table)}").select("properties").first()
+    held = dict(row[0] or {}) if row is not None else {}
+    if (held.get(CHANGES) == "true") != wanted:
+        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} SET TBLPROPERTIES ('{CHANGES}' = '{str(wanted).lower()}')")
+
+
+def hide_key(spark: SparkSession, lake: Lake, table: str) -> None:
+    """Take the declared key back: under it a table's schema can't be replaced. (Databricks SQL, ALTER TABLE … DROP PRIMARY KEY.)"""
+    spark.sql(f"ALTER TABLE {lake.ref('gold', table)} DROP PRIMARY KEY IF EXISTS")
+
+
+def show_key(spark: SparkSession, lake: Lake, table: str, key: Sequence[str]) -> None:
+    """Declare the key, which Unity Catalog shows and does not enforce. (Databricks SQL, ALTER TABLE … ADD CONSTRAINT.)"""
+    for name in key:
+        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ALTER COLUMN {quote(name)} SET NOT NULL")
+    names = ", ".join(map(quote, key))
+    spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ADD CONSTRAINT {quote(table + '_pk')} PRIMARY KEY ({names})")
+
+
+def take_back(spark: SparkSession, lake: Lake, table: str, known: Mapping[str, Any] | None, options: GoldOptions) -> None:
+    """Take back what a table's manifest entry tells of, where its YAML asks for it no more."""
+    before = (known or {}).get("options", {})
+    uncluster(spark, lake, table, known, options)
+    if before.get("change_data_feed") and not options.change_data_feed:
+        record_changes(spark, lake, table, False)
+    if before.get("primary_key") and not options.primary_key:
+        hide_key(spark, lake, table)
+
+
 def uncluster(spark: SparkSession, lake: Lake, table: str, known: Mapping[str, Any] | None, options: GoldOptions) -> None:
     """Take back the clustering that a table's manifest entry tells of, where its YAML asks for none any more."""
     if known is not None and known.get("options", {}).get("cluster_by") and not options.cluster_by:
@@ -43,7 +80,12 @@ def uncluster(spark: SparkSession, lake: Lake, table: str, known: Mapping[str, A
 
 def misfit(spark: SparkSession, options: GoldOptions, schema: TableSchema, columns: list[GoldColumn], ids: tuple[int, ...]) -> str | None:
     """Why gold can't build the table as its YAML says, given the schema that the source's DDL tells; None where it can."""
-    return _hidden_key(options, schema, ids) or _bad_layout(options, columns) or _bad_computed(spark, options, columns)
+    return (
+        _hidden_key(options, schema, ids)
+        or _bad_layout(options, columns)
+        or _bad_key(spark, options, columns, ids)
+        or _bad_computed(spark, options, columns)
+    )
 
 
 def unknown_columns(options: GoldOptions, schema: TableSchema) -> list[str]:
@@ -71,6 +113,24 @@ def _bad_layout(options: GoldOptions, columns: list[GoldColumn]) -> str | None:
     if options.partition_by and set(options.partition_by) >= known:
         return "gold.partition_by: names all of the table's columns"
     return None
+
+
+def key_names(columns: list[GoldColumn], ids: tuple[int, ...]) -> list[str]:
+    """The key's columns by gold's names, in the key's order."""
+    names = {column.column.id: column.name for column in columns}
+    return [names[key] for key in ids if key in names]
+
+
+def _bad_key(spark: SparkSession, options: GoldOptions, columns: list[GoldColumn], ids: tuple[int, ...]) -> str | None:
+    if not options.primary_key:
+        return None
+    if not capabilities(spark).keys:
+        return "gold.primary_key: needs Unity Catalog on Databricks; elsewhere remove it"
+    if not ids:
+        return "gold.primary_key: the table has no key"
+    key = set(key_names(columns, ids))
+    loose = [column for column in columns if column.name in key and column.spark not in NEVER_NULL]
+    return f"gold.primary_key: {loose[0].name} is {loose[0].spark}, which can't hold each of the source's keys" if loose else None
 
 
 def _bad_computed(spark: SparkSession, options: GoldOptions, columns: list[GoldColumn]) -> str | None:

@@ -67,17 +67,20 @@ _JVM = (
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a session can do: keep a DataFrame between two uses, run a stream without end, and whether it speaks Connect."""
+    """What a session can do: keep a DataFrame between two uses, run a stream without end, declare keys in its catalog; and whether it
+    speaks Connect."""
 
     persist: bool
     continuous: bool
     connect: bool
+    keys: bool
 
 
 def capabilities(spark: SparkSession) -> Capabilities:
     """What this session can do; serverless compute can neither persist nor run for ever."""
     serverless = _serverless()
-    return Capabilities(persist=not serverless, continuous=not serverless, connect=".connect." in type(spark).__module__)
+    databricks = serverless or bool(os.environ.get("DATABRICKS_RUNTIME_VERSION"))
+    return Capabilities(persist=not serverless, continuous=not serverless, connect=".connect." in type(spark).__module__, keys=databricks)
 
 
 _SCOPE = threading.local()

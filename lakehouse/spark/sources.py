@@ -107,7 +107,7 @@ def gold_options(file: str, table: TableConfig) -> GoldOptions:
     return GoldOptions(
         gold.target, tuple(table.key or ()), gold.mode, gold.deletes, columns, tuple(gold.cluster_by or ()),
         tuple(gold.partition_by or ()), file if table.tables else "",
-        {str(kind): str(word) for kind, word in table.on_ddl.items()},
+        {str(kind): str(word) for kind, word in table.on_ddl.items()}, gold.change_data_feed, gold.primary_key,
     )  # fmt: skip
 
 

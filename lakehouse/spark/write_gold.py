@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from lakehouse.gold_options import PLAIN, GoldOptions
 from lakehouse.spark.lake import Lake, quote
-from lakehouse.spark.layout import cluster, with_computed
+from lakehouse.spark.layout import cluster, record_changes, with_computed
 from lakehouse.spark.type_text import data_type
 from lakehouse.typed import RAW, GoldColumn, Typed
 
@@ -58,6 +58,8 @@ def replace_frame(spark: SparkSession, lake: Lake, table: str, frame: DataFrame,
     lake.overwrite(frame, "gold", table, PROPERTIES if create else {}, options.partition_by)
     if options.cluster_by:
         cluster(spark, lake, table, options.cluster_by)
+    if options.change_data_feed:
+        record_changes(spark, lake, table, True)
     return version_of(spark, lake, table)
 
 
