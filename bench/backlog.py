@@ -1,7 +1,7 @@
 """A backlog through a small driver, one command: `python -m bench.backlog --megabytes 2048`.
 
 Publishes seeded Open Protocol messages of that size to a broker of its own, runs `lakehouse run all --once` with a driver of 2 GB,
-and samples the resident memory of its whole process tree (Python, JVM, Python workers; without the broker). Memory that grows
+and samples the memory of its whole process tree (Python, JVM, Python workers; without the broker). Memory that grows
 with the backlog would show in the second half of the run: its peak may be at most 1.1 times that of the first. The result goes to
 docs/backlog.md. Exit code 1 when it is exceeded, or when a row is missing at the end.
 """
@@ -23,7 +23,7 @@ from threading import Thread
 from typing import Any
 
 from bench.generate import DATABASE, FIRST_TS, PARTITIONS, RESOLVED_EVERY, TOPIC, WIDE, Topic, image
-from bench.measure import tree
+from bench.measure import proportional
 from lakehouse.events import Message
 from lakehouse.kafka_admin import list_topics
 from lakehouse.local.broker import start_broker
@@ -135,7 +135,7 @@ class Run:
             listener = Thread(target=self._listen, args=(process.stderr, begun))
             listener.start()
             while process.poll() is None:
-                self.samples.append((time.monotonic() - begun, sum(resident for _, resident in tree(process.pid, frozenset()))))
+                self.samples.append((time.monotonic() - begun, proportional(process.pid)))
                 time.sleep(0.5)
             listener.join()
             said = process.stdout.read() if process.stdout else ""
@@ -192,7 +192,7 @@ def report(given: argparse.Namespace, found: dict[str, Any]) -> str:
         f"{found['messages']:,} messages; {found['landed']:,} landed, {found['batches']} silver batches, {found['tables']} gold tables,"
         f" {'all exact' if found['whole'] else 'NOT all exact'}.",
         "",
-        "Peak of the resident memory of the process tree (Python, JVM, Python workers; pages that processes share count in each), in MB:",
+        "Peak of the memory of the process tree (Python, JVM, Python workers; pages that processes share are divided among them), in MB:",
         "",
         "| | wall s | first half | second half |",
         "|---|---|---|---|",

@@ -45,6 +45,45 @@ def tree(root: int, excluded: Excluded) -> Iterator[tuple[float, int]]:
                 waiting.append(pid)
 
 
+def proportional(root: int) -> int:
+    """The memory of `root` and all that it started, in bytes: pages that processes share are divided among them (proc(5), Pss).
+
+    What a JVM starts has the JVM's own memory until it is another program: it is left out for that moment.
+    """
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    total, waiting = 0, [(root, "")]
+    while waiting:
+        pid, above = waiting.pop()
+        program, size = _program(pid), _pss(pid)
+        if program.endswith("/java") and program == above:
+            continue
+        total += size
+        waiting += [(child, program) for child in children.get(pid, [])]
+    return total
+
+
+def _program(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/exe").readlink())
+    except OSError:
+        return ""
+
+
+def _pss(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
 @contextmanager
 def measured(keep: Callable[[Cost], None], excluded: Excluded = frozenset()) -> Iterator[None]:
     """Measure the block; `excluded` are processes (and what they started) that are not part of it, such as a broker."""
