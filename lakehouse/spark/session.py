@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pyspark
+from pyspark import StorageLevel
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -99,13 +100,16 @@ def keeping() -> Iterator[None]:
 
 
 def kept(frame: DataFrame) -> DataFrame:
-    """The frame, computed once until `keeping` ends, where the platform can keep it; else again at each use."""
+    """The frame, computed once until `keeping` ends, where the platform can keep it; else again at each use.
+
+    It is kept on disk: what is kept are whole tables and batches, several at once, which would fill the memory of a small driver.
+    """
     if not capabilities(frame.sparkSession).persist:
         return frame
     frames = getattr(_SCOPE, "frames", None)
     if frames is None:
         raise RuntimeError("kept: expected to be called within keeping()")
-    frames.append(frame.persist())
+    frames.append(frame.persist(StorageLevel.DISK_ONLY))
     return frame
 
 
