@@ -6,12 +6,15 @@ four schema names may be given (development targets rename them).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+
+from lakehouse.run_lock import is_remote
 
 LAYERS = ("bronze", "silver", "gold", "ops")
 SILVER_TABLES = ("changes", "schema_changes", "watermarks", "dead_letters")
@@ -37,6 +40,11 @@ class Lake:
     schemas: dict[str, str] = field(default_factory=dict)
     # where a silver table's present generation is, if it is not the first: a source's log says it when it is loaded
     present: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        # SQL takes a relative path for a table's name in the catalog
+        if self.root and not is_remote(self.root):
+            object.__setattr__(self, "root", str(Path(self.root).absolute()))
 
     def use_generation(self, source: str, number: int) -> None:
         """From now on the source's silver tables are those of this generation."""

@@ -38,7 +38,7 @@ def test_a_session_starts_offline_without_java_and_says_nothing(broker: Broker, 
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
 
     assert done.stderr == ""
-    assert done.stdout == "['a', 'b'] True UTC true Capabilities(persist=True, continuous=True, connect=False)\n"
+    assert done.stdout == "['a', 'b'] True UTC true Capabilities(persist=True, continuous=True, connect=False, keys=False)\n"
 
 
 def path_without_java(folder: Path) -> str:
@@ -69,4 +69,4 @@ def test_only_serverless_compute_can_neither_persist_nor_run_for_ever(
 
     monkeypatch.setenv(variable, value)
 
-    assert capabilities(None) == Capabilities(persist=persist, continuous=persist, connect=False)  # type: ignore[arg-type]
+    assert capabilities(None) == Capabilities(persist=persist, continuous=persist, connect=False, keys=True)  # type: ignore[arg-type]

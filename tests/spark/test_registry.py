@@ -31,3 +31,10 @@ def test_the_last_settings_of_a_source_win_however_often_they_change(spark: Any,
 
     assert sources(spark, lake) == {"shop": {"time_zone": "+02:00"}, "bank": {"time_zone": "+03:00"}}
     assert sorted(row.seq for row in lake.read(spark, "ops", "lake").collect()) == [1, 2, 3, 4, 5]
+
+
+def test_a_relative_lake_lies_where_the_process_is_in_paths_and_in_sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert Lake("./lake").ref("gold", "t") == f"delta.`{tmp_path}/lake/gold/t`"
+    assert Lake("s3a://bucket/lake").path("gold", "t") == "s3a://bucket/lake/gold/t"
