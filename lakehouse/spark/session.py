@@ -44,8 +44,6 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-# Without the second stage of the compiler a small session takes 60 % of the CPU; writing, grouping and merging 1.5 million rows
-# takes 20 % more. For long loads set LAKEHOUSE_JAVA_OPTIONS=-XX:TieredStopAtLevel=4.
 # The work on few rows is planning, and most of that the code that is made for each plan and used once: a pass over a small feed
 # takes 18 CPU seconds without it, 32 with it (26 passes in turn, one session). Plans that adapt are cut into more jobs. Each
 # setting has two values: for few rows, which a session of this machine begins with, and for many, see `many_rows`.
@@ -54,6 +52,8 @@ _BY_ROWS = {
     "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
     "spark.sql.adaptive.enabled": ("false", "true"),
 }
+# Without the second stage of the compiler a small session takes 60 % of the CPU; writing, grouping and merging 1.5 million rows
+# takes 20 % more. For long loads set LAKEHOUSE_JAVA_OPTIONS=-XX:TieredStopAtLevel=4.
 _JVM = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
