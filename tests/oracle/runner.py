@@ -87,7 +87,7 @@ class Runner:
         gone: list[Pair] = [(row, None) for key, row in before.items() if key not in after]
         come: list[Pair] = [(None, row) for key, row in after.items() if key not in before]
         same: list[Pair] = []
-        for key in before.keys() & after.keys():
+        for key in sorted(before.keys() & after.keys(), key=repr):  # chance is asked: in one order, whatever the hash seed
             old_row, new_row = before[key], after[key]
             if old_row != new_row and self.chance.random() < 0.15:
                 gone, come = [*gone, (old_row, None)], [*come, (None, new_row)]  # its other unique key changed
