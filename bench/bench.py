@@ -20,6 +20,7 @@ from typing import Any
 from bench import baselines
 from bench.generate import NARROW, TOPIC, WIDE, generate
 from bench.measure import Cost, measured
+from bench.parts import Spent, watched
 from bench.report import write
 from lakehouse.config import Config
 from lakehouse.config_models import KafkaInput, SourceConfig
@@ -30,8 +31,10 @@ from lakehouse.spark.pipeline import LAYERS, run
 from lakehouse.spark.session import get_session, many_rows
 from lakehouse.spark.topics import SMALL_BACKLOG
 
-WARM = 500
+# the warming round takes the same way through the layers as the measured one: a few messages are decoded on the driver
+WARM_FEW, WARM_MANY = 500, SMALL_BACKLOG + 5_000
 Costs = dict[str, list[Cost]]
+Parts = dict[str, list[Spent]]
 
 
 def main() -> None:
@@ -40,20 +43,23 @@ def main() -> None:
     messages = list(generate(given.messages, given.tables, fields, given.seed))
     spark = get_session(app="bench")
     costs: Costs = {}
+    parts: Parts = {}
     with tempfile.TemporaryDirectory(prefix="lakehouse-bench-") as folder:
         root = Path(folder)
-        rounds = [(list(generate(WARM, given.tables, fields)), 1), (messages, given.rounds)]
+        warm = WARM_MANY if given.messages > SMALL_BACKLOG else WARM_FEW
+        rounds = [(list(generate(warm, given.tables, fields)), 1), (messages, given.rounds)]
         for part, (load, times) in enumerate(rounds):
-            costs = {}
+            costs, parts = {}, {}
             before = children()
             with start_broker(root / f"broker{part}") as broker:
                 brokers = children() - before
                 produce(load, broker.bootstrap, TOPIC, quiet)
                 for number in range(times):
                     folder, many = root / f"{part}-{number}", len(load) > SMALL_BACKLOG
-                    one_round(spark, broker.bootstrap, folder, given.tables, fields, costs, brokers, many)
+                    one_round(spark, broker.bootstrap, folder, given.tables, fields, costs, parts, brokers, many)
     rows = sum(b'"t":1' in (message.key or b"") for message in messages)
-    write(given.report, describe(given, rows, messages), {name: median(found) for name, found in costs.items()}, rows, size(messages))
+    about = describe(given, rows, messages)
+    write(given.report, about, {name: median(found) for name, found in costs.items()}, rows, size(messages), medians(parts))
 
 
 def arguments() -> argparse.Namespace:
@@ -76,6 +82,7 @@ def one_round(
     tables: int,
     fields: Any,
     costs: Costs,
+    parts: Parts,
     brokers: frozenset[int],
     many: bool,
 ) -> None:
@@ -93,7 +100,9 @@ def one_round(
     }
     for name, step in steps.items():
         settings = many_rows(spark) if many and name not in LAYERS else nullcontext()
-        with settings, measured(costs.setdefault(name, []).append, brokers):
+        told = name in LAYERS and not (name == "gold" and tables > 1)
+        apart = watched(name, lambda spent: add(parts, spent), brokers) if told else nullcontext()
+        with settings, measured(costs.setdefault(name, []).append, brokers), apart:
             step()
         print(f"{name:18} {costs[name][-1].wall:7.1f} s  {costs[name][-1].cpu:7.1f} CPU s", file=sys.stderr, flush=True)
     check(spark, lake, folder / "notebook", tables)
@@ -117,6 +126,15 @@ def configuration(bootstrap: str) -> Config:
 def children() -> frozenset[int]:
     """The processes that this one has started and that live."""
     return frozenset(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
+
+
+def add(parts: Parts, spent: dict[str, Spent]) -> None:
+    for label, one in spent.items():
+        parts.setdefault(label, []).append(one)
+
+
+def medians(parts: Parts) -> dict[str, Spent]:
+    return {label: Spent(*(statistics.median(values) for values in zip(*found, strict=True))) for label, found in parts.items()}
 
 
 def median(found: list[Cost]) -> Cost:

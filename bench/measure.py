@@ -21,28 +21,33 @@ class Cost(NamedTuple):
     peak: float
 
 
-def tree(root: int, excluded: Excluded) -> Iterator[tuple[float, int]]:
-    """(CPU seconds, with those of ended children; resident bytes) of each live process below `root`, itself included."""
-    parents: dict[int, list[tuple[int, float, int]]] = {}
-    own: tuple[float, int] = (0.0, 0)
+def tree(root: int, excluded: Excluded) -> Iterator[tuple[str, float, int]]:
+    """(program, CPU seconds, with those of ended children; resident bytes) of each live process below `root`, itself included."""
+    parents: dict[int, list[int]] = {}
+    found: dict[int, tuple[str, float, int]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
         try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            head, _, rest = (entry / "stat").read_text().rpartition(")")
         except OSError:
             continue
-        cpu, resident = sum(map(int, fields[11:15])) / TICKS, int(fields[21]) * PAGE
-        parents.setdefault(int(fields[1]), []).append((int(entry.name), cpu, resident))
-        if int(entry.name) == root:
-            own = (cpu, resident)
-    yield own
+        fields, pid = rest.split(), int(entry.name)
+        found[pid] = (head.partition("(")[2], sum(map(int, fields[11:15])) / TICKS, int(fields[21]) * PAGE)
+        parents.setdefault(int(fields[1]), []).append(pid)
     waiting = [root]
     while waiting:
-        for pid, cpu, resident in parents.get(waiting.pop(), []):
-            if pid not in excluded:
-                yield cpu, resident
-                waiting.append(pid)
+        pid = waiting.pop()
+        yield found[pid]
+        waiting += [child for child in parents.get(pid, []) if child not in excluded]
+
+
+def by_program(root: int, excluded: Excluded) -> dict[str, float]:
+    """CPU seconds of the processes below `root`, itself included, by the name of their program."""
+    spent: dict[str, float] = {}
+    for program, cpu, _ in tree(root, excluded):
+        spent[program] = spent.get(program, 0.0) + cpu
+    return spent
 
 
 def proportional(root: int) -> int:
@@ -91,13 +96,13 @@ def measured(keep: Callable[[Cost], None], excluded: Excluded = frozenset()) -> 
 
     def watch() -> None:
         while not ended.wait(0.2):
-            peak[0] = max(peak[0], sum(resident for _, resident in tree(me, excluded)))
+            peak[0] = max(peak[0], sum(resident for *_, resident in tree(me, excluded)))
 
     watcher = threading.Thread(target=watch, daemon=True)
-    begun, before = time.monotonic(), sum(cpu for cpu, _ in tree(me, excluded))
+    begun, before = time.monotonic(), sum(by_program(me, excluded).values())
     watcher.start()
     yield
-    wall, cpu = time.monotonic() - begun, sum(cpu for cpu, _ in tree(me, excluded)) - before
+    wall, cpu = time.monotonic() - begun, sum(by_program(me, excluded).values()) - before
     ended.set()
     watcher.join()
     keep(Cost(wall, cpu, peak[0] / 1e6))

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from bench.measure import Cost
+from bench.parts import Spent
 
 HEAD = """# Benchmark
 
@@ -18,11 +19,11 @@ they differ there are no figures.
 LAYERS = {"bronze": "copy of the topic", "silver": "copy of bronze", "gold": "copy of silver"}
 
 
-def write(page: Path, about: dict[str, str], costs: dict[str, Cost], rows: int, size: int) -> None:
+def write(page: Path, about: dict[str, str], costs: dict[str, Cost], rows: int, size: int, parts: dict[str, Spent]) -> None:
     text = page.read_text() if page.exists() else HEAD
     title = f"## {about['title']}"
     rest = re.sub(rf"^{re.escape(title)}$.*?(?=^## |\Z)", "", text, flags=re.M | re.S).rstrip()
-    page.write_text(f"{rest}\n\n{section(title, about, costs, rows, size)}")
+    page.write_text(f"{rest}\n\n{section(title, about, costs, rows, size)}{parts_table(parts)}")
     plot(page.with_name(f"bench-{re.sub('[^a-z0-9]+', '-', about['title'].lower())}.png"), about["title"], costs)
 
 
@@ -39,6 +40,15 @@ def section(title: str, about: dict[str, str], costs: dict[str, Cost], rows: int
     lines += [line("bronze + silver + gold", whole, rows, size, None), ""]
     lines += [f"The whole path costs {whole.cpu / costs['notebook'].cpu:.2f} × the CPU of the notebook.", ""]
     return "\n".join(lines)
+
+
+def parts_table(parts: dict[str, Spent]) -> str:
+    """Which functions the layers' time went into, those that took a tenth of a CPU second or more."""
+    lines = ["Where the layers' time goes (bench/parts.py), medians:", "", "| part | wall s | CPU s of the JVM | CPU s of Python |",
+             "|---|---|---|---|"]  # fmt: skip
+    told = [(label, one) for label, one in parts.items() if one.jvm + one.python >= 0.1]
+    lines += [f"| {label} | {one.wall:.1f} | {one.jvm:.1f} | {one.python:.1f} |" for label, one in told]
+    return "\n".join([*lines, ""])
 
 
 def line(name: str, cost: Cost, rows: int, size: int, floor: Cost | None) -> str:

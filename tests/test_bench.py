@@ -1,11 +1,14 @@
 """The benchmark's messages are what they claim to be: seeded, decodable, complete."""
 
 from collections import Counter
+from itertools import count
 
 import pytest
 
+from bench import parts
 from bench.formats import FORMATS, OPTIONS, messages_of, repeated
 from bench.generate import NARROW, PARTITIONS, WIDE, generate
+from bench.parts import Spent
 from lakehouse.events import RowChange, SchemaChange, Watermark
 from lakehouse.formats import order_of
 from lakehouse.formats.ticdc_open import decode
@@ -43,3 +46,34 @@ def test_the_messages_of_every_format_are_decoded_whole(format_: str) -> None:
     assert taken.messages == len(messages) + 100
     assert len(taken.changes) > taken.messages / 3
     assert [row for row in taken.others if "dead_letter" in row[:1]] == []
+
+
+class Layer:
+    def write(self) -> str:
+        self.record()
+        return "written"
+
+    def record(self) -> None:
+        raise NotImplementedError
+
+
+def test_what_a_part_calls_is_not_counted_twice_and_the_layers_get_their_functions_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, originals = count(), (Layer.write, Layer.record)
+    monkeypatch.setattr(parts, "now", lambda _: Spent(*[float(next(clock))] * 3))
+    monkeypatch.setattr(parts, "PARTS", (("silver: write", Layer, "write"), ("record", Layer, "record")))
+    spent: dict[str, Spent] = {}
+
+    with pytest.raises(NotImplementedError), parts.watched("silver", spent.update):
+        Layer().write()
+    assert (Layer.write, Layer.record, spent) == (*originals, {})
+
+    monkeypatch.setattr(Layer, "record", lambda self: None)
+    with parts.watched("silver", spent.update):
+        assert Layer().write() == "written"
+
+    # the clock is read around the block, the write and the record within it
+    assert {name: one.wall for name, one in spent.items()} == {"silver: record": 1, "silver: write": 2, "silver: everything else": 2}
+
+
+def test_the_parts_of_the_layers_are_functions() -> None:
+    assert [name for _, owner, name in parts.PARTS if not callable(getattr(owner, name))] == []

@@ -205,6 +205,7 @@ def test_a_kafka_input_says_what_is_wrong_in_one_sentence(tmp_path: Path, kafka:
         ("source: s\non_ddl: {drop_primary_key: ignore}\n", "2:10: on_ddl.drop_primary_key: can't be ignored: rows of another key could not be matched; write evolve, hold or reject"),
         ("source: s\non_ddl: {drop_colum: hold}\n", "2:10: on_ddl.drop_colum: unknown option; did you mean `drop_column`?"),
         ("source: s\ngold: {cluster_by: [a], partition_by: [b]}\n", "2:25: gold.partition_by: excludes cluster_by; keep one of the two"),
+        ("source: s\ntables: [d.a, d.b]\ngold: {primary_key: true}\n", "3:8: gold.primary_key: can't be promised of several tables that become one; remove it"),
         ("source: s\ngold: {mode: append, primary_key: true}\n", "2:22: gold.primary_key: has no effect in mode append, where a key has many rows; remove it"),
         ("source: s\ngold: {target: '${env:T}'}\n", "2:8: gold.target: can't hold a reference; write the value itself"),
         ("source: s\ncolumns: {a: {computed: 'count(b)'}}\n", "2:15: columns.a.computed: is not about one row; use the row's own columns, without aggregates, windows and generators"),

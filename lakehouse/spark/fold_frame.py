@@ -272,10 +272,21 @@ def unknown_names(kinds: Iterable[str]) -> dict[str, Position]:
     return found
 
 
-def needed_companions(typed: DataFrame, columns: list[GoldColumn]) -> list[str]:
-    """The `_raw_` companions that at least one row needs."""
-    counts = typed.agg(*[F.count(f"r{i}").alias(f"r{i}") for i in range(len(columns))]).first()
-    return [column.companion for i, column in enumerate(columns) if counts is not None and counts[i]]
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a typed frame holds: the kinds of its rows, notes among them, and the `_raw_` companions that at least one row needs."""
+
+    kinds: frozenset[str]
+    companions: list[str]
+
+
+def look_over(typed: DataFrame, columns: list[GoldColumn], op: str | None, without: str = "") -> Seen:
+    """Look at a typed frame once, which computes it; rows of the kind `without` need no companions."""
+    mine = F.lit(True) if op is None else F.col(op) != without
+    counts = [F.count(F.when(mine, F.col(f"r{i}"))).alias(f"r{i}") for i in range(len(columns))]
+    row = typed.agg(F.collect_set(op if op else F.lit(None).cast("string")).alias("kinds"), *counts).first()
+    assert row is not None
+    return Seen(frozenset(row["kinds"]), [column.companion for i, column in enumerate(columns) if row[f"r{i}"]])
 
 
 def named(typed: DataFrame, columns: list[GoldColumn], companions: list[str], op: str | None) -> DataFrame:

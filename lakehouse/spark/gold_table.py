@@ -17,7 +17,7 @@ from lakehouse.modes import Clock, Mode, own_columns
 from lakehouse.shards import INTEGERS
 from lakehouse.spark import gold_modes, write_gold
 from lakehouse.spark.changes import between, collect_changes, of_lineage
-from lakehouse.spark.fold_frame import fold_frame, named, needed_companions, typing_of, unknown_names
+from lakehouse.spark.fold_frame import fold_frame, look_over, named, typing_of, unknown_names
 from lakehouse.spark.gates import Gate
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.layout import hide_key, key_names, show_key
@@ -180,12 +180,12 @@ class GoldTable:
         if not self.options.plain:
             return self._apply_in_stretches(mine, rows, position_before, version)
         typed, op = self._typed(mine, rows)
-        others = _other_kinds(typed, op, "put", "delete")
-        if unknown := unknown_names(others):
+        seen = look_over(typed, self.columns, op)
+        if unknown := unknown_names(seen.kinds):
             return Written(version, "", unknown)
-        if "patch" in others:
+        if "patch" in seen.kinds:
             return self.refold(exists=True)
-        frame = named(typed, self.columns, needed_companions(typed, self.columns), op)
+        frame = named(typed, self.columns, seen.companions, op)
         version = write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options)
         return Written(version, f"merged up to {rows} changes", {}, rows)
 
@@ -213,15 +213,17 @@ class GoldTable:
     def _whole_large(self) -> tuple[DataFrame, str]:
         if self.options.plain:
             typed, op = self._typed(self.mine if self.gate is None else self.gate.frame(self.mine), self.size.rows)
-            self.mode.unknown = unknown_names(_other_kinds(typed, op, "put", "patch", "delete"))
+            seen = look_over(typed, self.columns, op, without="delete")
+            self.mode.unknown = unknown_names(seen.kinds)
             typed = typed.where(F.col(op) != "delete")
         else:
             mine = self.mine if self.gate is None else self.gate.frame(self.mine)
             typed = kept(gold_modes.mode_frame(mine, self.mode, self.columns, self.size.rows))
+            seen = look_over(typed, self.columns, None)
         self.mode.applied = self.size.rows
         if self.mine.where(F.array_contains("flags", OLD_KEY_UNKNOWN)).limit(1).count():
             self.mode.problems.add(OLD_ROW_STAYS)
-        frame = named(typed, self.columns, needed_companions(typed, self.columns), None)
+        frame = named(typed, self.columns, seen.companions, None)
         for column in self.columns:
             if self.options.plain and column.column.id in self.mode.tag:
                 frame = frame.withColumn(column.name, F.lit(self.mode.tag[column.column.id]))
@@ -246,8 +248,3 @@ class GoldTable:
         """What tells gold's rows apart."""
         ids = self.mode.row_ids
         return [column for column_id in ids for column in self.columns if column.column.id == column_id]
-
-
-def _other_kinds(typed: DataFrame, op: str, *kinds: str) -> list[str]:
-    """The kinds of rows but these."""
-    return [row[0] for row in typed.where(~F.col(op).isin(*kinds)).select(op).distinct().collect()]

@@ -65,6 +65,7 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
     with layer_lock(spark, place, name, LAYERS):
         register(spark, place, name, settings)
         log = OpsLog(spark, place, name).load()
+        began = log.seq
         with recorded(log, LAYERS, {"paths": [str(path)]}) as record:
             with record.timed("bronze"):
                 if format_ == "ticdc-storage":
@@ -77,6 +78,7 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
             with record.timed("gold"):
                 published = run_gold(spark, place, gold, log, progress)
             record.published = int(published is not None)
+        log.tidy(began)
     return outcome(name, place, log, record.landed, record.batches, published)
 
 

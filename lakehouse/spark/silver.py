@@ -216,7 +216,7 @@ def run_spark_batch(
     """Decode and write one batch of any size in Spark jobs."""
     bounded = _bounded(spark, plan.get("arrow_rows", ARROW_ROWS))
     with many_rows(spark), keeping(), bounded, staged(spark, lake, feed, decode(bronze, settings)) as packed:
-        books = packed.select("book", "hashes").collect()
+        books = read_books(packed)
         summary = merged(from_bytes(row.book) for row in books)
         changes, others = changes_frame(packed), others_frame(packed)
         if feed.format == "debezium":
@@ -238,6 +238,11 @@ def run_spark_batch(
         writer.dead_letters(others, result.conflicts, summary)
         append_rows(spark, lake, feed, plan, "watermarks", risen(summary, done))
     return summary, runs, {**summary.counts, "inserted": result.inserted, "duplicate": result.duplicates, "conflict": result.conflicted}
+
+
+def read_books(packed: DataFrame) -> list[Any]:
+    """What workers say of what they have decoded, and the hashes of its changes; this is what decodes a batch."""
+    return packed.select("book", "hashes").collect()
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def land_topics(
     topics = _settled(kafka, reading_of(log.last("read")))
     _missing(name, kafka, topics, progress if first else lambda _: None)
     reading = _reading(spark, lake, name, kafka, log, topics, progress, first=first)
-    landed, after = 0, topics
+    landed, after, news = 0, topics, list[tuple[str, dict[str, Any]]]()
     if (waiting := backlog(reading, topics)) > 0:
         with many_rows(spark) if waiting > SMALL_BACKLOG else nullcontext():
             landed, ends = _pass(spark, lake, name, kafka, reading, topics, progress, stopped)
@@ -79,11 +79,13 @@ def land_topics(
         for found in deleted(reading, after):
             ends[found.place[0], found.place[2]] = max(found.end, ends.get((found.place[0], found.place[2]), 0))
             _note_lost(spark, lake, name, log, found, progress)
-        log.add("read", advanced(reading, ends).record())
+        news.append(("read", advanced(reading, ends).record()))
     # taken again after the end offsets were fixed: a partition that is new holds the watermark
     partitions = [[topic.name, number] for topic in after for number in topic.offsets if number < (kafka.partitions or number + 1)]
     if (log.last("partitions") or {}).get("listed") != partitions:
-        log.add("partitions", {"listed": partitions})
+        news.append(("partitions", {"listed": partitions}))
+    if news:
+        log.add_all(news)
     return landed
 
 

@@ -112,13 +112,19 @@ def lie(events: list[dict[str, Any]]) -> tuple[int, tuple[bytes, bytes]]:
     raise AssertionError("expected a keyed row with another column")
 
 
+COMPILED = "spark.sql.codegen.wholeStage"
+
+
 def test_silver_in_spark_jobs_equals_silver_on_the_driver(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_recording(tmp_path / "odd.jsonl", odd_messages())
 
     run(path, tmp_path / "driver")
     monkeypatch.setattr(spark_silver, "SMALL_RECORDS", 0)
+    decode, compiled = spark_silver.read_books, []
+    monkeypatch.setattr(spark_silver, "read_books", lambda packed: compiled.append(spark.conf.get(COMPILED)) or decode(packed))
     run(path, tmp_path / "jobs")
 
+    assert (spark.conf.get(COMPILED), compiled) == ("false", ["true"])  # plans of large batches are compiled, and only those
     for name in ("changes", "schema_changes", "watermarks", "dead_letters"):
         driver, jobs = (silver_rows(spark, tmp_path / lake, "odd", name) for lake in ("driver", "jobs"))
         assert [strip(row, name) for row in driver] == [strip(row, name) for row in jobs], name
