@@ -5,6 +5,7 @@ each task reads the directory of every zip and jar anew. Here the installed pysp
 folding need is imported once, before the fork: a worker then starts in milliseconds, not in a second or two of CPU.
 """
 
+import gc
 import sys
 
 
@@ -26,6 +27,7 @@ def import_first() -> None:
     import lakehouse.spark.packed  # noqa: F401
 
     pa.array([0])
+    gc.freeze()  # collections pass over what is imported, which no worker ever lets go of
 
 
 if __name__ == "__main__":
