@@ -7,6 +7,7 @@ favours them. The same seed gives the same bytes.
 import json
 import random
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from lakehouse.events import Message
@@ -14,6 +15,7 @@ from lakehouse.formats.open_frames import framed
 
 DATABASE, TOPIC, FIRST_TS = "bench", "bench", 470_600_000_000_000_000
 PARTITIONS, RESOLVED_EVERY = 3, 500
+RECENT = 1000  # changes are of one of the newest so many rows
 INT, BIGINT, VARCHAR, DECIMAL, DATETIME, DOUBLE = 3, 8, 15, 246, 12, 5
 
 
@@ -65,7 +67,7 @@ def change(chance: random.Random, rows: dict[int, dict[str, Any]], number: int, 
     if not rows or dice < 0.6:
         rows[number] = image(chance, number, fields)
         return number, {"u": rows[number]}
-    key = chance.choice(list(rows)[-1000:])
+    key = chance.choice([*islice(reversed(rows), RECENT)][::-1])
     if dice < 0.9:
         old, rows[key] = rows[key], image(chance, key, fields)
         return key, {"u": rows[key], "p": old}

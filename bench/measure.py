@@ -21,10 +21,10 @@ class Cost(NamedTuple):
     peak: float
 
 
-def tree(root: int, excluded: Excluded) -> Iterator[tuple[str, float, int]]:
-    """(program, CPU seconds, with those of ended children; resident bytes) of each live process below `root`, itself included."""
+def tree(root: int, excluded: Excluded) -> Iterator[tuple[tuple[int, int], str, float, int]]:
+    """((pid, when it was started), program, CPU seconds, resident bytes) of each live process below `root`, itself included."""
     parents: dict[int, list[int]] = {}
-    found: dict[int, tuple[str, float, int]] = {}
+    found: dict[int, tuple[tuple[int, int], str, float, int]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
@@ -33,7 +33,8 @@ def tree(root: int, excluded: Excluded) -> Iterator[tuple[str, float, int]]:
         except OSError:
             continue
         fields, pid = rest.split(), int(entry.name)
-        found[pid] = (head.partition("(")[2], sum(map(int, fields[11:15])) / TICKS, int(fields[21]) * PAGE)
+        cpu = (int(fields[11]) + int(fields[12])) / TICKS
+        found[pid] = ((pid, int(fields[19])), head.partition("(")[2], cpu, int(fields[21]) * PAGE)
         parents.setdefault(int(fields[1]), []).append(pid)
     waiting = [root]
     while waiting:
@@ -42,10 +43,17 @@ def tree(root: int, excluded: Excluded) -> Iterator[tuple[str, float, int]]:
         waiting += [child for child in parents.get(pid, []) if child not in excluded]
 
 
+# what each process that was ever seen had spent when it was last looked at: Spark's Python daemon ignores the end of its workers,
+# so that nobody is told what those that have ended had spent
+_SEEN: dict[tuple[int, int], tuple[str, float]] = {}
+
+
 def by_program(root: int, excluded: Excluded) -> dict[str, float]:
-    """CPU seconds of the processes below `root`, itself included, by the name of their program."""
+    """CPU seconds of `root` and all that was seen below it so far, by the name of the program."""
+    for process, program, cpu, _ in tree(root, excluded):
+        _SEEN[process] = (program, cpu)
     spent: dict[str, float] = {}
-    for program, cpu, _ in tree(root, excluded):
+    for program, cpu in list(_SEEN.values()):  # another thread may look too
         spent[program] = spent.get(program, 0.0) + cpu
     return spent
 
@@ -96,6 +104,7 @@ def measured(keep: Callable[[Cost], None], excluded: Excluded = frozenset()) -> 
 
     def watch() -> None:
         while not ended.wait(0.2):
+            by_program(me, excluded)
             peak[0] = max(peak[0], sum(resident for *_, resident in tree(me, excluded)))
 
     watcher = threading.Thread(target=watch, daemon=True)

@@ -1,5 +1,8 @@
 """The benchmark's messages are what they claim to be: seeded, decodable, complete."""
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from itertools import count
 
@@ -8,6 +11,7 @@ import pytest
 from bench import parts
 from bench.formats import FORMATS, OPTIONS, messages_of, repeated
 from bench.generate import NARROW, PARTITIONS, WIDE, generate
+from bench.measure import by_program
 from bench.parts import Spent
 from lakehouse.events import RowChange, SchemaChange, Watermark
 from lakehouse.formats import order_of
@@ -77,3 +81,20 @@ def test_what_a_part_calls_is_not_counted_twice_and_the_layers_get_their_functio
 
 def test_the_parts_of_the_layers_are_functions() -> None:
     assert [name for _, owner, name in parts.PARTS if not callable(getattr(owner, name))] == []
+
+
+def test_what_a_process_had_spent_stays_counted_when_it_has_ended() -> None:
+    def spent() -> float:
+        return sum(by_program(os.getpid(), frozenset()).values())
+
+    code = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        before = spent()
+        assert child.stdout is not None
+        child.stdout.readline()
+        seen = spent()
+        child.kill()
+        child.wait()
+
+        assert seen >= before + 0.2
+        assert spent() >= seen
