@@ -21,7 +21,7 @@ from bench import baselines
 from bench.generate import NARROW, TOPIC, WIDE, generate
 from bench.measure import Cost, measured
 from bench.parts import Spent, watched
-from bench.report import write
+from bench.report import FLOORS, write
 from lakehouse.config import Config
 from lakehouse.config_models import KafkaInput, SourceConfig
 from lakehouse.events import Message
@@ -44,8 +44,8 @@ def main() -> None:
     spark = get_session(app="bench")
     costs: Costs = {}
     parts: Parts = {}
-    with tempfile.TemporaryDirectory(prefix="lakehouse-bench-") as folder:
-        root = Path(folder)
+    with tempfile.TemporaryDirectory(prefix="lakehouse-bench-") as scratch:
+        root = Path(scratch)
         warm = WARM_MANY if given.messages > SMALL_BACKLOG else WARM_FEW
         rounds = [(list(generate(warm, given.tables, fields)), 1), (messages, given.rounds)]
         for part, (load, times) in enumerate(rounds):
@@ -56,7 +56,7 @@ def main() -> None:
                 produce(load, broker.bootstrap, TOPIC, quiet)
                 for number in range(times):
                     folder, many = root / f"{part}-{number}", len(load) > SMALL_BACKLOG
-                    one_round(spark, broker.bootstrap, folder, given.tables, fields, costs, parts, brokers, many)
+                    one_round(spark, broker.bootstrap, folder, given.tables, fields, costs, parts, brokers, many, given.only)
     rows = sum(b'"t":1' in (message.key or b"") for message in messages)
     about = describe(given, rows, messages)
     write(given.report, about, {name: median(found) for name, found in costs.items()}, rows, size(messages), medians(parts))
@@ -71,6 +71,9 @@ def arguments() -> argparse.Namespace:
     width.add_argument("--narrow", dest="wide", action="store_false", help="5 columns (default)")
     parser.add_argument("--rounds", type=int, default=3, help="the median of so many")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--only", choices=list(FLOORS), help="this layer and its floor alone, with what it needs; default: all, and the notebook"
+    )
     parser.add_argument("--report", type=Path, default=Path("docs/bench.md"))
     return parser.parse_args()
 
@@ -85,6 +88,7 @@ def one_round(
     parts: Parts,
     brokers: frozenset[int],
     many: bool,
+    only: str | None,
 ) -> None:
     """Every layer and every baseline once, in folders of their own. Baselines have the settings that the layers choose by `many`."""
     lake = folder / "lake"
@@ -98,6 +102,8 @@ def one_round(
         "gold": lambda: run(config, ("gold",), True, (), str(lake), quiet),
         "notebook": lambda: baselines.notebook(spark, bootstrap, folder / "notebook", tables, fields),
     }
+    if only is not None:
+        steps = {name: steps[name] for name in [*LAYERS[: LAYERS.index(only)], FLOORS[only], only]}
     for name, step in steps.items():
         settings = many_rows(spark) if many and name not in LAYERS else nullcontext()
         told = name in LAYERS and not (name == "gold" and tables > 1)
@@ -105,7 +111,8 @@ def one_round(
         with settings, measured(costs.setdefault(name, []).append, brokers), apart:
             step()
         print(f"{name:18} {costs[name][-1].wall:7.1f} s  {costs[name][-1].cpu:7.1f} CPU s", file=sys.stderr, flush=True)
-    check(spark, lake, folder / "notebook", tables)
+    if only is None:
+        check(spark, lake, folder / "notebook", tables)
 
 
 def check(spark: Any, lake: Path, folder: Path, tables: int) -> None:
@@ -149,10 +156,12 @@ def describe(given: argparse.Namespace, rows: int, messages: list[Message]) -> d
     width = "wide" if given.wide else "narrow"
     command = (
         f"python -m bench.bench --messages {given.messages} --tables {given.tables} --{width} --rounds {given.rounds} --seed {given.seed}"
+        + (f" --only {given.only}" if given.only else "")
     )
+    tables = "table" if given.tables == 1 else "tables"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return {
-        "title": f"{given.tables} {width} {'table' if given.tables == 1 else 'tables'}, {given.messages:,} row messages",
+        "title": ", ".join(filter(None, (f"{given.tables} {width} {tables}", f"{given.messages:,} row messages", given.only))),
         "command": command,
         "rounds": str(given.rounds),
         "input": f"{rows:,} row events of {size(messages) / max(len(messages), 1):.0f} bytes on average, {size(messages) / 1e6:.1f} MB",

@@ -16,7 +16,7 @@ by plain Spark into one Delta table. *notebook* is what most people write: from_
 keeps no log, follows no DDL and waits for no watermark. At the end of a round the rows of gold and of the notebook are compared; where
 they differ there are no figures.
 """
-LAYERS = {"bronze": "copy of the topic", "silver": "copy of bronze", "gold": "copy of silver"}
+FLOORS = {"bronze": "copy of the topic", "silver": "copy of bronze", "gold": "copy of silver"}
 
 
 def write(page: Path, about: dict[str, str], costs: dict[str, Cost], rows: int, size: int, parts: dict[str, Spent]) -> None:
@@ -28,7 +28,6 @@ def write(page: Path, about: dict[str, str], costs: dict[str, Cost], rows: int, 
 
 
 def section(title: str, about: dict[str, str], costs: dict[str, Cost], rows: int, size: int) -> str:
-    whole = Cost(*(sum(costs[name][part] for name in LAYERS) for part in (0, 1)), max(costs[name].peak for name in LAYERS))
     lines = [
         title, "",
         f"    {about['command']}", "",
@@ -36,10 +35,13 @@ def section(title: str, about: dict[str, str], costs: dict[str, Cost], rows: int
         f"Machine: {about['machine']}; load average at the end {about['load']}.", "",
         "| step | wall s | CPU s | events/s | MB/s | peak MB | CPU against its floor |", "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
-    lines += [line(name, cost, rows, size, costs.get(LAYERS.get(name, ""))) for name, cost in costs.items()]
-    lines += [line("bronze + silver + gold", whole, rows, size, None), ""]
-    lines += [f"The whole path costs {whole.cpu / costs['notebook'].cpu:.2f} × the CPU of the notebook.", ""]
-    return "\n".join(lines)
+    lines += [line(name, cost, rows, size, costs.get(FLOORS.get(name, ""))) for name, cost in costs.items()]
+    if "notebook" in costs:
+        layers = [costs[name] for name in FLOORS]
+        whole = Cost(sum(c.wall for c in layers), sum(c.cpu for c in layers), max(c.peak for c in layers))
+        lines.append(line("bronze + silver + gold", whole, rows, size, None))
+        lines += ["", f"The whole path costs {whole.cpu / costs['notebook'].cpu:.2f} × the CPU of the notebook."]
+    return "\n".join([*lines, "", ""])
 
 
 def parts_table(parts: dict[str, Spent]) -> str:
