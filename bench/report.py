@@ -23,8 +23,9 @@ def write(page: Path, about: dict[str, str], costs: dict[str, Cost], rows: int, 
     text = page.read_text() if page.exists() else HEAD
     title = f"## {about['title']}"
     rest = re.sub(rf"^{re.escape(title)}$.*?(?=^## |\Z)", "", text, flags=re.M | re.S).rstrip()
-    page.write_text(f"{rest}\n\n{section(title, about, costs, rows, size)}{parts_table(parts)}")
-    plot(page.with_name(f"bench-{re.sub('[^a-z0-9]+', '-', about['title'].lower())}.png"), about["title"], costs)
+    picture = page.with_name(f"bench-{re.sub('[^a-z0-9]+', '-', about['title'].lower())}.png")
+    shown = f"\n![CPU seconds per step]({picture.name})\n" if plot(picture, about["title"], costs) else ""
+    page.write_text(f"{rest}\n\n{section(title, about, costs, rows, size)}{parts_table(parts)}{shown}")
 
 
 def section(title: str, about: dict[str, str], costs: dict[str, Cost], rows: int, size: int) -> str:
@@ -59,13 +60,13 @@ def line(name: str, cost: Cost, rows: int, size: int, floor: Cost | None) -> str
     return f"| {name} | {cost.wall:.1f} | {cost.cpu:.1f} | {speed} | {cost.peak:,.0f} | {against} |"
 
 
-def plot(path: Path, title: str, costs: dict[str, Cost]) -> None:
-    """CPU per step, where matplotlib is installed."""
+def plot(path: Path, title: str, costs: dict[str, Cost]) -> bool:
+    """CPU per step, where matplotlib is installed; returns whether it was drawn."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
         print("no plot: matplotlib is not installed")
-        return
+        return False
     figure, axes = plt.subplots(figsize=(8, 4))
     axes.barh(list(costs), [cost.cpu for cost in costs.values()])
     axes.invert_yaxis()
@@ -73,3 +74,4 @@ def plot(path: Path, title: str, costs: dict[str, Cost]) -> None:
     axes.set_title(title)
     figure.tight_layout()
     figure.savefig(path)
+    return True
