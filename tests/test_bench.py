@@ -5,14 +5,16 @@ import subprocess
 import sys
 from collections import Counter
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 from bench import parts
 from bench.formats import FORMATS, OPTIONS, messages_of, repeated
 from bench.generate import NARROW, PARTITIONS, WIDE, generate
-from bench.measure import by_program
+from bench.measure import Cost, by_program
 from bench.parts import Spent
+from bench.report import write
 from lakehouse.events import RowChange, SchemaChange, Watermark
 from lakehouse.formats import order_of
 from lakehouse.formats.ticdc_open import decode
@@ -98,3 +100,27 @@ def test_what_a_process_had_spent_stays_counted_when_it_has_ended() -> None:
 
         assert seen >= before + 0.2
         assert spent() >= seen
+
+
+def test_a_size_is_written_anew_and_what_else_stands_on_the_page_stays(tmp_path: Path) -> None:
+    page, about = tmp_path / "bench.md", dict.fromkeys(("command", "rounds", "input", "machine", "load", "date"), "x")
+    page.write_text("# Benchmark\n\n## What the figures say\n\nMuch.\n\n## 1 table\n\nold\n")
+    costs = {"copy of the topic": Cost(1.0, 2.0, 3.0), "bronze": Cost(1.0, 3.0, 3.0)}
+
+    for title in ("1 table", "2 tables"):
+        write(
+            page,
+            {**about, "title": title},
+            costs,
+            10,
+            10**6,
+            {"bronze: the stream": Spent(1.0, 2.5, 0.2), "bronze: little": Spent(0.1, 0.0, 0.0)},
+        )
+
+    text = page.read_text()
+    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## What the figures say", "## 1 table", "## 2 tables"]
+    assert "Much." in text
+    assert "old" not in text
+    assert text.count("| bronze | 1.0 | 3.0 | 10 | 1.00 | 3 | 1.50 × |") == text.count("| bronze: the stream | 1.0 | 2.5 | 0.2 |") == 2
+    assert "bronze: little" not in text
+    assert text.count("![CPU seconds per step](") == len(list(tmp_path.glob("*.png")))
