@@ -42,7 +42,7 @@ Select = Annotated[list[str] | None, typer.Option("--select", metavar="NAME", he
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 At = Annotated[list[str] | None, typer.Option("--at", metavar="T", help="The state at a TSO or position up to the watermark.")]
 Source = Annotated[str, typer.Argument(help="The source's name.")]
-Table = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, as the source names it.")]
+Table = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, as the source names it; SOURCE:DB.TABLE where several have it.")]
 Why = Annotated[str, typer.Option("--why", help="The reason, which is kept.")]
 Reason = Annotated[str, typer.Option("--why", help="A reason to keep.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; without it, only say what would be done.")]
@@ -66,7 +66,9 @@ def try_(
 
 
 def show(
-    table: Annotated[str | None, typer.Argument(metavar="[DB.TABLE]", help="The table; or use --all.")] = None,
+    table: Annotated[
+        str | None, typer.Argument(metavar="[DB.TABLE]", help="The table (SOURCE:DB.TABLE where several sources have it); or use --all.")
+    ] = None,
     lake: Lake = "./lake",
     layer: Annotated[ShownLayer, typer.Option("--layer", help="The table itself, or its changes.")] = ShownLayer.gold,
     at: At = None,

@@ -36,13 +36,13 @@ def _details(item: dict[str, Any], apart: tuple[str, ...]) -> str:
 
 
 def result_lines(item: Any) -> str:
-    """What a command returned: `name: value` lines, with a list of objects as a table below its name."""
+    """What a command returned: `name: value` lines, with a list of objects as a table below its name; nothing is `none`."""
     if not isinstance(item, dict):
         return str(item)
     lines = []
     for name, value in item.items():
         is_table = isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
-        lines += [f"{name}:", *(f"    {line}" for line in table_lines(value))] if is_table else [f"{name}: {_cell(value)}"]
+        lines += [f"{name}:", *(f"    {line}" for line in table_lines(value))] if is_table else [f"{name}: {_cell(value) or 'none'}"]
     return "\n".join(lines)
 
 
@@ -57,6 +57,8 @@ def table_lines(rows: list[dict[str, Any]]) -> list[str]:
 def _cell(value: Any) -> str:
     if value is None or value == []:
         return ""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_cell(inner)}" for name, inner in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -226,7 +226,9 @@ def _double_tables(config: Config) -> list[Problem]:
         document = config.documents[f"tables/{name}"]
         claims: list[tuple[Path, tuple[str, ...]]] = [(("table",), (table.source, *pair)) for pair in table.source_tables]
         if table.gold.target:
-            claims.append((("gold", "target"), ("target", table.gold.target.casefold())))
+            source = config.sources.get(table.source)
+            lake = source.lake.model_dump_json() if source is not None and source.lake is not None else ""
+            claims.append((("gold", "target"), ("target", lake, table.gold.target.casefold())))
         for path, claim in claims:
             first = claimed.setdefault(claim, document.file)
             if first != document.file:

@@ -224,7 +224,10 @@ class SourceConfig(Model):
 class Gold(Model):
     """The gold table."""
 
-    target: Text | None = Field(default=None, description="The gold table's name. Default: `<db>__<table>`.")
+    target: Text | None = Field(
+        default=None,
+        description="The gold table's name. Default: `<db>__<table>`, with `__<source>` behind it where another source of the lake has that name.",
+    )
     mode: Literal["upsert", "history", "append"] = Field(
         default="upsert",
         description="upsert: one row per live row; history: every version with its times; append: the change log. "

@@ -295,7 +295,7 @@ def test_a_result_is_lines_and_tables_for_people() -> None:
 
     assert result_lines(result).splitlines() == [
         "source: shop",
-        "watermark: ",
+        "watermark: none",
         "tables:",
         "    table        notes",
         "    a.b          x, y",

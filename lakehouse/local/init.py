@@ -16,6 +16,7 @@ from lakehouse.config_fidelity import FIDELITY
 from lakehouse.config_models import split_name
 from lakehouse.config_options import known_option
 from lakehouse.config_secrets import resolve_secrets, resolve_text
+from lakehouse.config_yaml import read_yaml
 from lakehouse.detect import guess_format
 from lakehouse.errors import ConfigError, EnvironmentError_
 from lakehouse.events import Message
@@ -69,7 +70,9 @@ def init(
         raise ConfigError("init: expected --topic with --bootstrap-servers, --storage or --recording")
     source = name or source_name(seen.name)
     texts = {f"sources/{source}.yml": source_text(seen)}
-    texts.update({f"tables/{file}": table_text(source, table, found) for file, table, found in table_files(seen.survey)})
+    for file, table, found in table_files(seen.survey):
+        file = file if is_free(folder / "tables" / file, source) else f"{source}.{file}"
+        texts[f"tables/{file}"] = table_text(source, table, found, Path(file).stem)
     check(texts)
     done = [{"file": str(folder / file), "state": write(folder / file, text)} for file, text in texts.items()]
     _tell(seen.survey, folder, source, progress)
@@ -284,12 +287,21 @@ def _stem(name: tuple[str, str]) -> str:
     return plain.encode()[:200].decode(errors="ignore") or "table"
 
 
-def table_text(source: str, name: tuple[str, str], table: SeenTable) -> str:
+def is_free(file: Path, source: str) -> bool:
+    """Whether a table's YAML may have this file: not where one of another source stands there."""
+    try:
+        held = read_yaml(str(file), file.read_bytes()).data
+    except OSError:
+        return True
+    return not isinstance(held, dict) or held.get("source", source) == source
+
+
+def table_text(source: str, name: tuple[str, str], table: SeenTable, stem: str) -> str:
     """The table's YAML: nothing but its source, unless its name or key must be said."""
     lines = _comment(f"{'.'.join(name)}: {table.changes} changes seen.")
     lines += _comment("Columns: " + ", ".join(f"{column} {type_}".rstrip() for column, type_ in table.columns.items()))
     lines.append(f"source: {scalar(source)}")
-    if not _is_named(_stem(name), name):
+    if not _is_named(stem, name):
         lines.append(f"table: {scalar('.'.join(_quoted(part) for part in name))}")
     if table.key_names:
         lines += _comment(f"The messages tell its key, {', '.join(table.key_names)}; nothing is to be said.")

@@ -26,6 +26,7 @@ from lakehouse.spark.show import Reader, parse_position
 from lakehouse.spark.silver import read_silver, run_batch
 from lakehouse.spark.silver_books import WHOLE_SOURCE
 from lakehouse.spark.sources import silver_feed_of
+from lakehouse.spark.table_names import named, the_one
 from lakehouse.spark.watermark import counting_partitions
 from lakehouse.topic_progress import told_loss
 
@@ -172,19 +173,22 @@ def _columns(schema: TableSchema) -> list[dict[str, Any]]:
 def schema_history(root: str, table: str) -> list[dict[str, Any]]:
     """A table's DDL in order, with what each statement did to rows."""
     spark, lake = get_session(), Lake(root)
-    for source, settings in sources(spark, lake).items():
-        history = Reader(spark, lake, source, settings).history
-        mine = [lineage for lineage in history.lineages if any(".".join(i.name) == table for i in lineage.intervals)]
+    known, name = named(spark, lake, table)
+    found = {}
+    for source, settings in known.items():
+        reader = Reader(spark, lake, source, settings)
+        lineages = reader.history.lineages if reader.done else ()
+        mine = [lineage for lineage in lineages if any(".".join(interval.name) == name for interval in lineage.intervals)]
         if mine:
-            return [
-                {
-                    "lineage": lineage.id,
-                    "position": list(step.position),
-                    "ddl": step.ddl,
-                    "effects": [repr(effect) for effect in step.effects],
-                    "columns": {column.name: str(column.type) for column in step.schema.columns},
-                }
-                for lineage in mine
-                for step in lineage.steps
-            ]
-    raise LakehouseError(f"{table}: expected a table that a source of {root} has sent, found none")
+            found[source] = mine
+    return [
+        {
+            "lineage": lineage.id,
+            "position": list(step.position),
+            "ddl": step.ddl,
+            "effects": [repr(effect) for effect in step.effects],
+            "columns": {column.name: str(column.type) for column in step.schema.columns},
+        }
+        for lineage in the_one(found, table, root)
+        for step in lineage.steps
+    ]

@@ -9,17 +9,17 @@ from lakehouse.ddl.outlook import Table, outlook, unreadable
 from lakehouse.ddl.reader import read
 from lakehouse.errors import ConfigError, DdlError, LakehouseError
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
 from lakehouse.spark.show import Reader
+from lakehouse.spark.table_names import gold_entry
 
 Entry = dict[str, Any]
 
 
 def decide(root: str, table: str, action: str, why: str, instead: str | None = None) -> Entry:
     """Approve or skip the DDL that holds a table. Gold's next run goes on from there. Said again it is nothing new."""
-    log, entry = held_table(root, table)
+    log, entry = gold_entry(get_session(), Lake(root), table)
     held = entry["held"]
     known = next((record for record in reversed(log.all("decision")) if _is_of(record, held)), None) if held else None
     if held is None:
@@ -71,7 +71,7 @@ def answers_for(root: str, table: str, answers: Iterable[Entry]) -> Iterator[Ent
 def table_now(root: str, table: str) -> Table:
     """A gold table's schema at the published watermark, and the policy of its YAML."""
     spark, lake = get_session(), Lake(root)
-    log, entry = held_table(root, table)
+    log, entry = gold_entry(spark, lake, table)
     settings = sources(spark, lake)[log.source]
     reader = Reader(spark, lake, log.source, settings)
     lineage = next((one for one in reader.history.lineages if one.id == entry["lineage"]), None)
@@ -83,14 +83,3 @@ def table_now(root: str, table: str) -> Table:
     upstream = upstream_of(settings["format"], settings["options"])
     schema = lineage.schema_at((*at[:5], at[5] + 1))
     return Table((entry["database"], entry["table"]), schema, policy, upstream.server, upstream.zone)
-
-
-def held_table(root: str, table: str) -> tuple[OpsLog, Entry]:
-    """A gold table's source and its entry in the manifest."""
-    spark, lake = get_session(), Lake(root)
-    for source in sources(spark, lake):
-        log = OpsLog(spark, lake, source).load()
-        for entry in (log.last("manifest") or {"tables": []})["tables"]:
-            if f"{entry['database']}.{entry['table']}" == table and entry["state"] != "retired":
-                return log, entry
-    raise LakehouseError(f"{table}: expected a gold table of {root}, found none; `lakehouse status` lists them")

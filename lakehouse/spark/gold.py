@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,6 +35,7 @@ from lakehouse.spark.letters import open_counts, open_losses
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.session import keeping, many_rows
 from lakehouse.spark.silver import read_silver
+from lakehouse.spark.table_names import claim, free_of, plain_name, renamed
 from lakehouse.topic_progress import told_loss
 from lakehouse.transactions import aborted
 
@@ -48,6 +50,7 @@ class Turn:
     lineage: Lineage
     at: Position
     gold: str
+    wanted: str
     shape: str
     known: dict[str, Any] | None
     retired: bool
@@ -158,6 +161,8 @@ class GoldRun:
         alone, together = split_shards(self.history.lineages, self.feed.options)
         turns = [turn for lineage in alone if (turn := self._turn(lineage)) is not None]
         groups = [group for lineages, options in together if (group := group_of(self, lineages, options)) is not None]
+        self._claim([*turns, *groups])
+        turns, groups = [turn for turn in turns if turn.gold], [group for group in groups if group.gold]
         fresh = self._fresh([*turns, *groups])
         small = fresh.small and all(self._size(one).small for one in self._touched(turns, groups, fresh))
         with nullcontext() if small else many_rows(self.spark), ThreadPoolExecutor(THREADS) as pool:
@@ -191,7 +196,7 @@ class GoldRun:
         if retired and known is None:
             return None
         options = options_of(lineage, self.feed.options)
-        gold = known["gold"] if known else self.allocate(lineage.name_at(at) or lineage.intervals[-1].name, options)
+        gold, wanted = self.allocate(known, lineage.name_at(at) or lineage.intervals[-1].name, options)
         gate = self.gates.of(lineage)
         shape = self.whole_shape(lineage, at, options, gate)
         whole = (
@@ -202,7 +207,7 @@ class GoldRun:
             or (known["state"] == "retired" and not retired)
             or (at != tuple(known["since"]) if known["state"] == "behind" else at < self.window.position_before)
         )
-        return Turn(lineage, at, gold, shape, known, retired, whole, options, gate)
+        return Turn(lineage, at, gold, wanted, shape, known, retired, whole, options, gate)
 
     def _window(self) -> Column:
         """What came since the last run: late changes, and those above the last watermark."""
@@ -316,7 +321,8 @@ class GoldRun:
         state, since, why = self.state(turn.lineage, turn.at)
         return {
             "lineage": turn.lineage.id, "database": database, "table": table, "gold": turn.gold, "version": version,
-            "shape": turn.shape, "state": state, "since": since, "why": why, "notes": turn.lineage.notes + self._left_out(turn),
+            "wanted": turn.wanted, "shape": turn.shape, "state": state, "since": since, "why": why,
+            "notes": turn.lineage.notes + self._left_out(turn) + renamed(turn.gold, turn.wanted),
             "held": held_of(turn.lineage, self.window.position, turn.known),
             "names": [list(interval.name) for interval in turn.lineage.intervals], "options": to_plain(turn.options),
             **({"stopped": turn.gate.judge.stopped} if turn.gate and turn.gate.judge.stopped else {}),
@@ -354,14 +360,24 @@ class GoldRun:
         known = self.known.get(lineage.id)
         return known["since"] if known and known["state"] == "incomplete" else list(self.window.position_before)
 
-    def allocate(self, name: Name, options: GoldOptions) -> str:
-        """A table name of its own: one-to-one, also where names differ only in case or in characters that are replaced."""
-        plain = options.target or "".join(char if char.isalnum() or char == "_" else "_" for char in f"{name[0]}__{name[1]}")
-        free, number = plain, 2
-        while free.casefold() in self.taken:
-            free, number = f"{plain}_{number}", number + 1
-        self.taken.add(free.casefold())
-        return free
+    def allocate(self, known: dict[str, Any] | None, name: Name, options: GoldOptions) -> tuple[str, str]:
+        """A table's gold name, and the one it would have if that were free: names may differ only in case, or in characters that are
+        replaced."""
+        if known is not None:
+            return known["gold"], known.get("wanted", known["gold"])
+        wanted = plain_name(name, options.target)
+        return free_of(self.taken, chain([wanted], (f"{wanted}_{number}" for number in count(2)))), wanted
+
+    def _claim(self, ones: "Sequence[Turn | Group]") -> None:
+        """Make sure of the new tables' names, which other sources of the lake may have. A table that may have no other is left out."""
+        new = [one for one in ones if one.known is None]
+        names = (
+            claim(self.spark, self.lake, self.feed.name, [(one.gold, bool(one.options.target)) for one in new], self.taken) if new else []
+        )
+        for one, name in zip(new, names, strict=True):
+            if name is None:
+                self.problems.append(f"gold.target: {one.gold} is another source's table, or none of lakehouse's; choose another name")
+            one.gold = name or ""
 
 
 def _lacking(turn: "Turn", table: GoldTable) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from lakehouse.spark.gold_table import GoldTable, Outcome, Written
 from lakehouse.spark.lake import quote
 from lakehouse.spark.layout import misfit, take_back
 from lakehouse.spark.session import keeping
+from lakehouse.spark.table_names import renamed
 
 if TYPE_CHECKING:
     from lakehouse.spark.gold import Fresh, GoldRun, Progress
@@ -31,6 +32,7 @@ class Group:
     lineages: list[Lineage]
     at: Position
     gold: str
+    wanted: str
     shape: str
     known: dict[str, Any] | None
     whole: bool
@@ -53,11 +55,11 @@ def group_of(run: "GoldRun", lineages: list[Lineage], options: GoldOptions) -> G
     shapes = [(lineage.id, run.shape(lineage, at)) for lineage in live]
     shape = hashlib.blake2b(repr(shapes).encode(), digest_size=12).hexdigest() + options.digest()
     name = split_name(options.merged)
-    gold = known["gold"] if known else run.allocate(name, options)
+    gold, wanted = run.allocate(known, name, options)
     whole = known is None or known["shape"] != shape or run.refresh or group_id(options) in run.again
     if known is not None and not whole:
         whole = at != tuple(known["since"]) if known["state"] == "behind" else at < run.window.position_before
-    return Group(live, at, gold, shape, known, whole, options)
+    return Group(live, at, gold, wanted, shape, known, whole, options)
 
 
 def group_id(options: GoldOptions) -> str:
@@ -85,7 +87,7 @@ def bring(run: "GoldRun", group: Group, fresh: "Fresh", progress: "Progress") ->
         collided = collisions(run, group, tables[0], written.version)
     else:
         collided = (group.known or {}).get("collided", [])
-    return {**entry(run, group, written, [*notes, *collided]), "collided": collided}
+    return {**entry(run, group, written, [*notes, *collided, *renamed(group.gold, group.wanted)]), "collided": collided}
 
 
 def shard(table: GoldTable) -> str:
@@ -167,7 +169,7 @@ def entry(run: "GoldRun", group: Group, written: Written, notes: list[str]) -> d
     return {
         "lineage": group_id(group.options), "database": database, "table": table, "gold": group.gold, "version": written.version,
         "shape": group.shape, "state": state[0], "since": state[1], "why": state[2],
-        "notes": [*notes, *(note for lineage in group.lineages for note in lineage.notes)], "held": None,
+        "notes": [*notes, *(note for lineage in group.lineages for note in lineage.notes)], "wanted": group.wanted, "held": None,
         "names": [list(interval.name) for lineage in group.lineages for interval in lineage.intervals],
         "options": to_plain(group.options), "shards": [lineage.id for lineage in group.lineages],
     }  # fmt: skip

@@ -107,6 +107,7 @@ def outcome(name: str, lake: Lake, log: OpsLog, landed: int, batches: int, publi
              "location": lake.path("gold", entry["gold"]) if lake.catalog is None else lake.ref("gold", entry["gold"])}
             for entry in manifest["tables"]
         ],
+        "problems": manifest.get("problems", []),
     }  # fmt: skip
 
 

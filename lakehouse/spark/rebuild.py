@@ -27,6 +27,7 @@ from lakehouse.spark.session import get_session, many_rows
 from lakehouse.spark.show import check_floor, parse_position
 from lakehouse.spark.silver import Feed, read_silver, run_silver
 from lakehouse.spark.sources import feed_of, silver_feed_of
+from lakehouse.spark.table_names import gold_entry
 
 Entry = dict[str, Any]
 
@@ -44,26 +45,19 @@ def rebuild_table(root: str, table: str, at: str | None, yes: bool, why: str = "
     With `at` T it is the state at T: compared with the manifest of that moment if there is one, else with the live table.
     """
     spark, lake = get_session(), Lake(root)
-    for source, settings in sources(spark, lake).items():
-        log = OpsLog(spark, lake, source).load()
-        manifest = log.last("manifest")
-        entry = next((entry for entry in (manifest or {"tables": []})["tables"] if is_named(entry, table)), None)
-        if manifest is None or entry is None:
-            continue
-        if yes and at is not None:
-            raise LakehouseError("rebuild: --at compares only; leave out --yes, or --at")
-        watermark = tuple(manifest["watermark"])
-        position = watermark if at is None else parse_position(at, watermark)
-        check_floor(log, at or "now", position)
-        published, compared_with = at_position(log, entry, position)
-        run = shadow_run(spark, lake, source, settings, log, manifest, position)
-        outcome = {"table": table, "compared_with": compared_with, **shadow_difference(run, entry, published)}
-        return {**outcome, "replaced": request(spark, lake, source, settings, log, entry, why) if yes else False}
-    raise LakehouseError(f"{table}: expected a gold table of {root}, found none; `lakehouse status` lists them")
-
-
-def is_named(entry: Entry, table: str) -> bool:
-    return f"{entry['database']}.{entry['table']}" == table and entry["state"] != "retired"
+    log, entry = gold_entry(spark, lake, table)
+    source, manifest = log.source, log.last("manifest")
+    settings = sources(spark, lake)[source]
+    assert manifest is not None
+    if yes and at is not None:
+        raise LakehouseError("rebuild: --at compares only; leave out --yes, or --at")
+    watermark = tuple(manifest["watermark"])
+    position = watermark if at is None else parse_position(at, watermark)
+    check_floor(log, at or "now", position)
+    published, compared_with = at_position(log, entry, position)
+    run = shadow_run(spark, lake, source, settings, log, manifest, position)
+    outcome = {"table": table, "compared_with": compared_with, **shadow_difference(run, entry, published)}
+    return {**outcome, "replaced": request(spark, lake, source, settings, log, entry, why) if yes else False}
 
 
 def at_position(log: OpsLog, entry: Entry, position: Position) -> tuple[Entry, str]:

@@ -31,6 +31,7 @@ from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import read_silver
 from lakehouse.spark.sources import options_in
+from lakehouse.spark.table_names import named, the_one
 from lakehouse.spark.write_gold import frame_of
 from lakehouse.typed import GoldColumn, Typed, gold_columns, type_rows
 
@@ -38,22 +39,26 @@ from lakehouse.typed import GoldColumn, Typed, gold_columns, type_rows
 def show_all(root: str, folder: Path, ats: list[str]) -> list[Path]:
     """Write every live table as `db.table.jsonl` into `folder`; with several `ats`, into a folder of its own per moment."""
     spark, lake = get_session(), Lake(root)
-    written = []
+    written: list[Path] = []
     folder.mkdir(parents=True, exist_ok=True)
     for source, settings in sources(spark, lake).items():
         reader = Reader(spark, lake, source, settings)
         if not ats:
-            written += [write_lines(folder, name, reader.live(name)) for name in reader.live_names()]
+            written += [write_lines(free_file(folder, source, name, written), reader.live(name)) for name in reader.live_names()]
         for at in ats:
             target = folder / at if len(ats) > 1 else folder
             target.mkdir(parents=True, exist_ok=True)
-            written += [write_lines(target, name, lines) for name, lines in reader.at(at)]
+            written += [write_lines(free_file(target, source, name, written), lines) for name, lines in reader.at(at)]
     return written
 
 
-def write_lines(folder: Path, name: Name, lines: Iterator[str]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+def free_file(folder: Path, source: str, name: Name, written: list[Path]) -> Path:
+    """A table's file; the source's name stands before it where another source has a table of the same name."""
     path = folder / f"{name[0]}.{name[1]}.jsonl".replace("/", "_")
+    return folder / f"{source}:{path.name}" if path in written else path
+
+
+def write_lines(path: Path, lines: Iterator[str]) -> Path:
     with path.open("w", encoding="utf-8") as out:
         out.writelines(line + "\n" for line in lines)
     return path
@@ -62,13 +67,14 @@ def write_lines(folder: Path, name: Name, lines: Iterator[str]) -> Path:
 def show_table(root: str, table: str, layer: str, at: str | None, limit: int | None, as_json: bool, out: TextIO) -> None:
     """Print one table's rows, or its changes (`layer` silver), as JSON lines or as text."""
     spark, lake = get_session(), Lake(root)
-    for source, settings in sources(spark, lake).items():
-        reader = Reader(spark, lake, source, settings)
-        lines = reader.find(table, at) if layer == "gold" else reader.changes(table, at)
-        if lines is not None:
-            out.writelines((line if as_json else as_text(line)) + "\n" for line in islice(lines, limit))
-            return
-    raise LakehouseError(f"{table}: expected a gold table of {lake.root}, found none; `lakehouse status` lists them")
+    known, name = named(spark, lake, table)
+    readers = {source: Reader(spark, lake, source, settings) for source, settings in known.items()}
+    live = layer == "gold" and at is None
+    reader = the_one({source: reader for source, reader in readers.items() if reader.has(name, live=live)}, table, lake.root)
+    lines = reader.find(name, at) if layer == "gold" else reader.changes(name, at)
+    if lines is None:
+        raise LakehouseError(f"{table}: expected a table that existed at {at}, found none")
+    out.writelines((line if as_json else as_text(line)) + "\n" for line in islice(lines, limit))
 
 
 def as_text(line: str) -> str:
@@ -100,6 +106,11 @@ class Reader:
 
     def live_names(self) -> list[Name]:
         return sorted(self.entries())
+
+    def has(self, table: str, *, live: bool) -> bool:
+        """Whether gold has the table; if not `live`, whether silver ever met it will do."""
+        met = [] if live else [entry["name"] for entry in (self.done or {}).get("tables", [])]
+        return any(".".join(name) == table for name in (*self.entries(), *met))
 
     def find(self, table: str, at: str | None) -> Iterator[str] | None:
         if at is None:
@@ -138,14 +149,12 @@ class Reader:
             told = [[change for change, _ in changes.get(mode.lineage.id, [])] for mode in modes]
             yield name, self._told_lines(modes, told)
 
-    def changes(self, table: str, at: str | None) -> Iterator[str] | None:
+    def changes(self, table: str, at: str | None) -> Iterator[str]:
         """A table's change log up to `at`, in position order, as silver holds it."""
         frame = read_silver(self.spark, self.lake, self.source, "changes")
         mine = frame.where(F.concat_ws(".", "database", "table") == table)
         if at is not None:
             mine = mine.where(between(None, parse_position(at, self._watermark())))
-        if not any(".".join(entry["name"]) == table for entry in (self.done or {}).get("tables", [])):
-            return None
         return (row.value for row in mine.orderBy("position").select(F.to_json(F.struct("*")).alias("value")).toLocalIterator())
 
     def _told_lines(self, modes: list[Mode], changes: list[list[Change]]) -> Iterator[str]:

@@ -139,7 +139,7 @@ def test_any_tables_get_valid_files_of_their_own_that_name_them(
 
     for file, name, table in table_files(found):
         assert not (folder / "tables" / file).exists()
-        (folder / "tables" / file).write_text(table_text("s", name, table), encoding="utf-8")
+        (folder / "tables" / file).write_text(table_text("s", name, table, Path(file).stem), encoding="utf-8")
 
     assert [str(problem) for problem in check(folder)[0]] == []
     assert {pair for table in load(folder).tables.values() for pair in table.source_tables} == tables
@@ -154,3 +154,15 @@ def test_a_secret_that_is_written_out_is_refused_and_never_shown() -> None:
 
     assert str(error.value).startswith("init: sources/s.yml:7:5: kafka.options.kafka.sasl.jaas.config: holds a secret")
     assert "hunter2" not in str(error.value)
+
+
+def test_a_table_that_another_source_has_too_gets_a_file_of_its_own(tmp_path: Path) -> None:
+    look(tmp_path, recording=DATA / "canal/inventory.jsonl.gz", name="one")
+    look(tmp_path, recording=DATA / "canal/inventory.jsonl.gz", name="two")
+    again = look(tmp_path, recording=DATA / "canal/inventory.jsonl.gz", name="two")
+
+    assert {entry["state"] for entry in again} == {"kept: it was there already"}
+    assert [str(problem) for problem in check(tmp_path)[0]] == []
+    tables = [(table.source, pair) for table in load(tmp_path).tables.values() for pair in table.source_tables]
+    names = ["customers", "order_items", "orders", "products"]
+    assert sorted(tables) == [(source, ("inventory", name)) for source in ("one", "two") for name in names]

@@ -1,0 +1,110 @@
+"""Sources of one lake that have tables of the same name: each has gold tables of its own, and a command asks which one is meant."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from engine import Memory
+from test_pipeline import in_order, quiet, shown
+
+from lakehouse.config import load
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Message
+from lakehouse.local.demo import RECORDING
+from lakehouse.recording import read_recording, write_recording
+from lakehouse.spark import table_names
+from lakehouse.spark.ddl import table_now
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.pipeline import run, try_recording
+from lakehouse.spark.rebuild import rebuild_table
+from lakehouse.spark.show import show_table
+
+MESSAGES = list(read_recording(RECORDING))
+# the second source's changefeed began later and is not as far: other rows under the same names
+FEEDS = {"one": MESSAGES, "two": [message for message in MESSAGES if message.offset < 14]}
+
+
+def expected(messages: list[Message]) -> dict[str, list[dict[str, Any]]]:
+    silver = Memory("ticdc-open").add(messages)
+    return in_order(silver.tables(silver.watermark))
+
+
+def rows(lake: Path, table: str) -> list[dict[str, Any]]:
+    out = io.StringIO()
+    show_table(str(lake), table, "gold", None, None, True, out)
+    return in_order({"t": [json.loads(line) for line in out.getvalue().splitlines()]})["t"]
+
+
+def test_sources_with_the_same_tables_never_share_one(spark: Any, tmp_path: Path) -> None:
+    lake, told = tmp_path / "lake", {name: expected(messages) for name, messages in FEEDS.items()}
+    assert told["one"]["shop.orders"] != told["two"]["shop.orders"]
+    for name, messages in FEEDS.items():
+        write_recording(messages, tmp_path / f"{name}.jsonl")
+        outcome = try_recording(tmp_path / f"{name}.jsonl", "ticdc-open", {}, str(lake), "resolved", quiet)
+        assert {entry["state"] for entry in outcome["tables"] if entry["state"] != "retired"} == {"exact"}
+
+    assert shown(lake, tmp_path / "out") == {
+        **told["one"], **{f"two:{name}" if name in told["one"] else name: table for name, table in told["two"].items()},
+    }  # fmt: skip
+    orders = next(entry for entry in outcome["tables"] if entry["table"] == "shop.orders")
+    assert orders["location"] == str(lake / "gold/shop__orders__two")
+    assert orders["notes"] == ["shop__orders is another table's name in gold, this one is shop__orders__two"]
+
+    # a command asks which one is meant
+    asked = "shop.orders: expected the table of one source, one, two have one; write one:shop.orders"
+    for command in (
+        lambda: rows(lake, "shop.orders"),
+        lambda: rebuild_table(str(lake), "shop.orders", None, yes=False),
+        lambda: table_now(str(lake), "shop.orders"),
+    ):
+        with pytest.raises(LakehouseError, match=f"^{asked}$"):
+            command()
+    assert {name: rows(lake, f"{name}:shop.orders") for name in FEEDS} == {name: told[name]["shop.orders"] for name in FEEDS}
+    rebuilt = rebuild_table(str(lake), "two:shop.orders", None, yes=False)
+    assert (rebuilt["equal"], rebuilt["only_live"], rebuilt["only_rebuilt"]) == (len(told["two"]["shop.orders"]), 0, 0)
+
+
+def test_a_target_that_another_source_has_is_left_to_it(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "configs/sources").mkdir(parents=True)
+    (tmp_path / "configs/tables").mkdir()
+    for name, messages in FEEDS.items():
+        write_recording(messages, tmp_path / f"{name}.jsonl")
+        text = f"format: ticdc-open\ntime_zone: UTC\ntables: auto\nrecording: {tmp_path}/{name}.jsonl\n"
+        (tmp_path / f"configs/sources/{name}.yml").write_text(text)
+    (tmp_path / "configs/tables/shop.orders.yml").write_text("source: two\ngold: {target: Shop__Orders}\n")
+
+    _, second = run(load(tmp_path / "configs"), ("bronze", "silver", "gold"), True, (), str(tmp_path / "lake"), quiet)
+
+    assert "shop.orders" not in {entry["table"] for entry in second["tables"]}
+    assert second["problems"] == ["gold.target: Shop__Orders is another source's table, or none of lakehouse's; choose another name"]
+    assert rows(tmp_path / "lake", "shop.orders") == expected(FEEDS["one"])["shop.orders"]
+
+    (tmp_path / "configs/tables/shop.orders.yml").write_text("source: two\ngold: {target: orders_of_two}\n")
+    _, second = run(load(tmp_path / "configs"), ("bronze", "silver", "gold"), True, (), str(tmp_path / "lake"), quiet)
+    assert second["problems"] == []
+    assert rows(tmp_path / "lake", "two:shop.orders") == expected(FEEDS["two"])["shop.orders"]
+
+
+def test_two_that_claim_a_name_at_the_same_moment_both_leave_it(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, looks = Lake(str(tmp_path)), iter(range(9))
+    look = table_names.claims
+
+    def between(spark: Any, lake: Lake) -> dict[str, set[str]]:
+        if next(looks) == 1:  # after the first claim is written, the other source's stands there too
+            lake.append(spark.createDataFrame(pa.table({"name": ["T"], "source": ["other"]}), table_names.CLAIMS), "ops", "gold_names")
+        return look(spark, lake)
+
+    monkeypatch.setattr(table_names, "claims", between)
+    assert table_names.claim(spark, lake, "mine", [("t", False), ("u", False)], {"t", "u", "t__mine"}) == ["t__mine_2", "u"]
+    assert table_names.claim(spark, lake, "other", [("T", True), ("T", False)], {"t"}) == [None, "T__other"]
+    assert table_names.claim(spark, lake, "mine", [("u", True), ("t__mine_2", False)], {"u", "t__mine_2"}) == ["u", "t__mine_2"]
+
+
+def test_a_table_that_nobody_claimed_is_not_written_over(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.append(spark.createDataFrame([(1,)], "id INT"), "gold", "t")
+    assert table_names.claim(spark, lake, "mine", [("t", False)], {"t"}) == ["t__mine"]
+    assert table_names.claim(spark, lake, "mine", [("t", True)], {"t"}) == [None]
