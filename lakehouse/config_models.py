@@ -226,7 +226,7 @@ class Gold(Model):
 
     target: Text | None = Field(
         default=None,
-        description="The gold table's name. Default: `<db>__<table>`, with `__<source>` behind it where another source of the lake has that name.",
+        description="The gold table's name. Default: `<db>__<table>`, and `__<source>` where another source has that name.",
     )
     mode: Literal["upsert", "history", "append"] = Field(
         default="upsert",
