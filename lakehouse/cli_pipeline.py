@@ -6,7 +6,7 @@ Spark is imported when a command runs, never for --help.
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -102,7 +102,7 @@ def run(
 ) -> None:
     """Run bronze, silver, gold or all of them."""
     layers = ("bronze", "silver", "gold") if layer is Layer.all else (layer.value,)
-    print_result(backend("pipeline").run(loaded(configs), layers, not continuous, tuple(select or ()), lake, progress), as_json)
+    print_result(backend("pipeline").runs(loaded(configs), layers, not continuous, tuple(select or ()), lake, progress), as_json)
 
 
 def plan(configs: Configs = Path("configs"), lake: SourceLake = None, as_json: Json = False) -> None:
@@ -325,6 +325,6 @@ def print_result(result: Any, as_json: bool) -> None:
     """A result, item by item: as JSON, or as lines for people."""
     from lakehouse.cli_text import result_lines
 
-    items: Iterable[Any] = result if isinstance(result, list | tuple) else () if result is None else (result,)
+    items: Iterable[Any] = result if isinstance(result, list | tuple | Iterator) else () if result is None else (result,)
     for item in items:
-        print(json.dumps(item, default=str) if as_json else result_lines(item))
+        print(json.dumps(item, default=str) if as_json else result_lines(item), flush=True)

@@ -45,10 +45,10 @@ def setting(text: str) -> tuple[str, str]:
 def run_layers(layers: tuple[str, ...], arguments: Sequence[str] | None = None) -> None:
     """Run these layers as the arguments say (default: the command line's); SystemExit where they can't."""
 
-    def work(given: argparse.Namespace, config: Config) -> list[dict[str, Any]]:
+    def work(given: argparse.Namespace, config: Config) -> Iterable[dict[str, Any]]:
         from lakehouse.spark import pipeline
 
-        return pipeline.run(config, layers, given.once, selected(given), given.lake or None, say)
+        return pipeline.runs(config, layers, given.once, selected(given), given.lake or None, say)
 
     run_task("lakehouse-" + "-".join(layers), work, arguments)
 

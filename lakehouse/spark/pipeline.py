@@ -29,7 +29,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import register
-from lakehouse.spark.run_record import RunRecord, recorded
+from lakehouse.spark.run_record import RunRecord, error_text, recorded
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import Feed, run_silver
 from lakehouse.spark.sources import Source, carries_virtual, kafka_input, selected_sources, settings_of
@@ -136,7 +136,14 @@ class Stop:
 def run(
     config: Config, layers: Iterable[str], once: bool, select: tuple[str, ...], lake: str | None, progress: Progress
 ) -> list[dict[str, Any]]:
-    """Run layers of the selected sources; `once` ends when all that is there is done."""
+    """Run layers of the selected sources; `once` ends when all that is there is done. See `runs`."""
+    return list(runs(config, layers, once, select, lake, progress))
+
+
+def runs(
+    config: Config, layers: Iterable[str], once: bool, select: tuple[str, ...], lake: str | None, progress: Progress
+) -> Iterator[dict[str, Any]]:
+    """The same, outcome by outcome. A source that fails stops no other: its error is raised when all the others are done."""
     sources = selected_sources(config, select, lake)
     if not sources:
         raise ConfigError("run: expected at least one source; --select names none that is configured")
@@ -145,9 +152,23 @@ def run(
             has_flock(root)  # says at once, before Spark starts, when the folder can't be written
     with Stop().installed() as stop:
         spark = get_session()
-        if once:
-            return [run_once(spark, source, tuple(layers), stop, progress) for source in sources if not stop()]
-        return run_continuously(spark, sources, tuple(layers), stop, progress)
+        if not once:
+            yield from run_continuously(spark, sources, tuple(layers), stop, progress)
+            return
+        failed: dict[str, Exception] = {}
+        for source in sources:
+            if stop():
+                break
+            try:
+                yield run_once(spark, source, tuple(layers), stop, progress)
+            except Exception as error:
+                failed[source.name] = error
+                if len(sources) > 1:
+                    progress(f"problem: {source.name}: {error_text(error)}")
+        if len(failed) > 1:
+            raise LakehouseError(f"{len(failed)} of {len(sources)} sources failed: {', '.join(failed)}") from next(iter(failed.values()))
+        if failed:
+            raise next(iter(failed.values()))
 
 
 def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], stop: Stop, progress: Progress) -> dict[str, Any]:
@@ -210,11 +231,13 @@ def refuse_rejected(log: OpsLog) -> None:
 
 @dataclass(slots=True)
 class Round:
-    """A source in a continuous run: its log, the record of what the run has done, and what bronze last failed with."""
+    """A source in a continuous run: its log, the record of what the run has done, and what bronze last failed with. One that is
+    `alone` must work at the start; among several one waits for its broker."""
 
     source: Source
     log: OpsLog
     record: RunRecord
+    alone: bool
     passes: int = 0
     trouble: str = ""
 
@@ -227,7 +250,10 @@ def run_continuously(
         for source in sources:
             held.enter_context(layer_lock(spark, source.lake, source.name, layers))
             register(spark, source.lake, source.name, source.settings)
-        rounds = [Round(source, OpsLog(spark, source.lake, source.name), RunRecord(layers, read_by(source))) for source in sources]
+        rounds = [
+            Round(source, OpsLog(spark, source.lake, source.name), RunRecord(layers, read_by(source)), len(sources) == 1)
+            for source in sources
+        ]
         while not stop():
             begun = time.monotonic()
             for one in rounds:
@@ -257,7 +283,7 @@ def _land_or_wait(spark: SparkSession, one: Round, stop: Stop, progress: Progres
     try:
         landed = land_all(spark, one.source, one.log, progress, stop, first=one.passes == 0 or bool(one.trouble))
     except LakehouseError as error:
-        if one.passes == 0:
+        if one.passes == 0 and one.alone:
             raise
         if not one.trouble:
             progress(f"warning: {error}; trying again")

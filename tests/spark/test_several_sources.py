@@ -18,9 +18,12 @@ from lakehouse.recording import read_recording, write_recording
 from lakehouse.spark import table_names
 from lakehouse.spark.ddl import table_now
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.pipeline import run, try_recording
+from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.pipeline import Round, Stop, _land_or_wait, run, runs, try_recording
 from lakehouse.spark.rebuild import rebuild_table
+from lakehouse.spark.run_record import RunRecord
 from lakehouse.spark.show import show_table
+from lakehouse.spark.sources import selected_sources
 
 MESSAGES = list(read_recording(RECORDING))
 # the second source's changefeed began later and is not as far: other rows under the same names
@@ -86,6 +89,37 @@ def test_a_target_that_another_source_has_is_left_to_it(spark: Any, tmp_path: Pa
     _, second = run(load(tmp_path / "configs"), ("bronze", "silver", "gold"), True, (), str(tmp_path / "lake"), quiet)
     assert second["problems"] == []
     assert rows(tmp_path / "lake", "two:shop.orders") == expected(FEEDS["two"])["shop.orders"]
+
+
+def test_a_source_that_fails_stops_no_other(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "configs/sources").mkdir(parents=True)
+    write_recording(MESSAGES, tmp_path / "one.jsonl")
+    lost, away = "recording: nowhere.jsonl", "kafka: {bootstrap_servers: '127.0.0.1:1', topics: [t]}"
+    for name, read in {"away": away, "lost": lost, "one": f"recording: {tmp_path}/one.jsonl"}.items():
+        (tmp_path / f"configs/sources/{name}.yml").write_text(f"format: ticdc-open\ntime_zone: UTC\ntables: auto\n{read}\n")
+    config, said, done = load(tmp_path / "configs"), [], []
+
+    with pytest.raises(LakehouseError, match=r"^2 of 3 sources failed: away, lost$"):
+        done += runs(config, ("bronze", "silver", "gold"), True, (), str(tmp_path / "lake"), said.append)
+    with pytest.raises(LakehouseError, match=r"^nowhere.jsonl: "):
+        run(config, ("bronze", "silver", "gold"), True, ("lost", "one"), str(tmp_path / "lake"), quiet)
+
+    assert [outcome["source"] for outcome in done] == ["one"]
+    assert [line.split(":")[1] for line in said if line.startswith("problem: ")] == [" away", " lost"]
+    assert rows(tmp_path / "lake", "shop.orders") == expected(MESSAGES)["shop.orders"]
+
+
+def test_a_continuous_run_of_several_sources_begins_without_a_broker_that_is_away(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "configs/sources").mkdir(parents=True)
+    text = "format: ticdc-open\ntime_zone: UTC\ntables: auto\nkafka: {bootstrap_servers: '127.0.0.1:1', topics: [t]}\n"
+    (tmp_path / "configs/sources/away.yml").write_text(text)
+    (source,) = selected_sources(load(tmp_path / "configs"), (), str(tmp_path / "lake"))
+    log, said = OpsLog(spark, source.lake, source.name), []
+
+    assert _land_or_wait(spark, Round(source, log, RunRecord(("bronze",), {}), alone=False), Stop(), said.append) == 0
+    assert [line.partition(",")[0] for line in said] == ["warning: 127.0.0.1:1: expected a Kafka broker"]
+    with pytest.raises(LakehouseError, match=r"^127.0.0.1:1: expected a Kafka broker"):
+        _land_or_wait(spark, Round(source, log, RunRecord(("bronze",), {}), alone=True), Stop(), said.append)
 
 
 def test_two_that_claim_a_name_at_the_same_moment_both_leave_it(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
