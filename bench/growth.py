@@ -1,0 +1,320 @@
+"""What grows with the table, and with the number of tables, one command each:
+
+    python -m bench.growth rows     100,000 changes merged into 1 million rows, and into 10 million
+    python -m bench.growth tables   2 million changes of one table, and of 200 tables
+
+`rows` loads two lakes (their first rows from a broker of its own, the others written into silver, all folded by gold) and then gives
+both the same kinds of batches in turn, through all layers: *recent* (six inserts to four updates of the newest rows) and *scattered*
+(updates of rows anywhere). Each figure is the median of the rounds, in
+CPU of the whole process tree, after a batch of each kind that is not counted. `tables` runs the whole path twice in one session. The
+result goes to docs/growth.md, a section per command.
+"""
+
+import argparse
+import os
+import platform
+import random
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from bench.bench import children, quiet
+from bench.generate import DATABASE, FIRST_TS, NARROW, PARTITIONS
+from bench.measure import Cost, measured
+from bench.report import plot
+from lakehouse.config import Config
+from lakehouse.config_models import KafkaInput, SourceConfig
+from lakehouse.events import Message
+from lakehouse.formats.open_frames import framed
+from lakehouse.local.broker import start_broker
+from lakehouse.local.produce import produce
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.pipeline import LAYERS, run
+from lakehouse.spark.session import get_session, many_rows
+
+BATCH = 16  # row events a message, TiCDC's max-batch-size by default
+CHUNK = 50_000
+KINDS = ("recent", "scattered")
+NEWEST = 10_000
+FIRST = 2_000  # of the rows that are loaded, so many go through all layers
+Costs = dict[tuple[str, ...], list[Cost]]
+
+
+class Feed:
+    """A topic of narrow tables whose rows are a function of their key and version, so that none is kept."""
+
+    def __init__(self, topic: str, tables: int, seed: int) -> None:
+        self.topic, self.tables, self.chance, self.ts = topic, tables, random.Random(seed), FIRST_TS
+        self.offsets, self.count = [0] * PARTITIONS, 0
+        self.versions: dict[int, int] = {}
+
+    def created(self) -> Iterator[Message]:
+        columns = ", ".join(f"`{field.name}` {field.sql}" for field in NARROW)
+        for number in range(self.tables):
+            self.ts += 1 << 18
+            key = f'{{"ts":{self.ts},"scm":"{DATABASE}","tbl":"t{number}","t":2}}'
+            yield from self.broadcast(key, f'{{"q":"CREATE TABLE `t{number}` ({columns})","t":3}}')
+
+    def inserts(self, count: int) -> Iterator[Message]:
+        return self.told(self.insert() for _ in range(count))
+
+    def changes(self, count: int, kind: str) -> Iterator[Message]:
+        """A batch of one kind: `recent` or `scattered`."""
+        return self.told(self.insert() if kind == "recent" and self.chance.random() < 0.6 else self.update(kind) for _ in range(count))
+
+    def insert(self) -> tuple[int, str]:
+        self.count += 1
+        return self.count, f'{{"u":{image(self.count, 0)}}}'
+
+    def update(self, kind: str) -> tuple[int, str]:
+        lowest = max(1, self.count - NEWEST) if kind == "recent" else 1
+        key = self.chance.randint(lowest, self.count)
+        old = self.versions.get(key, 0)
+        self.versions[key] = old + 1
+        return key, f'{{"u":{image(key, old + 1)},"p":{image(key, old)}}}'
+
+    def told(self, events: Iterable[tuple[int, str]]) -> Iterator[Message]:
+        """Row events as messages of some events each, and a resolved event behind them."""
+        waiting: list[tuple[list[bytes], list[bytes]]] = [([], []) for _ in range(PARTITIONS)]
+        for key, value in events:
+            self.ts += 1 << 10
+            keys, values = waiting[key % PARTITIONS]
+            keys.append(f'{{"ts":{self.ts},"scm":"{DATABASE}","tbl":"t{key % self.tables}","t":1}}'.encode())
+            values.append(value.encode())
+            if len(keys) == BATCH:
+                yield self.message(key % PARTITIONS, keys, values)
+                waiting[key % PARTITIONS] = [], []
+        yield from (self.message(partition, *rest) for partition, rest in enumerate(waiting) if rest[0])
+        self.ts += 1 << 18
+        yield from self.broadcast(f'{{"ts":{self.ts},"t":3}}', "")
+
+    def message(self, partition: int, keys: list[bytes], values: list[bytes]) -> Message:
+        self.offsets[partition] += 1
+        return Message(self.topic, partition, self.offsets[partition] - 1, *framed(keys, values))
+
+    def broadcast(self, key: str, value: str) -> Iterator[Message]:
+        return (self.message(partition, [key.encode()], [value.encode()]) for partition in range(PARTITIONS))
+
+
+def image(key: int, version: int) -> str:
+    """A row on the wire."""
+    mixed = (key * 2654435761 + version * 40503) & 0xFFFFFFFF
+    return (
+        f'{{"id":{{"t":8,"h":true,"f":11,"v":{key}}},"customer":{{"t":15,"f":64,"v":"{mixed:08x}{mixed * 7:010x}"}},'
+        f'"amount":{{"t":246,"f":65,"v":"{mixed % 99999999}.{mixed % 90 + 10}"}},"quantity":{{"t":3,"f":65,"v":{mixed >> 1}}},'
+        f'"at":{{"t":12,"f":65,"v":"2026-11-{mixed % 28 + 1:02} 12:30:{mixed % 60:02}.{mixed % 1000000:06}"}}}}'
+    )
+
+
+def publish(messages: Iterator[Message], bootstrap: str, topic: str) -> None:
+    while chunk := list(islice(messages, CHUNK)):
+        produce(chunk, bootstrap, topic, quiet, partitions=PARTITIONS)
+
+
+def configuration(bootstrap: str, topic: str) -> Config:
+    kafka = KafkaInput(bootstrap_servers=bootstrap, topics=[topic])
+    return Config({topic: SourceConfig(format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto", consistency="resolved")}, {}, {})
+
+
+def passed(bootstrap: str, topic: str, lake: Path, costs: Costs, key: tuple[str, ...], brokers: frozenset[int]) -> None:
+    """One pass of each layer over what is new."""
+    for layer in LAYERS:
+        with measured(costs.setdefault((*key, layer), []).append, brokers):
+            run(configuration(bootstrap, topic), (layer,), True, (), str(lake), quiet)
+        cost = costs[(*key, layer)][-1]
+        print(f"{' '.join((*key, layer)):40} {cost.wall:7.1f} s  {cost.cpu:7.1f} CPU s", file=sys.stderr, flush=True)
+
+
+def multiply(spark: Any, root: Path, feed: Feed, count: int, began: int) -> None:
+    """Write `count` further inserts into silver, as if they had come: what loading is for is to be there, and decoding takes an hour.
+
+    `began` is the feed's time before its first insert. The inserts that came are written by the same expressions first, and must be equal.
+    """
+    lake = Lake(str(root))
+    changes = lake.read(spark, "silver", f"{feed.topic}_changes")
+    template = changes.limit(1)
+    held = template.first().asDict(recursive=True)
+
+    def written(first: int, last: int) -> Any:
+        key, ts = F.col("id"), F.lit(began) + F.col("id") * 1024
+        mixed = F.expr("(id * 2654435761) & 4294967295")
+        parts = {
+            "key": F.concat(F.lit("["), key, F.lit("]")), "commit_ts": ts, "after": after(key, mixed),
+            "position": F.struct(*[(ts if name == "p1" else F.lit(value)).alias(name) for name, value in held["position"].items()]),
+        }  # fmt: skip
+        others = [column for column in changes.columns if column not in parts]
+        numbers = spark.range(first, last + 1, 1, max(2, (last - first) // 500_000))
+        frame = numbers.crossJoin(F.broadcast(template.select(*others))).withColumns(parts)
+        return frame.select(*[F.col(field.name).cast(field.dataType) for field in changes.schema.fields])
+
+    compared = ["key", "commit_ts", "position", "op", "before", "after", "encoding"]
+    if not written(1, feed.count).select(compared).exceptAll(changes.select(compared)).isEmpty():
+        raise SystemExit("growth: the silver rows that are written are not those that came")
+    with many_rows(spark):
+        lake.append(written(feed.count + 1, feed.count + count), "silver", f"{feed.topic}_changes")
+    log = OpsLog(spark, lake, feed.topic).load()
+    done = log.last("done")
+    assert done is not None
+    size = len(held["after"]) + len(held["key"])
+    feed.count += count
+    feed.ts = began + feed.count * 1024
+    for table in done["tables"]:
+        table["n"], table["bytes"] = table["n"] + count, table["bytes"] + count * size
+        table["high"][1] = feed.ts
+    log.add("done", done)
+
+
+def after(key: Any, mixed: Any) -> Any:
+    """The JSON text of `image(key, 0)` as silver has it."""
+    return F.format_string(
+        '{"id":%d,"customer":"%08x%010x","amount":"%d.%d","quantity":%d,"at":"2026-11-%02d 12:30:%02d.%06d"}',
+        key, mixed, mixed * 7, mixed % 99999999, mixed % 90 + 10, F.shiftright(mixed, 1), mixed % 28 + 1, mixed % 60, mixed % 1000000,
+    )  # fmt: skip
+
+
+def count_rows(spark: Any, lake: Path, topic: str, tables: int) -> int:
+    return sum(spark.read.format("delta").load(f"{lake}/gold/{DATABASE}__t{number}").count() for number in range(tables))
+
+
+def rows(given: argparse.Namespace, root: Path) -> list[str]:
+    """The same batches into a small and a large table."""
+    costs: Costs = {}
+    sizes = {f"{size:,}": size for size in given.sizes}
+    spark, before = get_session(app="bench"), children()
+    with start_broker(root / "broker") as broker:
+        brokers = children() - before
+        feeds = {name: Feed(f"r{size}", 1, given.seed) for name, size in sizes.items()}
+        for name, feed in feeds.items():
+            publish(feed.created(), broker.bootstrap, feed.topic)
+            began = feed.ts
+            publish(feed.inserts(FIRST), broker.bootstrap, feed.topic)
+            run(configuration(broker.bootstrap, feed.topic), ("bronze", "silver"), True, (), str(root / feed.topic), quiet)
+            multiply(spark, root / feed.topic, feed, sizes[name] - FIRST, began)
+            feed.ts += 1 << 18
+            publish(feed.broadcast(f'{{"ts":{feed.ts},"t":3}}', ""), broker.bootstrap, feed.topic)
+            passed(broker.bootstrap, feed.topic, root / feed.topic, costs, ("load", name), brokers)
+        for number in range(given.rounds + 1):
+            for kind in KINDS:
+                for name, feed in feeds.items():
+                    publish(feed.changes(given.changes, kind), broker.bootstrap, feed.topic)
+                    key = (kind, name) if number else ("warming", kind, name)
+                    passed(broker.bootstrap, feed.topic, root / feed.topic, costs, key, brokers)
+        for name, feed in feeds.items():
+            if count_rows(spark, root / feed.topic, feed.topic, 1) != feed.count:
+                raise SystemExit(f"growth: the table of {name} rows has not the source's {feed.count:,}")
+    small, large = sizes
+    lines = [f"| changes | layer | into {small} rows, CPU s | into {large} rows, CPU s | ratio |", "|---|---|---|---|---|"]
+    bars: dict[str, float] = {}
+    for kind in KINDS:
+        found = {(name, layer): middle(costs[kind, name, layer]) for name in sizes for layer in LAYERS}
+        for layer in (*LAYERS, "all"):
+            one, other = (sum(found[name, one] for one in (LAYERS if layer == "all" else (layer,))) for name in sizes)
+            lines.append(f"| {kind} | {layer} | {one:.1f} | {other:.1f} | {other / one:.2f} |")
+            if layer in ("gold", "all"):
+                bars |= {f"{kind}, {layer}, {small}": one, f"{kind}, {layer}, {large}": other}
+    loads = "; ".join(f"{middle(costs['load', name, 'gold']):,.0f} CPU s for {name}" for name in sizes)
+    plotted = picture(given.report, "rows", f"{given.changes:,} changes merged", bars)
+    about = f"{given.changes:,} changes a batch, median of {given.rounds}. The tables' first fold took {loads} rows."
+    return [about, "", *lines, *plotted]
+
+
+def tables(given: argparse.Namespace, root: Path) -> list[str]:
+    """The same number of changes over one table and over many."""
+    costs: Costs = {}
+    spark, before = get_session(app="bench"), children()
+    with start_broker(root / "broker") as broker:
+        brokers = children() - before
+        for label, number, count in (("warming", 1, 20_000), ("one", 1, given.changes), ("many", given.tables, given.changes)):
+            feed = Feed(f"t{label}", number, given.seed)
+            publish(feed.created(), broker.bootstrap, feed.topic)
+            publish(feed.changes(count, "recent"), broker.bootstrap, feed.topic)
+            passed(broker.bootstrap, feed.topic, root / feed.topic, costs, (label,), brokers)
+            if count_rows(spark, root / feed.topic, feed.topic, number) != feed.count:
+                raise SystemExit(f"growth: {number} tables have not the source's {feed.count:,} rows")
+    lines = [f"| layer | 1 table, CPU s | {given.tables} tables, CPU s | ratio |", "|---|---|---|---|"]
+    bars: dict[str, float] = {}
+    for layer in (*LAYERS, "all"):
+        one, many = (sum(middle(costs[name, each]) for each in (LAYERS if layer == "all" else (layer,))) for name in ("one", "many"))
+        lines.append(f"| {layer} | {one:.1f} | {many:.1f} | {many / one:.2f} |")
+        bars |= {f"{layer}, 1 table": one, f"{layer}, {given.tables} tables": many}
+    plotted = picture(given.report, "tables", f"{given.changes:,} changes of 1 and of {given.tables} tables", bars)
+    return [f"{given.changes:,} changes on one topic, run once each: six inserts to four updates of recent rows.", "", *lines, *plotted]
+
+
+def picture(report: Path, part: str, title: str, bars: dict[str, float]) -> list[str]:
+    path = report.with_name(f"growth-{part}.png")
+    drawn = plot(path, title, {name: Cost(0.0, cpu, 0.0) for name, cpu in bars.items()})
+    return ["", f"![CPU seconds]({path.name})"] if drawn else []
+
+
+def middle(found: list[Cost]) -> float:
+    return statistics.median(cost.cpu for cost in found)
+
+
+def main() -> None:
+    given = arguments()
+    with tempfile.TemporaryDirectory(prefix="lakehouse-growth-", dir=given.folder) as folder:
+        lines = PARTS[given.part](given, Path(folder))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    machine = f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    told = f"{time.strftime('%Y-%m-%d')}; {machine}; load average {os.getloadavg()[2]:.1f}."
+    sections = read_sections(given.report)
+    sections[given.part] = "\n".join([f"    {command(given)}", "", told, *lines, ""])
+    text = HEAD + "".join(f"\n## {TITLES[part]}\n\n{sections[part]}" for part in PARTS if part in sections)
+    given.report.write_text(text, encoding="utf-8")
+    print(text)
+
+
+HEAD = """# What grows
+
+CPU of the whole process tree (Python, JVM, Python workers; not the broker), narrow rows of five columns, Open Protocol,
+16 row events a message.
+"""
+TITLES = {"rows": "With the rows of a table", "tables": "With the number of tables"}
+PARTS = {"rows": rows, "tables": tables}
+
+
+def read_sections(report: Path) -> dict[str, str]:
+    """The sections that the page has."""
+    text = report.read_text(encoding="utf-8") if report.exists() else ""
+    parts = re.split(r"^## (.+)\n\n", text, flags=re.M)[1:]
+    names = {title: part for part, title in TITLES.items()}
+    return {names[title]: body for title, body in zip(parts[::2], parts[1::2], strict=True) if title in names}
+
+
+def command(given: argparse.Namespace) -> str:
+    memory = os.environ.get("LAKEHOUSE_DRIVER_MEMORY")
+    said = f"{f'LAKEHOUSE_DRIVER_MEMORY={memory} ' if memory else ''}python -m bench.growth {given.part} --changes {given.changes}"
+    return said + (
+        f" --sizes {' '.join(map(str, given.sizes))} --rounds {given.rounds}" if given.part == "rows" else f" --tables {given.tables}"
+    )
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.growth", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", choices=list(PARTS))
+    parser.add_argument("--changes", type=int, default=None, help="changes a batch, or in all")
+    parser.add_argument("--sizes", type=int, nargs=2, default=[1_000_000, 10_000_000], help="rows of the two tables")
+    parser.add_argument("--tables", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, default=None, help="where broker and lakes may lie while it runs")
+    parser.add_argument("--report", type=Path, default=Path("docs/growth.md"))
+    given = parser.parse_args()
+    given.changes = given.changes or (100_000 if given.part == "rows" else 2_000_000)
+    return given
+
+
+if __name__ == "__main__":
+    main()
