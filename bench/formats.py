@@ -1,7 +1,6 @@
 """What decoding costs per format, one command: `python -m bench.formats --messages 30000`.
 
-Row changes of the tests' generator (many types, small tables), written by the tests' encoders, are repeated up to the number of
-messages and landed in bronze. Then, in one session and in turn: the floor, bronze copied by plain Spark into one Delta table, and
+Row changes of the tests' generator (many types, small tables), written by the tests' encoders, are landed in bronze. Then, in one session and in turn: the floor, bronze copied by plain Spark into one Delta table, and
 silver's decode of the same rows, whose packed result is given to a sink that throws it away. Both are medians of the rounds, in CPU of
 the whole process tree. The result goes to docs/bench-formats.md. Needs a checkout: the encoders are the tests'.
 """
@@ -43,7 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lakehouse-bench-") as folder:
         # the first one twice: its first time, the JVM is cold
         for turn, format_ in enumerate((given.formats[0], *given.formats)):
-            messages = repeated(messages_of(format_, given.seed), given.messages)
+            messages = repeated(messages_of(format_, given.seed, given.messages), given.messages)
             lake = Lake(f"{folder}/{turn}")
             land_messages(spark, lake, "bench", messages, lambda _: None)
             costs: Costs = {"floor": [], "decode": []}
@@ -64,8 +63,8 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def messages_of(format_: str, seed: int) -> list[Message]:
-    """The row changes of one seeded history, as the format's producer writes them."""
+def messages_of(format_: str, seed: int, count: int) -> list[Message]:
+    """The row changes of one seeded history, as the format's producer writes them: about `count` messages or more."""
     sys.path.insert(0, "tests")
     from encode_binlog import binlog, cut, dts_entry, dts_envelopes, feed
     from encode_open import encode, message
@@ -73,7 +72,7 @@ def messages_of(format_: str, seed: int) -> list[Message]:
     from source_model import History
 
     chance, of_binlog = random.Random(seed), format_ in ("canal", "canal-protobuf", "debezium", "tencent-dts")
-    events = [event for event in History(seed, 1500, raw_updates=of_binlog).events if event["kind"] == "row"]
+    events = [event for event in History(seed, count * 3 // 2, raw_updates=of_binlog).events if event["kind"] == "row"]
     if format_ == "tencent-dts":
         parts = (dts_envelopes([dts_entry(event) for event in entries], 10**6) for entries in cut(binlog(events, chance), chance))
         values = (value for part in parts for value in part)

@@ -63,38 +63,43 @@ def join(messages: Iterable[Message]) -> Iterator[Message | Note]:
         if message.value is None:
             yield message
             continue
-        shard = _header(message, "ShardId") or b""
-        yield from _next(streams.setdefault((message.topic, message.incarnation, message.partition, shard), _Stream()), message)
+        shard, number = _numbered(message)
+        place = (message.topic, message.incarnation, message.partition, shard)
+        stream = streams.get(place)
+        if stream is None:
+            stream = streams[place] = _Stream()
+        yield from _next(stream, message, number)
     for stream in streams.values():
         if stream.parts:
             yield Note("waiting", tuple(stream.parts), f"{len(stream.parts)} of {stream.total} parts are there")
 
 
-def _next(stream: _Stream, message: Message) -> Iterator[Message | Note]:
-    number = _sequence(message)
+def _next(stream: _Stream, message: Message, number: int | None) -> list[Message | Note]:
+    """What a record, whose `ps` is `number`, completes or breaks off."""
     if _is_repeated(stream, message, number):
-        yield Note("duplicate", (message,), "the same bytes came before under the same sequence number")
-        return
+        return [Note("duplicate", (message,), "the same bytes came before under the same sequence number")]
+    found: list[Message | Note] = []
     missing = number - stream.ps - 1 if number is not None and stream.ps is not None else 0
     if missing > 0:
-        yield Note("gap", (message,), f"header ps: expected {stream.ps and stream.ps + 1}, got {number}: {missing} records are missing")
-    follows = missing == 0
+        found.append(
+            Note("gap", (message,), f"header ps: expected {stream.ps and stream.ps + 1}, got {number}: {missing} records are missing")
+        )
     stream.ps = number
     envelope = _envelope(message)
     if envelope is None:
-        yield from _abandon(stream)
-        yield Note("dead", (message,), "record: expected an Envelope of version 1 with index below total, got something else")
-    elif stream.parts and follows and (envelope.total, envelope.index) == (stream.total, len(stream.parts)):
-        yield from _add(stream, message, envelope)
+        found += _abandon(stream)
+        found.append(Note("dead", (message,), "record: expected an Envelope of version 1 with index below total, got something else"))
+    elif stream.parts and missing == 0 and (envelope.total, envelope.index) == (stream.total, len(stream.parts)):
+        found += _add(stream, message, envelope)
     else:
-        yield from _abandon(stream, message)
-        yield from _begin(stream, message, envelope)
+        if stream.parts:
+            found += _abandon(stream, message)
+        found += [message] if envelope.total <= 1 else _begin(stream, message, envelope)
+    return found
 
 
 def _begin(stream: _Stream, message: Message, envelope: Envelope) -> Iterator[Message | Note]:
-    if envelope.total <= 1:
-        yield message
-    elif envelope.index:
+    if envelope.index:
         yield Note("dead", (message,), f"part {envelope.index + 1} of {envelope.total}: the part before it is missing")
     else:
         stream.total = envelope.total
@@ -144,10 +149,12 @@ def _envelope(message: Message) -> Envelope | None:
     return envelope if envelope.version == 1 and envelope.index < max(envelope.total, 1) else None
 
 
-def _sequence(message: Message) -> int | None:
-    text = _header(message, "ps") or b""
-    return int(text) if text.isdigit() and len(text) < 20 else None
-
-
-def _header(message: Message, name: str) -> bytes | None:
-    return next((value for key, value in message.headers if key == name), None)
+def _numbered(message: Message) -> tuple[bytes, int | None]:
+    """The record's shard, and its sequence number."""
+    shard, text = b"", b""
+    for name, value in reversed(message.headers):  # of several headers the first one counts
+        if name == "ps":
+            text = value or b""
+        elif name == "ShardId":
+            shard = value or b""
+    return shard, int(text) if text.isdigit() and len(text) < 20 else None

@@ -369,10 +369,12 @@ def dts_rows(event: Logged, zone: str, types: dict[str, str] | None = None) -> s
     keys = key_names(event.shape)
     dml = subscribe_pb2.DMLEvent(dmlEventType=event.op.upper())
     for name, text in texts.items():
-        dml.columns.add(name=name, originalType=text, isKey=name in keys)
+        dml.columns.append(subscribe_pb2.Column(name=name, originalType=text, isKey=name in keys).SerializeToString())
     kinds = {name: parse_type(text) for name, text in texts.items()}
     for pair in event.pairs:
-        old, new = ([dts_data(kinds[name], cells[name], zone) for name in texts] if cells is not None else [] for cells in pair)
+        old, new = (
+            [dts_data(kinds[name], cells[name], zone).SerializeToString() for name in texts] if cells is not None else [] for cells in pair
+        )
         dml.rows.add(oldColumns=old, newColumns=new)
     return dml
 

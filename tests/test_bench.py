@@ -42,7 +42,7 @@ def test_every_message_decodes_and_every_partition_is_resolved_at_the_end() -> N
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_the_messages_of_every_format_are_decoded_whole(format_: str) -> None:
-    messages = messages_of(format_, 1)
+    messages = messages_of(format_, 1, 200)
     rows = Rows({"format": format_, "options": OPTIONS, "order": order_of(format_, OPTIONS), "row_ids": False, "epochs": ()})
 
     for _ in rows.read(repeated(messages, len(messages) + 100)):

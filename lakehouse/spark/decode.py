@@ -182,10 +182,10 @@ class Rows:
             self._row(message, event.index, kind="dead_letter", database=event.database, table=event.table, error_code="value",
                       error_message=f"values: expected JSON nested at most {MAX_DEPTH} deep, got deeper one")  # fmt: skip
 
-    def _encoded(self, value: Any) -> bytes | None:
+    def _encoded(self, value: Any) -> bytes:
         """JSON that every reader takes; RecursionError where it nests too deep."""
-        data = None if value is None else self._json(value)
-        if data is not None and nests_too_deep(data):
+        data = self._json(value)
+        if data.count(b"[") + data.count(b"{") > MAX_DEPTH and nests_too_deep(data):
             raise RecursionError
         return data
 
@@ -199,8 +199,10 @@ class Rows:
             row_id = change.row_id if self._row_ids and not change.key_names else None
             if self._tidb and not change.key_names and row_id is None:
                 half = self._hash((change.before if change.after is None else change.after) or {})
-            key, before, after = self._encoded(change.key), self._encoded(change.before), self._encoded(change.after)
-            self.bytes += len(before or b"") + len(after or b"")
+            key = self._encoded(change.key)
+            before = None if change.before is None else self._encoded(change.before)
+            after = None if change.after is None else self._encoded(change.after)
+            self.bytes += (len(before) if before else 0) + (len(after) if after else 0)
             self._changes.append(
                 (change.database, change.table, key, change.op, change.commit_ts, change.position, before, after,
                  self._types_text(change.types), change.encoding, change.flags, change.key_names, row_id, change.physical_table, half,
@@ -221,7 +223,7 @@ class Rows:
     def _schema_change(self, message: Message, event: SchemaChange) -> None:
         self._row(message, event.index, kind="schema_change", database=event.database, table=event.table, commit_ts=event.commit_ts,
                   position=event.position, schema_kind=event.kind, ddl=event.ddl, primary_key=event.primary_key,
-                  columns=self._encoded(event.columns))  # fmt: skip
+                  columns=None if event.columns is None else self._encoded(event.columns))  # fmt: skip
 
     def _row(self, message: Message, index: int, **values: Any) -> None:
         origin = {"topic": message.topic, "incarnation": message.incarnation, "partition": message.partition, "offset": message.offset,

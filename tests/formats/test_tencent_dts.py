@@ -55,9 +55,13 @@ def entries(*items: pb.Entry) -> Message:
 
 
 def dml(op: int, columns: list[tuple[str, str, bool]], *rows: tuple[list[pb.Data], list[pb.Data]], **parts: Any) -> pb.Entry:
-    told = [pb.Column(name=name, originalType=type_, isKey=is_key) for name, type_, is_key in columns]
-    changes = [pb.RowChange(oldColumns=old, newColumns=new) for old, new in rows]
+    told = [pb.Column(name=name, originalType=type_, isKey=is_key).SerializeToString() for name, type_, is_key in columns]
+    changes = [pb.RowChange(oldColumns=written(old), newColumns=written(new)) for old, new in rows]
     return pb.Entry(header=header(**parts), event=pb.Event(dmlEvent=pb.DMLEvent(dmlEventType=op, columns=told, rows=changes)))
+
+
+def written(values: list[pb.Data]) -> list[bytes]:
+    return [value.SerializeToString() for value in values]
 
 
 def text(value: str, charset: str = "utf8mb4", codec: str = "utf-8") -> pb.Data:

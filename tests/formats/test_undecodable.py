@@ -123,8 +123,9 @@ def test_a_line_of_a_storage_file_too() -> None:
 
 
 def test_a_dts_key_that_its_charset_cannot_read_is_a_dead_letter() -> None:
-    values = [pb.RowChange(newColumns=[pb.Data(dataType=pb.STRING, charset="utf8", bv=raw)]) for raw in (b"\xff", b"ok")]
-    change = pb.DMLEvent(columns=[pb.Column(name="k", originalType="varchar(9)", isKey=True)], rows=values)
+    told = [pb.Data(dataType=pb.STRING, charset="utf8", bv=raw).SerializeToString() for raw in (b"\xff", b"ok")]
+    column = pb.Column(name="k", originalType="varchar(9)", isKey=True).SerializeToString()
+    change = pb.DMLEvent(columns=[column], rows=[pb.RowChange(newColumns=[value]) for value in told])
     header = pb.Header(sourceType=pb.MYSQL, messageType=pb.DML, fileName="bin.000001", position=9, schemaName="d", tableName="t")
     entries = pb.Entries(items=[pb.Entry(header=header, event=pb.Event(dmlEvent=change))]).SerializeToString()
 

@@ -180,9 +180,9 @@ class DMLEvent(_message.Message):
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     dmlEventType: DMLType
-    columns: _containers.RepeatedCompositeFieldContainer[Column]
+    columns: _containers.RepeatedScalarFieldContainer[bytes]
     rows: _containers.RepeatedCompositeFieldContainer[RowChange]
-    def __init__(self, dmlEventType: _Optional[_Union[DMLType, str]] = ..., columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., rows: _Optional[_Iterable[_Union[RowChange, _Mapping]]] = ...) -> None: ...
+    def __init__(self, dmlEventType: _Optional[_Union[DMLType, str]] = ..., columns: _Optional[_Iterable[bytes]] = ..., rows: _Optional[_Iterable[_Union[RowChange, _Mapping]]] = ...) -> None: ...
 
 class Column(_message.Message):
     __slots__ = ("name", "originalType", "isKey", "properties")
@@ -201,10 +201,10 @@ class RowChange(_message.Message):
     OLDCOLUMNS_FIELD_NUMBER: _ClassVar[int]
     NEWCOLUMNS_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
-    oldColumns: _containers.RepeatedCompositeFieldContainer[Data]
-    newColumns: _containers.RepeatedCompositeFieldContainer[Data]
+    oldColumns: _containers.RepeatedScalarFieldContainer[bytes]
+    newColumns: _containers.RepeatedScalarFieldContainer[bytes]
     properties: _containers.RepeatedCompositeFieldContainer[KVPair]
-    def __init__(self, oldColumns: _Optional[_Iterable[_Union[Data, _Mapping]]] = ..., newColumns: _Optional[_Iterable[_Union[Data, _Mapping]]] = ..., properties: _Optional[_Iterable[_Union[KVPair, _Mapping]]] = ...) -> None: ...
+    def __init__(self, oldColumns: _Optional[_Iterable[bytes]] = ..., newColumns: _Optional[_Iterable[bytes]] = ..., properties: _Optional[_Iterable[_Union[KVPair, _Mapping]]] = ...) -> None: ...
 
 class Data(_message.Message):
     __slots__ = ("dataType", "charset", "sv", "bv")

@@ -1,0 +1,199 @@
+"""The values of a Tencent DTS row: bytes of a `Data` message to silver's value, by the column's type.
+
+    Data   {dataType, charset, sv, bv}: numbers and times as text in `sv`, text and binary in `bv`
+
+A value is one of silver's, `Open` (only the table's schema can read it), or ABSENT (the row leaves the column out).
+"""
+
+import functools
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any, NamedTuple
+
+from google.protobuf.message import DecodeError as ProtobufError
+
+from lakehouse.errors import DecodeError
+from lakehouse.formats.charsets import decode_text
+from lakehouse.formats.mysql_values import base64_text, bit_number, integer, number, timestamp_utc
+from lakehouse.formats.proto import subscribe_pb2 as pb
+from lakehouse.schema import ColumnType, parse_type
+
+# what a column keeps of its values: an update repeats most of the old image, and many columns have few values
+_KEPT, _KEPT_BYTES = 64, 256
+_NIL, _NA, _STRING, _BYTES = pb.NIL, pb.NA, pb.STRING, pb.BYTES
+# tags of Data's fields, and the first byte of a varint that goes on
+_KIND_TAG, _CHARSET_TAG, _SV_TAG, _BV_TAG, _LONG = 0x08, 0x12, 0x1A, 0x22, 0x80
+
+
+class Open(NamedTuple):
+    """A value that the table's schema has yet to read."""
+
+    value: Any
+
+
+class _Absent:
+    """The type of ABSENT."""
+
+
+ABSENT = _Absent()
+SPECIAL = frozenset({Open, _Absent})
+
+
+class Value(NamedTuple):
+    """A Data message: its type, the charset of its bytes, and what it holds as text or as bytes."""
+
+    kind: int
+    charset: str
+    sv: str
+    bv: bytes
+
+    @property
+    def bytes(self) -> bytes:
+        return self.bv or self.sv.encode()
+
+    @property
+    def text(self) -> str:
+        return self.sv or self.bv.decode("ascii")
+
+
+_Read = Callable[[Value, str], Any]
+
+
+class Cells(dict[bytes, Any]):
+    """A column's values by their bytes: asked for one, it reads it. DecodeError for what is no value of the column's type."""
+
+    def __init__(self, name: str, original_type: str, zone: str) -> None:
+        super().__init__()
+        self.name, self.zone, self.read = name, zone, _reader(original_type)
+
+    def __missing__(self, data: bytes) -> Any:
+        try:
+            value = parse(data)
+            read = None if value.kind == _NIL else ABSENT if value.kind == _NA else self.read(value, self.zone)
+        except (ValueError, InvalidOperation, ProtobufError):
+            raise DecodeError("value", f"column {self.name}: expected a value of its type, got another") from None
+        if len(data) <= _KEPT_BYTES:
+            if len(self) >= _KEPT:
+                self.clear()
+            self[data] = read
+        return read
+
+
+def parse(data: bytes) -> Value:
+    """A Data message. The two common forms are told by their tags: dataType and sv; dataType, charset and bv, below 128 bytes each."""
+    size = len(data)
+    if size > 3 and data[0] == _KIND_TAG and data[1] < _LONG and data[3] < _LONG:
+        if data[2] == _SV_TAG and data[3] == size - 4:
+            return Value(data[1], "", data[4:].decode(), b"")
+        end = data[3] + 4
+        if data[2] == _CHARSET_TAG and end + 1 < size and data[end] == _BV_TAG and data[end + 1] == size - end - 2 < _LONG:
+            return Value(data[1], data[4:end].decode(), "", data[end + 2 :])
+    told = pb.Data.FromString(data)
+    return Value(told.dataType, told.charset, told.sv, told.bv)
+
+
+@functools.lru_cache(maxsize=4096)
+def _reader(original_type: str) -> _Read:
+    """How to read a column; the value's own dataType decides where the column's type is not known."""
+    column_type = parse_type(original_type) if original_type else ColumnType("")
+    family = column_type.family
+    if family in ("text", "enum", "set"):
+        return functools.partial(_label_or_text, column_type)
+    if family == "decimal":
+        return functools.partial(_decimal, column_type.scale or 0)
+    return _READS.get(family, _by_data_type)
+
+
+def _plain_text(value: Value, _: str) -> str:
+    return value.text
+
+
+def _label_or_text(column_type: ColumnType, value: Value, _: str) -> Any:
+    """Text, or an ENUM's or SET's labels; an index or mask, or what is no label, is for the schema to read."""
+    if value.kind not in (_STRING, _BYTES):
+        return Open(integer(value.sv))
+    text = _text(value.bytes, value.charset or column_type.charset or "")
+    if column_type.family == "text" or isinstance(text, Open):
+        return text
+    known = column_type.members
+    labels = text.split(",") if column_type.family == "set" and text else [text]
+    is_label = all(label in known or label == "" for label in labels) if known else not text.isdigit()
+    return text if is_label else Open(text)
+
+
+def _text(data: bytes, charset: str) -> Any:
+    text = decode_text(data, charset)
+    return Open({"base64": base64_text(data)}) if text is None else text
+
+
+def _json(value: Value, _: str) -> Any:
+    """JSON text; the server's binary form is not read."""
+    raw = value.bytes
+    text = decode_text(raw, "utf8mb4")
+    return text if text and text.lstrip()[:1] in _JSON_STARTS else Open({"base64": base64_text(raw)})
+
+
+def _binary(value: Value, _: str) -> str:
+    return base64_text(value.bytes)
+
+
+def _integer(value: Value, _: str) -> int:
+    return integer(value.text)
+
+
+def _float(value: Value, _: str) -> float:
+    return number(value.text)
+
+
+def _bit(value: Value, _: str) -> int:
+    return bit_number(value.bv, "big") if value.kind == _BYTES else integer(value.text)
+
+
+def _decimal(scale: int, value: Value, _: str) -> str:
+    """All fraction digits of the column, also where the wire leaves out zeros at the end."""
+    text = value.text
+    if not _FIXED.fullmatch(text):
+        text = f"{_bounded(Decimal(text)):f}"
+    missing = scale - len(text.partition(".")[2])
+    return text if missing <= 0 else f"{text}{'' if '.' in text else '.'}{'0' * missing}"
+
+
+def _bounded(value: Decimal) -> Decimal:
+    if not value.is_finite() or abs(value.adjusted()) > 100:
+        raise ValueError("no DECIMAL")
+    return value
+
+
+def _timestamp(value: Value, zone: str) -> str:
+    """The text carries its zone ("2021-05-17 07:22:42 +00:00"); where it does not, it is in the source's."""
+    text = value.text
+    found = _ZONED.fullmatch(text)
+    return timestamp_utc(found[1], found[2]) if found else timestamp_utc(text, zone)
+
+
+def _by_data_type(value: Value, zone: str) -> Any:
+    """A column of unknown type, read as the wire types it."""
+    if value.kind in (pb.FLOAT32, pb.FLOAT64):
+        return _float(value, zone)
+    if value.kind == pb.DECIMAL:
+        return _decimal(0, value, zone)
+    if value.kind == _STRING and value.charset.lower() != "binary":
+        return _text(value.bytes, value.charset)
+    if value.kind in (_STRING, _BYTES):
+        return _binary(value, zone)
+    return _integer(value, zone)
+
+
+_FIXED = re.compile(r"-?\d{1,81}(?:\.\d{1,81})?", re.A)
+_ZONED = re.compile(r"(\S+ \S+?) ?([+-]\d\d:\d\d)", re.A)
+_JSON_STARTS = frozenset('{["tfn-0123456789')
+_READS: dict[str, _Read] = {
+    **dict.fromkeys(("integer", "year"), _integer),
+    **dict.fromkeys(("float", "double"), _float),
+    **dict.fromkeys(("binary", "geometry"), _binary),
+    **dict.fromkeys(("date", "datetime", "time", "vector"), _plain_text),
+    "bit": _bit,
+    "json": _json,
+    "timestamp": _timestamp,
+}
