@@ -1,8 +1,9 @@
 """What decoding costs per format, one command: `python -m bench.formats --messages 30000`.
 
-Row changes of the tests' generator (many types, small tables), written by the tests' encoders, are landed in bronze. Then, in one session and in turn: the floor, bronze copied by plain Spark into one Delta table, and
-silver's decode of the same rows, whose packed result is given to a sink that throws it away. Both are medians of the rounds, in CPU of
-the whole process tree. The result goes to docs/bench-formats.md. Needs a checkout: the encoders are the tests'.
+Row changes of the tests' generator (many types, small tables), written by the tests' encoders, are landed in bronze. Then, in one
+session and in turn: the floor, bronze copied by plain Spark into one Delta table, and silver's decode of the same rows, whose packed
+result is given to a sink that throws it away. Both are medians of the rounds, in CPU of the whole process tree. The result goes to
+docs/bench-formats.md. Needs a checkout: the encoders are the tests'.
 """
 
 import argparse

@@ -4,8 +4,8 @@
     python -m bench.growth tables   2 million changes of one table, and of 200 tables
 
 `rows` loads two lakes (their first rows from a broker of its own, the others written into silver, all folded by gold) and then gives
-both the same kinds of batches in turn, through all layers: *recent* (six inserts to four updates of the newest rows) and *scattered*
-(updates of rows anywhere). Each figure is the median of the rounds, in
+both the same batches in turn, through all layers: first *recent* ones (six inserts to four updates of the newest rows), then
+*scattered* ones (updates of rows anywhere, which leave no file as it was). Each figure is the median of the rounds, in
 CPU of the whole process tree, after a batch of each kind that is not counted. `tables` runs the whole path twice in one session. The
 result goes to docs/growth.md, a section per command.
 """
@@ -202,8 +202,8 @@ def rows(given: argparse.Namespace, root: Path) -> list[str]:
             feed.ts += 1 << 18
             publish(feed.broadcast(f'{{"ts":{feed.ts},"t":3}}', ""), broker.bootstrap, feed.topic)
             passed(broker.bootstrap, feed.topic, root / feed.topic, costs, ("load", name), brokers)
-        for number in range(given.rounds + 1):
-            for kind in KINDS:
+        for kind in KINDS:
+            for number in range(given.rounds + 1):
                 for name, feed in feeds.items():
                     publish(feed.changes(given.changes, kind), broker.bootstrap, feed.topic)
                     key = (kind, name) if number else ("warming", kind, name)

@@ -108,7 +108,9 @@ class GoldTable:
             return Written(-1, "", self.mode.unknown)
         if self.options.primary_key and exists:
             hide_key(self.spark, self.lake, self.gold)
-        version = write_gold.replace_frame(self.spark, self.lake, self.gold, frame, create=not exists, options=self.options)
+        version = write_gold.replace_frame(
+            self.spark, self.lake, self.gold, frame, create=not exists, options=self.options, keys=self.keys, rows=self.size.rows
+        )
         if self.options.primary_key:
             show_key(self.spark, self.lake, self.gold, key_names(self.columns, self.ids))
         return Written(version, f"{'folded again' if exists else 'created'}{what}", self.mode.unknown, self.mode.applied)
@@ -136,7 +138,7 @@ class GoldTable:
         frame = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames).coalesce(1)
         if self.mode.word == "append":
             return gold_modes.extend_log(self, frame, position_before)
-        return write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options)
+        return write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options, self.size.rows)
 
     def outcome(self, fresh: list[Change], position_before: Position, version: int) -> "Outcome | None":
         """What the window's changes make of gold's rows: rows that came late or in part are folded anew from silver first. None where
@@ -186,7 +188,7 @@ class GoldTable:
         if "patch" in seen.kinds:
             return self.refold(exists=True)
         frame = named(typed, self.columns, seen.companions, op)
-        version = write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options)
+        version = write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options, self.size.rows)
         return Written(version, f"merged up to {rows} changes", {}, rows)
 
     def _apply_in_stretches(self, mine: DataFrame, rows: int, position_before: Position, version: int) -> Written:

@@ -17,7 +17,7 @@ from oracle.generate import generate
 
 from lakehouse.events import MIN_POSITION, Message
 from lakehouse.spark import gold as spark_gold
-from lakehouse.spark import gold_table
+from lakehouse.spark import gold_table, write_gold
 from lakehouse.spark import silver as spark_silver
 from lakehouse.spark.pipeline import try_recording
 
@@ -40,6 +40,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 def test_gold_of_random_programs_is_what_the_engine_tells(
     spark: Any, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool
 ) -> None:
+    monkeypatch.setattr(write_gold, "ORDERED_ROWS", 0)
+    monkeypatch.setattr(write_gold, "ROWS_PER_FILE", 20)
     if not small:
         for module, name in ((spark_silver, "SMALL_RECORDS"), (spark_gold, "SMALL_CHANGES"), (gold_table, "SMALL_CHANGES")):
             monkeypatch.setattr(module, name, 0)
