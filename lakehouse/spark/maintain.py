@@ -7,7 +7,8 @@ OPTIMIZE makes a new version of the same rows, so the manifest is published agai
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -23,6 +24,8 @@ from lakehouse.spark.write_gold import version_of
 Entry = dict[str, Any]
 Progress = Callable[[str], None]
 HOUR = 3600
+# A large gold table is many files in the order of its key, of which a MERGE opens a few: they are not put together to one of a gigabyte.
+GOLD_FILES = {"spark.databricks.delta.optimize.minFileSize": str(8 << 20), "spark.databricks.delta.optimize.maxFileSize": str(32 << 20)}
 LISTING, LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 16
 # the operations, by how Delta's history names them, that leave a table's rows as they are
 SAME_ROWS = ("OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CLUSTER BY", "REORG", "ADD DELETION VECTORS TOMBSTONES")
@@ -56,8 +59,8 @@ def maintain_source(spark: SparkSession, lake: Lake, source: str, snapshots: flo
     return {"source": source, "gold_tables": len(tables), "published_again": published, "kept_hours": max(hours.values(), default=None)}
 
 
-def optimize(spark: SparkSession, ref: str) -> None:
-    with many_rows(spark):
+def optimize(spark: SparkSession, ref: str, settings: Mapping[str, str] = {}) -> None:
+    with many_rows(spark), under(spark, settings):
         spark.sql(f"OPTIMIZE {ref}").collect()
 
 
@@ -71,7 +74,7 @@ def optimize_gold(spark: SparkSession, lake: Lake, log: OpsLog, snapshots: float
         ref = lake.ref("gold", entry["gold"])
         if has_same_rows(spark, ref, entry["version"]):
             keep_history(spark, ref, snapshots)
-            optimize(spark, ref)
+            optimize(spark, ref, {} if capabilities(spark).keys else GOLD_FILES)  # Databricks chooses sizes by itself
             progress(f"gold.{entry['gold']}: optimized")
             entry = {**entry, "version": version_of(spark, lake, entry["gold"])}
         entries.append(entry)
@@ -129,12 +132,18 @@ def hours_of(seconds: float) -> int:
 
 def vacuum(spark: SparkSession, ref: str, hours: int) -> None:
     """VACUUM lists a table's folders in as many tasks as this setting says, 10,000 by default: minutes for a table of ten files."""
-    if not capabilities(spark).persist:
+    with under(spark, {LISTING: str(LISTING_TASKS)} if capabilities(spark).persist else {}):
         spark.sql(f"VACUUM {ref} RETAIN {hours} HOURS").collect()
-        return
-    before = spark.conf.get(LISTING)
-    spark.conf.set(LISTING, str(LISTING_TASKS))
+
+
+@contextmanager
+def under(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """The session with these settings, and as it was afterwards."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     try:
-        spark.sql(f"VACUUM {ref} RETAIN {hours} HOURS").collect()
+        yield
     finally:
-        spark.conf.set(LISTING, before)
+        for name, earlier in before.items():
+            spark.conf.unset(name) if earlier is None else spark.conf.set(name, earlier)

@@ -8,6 +8,7 @@ from feeds import TiCDC
 
 from lakehouse.spark import write_gold
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.maintain import GOLD_FILES, optimize
 from lakehouse.spark.write_gold import OP, key_bounds, merge_frame, replace_frame
 from lakehouse.typed import GoldColumn, gold_columns
 
@@ -42,6 +43,17 @@ def test_a_merge_rewrites_the_files_of_its_keys_alone(spark: Any, tmp_path: Path
     expected = dict.fromkeys(range(ROWS), 0) | dict.fromkeys((*range(ROWS - 50, ROWS + 50), *range(2_503, 2_510), *range(-5, 0)), 1)
     held = {row.id: row.v for row in lake.read(spark, "gold", "t").collect()}
     assert held == {key: value for key, value in expected.items() if key not in range(2_500, 2_503)}
+
+
+def test_maintenance_leaves_files_of_a_good_size_as_they_are(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, smallest = Lake(str(tmp_path)), "spark.databricks.delta.optimize.minFileSize"
+    spark.range(100).repartition(5).write.format("delta").save(lake.path("gold", "t"))
+    before = spark.conf.get(smallest)
+
+    for size, files in (("1", 5), (GOLD_FILES[smallest], 1)):
+        optimize(spark, lake.ref("gold", "t"), {**GOLD_FILES, smallest: size})
+        assert spark.sql(f"DESCRIBE DETAIL {lake.ref('gold', 't')}").first()["numFiles"] == files
+    assert spark.conf.get(smallest) == before
 
 
 @pytest.mark.parametrize(
