@@ -278,6 +278,11 @@ HEAD = """# What grows
 
 CPU of the whole process tree (Python, JVM, Python workers; not the broker), narrow rows of five columns, Open Protocol,
 16 row events a message.
+
+A table of more than 400,000 changes is written in the order of its key, 200,000 rows a file, and a MERGE says from which key to which
+its batch goes: Delta opens the files of these keys alone, and rewrites those that have one of them. A batch of recent keys costs what
+the batch costs. A scattered one rewrites every file, and leaves a few large ones in no order: after it a batch of recent keys is as dear,
+until the table is folded again (a DDL, `lakehouse rebuild`). Deletion vectors are off.
 """
 TITLES = {"rows": "With the rows of a table", "tables": "With the number of tables"}
 PARTS = {"rows": rows, "tables": tables}

@@ -21,7 +21,7 @@ from lakehouse.spark.fold_frame import fold_frame, look_over, named, typing_of, 
 from lakehouse.spark.gates import Gate
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.layout import hide_key, key_names, show_key
-from lakehouse.spark.session import kept
+from lakehouse.spark.session import capabilities, kept
 from lakehouse.typed import GoldColumn, gold_columns, type_rows
 
 # up to this many changes a table is folded on the driver; a Spark job would cost more than the fold
@@ -109,7 +109,7 @@ class GoldTable:
         if self.options.primary_key and exists:
             hide_key(self.spark, self.lake, self.gold)
         version = write_gold.replace_frame(
-            self.spark, self.lake, self.gold, frame, create=not exists, options=self.options, keys=self.keys, rows=self.size.rows
+            self.spark, self.lake, self.gold, frame, create=not exists, options=self.options, keys=self.keys, rows=self._seen_twice
         )
         if self.options.primary_key:
             show_key(self.spark, self.lake, self.gold, key_names(self.columns, self.ids))
@@ -188,8 +188,13 @@ class GoldTable:
         if "patch" in seen.kinds:
             return self.refold(exists=True)
         frame = named(typed, self.columns, seen.companions, op)
-        version = write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options, self.size.rows)
+        version = write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options, self._seen_twice)
         return Written(version, f"merged up to {rows} changes", {}, rows)
+
+    @property
+    def _seen_twice(self) -> int:
+        """The table's rows, for what looks at a frame before it is written; none where a session would fold it twice for that."""
+        return self.size.rows if capabilities(self.spark).persist else 0
 
     def _apply_in_stretches(self, mine: DataFrame, rows: int, position_before: Position, version: int) -> Written:
         """Go on by one stretch of whole commits after another, where that is less than the table's whole log."""
