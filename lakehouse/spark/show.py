@@ -108,9 +108,14 @@ class Reader:
         return sorted(self.entries())
 
     def has(self, table: str, *, live: bool) -> bool:
-        """Whether gold has the table; if not `live`, whether silver ever met it will do."""
-        met = [] if live else [entry["name"] for entry in (self.done or {}).get("tables", [])]
-        return any(".".join(name) == table for name in (*self.entries(), *met))
+        """Whether gold has the table; if not `live`, whether a message ever spoke of it will do."""
+        if any(".".join(name) == table for name in self.entries()):
+            return True
+        if live or self.done is None:
+            return False
+        met = [entry["name"] for entry in self.done["tables"]]
+        met += [interval.name for lineage in self.history.lineages for interval in lineage.intervals]
+        return any(".".join(name) == table for name in met)
 
     def find(self, table: str, at: str | None) -> Iterator[str] | None:
         if at is None:

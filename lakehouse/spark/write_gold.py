@@ -96,8 +96,8 @@ def merge_frame(
         spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ADD COLUMNS ({added})")
     view = f"lakehouse_{uuid.uuid4().hex}"
     source.createOrReplaceTempView(view)
-    bounds = key_bounds(source, keys) if rows > ORDERED_ROWS else []
     try:
+        bounds = key_bounds(source, keys) if rows > ORDERED_ROWS else []
         spark.sql(merge_sql(lake.ref("gold", table), view, [*held, *missing], source.columns, keys, bounds))
     finally:
         spark.catalog.dropTempView(view)
