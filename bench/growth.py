@@ -211,6 +211,11 @@ def rows(given: argparse.Namespace, root: Path) -> list[str]:
         for name, feed in feeds.items():
             if count_rows(spark, root / feed.topic, feed.topic, 1) != feed.count:
                 raise SystemExit(f"growth: the table of {name} rows has not the source's {feed.count:,}")
+    return row_lines(given, costs)
+
+
+def row_lines(given: argparse.Namespace, costs: Costs) -> list[str]:
+    sizes = [f"{size:,}" for size in given.sizes]
     small, large = sizes
     lines = [f"| changes | layer | into {small} rows, CPU s | into {large} rows, CPU s | ratio |", "|---|---|---|---|---|"]
     bars: dict[str, float] = {}
@@ -264,6 +269,11 @@ def main() -> None:
     given = arguments()
     with tempfile.TemporaryDirectory(prefix="lakehouse-growth-", dir=given.folder) as folder:
         lines = PARTS[given.part](given, Path(folder))
+    write_page(given, lines)
+
+
+def write_page(given: argparse.Namespace, lines: list[str]) -> None:
+    """The part's section of the page, written anew; the other one stays."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     machine = f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
     told = f"{time.strftime('%Y-%m-%d')}; {machine}; load average {os.getloadavg()[2]:.1f}."
@@ -271,7 +281,6 @@ def main() -> None:
     sections[given.part] = "\n".join([f"    {command(given)}", "", told, *lines, ""])
     text = HEAD + "".join(f"\n## {TITLES[part]}\n\n{sections[part]}" for part in PARTS if part in sections)
     given.report.write_text(text, encoding="utf-8")
-    print(text)
 
 
 HEAD = """# What grows

@@ -1,5 +1,6 @@
 """The benchmark's messages are what they claim to be: seeded, decodable, complete."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -8,10 +9,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from engine import Memory
 
 from bench import parts
 from bench.formats import FORMATS, OPTIONS, messages_of, repeated
 from bench.generate import NARROW, PARTITIONS, WIDE, generate
+from bench.growth import TITLES, Feed, read_sections, row_lines, write_page
 from bench.measure import Cost, by_program
 from bench.parts import Spent
 from bench.report import write
@@ -124,3 +127,33 @@ def test_a_size_is_written_anew_and_what_else_stands_on_the_page_stays(tmp_path:
     assert text.count("| bronze | 1.0 | 3.0 | 10 | 1.00 | 3 | 1.50 × |") == text.count("| bronze: the stream | 1.0 | 2.5 | 0.2 |") == 2
     assert "bronze: little" not in text
     assert text.count("![CPU seconds per step](") == len(list(tmp_path.glob("*.png")))
+
+
+def test_growths_feed_tells_rows_whose_old_images_are_what_they_were() -> None:
+    feed = Feed("t", 3, 1)
+    told = [*feed.created(), *feed.inserts(50), *feed.changes(60, "scattered"), *feed.changes(60, "recent")]
+
+    silver = Memory("ticdc-open").add(told)
+
+    assert silver.dead == []
+    tables = silver.tables(silver.watermark)
+    assert {row["id"] for rows in tables.values() for row in rows} == set(range(1, feed.count + 1))
+    assert set(tables) == {"bench.t0", "bench.t1", "bench.t2"}
+    rows: dict[int, dict[str, object]] = {}
+    for change in sorted(silver.changes.values(), key=lambda change: change.position):
+        assert change.before == rows.get(change.key[0])
+        rows[change.key[0]] = change.after or {}
+
+
+def test_growths_page_keeps_the_other_section(tmp_path: Path) -> None:
+    page = tmp_path / "growth.md"
+    page.write_text(f"# x\n\n## {TITLES['tables']}\n\nkept\n")
+    costs = {(*kind, size, layer): [Cost(1.0, 2.0, 3.0)] for kind in (("load",), ("recent",), ("scattered",)) for size in ("5", "50")
+             for layer in ("bronze", "silver", "gold")}  # fmt: skip
+    given = argparse.Namespace(part="rows", sizes=[5, 50], changes=7, rounds=1, report=page)
+
+    write_page(given, row_lines(given, costs))
+
+    assert read_sections(page)["tables"].strip() == "kept"
+    assert "| recent | all | 6.0 | 6.0 | 1.00 |" in page.read_text()
+    assert "python -m bench.growth rows --changes 7 --sizes 5 50 --rounds 1" in page.read_text()
