@@ -58,10 +58,14 @@ def quality_suite(
         entries = from_gx(json.loads(from_suite.read_text(encoding="utf-8")))
         return print(yaml.safe_dump({"quality": entries}, sort_keys=False, allow_unicode=True), end="")
     config = loaded(configs)
-    found = next((one for one in config.tables.values() if table in map(".".join, one.source_tables)), None)
-    if found is None or not found.quality:
+    told = [one for one in config.tables.values() if {table, table.removeprefix(f"{one.source}:")} & set(map(".".join, one.source_tables))]
+    found = [one for one in told if one.quality]
+    if not found:
         raise ConfigError(f"{table}: expected a table with `quality:` in {configs / 'tables'}, found none")
-    suite = suite_of(check.model_dump() for check in found.quality)
+    if len(found) > 1:
+        names = ", ".join(one.source for one in found)
+        raise ConfigError(f"{table}: expected the table of one source, {names} have one; write {found[0].source}:{table}")
+    suite = suite_of(check.model_dump() for check in found[0].quality)
     return print(json.dumps(gx_suite(table, suite), indent=2))
 
 

@@ -21,6 +21,7 @@ from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import read_silver
 from lakehouse.spark.sources import selected_sources
+from lakehouse.spark.table_names import the_one
 
 
 class Rejections:
@@ -77,22 +78,26 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
     """Judge a table's rows again by the suite of today and fold it; with `accept`, those that fail today pass from now on."""
     if accept and not why:
         raise LakehouseError(f"{table}: expected --why with --accept: the reason is kept")
-    for source in selected_sources(config, (), root):
+    prefix, _, rest = table.partition(":")
+    select, name = ((prefix,), rest) if prefix in config.sources and rest else ((), table)
+    found = {}
+    for source in selected_sources(config, select, root):
         settings = sources(get_session(), source.lake).get(source.name)
         told = Rejections(source.lake, source.name, settings) if settings else None
-        lineage = told.lineage(table) if told else None
-        if told is None or lineage is None:
-            continue
-        before = told.of(lineage, all_=True)
-        with layer_lock(told.spark, source.lake, source.name, ("gold",)):
-            if accept:
-                _accept(told, lineage, table, source.gold, before, str(why))
-            told.log.load()
-            run_gold(told.spark, source.lake, source.gold, told.log, lambda _: None, again=frozenset([lineage.id]))
-        after = Rejections(source.lake, source.name, source.settings).of(lineage, all_=True)
-        entry = next(one for one in (told.log.last("manifest") or {})["tables"] if one["lineage"] == lineage.id)
-        return {"table": table, "rejected_before": len(before), "rejected_now": len(after), "state": entry["state"], "why": entry["why"]}
-    raise LakehouseError(f"{table}: expected a gold table that has expectations, found none; `lakehouse status` lists the tables")
+        if told is not None and (lineage := told.lineage(name)) is not None:
+            found[source.name] = source, told, lineage
+    if not found:
+        raise LakehouseError(f"{table}: expected a gold table that has expectations, found none; `lakehouse status` lists the tables")
+    source, told, lineage = the_one(found, table, source.lake.root)
+    before = told.of(lineage, all_=True)
+    with layer_lock(told.spark, source.lake, source.name, ("gold",)):
+        if accept:
+            _accept(told, lineage, table, source.gold, before, str(why))
+        told.log.load()
+        run_gold(told.spark, source.lake, source.gold, told.log, lambda _: None, again=frozenset([lineage.id]))
+    after = Rejections(source.lake, source.name, source.settings).of(lineage, all_=True)
+    entry = next(one for one in (told.log.last("manifest") or {})["tables"] if one["lineage"] == lineage.id)
+    return {"table": table, "rejected_before": len(before), "rejected_now": len(after), "state": entry["state"], "why": entry["why"]}
 
 
 def _accept(told: Rejections, lineage: Any, table: str, feed: GoldFeed, before: list[dict[str, Any]], why: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from engine import Memory
 from test_pipeline import in_order, quiet, shown
 
-from lakehouse.config import load
+from lakehouse.config import Config, load
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.local.demo import RECORDING
@@ -21,6 +21,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.pipeline import Round, Stop, _land_or_wait, run, runs, try_recording
 from lakehouse.spark.rebuild import rebuild_table
+from lakehouse.spark.rejected import requeue
 from lakehouse.spark.run_record import RunRecord
 from lakehouse.spark.show import show_table
 from lakehouse.spark.sources import selected_sources
@@ -33,6 +34,14 @@ FEEDS = {"one": MESSAGES, "two": [message for message in MESSAGES if message.off
 def expected(messages: list[Message]) -> dict[str, list[dict[str, Any]]]:
     silver = Memory("ticdc-open").add(messages)
     return in_order(silver.tables(silver.watermark))
+
+
+def configured(folder: Path) -> Config:
+    (folder / "configs/sources").mkdir(parents=True, exist_ok=True)
+    for name in FEEDS:
+        text = f"format: ticdc-open\ntime_zone: UTC\ntables: auto\nrecording: {folder}/{name}.jsonl\n"
+        (folder / f"configs/sources/{name}.yml").write_text(text)
+    return load(folder / "configs")
 
 
 def rows(lake: Path, table: str) -> list[dict[str, Any]]:
@@ -62,21 +71,23 @@ def test_sources_with_the_same_tables_never_share_one(spark: Any, tmp_path: Path
         lambda: rows(lake, "shop.orders"),
         lambda: rebuild_table(str(lake), "shop.orders", None, yes=False),
         lambda: table_now(str(lake), "shop.orders"),
+        lambda: requeue(configured(tmp_path), "shop.orders", str(lake), False, None),
     ):
         with pytest.raises(LakehouseError, match=f"^{asked}$"):
             command()
     assert {name: rows(lake, f"{name}:shop.orders") for name in FEEDS} == {name: told[name]["shop.orders"] for name in FEEDS}
+    requeued = requeue(configured(tmp_path), "two:shop.orders", str(lake), False, None)
+    assert (requeued["rejected_now"], requeued["state"]) == (0, "exact")
+    assert rows(lake, "one:shop.orders") == told["one"]["shop.orders"]
     rebuilt = rebuild_table(str(lake), "two:shop.orders", None, yes=False)
     assert (rebuilt["equal"], rebuilt["only_live"], rebuilt["only_rebuilt"]) == (len(told["two"]["shop.orders"]), 0, 0)
 
 
 def test_a_target_that_another_source_has_is_left_to_it(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "configs/sources").mkdir(parents=True)
-    (tmp_path / "configs/tables").mkdir()
     for name, messages in FEEDS.items():
         write_recording(messages, tmp_path / f"{name}.jsonl")
-        text = f"format: ticdc-open\ntime_zone: UTC\ntables: auto\nrecording: {tmp_path}/{name}.jsonl\n"
-        (tmp_path / f"configs/sources/{name}.yml").write_text(text)
+    configured(tmp_path)
+    (tmp_path / "configs/tables").mkdir()
     (tmp_path / "configs/tables/shop.orders.yml").write_text("source: two\ngold: {target: Shop__Orders}\n")
 
     _, second = run(load(tmp_path / "configs"), ("bronze", "silver", "gold"), True, (), str(tmp_path / "lake"), quiet)
