@@ -61,11 +61,13 @@ _Read = Callable[[Value, str], Any]
 
 
 class Cells(dict[bytes, Any]):
-    """A column's values by their bytes: asked for one, it reads it. DecodeError for what is no value of the column's type."""
+    """A column's values by their bytes: asked for one, it reads it. DecodeError for what is no value of the column's type.
 
-    def __init__(self, name: str, original_type: str, zone: str) -> None:
+    A column that has had a value of SPECIAL adds its name to `special`, once and for all."""
+
+    def __init__(self, name: str, original_type: str, zone: str, special: set[str]) -> None:
         super().__init__()
-        self.name, self.zone, self.read = name, zone, _reader(original_type)
+        self.name, self.zone, self.read, self.special = name, zone, _reader(original_type), special
 
     def __missing__(self, data: bytes) -> Any:
         try:
@@ -73,6 +75,8 @@ class Cells(dict[bytes, Any]):
             read = None if value.kind == _NIL else ABSENT if value.kind == _NA else self.read(value, self.zone)
         except (ValueError, InvalidOperation, ProtobufError):
             raise DecodeError("value", f"column {self.name}: expected a value of its type, got another") from None
+        if type(read) in SPECIAL:
+            self.special.add(self.name)
         if len(data) <= _KEPT_BYTES:
             if len(self) >= _KEPT:
                 self.clear()

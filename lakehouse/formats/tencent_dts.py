@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError as ProtobufError
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.formats.debezium_envelope import halves, image_flags
-from lakehouse.formats.dts_values import ABSENT, SPECIAL, Cells, Open
+from lakehouse.formats.dts_values import ABSENT, Cells, Open
 from lakehouse.formats.proto import subscribe_pb2 as pb
 
 FORMAT = "tencent-dts"
@@ -35,12 +35,25 @@ _NOT_PROTOBUF = "value: expected an Envelope or Entries of the subscription's me
 
 
 class _Columns(NamedTuple):
-    """The columns of one DML event: names, the values of each as they are read, those of the key in name order, and their types."""
+    """The columns of one DML event: names, the values of each as they are read, those of the key in name order, and their types.
+
+    `special` names the columns that had a value of SPECIAL; `doubled` tells that a name is there twice."""
 
     names: tuple[str, ...]
     cells: tuple[Cells, ...]
     key: tuple[str, ...]
     types: dict[str, str]
+    special: set[str]
+    doubled: bool
+
+
+class _Row(NamedTuple):
+    """What the rows of one DML event share."""
+
+    database: str
+    table: str
+    op: str
+    commit_ts: int
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
@@ -51,8 +64,6 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         header = entry.header
         if header.messageType not in _SILENT:
             _add_events(events, entry, header, message.epoch, zone)
-    for index, event in enumerate(events):
-        event.index = index
     return iter(events)
 
 
@@ -78,7 +89,7 @@ def _entries(value: bytes) -> pb.Entries:
 
 
 def _add_events(events: list[Event], entry: pb.Entry, header: pb.Header, epoch: int, zone: str) -> None:
-    """Add one entry's events, all with index 0; an entry that can't be read is a dead letter and leaves the others alone."""
+    """Add one entry's events; an entry that can't be read is a dead letter and leaves the others alone."""
     kind = header.messageType
     try:
         if header.sourceType == pb.PGSQL:
@@ -86,29 +97,29 @@ def _add_events(events: list[Event], entry: pb.Entry, header: pb.Header, epoch: 
         if kind == pb.DML:
             _add_rows(events, header, entry.event.dmlEvent, epoch, zone)
         elif kind == pb.DDL:
-            events.append(_schema_change(header, entry.event.ddlEvent, epoch))
+            events.append(_schema_change(header, entry.event.ddlEvent, epoch, len(events)))
         elif kind == pb.CHECKPOINT:
-            events.append(_watermark(header, entry.event.checkpointEvent, epoch))
+            events.append(_watermark(header, entry.event.checkpointEvent, epoch, len(events)))
         else:
             raise DecodeError("message_type", f"Header.messageType: expected 0 to 6, got {kind}")
     except DecodeError as error:
-        events.append(_dead_letter(header, error))
+        events.append(_dead_letter(header, error, len(events)))
 
 
-def _dead_letter(header: pb.Header, error: DecodeError) -> DeadLetter:
-    return DeadLetter(error.code, str(error), 0, header.schemaName or None, header.tableName or None)
+def _dead_letter(header: pb.Header, error: DecodeError, index: int) -> DeadLetter:
+    return DeadLetter(error.code, str(error), index, header.schemaName or None, header.tableName or None)
 
 
-def _schema_change(header: pb.Header, event: pb.DDLEvent, epoch: int) -> SchemaChange:
+def _schema_change(header: pb.Header, event: pb.DDLEvent, epoch: int, index: int) -> SchemaChange:
     position = _position(epoch, header.fileName, header.position, 0, 0)
     database = event.schemaName or header.schemaName
-    return SchemaChange("ddl", database, header.tableName or None, header.timestamp * 1000, position, event.sql, 0)
+    return SchemaChange("ddl", database, header.tableName or None, header.timestamp * 1000, position, event.sql, index)
 
 
-def _watermark(header: pb.Header, event: pb.CheckpointEvent, epoch: int) -> Watermark:
+def _watermark(header: pb.Header, event: pb.CheckpointEvent, epoch: int, index: int) -> Watermark:
     """A checkpoint covers everything at its position: positions are where an event ends."""
     place = (event.fileName, event.position) if event.fileName else (header.fileName, header.position)
-    return Watermark(_position(epoch, *place, _LAST_ROW, 1), None, 0)
+    return Watermark(_position(epoch, *place, _LAST_ROW, 1), None, index)
 
 
 def _position(epoch: int, file: str, offset: int, row: int, half: int) -> Position:
@@ -136,59 +147,61 @@ def _add_rows(events: list[Event], header: pb.Header, event: pb.DMLEvent, epoch:
     if op is None or first >= 1 << (63 - _SHARD_BITS):
         raise DecodeError("dml_type", "DMLEvent: expected an insert, update or delete with an event index, got another")
     columns = _columns(tuple(event.columns), zone)
+    shared = _Row(header.schemaName, header.tableName, op, header.timestamp * 1000)
     epoch, file, offset, streamed, row_number, _ = _position(epoch, header.fileName, header.position, first << _SHARD_BITS, 1)
     for number, row in enumerate(event.rows, row_number):
         try:
-            events += _row(header, op, columns, row, (epoch, file, offset, streamed, number, 1))
+            _add_row(events, shared, columns, row, (epoch, file, offset, streamed, number, 1))
         except DecodeError as error:
-            events.append(_dead_letter(header, error))
+            events.append(_dead_letter(header, error, len(events)))
 
 
-def _row(header: pb.Header, op: str, columns: _Columns, row: pb.RowChange, position: Position) -> list[RowChange]:
-    names, opened, partial = columns.key, False, False
-    before = after = None
-    if op != "insert":
-        before, opened, partial = _image(row.oldColumns, columns)
-    if op != "delete":
-        after, after_opened, after_partial = _image(row.newColumns, columns)
-        opened, partial = opened or after_opened, partial or after_partial
+def _add_row(events: list[Event], shared: _Row, columns: _Columns, row: pb.RowChange, position: Position) -> None:
+    database, table, op, commit_ts = shared
+    before = _image(row.oldColumns, columns) if op != "insert" else None
+    after = _image(row.newColumns, columns) if op != "delete" else None
     image = before if op == "delete" else after
     if image is None:
         raise DecodeError("image", f"a row of op {op}: expected its image, got none")
-    if opened or partial or (op == "update" and (before is None or not names or any(before[name] != image[name] for name in names))):
-        return _uncommon(header, op, columns, before, after, position, FORMAT if opened else "canonical")
+    if columns.special or columns.doubled or (op == "update" and before is None):
+        _add_uncommon(events, shared, columns, before, after, position)
+        return
+    names = columns.key
     key = tuple([image[name] for name in names])
-    return [RowChange(header.schemaName, header.tableName, op, key, names, header.timestamp * 1000, position, before, after, 0, "canonical",
-                      columns.types)]  # fmt: skip
+    if op == "update" and before is not None and key != (old := tuple([before[name] for name in names])):
+        events.append(RowChange(database, table, "delete", old, names, commit_ts, (*position[:5], 0), before, None, len(events),
+                                "canonical", columns.types))  # fmt: skip
+        op, before = "insert", None
+    events.append(RowChange(database, table, op, key, names, commit_ts, position, before, after, len(events), "canonical",
+                            columns.types))  # fmt: skip
 
 
-def _uncommon(
-    header: pb.Header, op: str, columns: _Columns, before: Image | None, after: Image | None, position: Position, encoding: str
-) -> list[RowChange]:
-    """A row whose images are in part, whose key changes, or which has values that only the schema reads."""
+def _add_uncommon(
+    events: list[Event], shared: _Row, columns: _Columns, before: Image | None, after: Image | None, position: Position
+) -> None:
+    """A row whose images may be in part, or have values that only the schema reads."""
+    before, before_opened = _opened(before)
+    after, after_opened = _opened(after)
     if any(type(image.get(name)) is dict for image in (before, after) if image for name in columns.key):
         raise DecodeError("value", "key: expected text, got bytes that are none in its charset")
+    database, table, op, commit_ts = shared
     flags = _flags(op, columns, before, after)
     if before and after:  # an image that leaves a key column out has not changed it
         after |= {name: before[name] for name in columns.key if name not in after and name in before}
-    return [
-        RowChange(
-            header.schemaName,
-            header.tableName,
-            half.op,
-            half.key,
-            columns.key if half.key else (),
-            header.timestamp * 1000,
-            (*position[:5], 0 if op == "update" and half.op == "delete" else 1),
-            half.before,
-            half.after,
-            0,
-            encoding,
-            columns.types,
-            flags,
-        )
-        for half in halves(op, columns.key, before, after)
-    ]
+    for half in halves(op, columns.key, before, after):
+        place = (*position[:5], 0 if op == "update" and half.op == "delete" else 1)
+        names = columns.key if half.key else ()
+        encoding = FORMAT if before_opened or after_opened else "canonical"
+        events.append(RowChange(database, table, half.op, half.key, names, commit_ts, place, half.before, half.after, len(events), encoding,
+                                columns.types, flags))  # fmt: skip
+
+
+def _opened(image: Image | None) -> tuple[Image | None, bool]:
+    """An image without what is left out, and whether it has values that only the schema reads."""
+    if image is None:
+        return None, False
+    told = {name: value.value if type(value) is Open else value for name, value in image.items() if value is not ABSENT}
+    return told, any(type(value) is Open for value in image.values())
 
 
 def _flags(op: str, columns: _Columns, before: Image | None, after: Image | None) -> tuple[str, ...]:
@@ -200,19 +213,13 @@ def _flags(op: str, columns: _Columns, before: Image | None, after: Image | None
     return (*flags, "partial_after") if after is not None and len(after) < len(columns.names) else flags
 
 
-def _image(values: Sequence[bytes], columns: _Columns) -> tuple[Image | None, bool, bool]:
-    """An image, whether it has values that only the schema reads, and whether columns are left out."""
+def _image(values: Sequence[bytes], columns: _Columns) -> Image | None:
+    """An image, with values of SPECIAL as they are."""
     if not values:
-        return None, False, False
+        return None
     if len(values) != len(columns.names):
         raise DecodeError("columns", f"RowChange: expected {len(columns.names)} values as there are columns, got {len(values)}")
-    read = [cells[value] for cells, value in zip(columns.cells, values, strict=True)]
-    if SPECIAL.isdisjoint(map(type, read)):
-        image = dict(zip(columns.names, read, strict=True))
-        return image, False, len(image) < len(values)
-    image = {name: value for name, value in zip(columns.names, read, strict=True) if value is not ABSENT}
-    opened = [name for name, value in image.items() if type(value) is Open]
-    return image | {name: image[name].value for name in opened}, bool(opened), len(image) < len(values)
+    return dict(zip(columns.names, [cells[value] for cells, value in zip(columns.cells, values, strict=True)], strict=True))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -224,4 +231,6 @@ def _columns(told: tuple[bytes, ...], zone: str) -> _Columns:
     names = tuple(column.name for column in columns)
     key = tuple(sorted(column.name for column in columns if column.isKey))
     types = {column.name: column.originalType for column in columns}
-    return _Columns(names, tuple(Cells(column.name, column.originalType, zone) for column in columns), key, types)
+    special: set[str] = set()
+    cells = tuple(Cells(column.name, column.originalType, zone, special) for column in columns)
+    return _Columns(names, cells, key, types, special, len(types) < len(names))

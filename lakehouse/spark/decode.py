@@ -171,43 +171,47 @@ class Rows:
 
     def _stored(self, message: Message, event: RowChange | SchemaChange) -> None:
         """An event whose values can be stored and read again, else a dead letter."""
-        held = len(self._changes), len(self._others)
         try:
             if isinstance(event, RowChange):
                 self._change(message, event)
             else:
                 self._schema_change(message, event)
         except RecursionError:
-            del self._changes[held[0] :], self._others[held[1] :]
             self._row(message, event.index, kind="dead_letter", database=event.database, table=event.table, error_code="value",
                       error_message=f"values: expected JSON nested at most {MAX_DEPTH} deep, got deeper one")  # fmt: skip
 
     def _encoded(self, value: Any) -> bytes:
         """JSON that every reader takes; RecursionError where it nests too deep."""
         data = self._json(value)
-        if data.count(b"[") + data.count(b"{") > MAX_DEPTH and nests_too_deep(data):
+        if len(data) > 2 * MAX_DEPTH and nests_too_deep(data):
             raise RecursionError
         return data
 
     def _change(self, message: Message, event: RowChange) -> None:
+        """All of an event's changes, or none where a value can't be stored."""
+        found, below = [], []
         for change in self._split(event) if self._tidb and not event.key_names else (event,):
             floor = self._floors.get((change.database, change.table)) if self._floors else None
             if floor is not None and change.position <= floor:
-                self._row(message, change.index, kind="below")
+                below.append(change.index)
                 continue
-            half = None
-            row_id = change.row_id if self._row_ids and not change.key_names else None
-            if self._tidb and not change.key_names and row_id is None:
-                half = self._hash((change.before if change.after is None else change.after) or {})
-            key = self._encoded(change.key)
-            before = None if change.before is None else self._encoded(change.before)
-            after = None if change.after is None else self._encoded(change.after)
-            self.bytes += (len(before) if before else 0) + (len(after) if after else 0)
-            self._changes.append(
-                (change.database, change.table, key, change.op, change.commit_ts, change.position, before, after,
-                 self._types_text(change.types), change.encoding, change.flags, change.key_names, row_id, change.physical_table, half,
+            names, before, after = change.key_names, change.before, change.after
+            half = row_id = None
+            if not names:
+                row_id = change.row_id if self._row_ids else None
+                if self._tidb and row_id is None:
+                    half = self._hash((before if after is None else after) or {})
+            found.append(
+                (change.database, change.table, self._encoded(change.key), change.op, change.commit_ts, change.position,
+                 None if before is None else self._encoded(before), None if after is None else self._encoded(after),
+                 self._types_text(change.types), change.encoding, change.flags, names, row_id, change.physical_table, half,
                  message.topic, message.incarnation, message.partition, message.offset, change.index, message.path)
             )  # fmt: skip
+        for row in found:
+            self.bytes += len(row[6] or b"") + len(row[7] or b"")
+        self._changes += found
+        for index in below:
+            self._row(message, index, kind="below")
 
     def _types_text(self, types: dict[str, str] | None) -> bytes | None:
         """Decoders share one types dict among the rows of a shape, so its text is made once."""

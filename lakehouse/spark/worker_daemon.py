@@ -28,6 +28,7 @@ def import_first() -> None:
 
     pa.array([0])
     gc.freeze()  # collections pass over what is imported, which no worker ever lets go of
+    gc.set_threshold(100_000, 20, 20)  # rows on their way through make no cycles, and looking for some is a tenth of decoding
 
 
 if __name__ == "__main__":

@@ -36,16 +36,16 @@ def test_bytes_are_read_as_protobuf_reads_them(data: bytes) -> None:
 
 @given(st.lists(st.integers(0, 200), max_size=300))
 def test_a_column_reads_the_same_however_often_it_is_asked(values: list[int]) -> None:
-    cells = Cells("n", "int", "UTC")
+    cells = Cells("n", "int", "UTC", set())
     written = [pb.Data(dataType=pb.INT32, sv=str(value)).SerializeToString() for value in values]
     assert [cells[data] for data in written] == values
     assert len(cells) <= 64
 
 
 def test_long_values_are_not_kept_and_errors_name_the_column() -> None:
-    cells = Cells("body", "text", "UTC")
+    cells = Cells("body", "text", "UTC", set())
     assert cells[pb.Data(dataType=pb.STRING, charset="utf8mb4", bv=b"x" * 300).SerializeToString()] == "x" * 300
     assert len(cells) == 0
     assert cells[pb.Data(dataType=pb.NA).SerializeToString()] is ABSENT
     with pytest.raises(DecodeError, match=r"^column n: expected a value of its type, got another$"):
-        _ = Cells("n", "int", "UTC")[pb.Data(dataType=pb.INT32, sv="1.5").SerializeToString()]
+        _ = Cells("n", "int", "UTC", set())[pb.Data(dataType=pb.INT32, sv="1.5").SerializeToString()]

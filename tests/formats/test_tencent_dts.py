@@ -17,7 +17,7 @@ from lakehouse.dts_envelopes import Note, join
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats.proto import subscribe_pb2 as pb
-from lakehouse.formats.tencent_dts import binlog_sources, decode
+from lakehouse.formats.tencent_dts import _columns, binlog_sources, decode
 
 STREAM = DATA / "dts/inventory/stream.jsonl.gz"
 
@@ -73,6 +73,7 @@ def number(value: Any, kind: int = pb.INT32) -> pb.Data:
 
 
 NA, NIL = pb.Data(dataType=pb.NA), pb.Data()
+OPS = (pb.INSERT, pb.UPDATE, pb.DELETE)
 COLUMNS = [("id", "int(11)", True), ("v", "varchar(9)", False)]
 
 
@@ -260,6 +261,22 @@ def test_values_that_are_not_sent_are_absent_and_flagged() -> None:
     assert (blind.before, blind.key, blind.flags) == (None, (1,), ("old_key_unknown",))
     (delete,) = events(dml(pb.DELETE, COLUMNS, ([number(1), NA], [])))
     assert (delete.before, delete.flags) == ({"id": 1}, ("partial_before",))
+
+
+@given(st.lists(st.tuples(st.sampled_from(OPS), *[st.integers(0, 2)] * 4), min_size=1, max_size=6), st.booleans())
+def test_a_row_reads_the_same_before_and_after_its_columns_have_left_a_value_out(rows: list[Any], keyed: bool) -> None:
+    columns = [("id", "int", keyed), ("n", "int", False)]
+    items = [dml(op, columns, (*told(op, [[number(a), number(b)], [number(c), number(d)]]),)) for op, a, b, c, d in rows]
+    _columns.cache_clear()
+
+    before = events(*items)
+    assert events(dml(pb.UPDATE, columns, ([number(1), NA], [number(1), number(2)])))[0].flags
+    assert events(*items) == before
+
+
+def told(op: int, images: list[list[pb.Data]]) -> list[list[pb.Data]]:
+    """The images that a row of this kind has."""
+    return [images[0] if op != pb.INSERT else [], images[1] if op != pb.DELETE else []]
 
 
 def test_a_row_that_cannot_be_read_leaves_the_rows_beside_it_alone() -> None:
