@@ -110,6 +110,15 @@ def tidb_position(epoch: int, commit_ts: int, rank: int) -> Position:
     return (epoch, commit_ts, rank, 0, 0, 0)
 
 
+def just_below(position: Position) -> Position:
+    return (*position[:5], position[5] - 1)
+
+
+def just_above(position: Position) -> Position:
+    """Where rows see every DDL at or below `position`."""
+    return (*position[:5], position[5] + 1)
+
+
 def key_order(image: Image, names: tuple[str, ...]) -> tuple[Any, ...]:
     """The key values of an image, in the order of `names`."""
     return tuple(image[name] for name in names)

@@ -4,6 +4,7 @@ Every read of silver selects by a lineage's name intervals, never by name alone.
 schema of the last step below p; a DDL's own position never equals a row's.
 """
 
+import hashlib
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -114,3 +115,10 @@ class History:
                 if interval.name == name and interval.low < position and (interval.high is None or position < interval.high):
                     return lineage
         return None
+
+
+def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | None]) -> str:
+    """A digest of the schema history up to `at` and of what was made void: what was folded under another one is folded again."""
+    steps = [(step.position, repr(step.schema), repr(step.effects)) for step in lineage.steps if step.position <= at]
+    names = [(interval.name, interval.low) for interval in lineage.intervals if interval.low <= at]
+    return hashlib.blake2b(repr((steps, names, lineage.key_names, restores)).encode(), digest_size=12).hexdigest()

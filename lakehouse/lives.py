@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
 
-from lakehouse.events import MIN_POSITION, Position
+from lakehouse.events import MIN_POSITION, Position, just_below
 from lakehouse.lineage import History, Interval, Lineage, Name, Step
 from lakehouse.schema import TableSchema
 from lakehouse.shapes import Shape, inferred_schema
@@ -77,7 +77,7 @@ class Lives:
     def _adopt(self, name: Name, low: Position, shape: Shape) -> Lineage:
         """Rows under a name without a live table: the last one reopened, else a table that was there before the feed."""
         if name in self.ended:
-            return self._reopen(name, max(low, _just_below(shape.first)), "rows came after its DROP: it was recovered upstream")
+            return self._reopen(name, max(low, just_below(shape.first)), "rows came after its DROP: it was recovered upstream")
         lineage = self._begin(name, low, inferred_schema(shape))
         lineage.since = shape.first
         lineage.notes.append("no CREATE was seen: its schema is inferred from the messages")
@@ -130,7 +130,3 @@ class Lives:
         shape = self.sightings.shape(interval.name, max(interval.low, last.position), position)
         if shape is not None:
             lineage.steps[-1] = replace(last, schema=inferred_schema(shape))
-
-
-def _just_below(position: Position) -> Position:
-    return (*position[:5], position[5] - 1)

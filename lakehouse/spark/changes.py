@@ -84,6 +84,15 @@ def named_changes(table: pa.Table) -> Iterator[tuple[Name, Change, int]]:
             yield (database, name), parse_change(position, op, before, after, encoding, flags, commit_ts), number
 
 
+def changes_in(rows: pa.Table, lineage: Lineage, at: Position) -> Iterator[Change]:
+    """The lineage's own changes up to `at`, among rows that were read for it."""
+    for name, change, _ in named_changes(rows):
+        if change.position <= at and any(
+            name == i.name and i.low < change.position and (i.high is None or change.position < i.high) for i in lineage.intervals
+        ):
+            yield change
+
+
 def changes_of(batch: pa.RecordBatch) -> Iterator[Change]:
     """The changes of one Arrow batch, for a worker."""
     columns = [batch.column(name).to_pylist() for name in FOLD_COLUMNS[2:8]]

@@ -8,6 +8,7 @@ from lakehouse.carry import upstream_of
 from lakehouse.ddl.outlook import Table, outlook, unreadable
 from lakehouse.ddl.reader import read
 from lakehouse.errors import ConfigError, DdlError, LakehouseError
+from lakehouse.events import just_above
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
@@ -81,5 +82,5 @@ def table_now(root: str, table: str) -> Table:
     policies = {(name[0], name[1]): policy for name, policy in settings.get("on_ddl") or []}
     policy: dict[str, str] = next((policies[i.name] for i in reversed(lineage.intervals) if i.name in policies), {})
     upstream = upstream_of(settings["format"], settings["options"])
-    schema = lineage.schema_at((*at[:5], at[5] + 1))
+    schema = lineage.schema_at(just_above(at))
     return Table((entry["database"], entry["table"]), schema, policy, upstream.server, upstream.zone)

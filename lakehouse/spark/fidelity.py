@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
+from lakehouse.events import just_above
 from lakehouse.fidelity import as_text, beyond, left_out
 from lakehouse.lineage import Lineage
 from lakehouse.shards import options_of
@@ -39,7 +40,7 @@ def fidelity(root: str, table: str | None) -> list[Entry]:
 def report(reader: Reader, entry: Entry, lineage: Lineage) -> Entry:
     assert reader.manifest is not None
     at = tuple(entry["since"]) if entry["state"] == "behind" else tuple(reader.manifest["watermark"])
-    schema = lineage.schema_at((*at[:5], at[5] + 1))
+    schema = lineage.schema_at(just_above(at))
     options = options_of(lineage, options_in(reader.settings))
     columns = gold_columns(schema, {}, virtual=reader.settings["virtual"], options=options)
     used = companions(reader.lake.read(reader.spark, "gold", entry["gold"], entry["version"]), columns)

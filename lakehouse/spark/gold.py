@@ -6,28 +6,28 @@ refolded from silver, a table whose schema history changed at or below W_prev is
 write; a crash before it only repeats merges that give the same rows.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, count
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.events import MIN_POSITION, Position
-from lakehouse.fold import Change
+from lakehouse.events import MIN_POSITION, Position, just_above, just_below
 from lakehouse.gold_options import PLAIN, GoldOptions, to_plain
-from lakehouse.lineage import History, Lineage, Name
+from lakehouse.lineage import History, Lineage, Name, shape_of
 from lakehouse.shards import options_for, options_of, split_shards
-from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes, not_aborted, not_void, of_lineage
+from lakehouse.spark.changes import between, changes_in, not_aborted, not_void, of_lineage
 from lakehouse.spark.drift import held_of, infer_columns, keep_waiting, waiting
+from lakehouse.spark.fresh import NOTHING, Fresh, Read, Share, begin, look
 from lakehouse.spark.gates import Gate, open_gates
 from lakehouse.spark.gold_feed import GoldFeed, asked_of, find_watermark
 from lakehouse.spark.gold_shards import Group, bring, group_of
-from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, GoldTable, Size, Written
+from lakehouse.spark.gold_table import SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.layout import misfit, take_back, unknown_columns
@@ -58,14 +58,9 @@ class Turn:
     options: GoldOptions = PLAIN
     gate: Gate | None = None
 
-
-@dataclass(slots=True)
-class Fresh:
-    """The changes of the window: by lineage on the driver where `small`, else in the frame alone."""
-
-    frame: DataFrame
-    changes: dict[str, list[tuple[Change, int]]]
-    small: bool
+    @property
+    def lineages(self) -> list[Lineage]:
+        return [self.lineage]
 
 
 @dataclass(slots=True)
@@ -164,16 +159,28 @@ class GoldRun:
         self._claim([*turns, *groups])
         turns, groups = [turn for turn in turns if turn.gold], [group for group in groups if group.gold]
         fresh = self._fresh([*turns, *groups])
-        small = fresh.small and all(self._size(one).small for one in self._touched(turns, groups, fresh))
+        shares = [self._share(turn, fresh, partial(self._table, turn, fresh, progress)) for turn in turns]
+        shares += [self._share(group, fresh, partial(bring, self, group, fresh, progress)) for group in groups]
+        small = all(self._size(one).small for one in self._touched([*turns, *groups], fresh))
         with nullcontext() if small else many_rows(self.spark), ThreadPoolExecutor(THREADS) as pool:
-            entries = [pool.submit(self._table, turn, fresh, progress) for turn in turns]
-            entries += [pool.submit(bring, self, group, fresh, progress) for group in groups]
-            return [entry for future in entries if (entry := future.result()) is not None]
+            return [entry for future in begin(pool, shares, self._reading) if (entry := future.result()) is not None]
 
-    def _touched(self, turns: "Sequence[Turn]", groups: Sequence[Group], fresh: "Fresh") -> list[Lineage]:
-        """The lineages that are folded whole, or have changes on the driver."""
-        alone = [turn.lineage for turn in turns if turn.whole or turn.lineage.id in fresh.changes]
-        return alone + [one for group in groups for one in group.lineages if group.whole or one.id in fresh.changes]
+    def _share(self, one: "Turn | Group", fresh: Fresh, work: Callable[[Read], Any]) -> Share:
+        """How a table comes by its changes: together with others where they are few, else by itself."""
+        sizes = [self._size(lineage) if one.whole else fresh.of(lineage).size for lineage in one.lineages]
+        alone = one.retired or one.gate is not None or (not one.whole and (fresh.small or isinstance(one, Group)))
+        together = not alone and all(size.small for size in sizes) and (one.whole or any(size.rows for size in sizes))
+        total = Size(sum(size.rows for size in sizes), sum(size.bytes for size in sizes))
+        return Share(one.lineages, (self.silver if one.whole else fresh.frame) if together else None, total, work)
+
+    def _reading(self) -> AbstractContextManager[None]:
+        """For a look through all of silver."""
+        return many_rows(self.spark) if sum(entry["n"] for entry in self.sizes.values()) > SMALL_CHANGES else nullcontext()
+
+    def _touched(self, ones: "Sequence[Turn | Group]", fresh: Fresh) -> list[Lineage]:
+        """The lineages that are folded whole, or have changes in the window."""
+        every = [(one.whole, lineage) for one in ones for lineage in one.lineages]
+        return [lineage for whole, lineage in every if whole or lineage.id in fresh.changes or fresh.of(lineage).size.rows]
 
     def shadow(self, lineage_id: str, gold: str) -> bool:
         """Fold one table into another Delta table, `gold`; False where it does not live at the window's end."""
@@ -182,7 +189,7 @@ class GoldRun:
         if turn is None:
             return False
         with many_rows(self.spark):
-            self._table(replace(turn, gold=gold, known=None, whole=True, retired=False), Fresh(self.silver, {}, small=True), lambda _: None)
+            self._table(replace(turn, gold=gold, known=None, whole=True, retired=False), Fresh(self.silver, small=True), lambda _: None)
         return True
 
     def _turn(self, lineage: Lineage) -> "Turn | None":
@@ -191,7 +198,7 @@ class GoldRun:
             return None
         known = self.known.get(lineage.id)
         keep_waiting(lineage, known)
-        at = min(self.window.position, _just_below(lineage.held.position)) if lineage.held else self.window.position
+        at = min(self.window.position, just_below(lineage.held.position)) if lineage.held else self.window.position
         retired = lineage.end is not None and lineage.end <= at
         if retired and known is None:
             return None
@@ -214,23 +221,21 @@ class GoldRun:
         w = self.window
         return ((F.col("batch") > w.batch_before) & between(None, w.position_before)) | between(w.position_before, w.position)
 
-    def _fresh(self, turns: "Sequence[Turn | Group]") -> "Fresh":
+    def _fresh(self, ones: "Sequence[Turn | Group]") -> Fresh:
         """The window's changes: on the driver where they are few, else as a frame."""
         frame = self.silver.where(self._window())
-        if all(turn.whole or turn.retired for turn in turns):
-            return Fresh(frame, {}, small=True)
-        table = frame.select(*FOLD_COLUMNS).limit(SMALL_CHANGES + 1).toArrow()
-        if table.num_rows > SMALL_CHANGES or table.nbytes > SMALL_BYTES:
-            return Fresh(frame, {}, small=False)
-        found, _ = by_lineage(self.history, named_changes(table))
-        return Fresh(frame, found, small=True)
+        if all(one.whole or one.retired for one in ones):
+            return Fresh(frame, small=True)
+        with self._reading():
+            return look(frame, self.history, self.window.position_before)
 
     def _selected(self, lineage: Lineage) -> bool:
         if self.feed.tables is None:
             return True
         return any(options_for(interval.name, self.feed.options) is not None for interval in lineage.intervals)
 
-    def _table(self, turn: "Turn", fresh: "Fresh", progress: Progress) -> dict[str, Any] | None:
+    def _table(self, turn: "Turn", fresh: Fresh, progress: Progress, read: Read = NOTHING) -> dict[str, Any] | None:
+        """Bring one table to its place; `read` holds the changes that it needs, where they were read together with others'."""
         if turn.retired:
             return self._retired(turn)
         table = self.table(turn.lineage, turn.at, turn.gold, turn.options)
@@ -241,12 +246,12 @@ class GoldRun:
             return self._misfit(turn, wrong)
         turn.lineage.notes += [f"columns.{name}: the table has no such column" for name in unknown_columns(turn.options, schema)]
         with keeping():
-            written = self._write(turn, table, fresh)
+            written = self._write(turn, table, fresh, read)
         if written.unknown:
             turn.lineage.held = waiting(min(written.unknown.values()), tuple(sorted(written.unknown)))
-            at = _just_below(turn.lineage.held.position)
+            at = just_below(turn.lineage.held.position)
             shape = self.whole_shape(turn.lineage, at, turn.options, turn.gate)
-            return self._table(replace(turn, at=at, shape=shape, whole=True), fresh, progress)
+            return self._table(replace(turn, at=at, shape=shape, whole=True), fresh, progress, read if turn.whole else NOTHING)
         self.applied += written.applied
         lacking = _lacking(turn, table)
         turn.lineage.incomplete += [((*since,), text) for text, since in lacking.items()]
@@ -270,8 +275,9 @@ class GoldRun:
         """Everything that a table is folded under: schema history, its YAML and its suite."""
         return self.shape(lineage, at) + options.digest() + (gate.judge.mark if gate else "")
 
-    def _write(self, turn: "Turn", table: GoldTable, fresh: "Fresh") -> Written:
+    def _write(self, turn: "Turn", table: GoldTable, fresh: Fresh, read: Read) -> Written:
         if turn.whole or turn.known is None:
+            table.read = read.get(turn.lineage.id)
             take_back(self.spark, self.lake, turn.gold, turn.known, turn.options)
             return table.refold(exists=turn.known is not None or self.lake.exists(self.spark, "gold", turn.gold))
         version = turn.known["version"]
@@ -280,10 +286,15 @@ class GoldRun:
         if fresh.small:
             changes = [change for change, _ in fresh.changes.get(turn.lineage.id, []) if change.position <= turn.at]
             return table.apply(changes, self.window.position_before, version) if changes else Written(version, "", {})
-        rows = fresh.frame.where(of_lineage(turn.lineage)).count()
+        if turn.lineage.id in read:
+            changes = list(changes_in(read[turn.lineage.id], turn.lineage, turn.at))
+            return table.apply(changes, self.window.position_before, version) if changes else Written(version, "", {})
+        seen = fresh.of(turn.lineage)
+        rows = fresh.frame.where(of_lineage(turn.lineage)).count() if seen.size.rows else 0
         if not rows:
             return Written(version, "", {})
-        late = bool(fresh.frame.where(of_lineage(turn.lineage) & between(None, self.window.position_before)).limit(1).count())
+        late = fresh.frame.where(of_lineage(turn.lineage) & between(None, self.window.position_before)) if seen.late else None
+        late = late is not None and bool(late.limit(1).count())
         return table.apply_large(fresh.frame.where(between(None, turn.at)), late, rows, self.window.position_before, version)
 
     def _misfit(self, turn: "Turn", wrong: str) -> dict[str, Any] | None:
@@ -295,7 +306,7 @@ class GoldRun:
         # no shape: whatever its YAML becomes, the table is folded anew
         return {**turn.known, "shape": "", "state": "behind", "since": since, "why": f"held by its YAML: {wrong}"}
 
-    def _write_judged(self, gate: Gate, table: GoldTable, fresh: "Fresh", version: int) -> Written:
+    def _write_judged(self, gate: Gate, table: GoldTable, fresh: Fresh, version: int) -> Written:
         """The same for a table with a suite: its changes are judged first."""
         window, before = self._window() & between(None, table.at), self.window.position_before
         if fresh.small:
@@ -330,7 +341,7 @@ class GoldRun:
 
     def _left_out(self, turn: "Turn") -> list[str]:
         """VIRTUAL columns, where no message carries them."""
-        columns = turn.lineage.schema_at(_just_above(turn.at)).columns
+        columns = turn.lineage.schema_at(just_above(turn.at)).columns
         names = [column.name for column in columns if column.generated == "virtual" and not self.feed.virtual]
         return [f"VIRTUAL columns are in no message and left out: {', '.join(names)}"] if names else []
 
@@ -371,9 +382,7 @@ class GoldRun:
     def _claim(self, ones: "Sequence[Turn | Group]") -> None:
         """Make sure of the new tables' names, which other sources of the lake may have. A table that may have no other is left out."""
         new = [one for one in ones if one.known is None]
-        names = (
-            claim(self.spark, self.lake, self.feed.name, [(one.gold, bool(one.options.target)) for one in new], self.taken) if new else []
-        )
+        names = claim(self.spark, self.lake, self.feed.name, [(one.gold, bool(one.options.target)) for one in new], self.taken)
         for one, name in zip(new, names, strict=True):
             if name is None:
                 self.problems.append(f"gold.target: {one.gold} is another source's table, or none of lakehouse's; choose another name")
@@ -384,19 +393,3 @@ def _lacking(turn: "Turn", table: GoldTable) -> dict[str, Any]:
     """What the table's changes are known to lack, and since when: what was found before stands until all of them are folded again."""
     before = (turn.known or {}).get("lacking", {}) if not table.is_whole else {}
     return {**{text: list(turn.at) for text in sorted(table.mode.problems)}, **before}
-
-
-def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | None]) -> str:
-    """A digest of the schema history up to `at` and of what was made void: what was folded under another one is folded again."""
-    steps = [(step.position, repr(step.schema), repr(step.effects)) for step in lineage.steps if step.position <= at]
-    names = [(interval.name, interval.low) for interval in lineage.intervals if interval.low <= at]
-    return hashlib.blake2b(repr((steps, names, lineage.key_names, restores)).encode(), digest_size=12).hexdigest()
-
-
-def _just_below(position: Position) -> Position:
-    return (*position[:5], position[5] - 1)
-
-
-def _just_above(position: Position) -> Position:
-    """Where rows see every DDL at or below `position`."""
-    return (*position[:5], position[5] + 1)

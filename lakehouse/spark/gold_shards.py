@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from lakehouse.config_models import split_name
-from lakehouse.events import Position
+from lakehouse.events import Position, just_below
 from lakehouse.gold_options import GoldOptions, to_plain
 from lakehouse.lineage import Lineage
 from lakehouse.modes import CURRENT, DELETED, SHARD
 from lakehouse.shards import aligned
 from lakehouse.spark import write_gold
 from lakehouse.spark.changes import between, of_lineage
+from lakehouse.spark.fresh import Fresh, Read
 from lakehouse.spark.gold_table import GoldTable, Outcome, Written
 from lakehouse.spark.lake import quote
 from lakehouse.spark.layout import misfit, take_back
@@ -22,7 +23,7 @@ from lakehouse.spark.session import keeping
 from lakehouse.spark.table_names import renamed
 
 if TYPE_CHECKING:
-    from lakehouse.spark.gold import Fresh, GoldRun, Progress
+    from lakehouse.spark.gold import GoldRun, Progress
 
 
 @dataclass(slots=True)
@@ -37,6 +38,7 @@ class Group:
     known: dict[str, Any] | None
     whole: bool
     options: GoldOptions
+    gate: None = None
 
     @property
     def retired(self) -> bool:
@@ -47,7 +49,7 @@ def group_of(run: "GoldRun", lineages: list[Lineage], options: GoldOptions) -> G
     """What there is to decide before anything is written; None where gold has nothing of it. A shard that is held holds all."""
     started = [lineage for lineage in lineages if lineage.start <= run.window.position]
     holds = [lineage.held.position for lineage in started if lineage.held is not None]
-    at = min([run.window.position, *((*place[:5], place[5] - 1) for place in holds)])
+    at = min([run.window.position, *map(just_below, holds)])
     live = sorted((lineage for lineage in started if lineage.name_at(at) is not None), key=lambda one: one.name_at(at) or ("", ""))
     known = run.known.get(group_id(options))
     if not live and known is None:
@@ -66,8 +68,9 @@ def group_id(options: GoldOptions) -> str:
     return f"shards of {options.merged}"
 
 
-def bring(run: "GoldRun", group: Group, fresh: "Fresh", progress: "Progress") -> dict[str, Any] | None:
-    """Bring the table to the window's end; returns its entry of the manifest."""
+def bring(run: "GoldRun", group: Group, fresh: Fresh, progress: "Progress", read: Read) -> dict[str, Any] | None:
+    """Bring the table to the window's end; returns its entry of the manifest. `read` holds the shards' changes where it is folded whole
+    and they were read together with other tables'."""
     if group.retired:
         assert group.known is not None
         return {**group.known, "state": "retired", "since": list(group.at)}
@@ -75,6 +78,7 @@ def bring(run: "GoldRun", group: Group, fresh: "Fresh", progress: "Progress") ->
     columns, notes = aligned({shard(table): table.columns for table in tables})
     for table in tables:
         table.take(columns[shard(table)])
+        table.read = read.get(table.lineage.id)
     for table in tables:
         wrong = misfit(run.spark, group.options, table.lineage.steps[table.step].schema, table.columns, table.ids)
         if wrong is not None:
@@ -102,13 +106,15 @@ def held_by_yaml(run: "GoldRun", group: Group, wrong: str) -> dict[str, Any] | N
     return {**group.known, "shape": "", "state": "behind", "since": since, "why": f"held by its YAML: {wrong}"}
 
 
-def write(run: "GoldRun", group: Group, tables: list[GoldTable], fresh: "Fresh") -> Written:
+def write(run: "GoldRun", group: Group, tables: list[GoldTable], fresh: Fresh) -> Written:
     """Merge what is new of each shard, or fold all of them anew."""
     keys = {tuple(column.name for column in table.keys) for table in tables}
     if group.whole or group.known is None or len(keys) > 1:
         return refold(run, group, tables)
     version = group.known["version"]
     if not fresh.small:
+        if not any(fresh.of(table.lineage).size.rows for table in tables):
+            return Written(version, "", {})
         mine = functools.reduce(lambda one, other: one | other, [of_lineage(table.lineage) for table in tables])
         some = fresh.frame.where(mine & between(None, group.at)).limit(1).count()
         return refold(run, group, tables) if some else Written(version, "", {})

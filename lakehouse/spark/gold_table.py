@@ -5,18 +5,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.carry import Row, Upstream
-from lakehouse.events import Position
+from lakehouse.events import Position, just_above
 from lakehouse.fold import OLD_KEY_UNKNOWN, OLD_ROW_STAYS, Change, Folded, finish, fold, key_ids, settle
 from lakehouse.gold_options import PLAIN, GoldOptions
 from lakehouse.lineage import Lineage
 from lakehouse.modes import Clock, Mode, own_columns
 from lakehouse.shards import INTEGERS
 from lakehouse.spark import gold_modes, write_gold
-from lakehouse.spark.changes import between, collect_changes, of_lineage
+from lakehouse.spark.changes import between, changes_in, collect_changes, of_lineage
 from lakehouse.spark.fold_frame import fold_frame, look_over, named, typing_of, unknown_names
 from lakehouse.spark.gates import Gate
 from lakehouse.spark.lake import Lake
@@ -67,7 +68,7 @@ class GoldTable:
                  clock: Clock = Clock()) -> None:  # fmt: skip
         self.spark, self.lake, self.lineage, self.at, self.gold, self.silver = spark, lake, lineage, at, gold, silver
         self.size, self.upstream = size, upstream
-        self.step = lineage.step_at((*at[:5], at[5] + 1))
+        self.step = lineage.step_at(just_above(at))
         self.options, self.mode = options, Mode(lineage, at, upstream, clock, options)
         self.columns: list[GoldColumn] = gold_columns(lineage.steps[self.step].schema, policies, virtual=virtual, options=options)
         self.columns += own_columns(options, [column.name for column in self.columns])
@@ -75,6 +76,7 @@ class GoldTable:
         self.reads_back = True
         self.is_whole = False  # whether this turn has looked at all of the table's changes
         self.gate: Gate | None = None
+        self.read: pa.Table | None = None  # all of silver's changes of the table, where they were read together with others'
 
     def take(self, columns: list[GoldColumn]) -> None:
         """Take the columns that all shards of the table have. Text instead of a type of its own can't be read back."""
@@ -94,6 +96,8 @@ class GoldTable:
 
     def _told(self, *, count: bool) -> Iterable[Change]:
         """The table's changes up to here, judged where it has a suite."""
+        if self.gate is None and self.read is not None:
+            return changes_in(self.read, self.lineage, self.at)
         if self.gate is None:
             return (change for _, change, _ in collect_changes(self.mine))
         return self.gate.changes(self.mine, count=count)

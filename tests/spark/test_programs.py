@@ -16,15 +16,16 @@ from oracle.database import Database
 from oracle.generate import generate
 
 from lakehouse.events import MIN_POSITION, Message
+from lakehouse.spark import fresh, gold_table, write_gold
 from lakehouse.spark import gold as spark_gold
-from lakehouse.spark import gold_table, write_gold
 from lakehouse.spark import silver as spark_silver
 from lakehouse.spark.pipeline import try_recording
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_pipeline import engine, shown, write_recording
 
-# by the driver, and in Spark jobs; LAKEHOUSE_PROGRAMS=50 ./run test -m '' tests/spark/test_programs.py is the long run
+# by the driver, out of a large window in lots of one table, and in Spark jobs
+# LAKEHOUSE_PROGRAMS=50 ./run test -m '' tests/spark/test_programs.py is the long run
 PROGRAMS = int(os.environ.get("LAKEHOUSE_PROGRAMS", "1"))
 
 
@@ -36,15 +37,21 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         yield Database(server.port)
 
 
-@pytest.mark.parametrize("small", [True, pytest.param(False, marks=pytest.mark.long)], ids=["driver", "jobs"])
+ZEROS = {
+    "driver": (),
+    "lots": ((fresh, "SMALL_CHANGES"), (fresh, "LOT_CHANGES")),
+    "jobs": ((spark_silver, "SMALL_RECORDS"), (spark_gold, "SMALL_CHANGES"), (gold_table, "SMALL_CHANGES"), (fresh, "SMALL_CHANGES")),
+}
+
+
+@pytest.mark.parametrize("way", ["lots", pytest.param("driver", marks=pytest.mark.long), pytest.param("jobs", marks=pytest.mark.long)])
 def test_gold_of_random_programs_is_what_the_engine_tells(
-    spark: Any, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool
+    spark: Any, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr(write_gold, "ORDERED_ROWS", 0)
     monkeypatch.setattr(write_gold, "ROWS_PER_FILE", 20)
-    if not small:
-        for module, name in ((spark_silver, "SMALL_RECORDS"), (spark_gold, "SMALL_CHANGES"), (gold_table, "SMALL_CHANGES")):
-            monkeypatch.setattr(module, name, 0)
+    for module, name in ZEROS[way]:
+        monkeypatch.setattr(module, name, 0)
     for seed in range(5000, 5000 + PROGRAMS):
         runner, chance = generate(database, seed), random.Random(seed)
         told, _ = delivered(runner.events, chance, keyless=has_keyless(runner), raw=runner.raw)
