@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
-from lakehouse.formats.mysql_values import base64_text, integer, latin1_base64, number, timestamp_utc
+from lakehouse.formats.mysql_values import base64_text, bit_bytes, integer, latin1_base64, number, timestamp_utc
 from lakehouse.schema import parse_type
 
 Convert = Callable[[str], Any]
@@ -46,8 +46,10 @@ def converter(type_text: str, zone: str) -> Convert | None:
     """The function for one type, None where the wire's text is canonical."""
     kind = parse_type(type_text)
     match kind.family:
-        case "integer" | "year" | "bit":
+        case "integer" | "year":
             return integer
+        case "bit":
+            return _bit
         case "float" | "double":
             return number
         case "enum" | "set":
@@ -79,6 +81,14 @@ def image(row: WireRow, columns: Iterable[tuple[str, Convert]]) -> Image:
 def _padded(text: str, length: int) -> str:
     """BINARY(n): Canal drops the zero bytes at its end."""
     return base64_text(text.encode("latin-1").ljust(length, b"\0"))
+
+
+def _bit(text: str) -> int:
+    """TiCDC before 6.5.9, 7.1.5 and 7.5.2 prints the bytes of a default that it fills in itself."""
+    try:
+        return integer(text)
+    except ValueError:
+        return bit_bytes(text)
 
 
 def _index_or_label(text: str) -> int | str:
