@@ -1,7 +1,7 @@
 """The settings of a storage sink as its own files show them: for looking at a tree that nobody has described yet.
 
 `inspect` and `try` start from these; a configured source says its settings, and is held to them. Not visible in the files, and so never
-found: the time zone, base64 or hex, a null word other than \\N, and partition ids that look like years.
+found: the time zone, base64 or hex, a null word other than \\N where texts have no quotes, and partition ids that look like years.
 """
 
 import itertools
@@ -12,9 +12,10 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message
+from lakehouse.formats.storage_csv import Dialect, bare_words
 from lakehouse.formats.ticdc_storage import decode
 from lakehouse.storage_files import read_tree
-from lakehouse.storage_layout import DataFile, classify
+from lakehouse.storage_layout import DataFile, classify, setting
 
 _SAMPLES = 4
 _HEADER = b"ticdc-meta$operation"
@@ -34,6 +35,7 @@ def detect_options(root: str | Path, options: Mapping[str, str]) -> dict[str, st
     found.setdefault("terminator", "\r\n" if sample.endswith(b"\r\n") else "\n")
     if found["protocol"] == "csv":
         _detect_dialect(files[0][0], sample, found)
+        _detect_null([message.value or b"" for _, message in files], found)
         _detect_fields([message for _, message in files[:_SAMPLES]], found)
     else:
         found.setdefault("enable-tidb-extension", "true" if _has_extension(sample.split(found["terminator"].encode())[0]) else "false")
@@ -70,6 +72,17 @@ def _detect_dialect(file: DataFile, sample: bytes, found: dict[str, str]) -> Non
     place = behind.find(next_field, 1) if next_field else -1
     if 0 < place <= 9:
         found.setdefault("delimiter", behind[:place].decode(errors="replace"))
+
+
+def _detect_null(samples: list[bytes], found: dict[str, str]) -> None:
+    """Where texts have quotes, the one word that stands without them."""
+    delimiter, quote, terminator = (setting(found, name).encode() for name in ("delimiter", "quote", "terminator"))
+    if "null" in found or len(quote) != 1 or not delimiter:
+        return
+    rows = (sample.partition(terminator)[2] if sample.startswith(_HEADER) else sample for sample in samples)
+    words = set().union(*(bare_words(data, Dialect(delimiter, quote, terminator=terminator)) for data in rows))
+    if len(words) == 1:
+        found["null"] = words.pop().decode(errors="replace")
 
 
 def _detect_fields(samples: list[Message], found: dict[str, str]) -> None:
