@@ -5,6 +5,7 @@ found: the time zone, base64 or hex, a null word other than \\N where texts have
 """
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,17 +15,21 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message
 from lakehouse.formats.storage_csv import Dialect, bare_words
 from lakehouse.formats.ticdc_storage import decode
-from lakehouse.storage_files import read_tree
+from lakehouse.storage_files import LocalFiles, all_files, read_tree
 from lakehouse.storage_layout import DataFile, classify, setting
 
 _SAMPLES = 4
 _HEADER = b"ticdc-meta$operation"
+_DATA = re.compile(r"/CDC[^/]*\.(?:csv|json)$")
+_BY_ID = re.compile(r"[0-9]+/[0-9]{10,19}(?:/[0-9]{4}(?:-[0-9]{2}){0,2})?")
 _FLAGS = ("output-handle-key", "output-old-value", "include-commit-ts")
 
 
 def detect_options(root: str | Path, options: Mapping[str, str]) -> dict[str, str]:
     """`options`, and what they leave out as far as the tree shows it."""
     found = dict(options)
+    if _is_by_id([info.path for info in all_files(LocalFiles(root), "")]):
+        found.setdefault("use-table-id-as-path", "true")
     files = list(itertools.islice(_data_files(root, found), 200))
     if not files:
         return found
@@ -47,6 +52,12 @@ def _data_files(root: str | Path, options: Mapping[str, str]) -> Iterator[tuple[
         file = classify(message.path or "", options)
         if isinstance(file, DataFile) and message.value:
             yield file, message
+
+
+def _is_by_id(paths: list[str]) -> bool:
+    """Whether all data files lie in {table id}/{version}[/{date}]."""
+    data = [path for path in paths if _DATA.search(path)]
+    return bool(data) and all(_BY_ID.fullmatch(path.rpartition("/")[0]) for path in data)
 
 
 def _is_year(files: list[DataFile]) -> bool:
