@@ -84,11 +84,8 @@ def _padded(text: str, length: int) -> str:
 
 
 def _bit(text: str) -> int:
-    """TiCDC before 6.5.9, 7.1.5 and 7.5.2 prints the bytes of a default that it fills in itself."""
-    try:
-        return integer(text)
-    except ValueError:
-        return bit_bytes(text)
+    """TiCDC before 6.5.9, 7.1.5 and 7.5.2 prints the bytes of a default that it fills in itself: here if one of them is no printed text."""
+    return bit_bytes(text) if min(text, default="0") < " " else integer(text)
 
 
 def _index_or_label(text: str) -> int | str:
