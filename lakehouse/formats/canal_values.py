@@ -29,16 +29,16 @@ class Reading(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def reading(names: tuple[str, ...], texts: tuple[str | None, ...], zone: str, json_bytes: tuple[str, ...] = ()) -> Reading:
+def reading(names: tuple[str, ...], texts: tuple[str | None, ...], zone: str, spelled: tuple[str, ...] = ()) -> Reading:
     """For columns and their `mysqlType` texts: what converts them, and whether some may hold an index, whether all are typed.
 
-    `json_bytes` names the JSON columns whose UTF-8 bytes are spelled as characters.
+    `spelled` names the JSON and text columns whose UTF-8 bytes are spelled as characters.
     """
     types = {name: text for name, text in zip(names, texts, strict=True) if text is not None}
     found = [(name, convert) for name, text in types.items() if (convert := converter(text, zone)) is not None]
     indexed = any(parse_type(text).family in ("enum", "set") for text in types.values())
     all_types = {**dict.fromkeys(names, ""), **types}
-    return Reading([*found, *((name, utf8_of_latin1) for name in json_bytes)], all_types, indexed, len(types) == len(names))
+    return Reading([*found, *((name, utf8_of_latin1) for name in spelled)], all_types, indexed, len(types) == len(names))
 
 
 @functools.lru_cache(maxsize=4096)
