@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lakehouse.assembling import assembled
 from lakehouse.errors import ConfigError, DecodeError
-from lakehouse.events import Message, Watermark
-from lakehouse.formats import sends_watermarks
+from lakehouse.events import Message, RowChange, Watermark
+from lakehouse.formats import decode_message, sends_watermarks
 from lakehouse.formats.debezium import transaction_end
 from lakehouse.formats.ticdc_canal_json import has_extension
 from lakehouse.inspect import events_of
@@ -38,10 +38,25 @@ def tells_watermark(path: Path, format: str, options: Mapping[str, str]) -> bool
     """Whether the input tells how far it is complete: a feed may leave watermarks, or Debezium's transactions, out."""
     messages = read_input(path, format, options)
     if format == "debezium":
-        return any(_is_end(message) for message in messages)
+        return _tells_transactions(messages, options)
     if not sends_watermarks(format, options):
         return False
     return any(isinstance(event, Watermark) for _, event in events_of(messages, format, options))
+
+
+def _tells_transactions(messages: Iterator[Message], options: Mapping[str, str]) -> bool:
+    """Whether transactions have ENDs and rows say which is theirs: unwrapped ones do only if the transform was told to add it."""
+    rows_tell, ends = False, False
+    for message in messages:
+        ends = ends or _is_end(message)
+        if not rows_tell:
+            streamed = [event for event in decode_message("debezium", message, options) if isinstance(event, RowChange)]
+            rows_tell = any(flag.startswith("tx=") for event in streamed for flag in event.flags)
+            if not rows_tell and any(event.op != "snapshot" for event in streamed):
+                return False
+        if ends and rows_tell:
+            break
+    return ends
 
 
 def _is_end(message: Message) -> bool:

@@ -1,10 +1,11 @@
 """The settings of a storage sink as its own files show them: for looking at a tree that nobody has described yet.
 
 `inspect` and `try` start from these; a configured source says its settings, and is held to them. Not visible in the files, and so never
-found: the time zone, base64 or hex, a null word other than \\N, and partition ids that look like years.
+found: the time zone, base64 or hex, a null word other than \\N where texts have no quotes, and partition ids that look like years.
 """
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,18 +13,23 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message
+from lakehouse.formats.storage_csv import Dialect, bare_words
 from lakehouse.formats.ticdc_storage import decode
-from lakehouse.storage_files import read_tree
-from lakehouse.storage_layout import DataFile, classify
+from lakehouse.storage_files import LocalFiles, all_files, read_tree
+from lakehouse.storage_layout import DataFile, classify, setting
 
 _SAMPLES = 4
 _HEADER = b"ticdc-meta$operation"
+_DATA = re.compile(r"/CDC[^/]*\.(?:csv|json)$")
+_BY_ID = re.compile(r"[0-9]+/[0-9]{10,19}(?:/[0-9]{4}(?:-[0-9]{2}){0,2})?")
 _FLAGS = ("output-handle-key", "output-old-value", "include-commit-ts")
 
 
 def detect_options(root: str | Path, options: Mapping[str, str]) -> dict[str, str]:
     """`options`, and what they leave out as far as the tree shows it."""
     found = dict(options)
+    if _is_by_id([info.path for info in all_files(LocalFiles(root), "")]):
+        found.setdefault("use-table-id-as-path", "true")
     files = list(itertools.islice(_data_files(root, found), 200))
     if not files:
         return found
@@ -34,6 +40,7 @@ def detect_options(root: str | Path, options: Mapping[str, str]) -> dict[str, st
     found.setdefault("terminator", "\r\n" if sample.endswith(b"\r\n") else "\n")
     if found["protocol"] == "csv":
         _detect_dialect(files[0][0], sample, found)
+        _detect_null([message.value or b"" for _, message in files], found)
         _detect_fields([message for _, message in files[:_SAMPLES]], found)
     else:
         found.setdefault("enable-tidb-extension", "true" if _has_extension(sample.split(found["terminator"].encode())[0]) else "false")
@@ -45,6 +52,12 @@ def _data_files(root: str | Path, options: Mapping[str, str]) -> Iterator[tuple[
         file = classify(message.path or "", options)
         if isinstance(file, DataFile) and message.value:
             yield file, message
+
+
+def _is_by_id(paths: list[str]) -> bool:
+    """Whether all data files lie in {table id}/{version}[/{date}]."""
+    data = [path for path in paths if _DATA.search(path)]
+    return bool(data) and all(_BY_ID.fullmatch(path.rpartition("/")[0]) for path in data)
 
 
 def _is_year(files: list[DataFile]) -> bool:
@@ -70,6 +83,17 @@ def _detect_dialect(file: DataFile, sample: bytes, found: dict[str, str]) -> Non
     place = behind.find(next_field, 1) if next_field else -1
     if 0 < place <= 9:
         found.setdefault("delimiter", behind[:place].decode(errors="replace"))
+
+
+def _detect_null(samples: list[bytes], found: dict[str, str]) -> None:
+    """Where texts have quotes, the one word that stands without them."""
+    delimiter, quote, terminator = (setting(found, name).encode() for name in ("delimiter", "quote", "terminator"))
+    if "null" in found or len(quote) != 1 or not delimiter:
+        return
+    rows = (sample.partition(terminator)[2] if sample.startswith(_HEADER) else sample for sample in samples)
+    words = set().union(*(bare_words(data, Dialect(delimiter, quote, terminator=terminator)) for data in rows))
+    if len(words) == 1:
+        found["null"] = words.pop().decode(errors="replace")
 
 
 def _detect_fields(samples: list[Message], found: dict[str, str]) -> None:

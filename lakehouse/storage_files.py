@@ -310,7 +310,7 @@ def read_tree(root: str | Path, options: Mapping[str, str], topic: str = "storag
     """All files of a tree in landing order, schemas joined, and its checkpoint behind them; nothing waits for a writer here."""
     files = LocalFiles(root)
     metadata = files.read("metadata")
-    found = [(classify(info.path, options), info) for info in _all_files(files, "")]
+    found = [(classify(info.path, options), info) for info in all_files(files, "")]
     landing = [(file, info) for file, info in found if isinstance(file, DataFile | SchemaFile) and info.size]
     landing.sort(key=lambda item: _landing_order(*item))
     schemas = join_schemas((file, files.read(info.path)) for file, info in landing if isinstance(file, SchemaFile))
@@ -327,9 +327,9 @@ def read_tree(root: str | Path, options: Mapping[str, str], topic: str = "storag
         yield Message(topic, 0, offset, None, metadata, path="metadata")
 
 
-def _all_files(files: FileSystem, path: str) -> Iterable[FileInfo]:
+def all_files(files: FileSystem, path: str) -> Iterable[FileInfo]:
     for info in files.list_dir(path):
         if info.is_dir:
-            yield from _all_files(files, info.path)
+            yield from all_files(files, info.path)
         else:
             yield info

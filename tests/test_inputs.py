@@ -1,6 +1,9 @@
 """What recordings and trees show of their own settings."""
 
+import json
+from base64 import b64encode
 from pathlib import Path
+from typing import Any
 
 import pytest
 from judging import DATA
@@ -29,6 +32,19 @@ def test_an_input_tells_a_watermark_or_not(path: str, format: str, told: bool) -
     options = shown_options(DATA / path, format, {})
 
     assert tells_watermark(DATA / path, format, options) == told
+
+
+@pytest.mark.parametrize(("added", "told"), [({}, False), ({"__transaction_id": "g:1", "__transaction_total_order": 1}, True)])
+def test_rows_that_do_not_tell_their_transaction_make_no_watermark(added: dict[str, Any], told: bool, tmp_path: Path) -> None:
+    place = {"__op": "c", "__source_db": "d", "__source_table": "t", "__source_file": "b.000001", "__source_pos": 4}
+    values = [{"id": 1} | place | added, {"status": "END", "id": "g:1", "event_count": 1, "data_collections": []}]
+    lines = [
+        {"partition": 0, "offset": n, "key_b64": None, "value_b64": b64encode(json.dumps(v).encode()).decode()}
+        for n, v in enumerate(values)
+    ]
+    (tmp_path / "flat.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    assert tells_watermark(tmp_path / "flat.jsonl", "debezium", {}) == told
 
 
 def test_a_tree_is_inspected_like_a_recording_with_the_place_of_each_row() -> None:

@@ -21,10 +21,11 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.canal_values import Reading, image, reading
 from lakehouse.formats.wire_json import read_json
+from lakehouse.schema import parse_type
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Row = dict[str, str | None]
-_BLOB = 2004  # the java.sql.Types code of MariaDB's JSON, which Canal spells as bytes
+_BLOB = 2004  # the java.sql.Types code of what Canal spells as bytes: MariaDB's JSON too, and a TEXT with a length
 _DML = ("INSERT", "UPDATE", "DELETE")
 _SILENT = ("QUERY", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT")
 
@@ -90,11 +91,11 @@ def _rows(wire: _Message, message: Message, zone: str) -> Iterator[Event]:
 
 def _table(wire: _Message, zone: str) -> _Table:
     types, codes = wire.mysqlType or {}, wire.sqlType or {}
-    json_bytes: tuple[str, ...] = ()
+    spelled: tuple[str, ...] = ()
     if _BLOB in codes.values():
-        json_bytes = tuple(name for name, text in types.items() if text.lower() == "json" and codes.get(name) == _BLOB)
+        spelled = tuple(name for name, text in types.items() if codes.get(name) == _BLOB and parse_type(text).family in ("json", "text"))
     names = tuple(sorted(wire.pkNames or ()))
-    return _Table(wire.database, wire.table, wire.es, names, reading(tuple(types), tuple(types.values()), zone, json_bytes))
+    return _Table(wire.database, wire.table, wire.es, names, reading(tuple(types), tuple(types.values()), zone, spelled))
 
 
 # Rows

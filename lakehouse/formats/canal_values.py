@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
-from lakehouse.formats.mysql_values import base64_text, integer, latin1_base64, number, timestamp_utc
+from lakehouse.formats.mysql_values import base64_text, bit_bytes, integer, latin1_base64, number, timestamp_utc
 from lakehouse.schema import parse_type
 
 Convert = Callable[[str], Any]
@@ -29,16 +29,16 @@ class Reading(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def reading(names: tuple[str, ...], texts: tuple[str | None, ...], zone: str, json_bytes: tuple[str, ...] = ()) -> Reading:
+def reading(names: tuple[str, ...], texts: tuple[str | None, ...], zone: str, spelled: tuple[str, ...] = ()) -> Reading:
     """For columns and their `mysqlType` texts: what converts them, and whether some may hold an index, whether all are typed.
 
-    `json_bytes` names the JSON columns whose UTF-8 bytes are spelled as characters.
+    `spelled` names the JSON and text columns whose UTF-8 bytes are spelled as characters.
     """
     types = {name: text for name, text in zip(names, texts, strict=True) if text is not None}
     found = [(name, convert) for name, text in types.items() if (convert := converter(text, zone)) is not None]
     indexed = any(parse_type(text).family in ("enum", "set") for text in types.values())
     all_types = {**dict.fromkeys(names, ""), **types}
-    return Reading([*found, *((name, utf8_of_latin1) for name in json_bytes)], all_types, indexed, len(types) == len(names))
+    return Reading([*found, *((name, utf8_of_latin1) for name in spelled)], all_types, indexed, len(types) == len(names))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -46,8 +46,10 @@ def converter(type_text: str, zone: str) -> Convert | None:
     """The function for one type, None where the wire's text is canonical."""
     kind = parse_type(type_text)
     match kind.family:
-        case "integer" | "year" | "bit":
+        case "integer" | "year":
             return integer
+        case "bit":
+            return _bit
         case "float" | "double":
             return number
         case "enum" | "set":
@@ -79,6 +81,11 @@ def image(row: WireRow, columns: Iterable[tuple[str, Convert]]) -> Image:
 def _padded(text: str, length: int) -> str:
     """BINARY(n): Canal drops the zero bytes at its end."""
     return base64_text(text.encode("latin-1").ljust(length, b"\0"))
+
+
+def _bit(text: str) -> int:
+    """TiCDC before 6.5.9, 7.1.5 and 7.5.2 prints the bytes of a default that it fills in itself: here if one of them is no printed text."""
+    return bit_bytes(text) if min(text, default="0") < " " else integer(text)
 
 
 def _index_or_label(text: str) -> int | str:

@@ -12,10 +12,11 @@ embedded schema values stay as the wire has them: encoding "debezium", followed 
 defaults (debezium_values.py). Not supported: Avro and Protobuf converters.
 """
 
+import binascii
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,6 +27,7 @@ from lakehouse.formats.debezium_envelope import NULL, Frame, Half, TableChange, 
 from lakehouse.formats.debezium_values import embedded_columns, encoding, modes
 from lakehouse.formats.wire_json import read_json
 
+S = TypeVar("S")
 SNAPSHOT, STREAMED = 0, 1
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 _OLD_KEY_DELETE = "__debezium.newkey"
@@ -98,7 +100,11 @@ _FLAT = msgspec.json.Decoder(_Payload)
 _FRAMED = msgspec.json.Decoder(Frame[_Payload])
 _MEMBERS = msgspec.json.Decoder(dict[str, Any])
 _FRAMED_MEMBERS = msgspec.json.Decoder(Frame[dict[str, Any]])
-_is_framed = re.compile(rb'\s*\{\s*"(?:schema|payload)"\s*:').match
+_is_framed = re.compile(rb'\s*\{\s*"(?:schema|payload)"\s*:\s*(?:\{|null)').match
+# What stands for a BLOB or TEXT that binlog_row_image=NOBLOB left out (unavailable.value.placeholder), as text and in each binary mode.
+_UNAVAILABLE = b"__debezium_unavailable_value"
+_PLACEHOLDERS = (_UNAVAILABLE, binascii.b2a_base64(_UNAVAILABLE, newline=False), _UNAVAILABLE.hex().encode())
+_PLACEHOLDER_TEXTS = frozenset(each.decode() for each in _PLACEHOLDERS)
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
@@ -138,7 +144,7 @@ def binlog_source(message: Message) -> tuple[int, str | None, str] | None:
 
 
 def _read(value: bytes) -> tuple[bytes | None, _Payload | None]:
-    """The embedded schema and the record; None for a null, and for a heartbeat, which has nothing but its time."""
+    """The embedded schema and the record; None for a null, for a heartbeat, which has nothing but its time, and for a notification."""
     if _is_framed(value):
         frame = read_json(_FRAMED, value, "value")
         schema, payload = frame.schema_bytes(), frame.payload
@@ -150,8 +156,9 @@ def _read(value: bytes) -> tuple[bytes | None, _Payload | None]:
         or payload.status is not None
     ):
         return schema, payload
-    if _members(value).keys() != {"ts_ms"}:
-        raise DecodeError("shape", "value: expected a row, schema change, transaction or heartbeat record, got none of them")
+    members = _members(value).keys()
+    if members != {"ts_ms"} and not {"aggregate_type", "type"} <= members:
+        raise DecodeError("shape", "value: expected a row, schema change, transaction, heartbeat or notification record, got none of them")
     return schema, None
 
 
@@ -178,9 +185,11 @@ def _row_event(record: _Record, options: Mapping[str, str]) -> Iterator[Event]:
         before, flags = dict(names), (*flags, "partial_before")
     if (before if op == "delete" else after) is None:
         raise DecodeError("image", f"a row of op {op}: expected its image, got null")
+    if any(placeholder in (record.message.value or b"") for placeholder in _PLACEHOLDERS):
+        before, after, flags = *map(_sent, (before, after)), flags + _lost(before, "partial_before") + _lost(after, "partial_after")
     before, after, written, types = _canonical(record, before, after, options)
     key_names = tuple(sorted(names))
-    flags += image_flags(before, after)
+    flags += tuple(flag for flag in image_flags(before, after) if flag not in flags)
     place = (record.message.epoch, file_number(source.file), source.pos, SNAPSHOT if op == "snapshot" else STREAMED, source.row or 0)
     for index, half in enumerate(halves(op, key_names, before, after)):
         yield RowChange(
@@ -198,6 +207,19 @@ def _row_event(record: _Record, options: Mapping[str, str]) -> Iterator[Event]:
             types,
             flags,
         )
+
+
+def _is_sent(value: Any) -> bool:
+    return type(value) is not str or value not in _PLACEHOLDER_TEXTS
+
+
+def _sent(row: Image | None) -> Image | None:
+    """The columns that the row image held."""
+    return row and {name: value for name, value in row.items() if _is_sent(value)}
+
+
+def _lost(row: Image | None, flag: str) -> tuple[str, ...]:
+    return () if row is None or all(map(_is_sent, row.values())) else (flag,)
 
 
 def _canonical(
@@ -253,29 +275,49 @@ def _truncate(message: Message, source: _Source, database: str, table: str) -> S
 
 def _unwrapped(message: Message, value: bytes) -> _Record | None:
     """A flat row of ExtractNewRecordState, whose deletes carry the old image and whose updates none; None for any other record."""
-    if b'"__' not in value:
+    told = _header_members(message) if message.headers else {}
+    if not told and b'"__' not in value:
         return None
-    members = _members(value)
+    members = {**told, **_members(value)}
     if members.keys().isdisjoint(_UNWRAPPED):
         return None
-    source = _flat_source(members)
-    row = {name: content for name, content in members.items() if name not in _METADATA}
-    deleted = str(members.get("__deleted")).lower() == "true" or members.get("__op") == "d"
-    code = "d" if deleted else str(members.get("__op") or "u")
-    schema = read_json(_FRAMED_MEMBERS, value, "value").schema_bytes() if _is_framed(value) else None
-    before, after = (row, None) if deleted else (None, row)
-    return _Record(message, schema, "", source, code, before, after, _snapshot_flags(source, code))
-
-
-def _flat_source(members: dict[str, Any]) -> _Source:
-    """`source` from the fields that ExtractNewRecordState was told to add (`add.fields`)."""
     told = {name: members.get(f"__source_{name}", members.get(f"__{name}")) for name in _Source.__struct_fields__}
     if told["file"] is None or told["pos"] is None:
         raise DecodeError(
             "position", "unwrapped row: expected __source_file and __source_pos (add.fields), got none: it has no place in the order"
         )
+    source = _converted(told, _Source)
+    row = {name: content for name, content in members.items() if not _is_metadata(name)}
+    deleted = str(members.get("__deleted")).lower() == "true" or members.get("__op") == "d"
+    code = "d" if deleted else str(members.get("__op") or "u")
+    schema = read_json(_FRAMED_MEMBERS, value, "value").schema_bytes() if _is_framed(value) else None
+    before, after = (row, None) if deleted else (None, row)
+    told = {name: members.get(f"__transaction_{name}") for name in _Transaction.__struct_fields__}
+    flags = _snapshot_flags(source, code) + _transaction_flags(_converted(told, _Transaction) if told["id"] else None)
+    return _Record(message, schema, "", source, code, before, after, flags)
+
+
+def _header_members(message: Message) -> dict[str, Any]:
+    """What `add.headers` puts beside the row: JSON with or without a schema around it, or plain text."""
+    told = {}
+    for name, data in message.headers:
+        if data is not None and _is_metadata(name):
+            try:
+                content = msgspec.json.decode(data)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                content = data.decode(errors="replace")
+            told[name] = content.get("payload") if isinstance(content, dict) else content if isinstance(content, str) else data.decode()
+    return told
+
+
+def _is_metadata(name: str) -> bool:
+    return name in _METADATA or name.startswith(("__source_", "__transaction_"))
+
+
+def _converted(members: dict[str, Any], kind: type[S]) -> S:
+    """`source` or `transaction` of an unwrapped row, as far as the transform was told to add it (`add.fields`, `add.headers`)."""
     try:
-        return msgspec.convert({name: content for name, content in told.items() if content is not None}, _Source)
+        return msgspec.convert({name: content for name, content in members.items() if content is not None}, kind, strict=False)
     except msgspec.ValidationError as error:
         raise DecodeError("shape", f"unwrapped row: {error}") from None
 
@@ -328,5 +370,5 @@ _SOURCE_MEMBERS = (
     *("version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "sequence"),
     *("table", "server_id", "gtid", "file", "pos", "row", "thread", "query"),
 )
-_METADATA = frozenset(("__op", "__deleted", *(f"{prefix}{name}" for prefix in ("__", "__source_") for name in _SOURCE_MEMBERS)))
+_METADATA = frozenset(("__op", "__deleted", *(f"__{name}" for name in _SOURCE_MEMBERS)))
 _UNWRAPPED = frozenset({"__op", "__deleted", "__source_file", "__file"})

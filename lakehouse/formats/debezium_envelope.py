@@ -18,6 +18,7 @@ from lakehouse.schema import unquote
 P = TypeVar("P")
 NULL = msgspec.Raw(b"null")
 _FRAME = {"schema", "payload"}
+_ROUTED = "__dbz__physicalTableIdentifier"  # what Debezium's topic router adds to the keys of tables that share a topic
 _ABSENT = object()
 
 
@@ -72,7 +73,7 @@ def key_image(key: bytes | None) -> Image:
     if image is not None and "payload" in image and image.keys() <= _FRAME:
         inner = image["payload"]
         image = inner if inner is None or isinstance(inner, dict) else image
-    return image or {}
+    return {name: value for name, value in (image or {}).items() if name != _ROUTED}
 
 
 def halves(op: str, names: tuple[str, ...], before: Image | None, after: Image | None) -> Iterator[Half]:

@@ -88,6 +88,13 @@ def bit_number(data: bytes, order: Literal["big", "little"]) -> int:
     return int.from_bytes(data, order)
 
 
+def bit_bytes(text: str) -> int:
+    """BIT(n) whose bytes TiCDC printed as text; those that were no UTF-8 are lost."""
+    if "\ufffd" in text:
+        raise ValueError("no BIT")
+    return bit_number(text.encode(), "big")
+
+
 def number(text: str) -> float:
     """FLOAT and DOUBLE from text with or without exponent; there is no NaN and no infinity in MySQL."""
     value = float(text)

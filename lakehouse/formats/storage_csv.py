@@ -20,6 +20,7 @@ from typing import NamedTuple
 TEXT, INTEGER, NUMBER, BOOLEAN = "text", "integer", "number", "boolean"
 _KINDS = {INTEGER: rb"-?[0-9]{1,20}", NUMBER: rb"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?", BOOLEAN: rb"true|false"}
 _CHECKS = {kind: re.compile(pattern) for kind, pattern in _KINDS.items()}
+_NO_TEXT = re.compile(b"|".join(b"(?:%s)" % pattern for pattern in _KINDS.values()))
 # A producer escapes a non-ASCII delimiter byte by byte, and writes each byte as the character of that number.
 _ESCAPE = re.compile(rb"\\(?:([\xc2\xc3][\x80-\xbf])|(.))", re.S)
 
@@ -65,17 +66,41 @@ def rows(data: bytes, start: int, dialect: Dialect, kinds: tuple[str, ...]) -> I
 
 def split(data: bytes, position: int, dialect: Dialect) -> tuple[Row | Broken, int | None]:
     """One record of any number of fields, unescaped, and where the next one begins: None where that can't be told."""
-    field, fields = _field(dialect), []
+    field, fields, is_odd = _field(dialect), [], False
     while True:
         found = field.match(data, position)
         end = found.end() if found else position
         fields.append(_value(found[1], found[2], dialect) if found else None)
+        is_odd = is_odd or (found is not None and is_bare_word(found[2], dialect) and found[2] != dialect.null)
         if data.startswith(dialect.delimiter, end):
             position = end + len(dialect.delimiter)
         elif data.startswith(dialect.terminator, end):
-            return tuple(fields), end + len(dialect.terminator)
+            row = (
+                Broken("value", "row: expected quotes around text, got a word without: is `null` as its feed has it?")
+                if is_odd
+                else tuple(fields)
+            )
+            return row, end + len(dialect.terminator)
         else:
             return _unframed(data, end, dialect), None
+
+
+def is_bare_word(value: bytes | None, dialect: Dialect) -> bool:
+    """Whether a field that stands without quotes, where texts have them, can only be the null word."""
+    return bool(dialect.quote) and value is not None and not _NO_TEXT.fullmatch(value)
+
+
+def bare_words(data: bytes, dialect: Dialect) -> set[bytes]:
+    """What stands without quotes in a file's records and is neither a number nor a boolean: its null word."""
+    field, position, words = _field(dialect), 0, set()
+    while position < len(data) and (found := field.match(data, position)):
+        if found[2] is not None and is_bare_word(found[2], dialect):
+            words.add(found[2])
+        separator = next((each for each in (dialect.delimiter, dialect.terminator) if data.startswith(each, found.end())), None)
+        if separator is None:
+            break
+        position = found.end() + len(separator)
+    return words
 
 
 def _unframed(data: bytes, end: int, dialect: Dialect) -> Broken:

@@ -121,7 +121,7 @@ def _column(field: Field) -> Column:
 def _plain(field: Field) -> Column:
     match field.type, field.tidb_type:
         case "double", kind:
-            return Column(float, None, "double") if kind == "double" else Column(None, always)
+            return Column(float, None, "double") if (kind or "").startswith(("double", "float")) else Column(None, always)
         case "float", _:
             return Column(float, None, "float")
         case "int64", kind:

@@ -22,7 +22,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DDL, DELETE, UPSERT, DeadLetter, Event, Image, Message, RowChange, SchemaChange, Watermark
-from lakehouse.formats.mysql_values import base64_bytes, base64_text, timestamp_utc
+from lakehouse.formats.mysql_values import base64_bytes, base64_text, bit_bytes, integer, number, timestamp_utc
 from lakehouse.formats.open_frames import frames
 from lakehouse.formats.wire_json import read_json
 
@@ -257,7 +257,9 @@ _NONE: dict[str, Any] = {}
 def _image(columns: _Columns, plan: _Plan, new: _Columns = _NONE, new_image: Image = _NONE) -> Image:
     """Canonical values. `new` and its image save the conversion of an old image's values that have not changed."""
     image: Image = {name: column.v for name, column in columns.items()}
-    if not (plan.numbers(image) <= _NUMBERS and plan.texts(image) <= _TEXTS):
+    if not plan.numbers(image) <= _NUMBERS:
+        _read_defaults(image, plan)
+    if not (plan.numbers(image) <= _NUMBERS | {str} and plan.texts(image) <= _TEXTS):
         raise DecodeError("value", "row: expected numbers and texts as the columns' types say, got another JSON type")
     name = ""
     try:
@@ -270,6 +272,23 @@ def _image(columns: _Columns, plan: _Plan, new: _Columns = _NONE, new_image: Ima
         raise DecodeError("value", f"column {name}: expected a {plan.types.get(name) or 'value'}, got something else") from None
     return image
 
+
+def _read_defaults(image: Image, plan: _Plan) -> None:
+    """Numbers that stand as text: before 6.5.9, 7.1.5 and 7.5.2 a column that was added after its row had been written has the text of
+    its default, which is a label for an ENUM or SET and the bytes themselves for a BIT."""
+    for name, value in image.items():
+        read = _DEFAULTS.get(plan.types[name].partition(" ")[0]) if type(value) is str else None
+        if read:
+            try:
+                image[name] = read(value)
+            except ValueError:
+                raise DecodeError("value", f"column {name}: expected a {plan.types[name]}, got something else") from None
+
+
+_DEFAULTS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), integer),
+    "bit": bit_bytes,
+}
 
 _WORDS = {
     1: "tinyint", 2: "smallint", 3: "int", 8: "bigint", 9: "mediumint", 13: "year", 16: "bit", 4: "float", 5: "double", 246: "decimal",
@@ -333,9 +352,7 @@ def _checked_base64(text: str) -> str:
 
 
 def _float(value: Any) -> float:
-    if type(value) is str:
-        raise ValueError("no number")
-    return float(value)
+    return number(value) if type(value) is str else float(value)
 
 
 # Each takes the server's zone, which only TIMESTAMP needs, and gives the function for one value.

@@ -70,6 +70,16 @@ def test_the_json_of_mariadb_is_text_again() -> None:
     assert event.after["j"] == '{"a": "ж"}'
 
 
+@pytest.mark.parametrize("type", ["TEXT(1000)", "longtext COLLATE utf8mb4_bin"])
+def test_a_text_that_canal_takes_for_a_blob_is_text_again(type: str) -> None:
+    """LogEventConvert.isText knows the bare words TINYTEXT to LONGTEXT only."""
+    (event,) = flat(
+        data=[{"id": "1", "t": "ж".encode().decode("latin-1")}], mysqlType={"id": "INT", "t": type}, sqlType={"id": 4, "t": 2004}
+    )
+
+    assert event.after["t"] == "ж"
+
+
 def test_decimals_and_enum_indexes_are_left_to_the_schema() -> None:
     (event,) = flat(data=[{"id": "1", "d": "11.0", "e": "2"}], mysqlType={"id": "INT", "d": "DECIMAL(10,2)", "e": "ENUM('a','b')"})
 

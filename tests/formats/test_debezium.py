@@ -2,10 +2,12 @@
 
 import base64
 import json
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from garbage import mutations
 from hypothesis import given, settings
@@ -169,10 +171,56 @@ def test_unwrapped_rows_are_read_as_far_as_they_tell() -> None:
     assert (gone.op, gone.key, gone.before, gone.after) == ("delete", (1,), {"id": 1}, None)
 
 
+def test_an_unwrapped_row_s_transaction_is_told_and_no_column() -> None:
+    told = {"__op": "u", "__source_db": "d", "__source_table": "t", "__source_file": "b.000012", "__source_pos": 345, "__source_new": 1}
+
+    event = one(message({"id": 1, "__transaction_id": "g:1", "__transaction_total_order": 2} | told, {"id": 1}))
+
+    assert (event.after, event.flags) == ({"id": 1}, ("tx=g:1;2",))
+
+
+@pytest.mark.parametrize("written", [str, json.dumps, lambda content: json.dumps({"schema": {"type": "string"}, "payload": content})])
+def test_what_add_headers_puts_beside_an_unwrapped_row_is_read(written: Callable[[Any], str]) -> None:
+    told = {"__op": "d", "__source_db": "d", "__source_table": "t", "__source_file": "b.000012", "__source_pos": 345, "__source_row": 2}
+    headers = tuple((name, written(content).encode()) for name, content in told.items())
+
+    event = one(msgspec.structs.replace(message({"id": 1}, {"id": 1}), headers=headers))
+
+    assert (event.op, event.key, event.before, event.position) == ("delete", (1,), {"id": 1}, (1, 12, 345, 1, 2, 1))
+
+
+def test_an_unwrapped_row_may_begin_with_a_column_named_as_the_frame() -> None:
+    told = {"__op": "c", "__source_file": "b.000012", "__source_pos": 345, "__source_db": "d", "__source_table": "t"}
+
+    assert one(message({"payload": "x", "id": 1} | told)).after == {"payload": "x", "id": 1}
+
+
+@pytest.mark.parametrize("write", [bytes, base64.b64encode, lambda text: text.hex().encode()])
+def test_what_a_row_image_without_blobs_left_out_is_absent(write: Callable[[bytes], bytes]) -> None:
+    """Under binlog_row_image=NOBLOB the connectors send unavailable.value.placeholder for it."""
+    written = write(b"__debezium_unavailable_value").decode()
+
+    event = one(message(row("u", {"id": 1, "a": 1, "b": written}, {"id": 1, "a": 2, "b": written}), {"id": 1}))
+
+    assert (event.before, event.after, event.flags) == ({"id": 1, "a": 1}, {"id": 1, "a": 2}, ("partial_before", "partial_after"))
+
+
+def test_the_router_s_own_member_of_a_key_is_no_column() -> None:
+    event = one(message(row("c", None, {"id": 1}), {"id": 1, "__dbz__physicalTableIdentifier": "s.d.t"}))
+
+    assert (event.key_names, event.key) == (("id",), (1,))
+
+
+def test_a_notification_gives_no_event() -> None:
+    told = {"id": "6d8", "aggregate_type": "Initial Snapshot", "type": "STARTED", "additional_data": {}, "timestamp": 1}
+
+    assert list(decode(message(told), {})) == []
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ({"a": 1}, "value: expected a row, schema change, transaction or heartbeat record, got none of them"),
+        ({"a": 1}, "value: expected a row, schema change, transaction, heartbeat or notification record, got none of them"),
         (row("x", None, {"id": 1}), "op: expected c, u, d, r or t, got another"),
         (row("c", None, None), "a row of op insert: expected its image, got null"),
         (row("c", None, {"id": 1}, table=None), "source: expected the names of database and table, got none"),

@@ -125,3 +125,10 @@ def test_behind_a_broken_quotation_nothing_is_guessed() -> None:
 
 def test_the_null_word_is_null_only_without_quotes() -> None:
     assert list(rows(b'\\N,"\\N"\r\n', 0, Dialect(), (TEXT, TEXT))) == [(None, b"\\N")]
+
+
+def test_text_without_quotes_is_no_value_but_a_null_word_of_other_settings() -> None:
+    found = list(rows(b'"a",NULL\r\n"b",\\N\r\n', 0, Dialect(), (TEXT, TEXT)))
+
+    text = "row: expected quotes around text, got a word without: is `null` as its feed has it?"
+    assert found == [Broken("value", text), (b"b", None)]

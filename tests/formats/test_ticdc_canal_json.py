@@ -53,6 +53,13 @@ def test_full_type_texts_of_content_compatible_mode_are_read_alike() -> None:
     assert (found.after, found.encoding) == ({"id": 4294967295, "a": "AP8=", "e": 2, "b": 255}, "ticdc-canal-json")
 
 
+def test_the_bytes_of_a_bit_default_and_the_label_of_an_enum_default_are_read() -> None:
+    """TiCDC before 6.5.9, 7.1.5 and 7.5.2 fills an added column of an older row with its DDL's own default."""
+    found = event(mysqlType={"id": "int", "b": "bit", "e": "enum"}, data=[{"id": "1", "b": "\x01\x05", "e": "new"}], _tidb={"commitTs": TS})
+
+    assert found.after == {"id": 1, "b": 261, "e": "new"}
+
+
 @pytest.mark.parametrize(
     ("extension", "why"),
     [

@@ -143,6 +143,19 @@ def test_columns_of_a_schema_change_carry_lengths_and_labels() -> None:
     assert created[0].primary_key == ("id",)
 
 
+@pytest.mark.parametrize(
+    ("tidb_type", "encoding"), [("float", "canonical"), ("double unsigned", "canonical"), ("decimal", "ticdc-debezium")]
+)
+def test_a_double_is_open_only_where_it_may_be_a_decimal(tidb_type: str, encoding: str) -> None:
+    """A FLOAT with digits, such as FLOAT(7,3), has the schema type double too."""
+    fields = [{"type": "double", "field": "f", "tidb_type": tidb_type}]
+    schema = {"type": "struct", "fields": [{"type": "struct", "fields": fields, "field": "after"}]}
+
+    event = one(message(row("c", None, {"f": 1.5}), schema=schema))
+
+    assert (event.after, event.encoding, event.types) == ({"f": 1.5}, encoding, {"f": tidb_type})
+
+
 def test_a_negative_bigint_without_its_type_is_left_to_the_schema() -> None:
     schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": [{"field": "n", "type": "int64"}]}]}
     negative, positive = (one(message(row("c", None, {"n": n}), {}, schema)) for n in (-1, 1))

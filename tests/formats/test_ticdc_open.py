@@ -84,6 +84,29 @@ def test_new_values_without_old_ones_are_an_upsert() -> None:
     assert (event.op, event.before, event.position[2]) == ("insert", None, 1)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ({"t": 3, "f": 1, "v": "7"}, 7),
+        ({"t": 8, "f": 129, "v": "18446744073709551615"}, 18446744073709551615),
+        ({"t": 13, "f": 129, "v": "2024"}, 2024),
+        ({"t": 5, "f": 1, "v": "-1.5"}, -1.5),
+        ({"t": 247, "f": 0, "v": "new"}, "new"),
+        ({"t": 248, "f": 0, "v": "a,b"}, "a,b"),
+        ({"t": 16, "f": 129, "v": "\u0001\u0005"}, 261),
+    ],
+)
+def test_a_default_that_an_old_release_fills_in_is_read_from_its_text(column: dict[str, Any], value: Any) -> None:
+    """getDefaultOrZeroValue of TiCDC before 6.5.9, 7.1.5 and 7.5.2 gives the old row's added column as the DDL's text."""
+    new = {"id": ID, "c": {**column, "v": 1}}
+
+    update = row({"u": new, "p": {"id": ID, "c": column}})
+    delete = row({"d": {"id": ID, "c": column}})
+
+    assert (update.before, delete.before) == ({"id": 1, "c": value}, {"id": 1, "c": value})
+    assert update.after == {"id": 1, "c": 1}
+
+
 def test_columns_that_a_malformed_old_image_lost_are_not_made_up() -> None:
     """A column that became NULL is written without its name, and spills its members into `p`."""
     new = {"id": ID, "kept": {"t": 3, "f": 65, "v": 7}, "gone": {"t": 3, "f": 65, "v": None}, "t": {"t": 3, "f": 65, "v": 9}}
@@ -178,9 +201,11 @@ def test_every_type_code_has_its_type_text_and_its_value(code: int, flags: int, 
     ("column", "text"),
     [
         ({"t": 99, "f": 0, "v": 1}, "column: expected a known type code, got 99"),
-        ({"t": 3, "f": 65, "v": "7"}, "row: expected numbers and texts as the columns' types say, got another JSON type"),
+        ({"t": 3, "f": 65, "v": "x"}, "column c: expected a int, got something else"),
+        ({"t": 16, "f": 193, "v": "\ufffd"}, "column c: expected a bit, got something else"),
+        ({"t": 3, "f": 65, "v": 1.5}, "row: expected numbers and texts as the columns' types say, got another JSON type"),
         ({"t": 15, "f": 64, "v": 7}, "row: expected numbers and texts as the columns' types say, got another JSON type"),
-        ({"t": 5, "f": 65, "v": "7"}, "column c: expected a double, got something else"),
+        ({"t": 5, "f": 65, "v": "nan"}, "column c: expected a double, got something else"),
         ({"t": 252, "f": 64, "v": "%"}, "column c: expected a text, got something else"),
         ({"t": 252, "f": 64, "v": "/w=="}, "column c: expected a text, got something else"),
         ({"t": 3, "f": 65}, "row: Object missing required field `v` - at `$.u[...]`"),
