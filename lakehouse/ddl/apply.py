@@ -249,9 +249,9 @@ class _Columns:
                 return added(self._new(self.made[id(edit)].id), definition.auto_increment)
             case e.DropColumn():
                 return dropped(self.made[id(edit)])
-            case e.ModifyColumn() | e.ChangeColumn():
+            case e.ModifyColumn(definition) | e.ChangeColumn(_, definition):
                 old = self.made[id(edit)]
-                return redefined(old, self._new(old.id))
+                return redefined(old, self._new(old.id), definition.auto_increment and not self.old.inferred)
             case e.TableCharset(_, True):
                 return self._charset_effects()
             case _:
@@ -279,7 +279,7 @@ def _column(definition: e.ColumnDef, column_id: int, table_charset: str | None) 
         id=column_id,
         name=definition.name,
         type=_stored_type(definition, table_charset),
-        not_null=definition.not_null or definition.primary_key,
+        not_null=definition.not_null or definition.primary_key or definition.auto_increment,
         default=definition.default,
         generated=definition.generated,
         expression=definition.expression,

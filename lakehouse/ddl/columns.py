@@ -40,6 +40,11 @@ def _not(cursor: Cursor, members: Members) -> None:
         members["not_null"] = True
 
 
+def _null(cursor: Cursor, members: Members) -> None:
+    """The last of NULL and NOT NULL counts."""
+    members["not_null"] = False
+
+
 def _default(cursor: Cursor, members: Members) -> None:
     members["default"] = read_default(cursor)
 
@@ -215,7 +220,7 @@ def _nothing(cursor: Cursor, members: Members) -> None:
 
 
 _ATTRIBUTES: dict[str, Callable[[Cursor, Members], None]] = {
-    "NOT": _not, "NULL": _nothing, "DEFAULT": _default, "ON": _on_update, "KEY": _key, "PRIMARY": _primary, "UNIQUE": _unique,
+    "NOT": _not, "NULL": _null, "DEFAULT": _default, "ON": _on_update, "KEY": _key, "PRIMARY": _primary, "UNIQUE": _unique,
     "COMMENT": _comment, "COLLATE": _collate, "CHARACTER": _charset, "CHARSET": _charset, "GENERATED": _generated, "AS": _as,
     "STORED": _stored, "VIRTUAL": _stored, "PERSISTENT": _stored, "AUTO_INCREMENT": _auto_increment, "AUTO_RANDOM": _auto_random,
     "SERIAL": _serial, "CONSTRAINT": _constraint, "CHECK": _check, "REFERENCES": _references, "WITH": _with, "WITHOUT": _with,

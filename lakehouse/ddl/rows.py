@@ -34,7 +34,7 @@ def _unknown_fill(column: Column, auto_increment: bool) -> str | None:
     return default_reason(column.default, column.type, column.not_null, zone=None)  # the zone is its session's, which no message tells
 
 
-def redefined(old: Column, new: Column) -> Effects:
+def redefined(old: Column, new: Column, auto_increment: bool) -> Effects:
     """MODIFY and CHANGE. A rename, another default or place is nothing."""
     effects: Effects = () if same_type(old.type, new.type) else (Retype(old.id, old.type, new.type),)
     families = (old.type.family, new.type.family)
@@ -45,6 +45,8 @@ def redefined(old: Column, new: Column) -> Effects:
     computed = new.generated == "stored" and (old.generated != "stored" or _spaceless(old) != _spaceless(new))
     if computed or (old.generated == "virtual" and new.generated is None):
         effects += forgotten(new)
+    if auto_increment and not old.not_null:
+        effects += (Unknowable(f"column {new.name}: AUTO_INCREMENT numbers the rows that have NULL"),)
     return effects
 
 

@@ -530,6 +530,22 @@ def test_a_column_that_partitions_need_can_not_go() -> None:
         altered(table(RANGE), "DROP a")
 
 
+def test_an_auto_increment_column_is_never_null_so_its_unique_key_identifies_rows() -> None:
+    assert table("CREATE TABLE t (a INT AUTO_INCREMENT, b INT, UNIQUE KEY (a))").handle_key == (1,)
+
+    schema, effects = altered(table("CREATE TABLE t (a INT UNIQUE, b INT)"), "MODIFY a INT AUTO_INCREMENT")
+
+    assert schema.handle_key == (1,)
+    assert [type(effect) for effect in effects] == [Unknowable, Retype, Rekey]  # rows with NULL are numbered
+    assert altered(schema, "MODIFY a INT UNSIGNED AUTO_INCREMENT")[1] == (Retype(1, ColumnType("int"), ColumnType("int", unsigned=True)),)
+
+
+def test_the_last_of_null_and_not_null_counts() -> None:
+    schema = table("CREATE TABLE t (a INT NOT NULL NULL, b INT NULL NOT NULL, c INT NOT NULL DEFAULT 1 NULL)")
+
+    assert [column.not_null for column in schema.columns] == [False, True, False]
+
+
 # --- what MariaDB 11.4 was seen to do ---------------------------------------------------------------------------------
 
 
