@@ -80,9 +80,7 @@ def _sized(cursor: Cursor, base: str) -> ColumnType | None:
     length = next(iter(cursor.numbers(1)), None)
     if base in ("varchar", "varbinary") and length is None:
         cursor.fail("a length")
-    if base in ("text", "blob"):
-        return ColumnType(base)
-    if base in _FRACTIONS:
+    if base in (*_FRACTIONS, "text", "blob"):
         return ColumnType(base, length or None)
     return ColumnType(base, _WITHOUT_LENGTH.get(base) if length is None else length)
 
