@@ -14,7 +14,7 @@ _VALUE_WORDS = ("NULL", "TRUE", "FALSE", "CURRENT_TIMESTAMP", "CURRENT_DATE", "C
 
 def definition(cursor: Cursor) -> ColumnDef:
     """A name, a type and its attributes in any order."""
-    name = cursor.name("a column name")
+    name = cursor.column()
     serial, national = cursor.upper == "SERIAL", cursor.upper in ("NATIONAL", "NCHAR", "NVARCHAR")
     members: Members = {"type": read_type(cursor), **({"charset": "utf8mb3"} if national else {})}
     if serial:
@@ -29,7 +29,7 @@ def place(cursor: Cursor) -> str | None:
     """FIRST, AFTER a column, or nothing."""
     if cursor.take("FIRST"):
         return "first"
-    return f"after {cursor.name('a column name')}" if cursor.take("AFTER") else None
+    return f"after {cursor.column()}" if cursor.take("AFTER") else None
 
 
 # --- attributes ------------------------------------------------------------------------------------------------------
