@@ -19,7 +19,9 @@ _SIZES = (*TEXTS[2:], *BINARIES[2:])
 
 
 def by_length(found: ColumnType) -> ColumnType:
-    """The type that a server makes of TEXT(n) or BLOB(n)."""
+    """The type that a server makes of TEXT(n) or BLOB(n), and of DECIMAL(0), which is DECIMAL(10)."""
+    if found.base == "decimal" and not found.length and not found.scale:
+        return replace(found, length=10, scale=0)
     if found.base not in ("text", "blob") or not found.length:
         return found
     needed = found.length * (_bytes(found.charset) if found.base == "text" else 1)

@@ -41,6 +41,13 @@ def test_text_of_a_length_is_the_smallest_type_that_holds_it(sql: str, base: str
     assert base_of(f"a {sql}") == base
 
 
+def test_a_decimal_of_no_digits_has_ten() -> None:
+    (statement,) = read("CREATE TABLE t (a DECIMAL(0), b DECIMAL(0, 0), c DECIMAL(5))")
+    assert isinstance(statement, e.CreateTable)
+
+    assert [str(column.type) for column in create(statement).columns] == ["decimal(10,0)", "decimal(10,0)", "decimal(5,0)"]
+
+
 @pytest.mark.parametrize(
     ("old", "charset", "new"),
     [
