@@ -119,8 +119,9 @@ def _store(literal: _Literal, column_type: ColumnType, zone: str | None, server:
         raise NoRule(f"a default of {family}")
     if family in ("datetime", "timestamp") and isinstance(literal.cell, str) and _OFFSET.search(literal.cell):
         raise NoRule("a literal with a time zone")
-    # "tidb" stores numbers by value and rounds, as every server does with a literal
-    target = Target(column_type, "tidb" if literal.number else server, zone or "UTC", charset_codec(column_type.charset))
+    # "tidb" stores numbers by value and rounds, as every server does with a literal; in an integer column MariaDB rounds a quoted one too
+    rules = "tidb" if literal.number else "mysql" if family == "integer" else server
+    target = Target(column_type, rules, zone or "UTC", charset_codec(column_type.charset))
     value = STORES[family](literal.cell, target)
     if family == "timestamp" and zone is None and value.endswith("Z"):
         raise NoRule("the session's time zone is not known")
@@ -164,8 +165,8 @@ def _number(text: str) -> Cell:
 
 
 def _bytes_literal(data: bytes, charset: str | None, column_type: ColumnType) -> _Literal:
-    """Bytes are a number where the column holds numbers, text of their charset where it holds text."""
-    if column_type.family in ("integer", "bit", "decimal", "float", "double", "year", "enum", "set"):
+    """Bytes are a number where the column holds numbers, text of their charset where it holds text or labels."""
+    if column_type.family in ("integer", "bit", "decimal", "float", "double", "year"):
         return _Literal(int.from_bytes(data, "big"), True)
     codec = charset_codec(charset or column_type.charset)
     if column_type.family == "binary" or codec is None or (charset or "").lower() == "binary":

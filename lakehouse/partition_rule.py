@@ -85,8 +85,9 @@ def _bound(text: str | None, column: ColumnType, fold: Callable[[str], str]) -> 
 
 def _lists(rule: PartitionRule, types: tuple[ColumnType, ...], fold: Callable[[str], str]) -> _Place:
     (column,) = types
-    names = {_literal(text, column, fold): name for name, texts in rule.partitions for text in texts if text is not None}
-    default = next((name for name, texts in rule.partitions if None in texts or "DEFAULT" in texts), None)
+    bounds = [(name, text) for name, texts in rule.partitions for text in texts]
+    names = {_literal(text, column, fold): name for name, text in bounds if not _is_default(text)}
+    default = next((name for name, text in bounds if _is_default(text)), None)
 
     def place(values: Sequence[Any]) -> str | None:
         return names.get(_comparable(values[0], column, fold), default)
@@ -94,7 +95,11 @@ def _lists(rule: PartitionRule, types: tuple[ColumnType, ...], fold: Callable[[s
     return place
 
 
-def _literal(text: str, column: ColumnType, fold: Callable[[str], str]) -> tuple[int, Any]:
+def _is_default(text: str | None) -> bool:
+    return text is None or text.upper() == "DEFAULT"
+
+
+def _literal(text: str | None, column: ColumnType, fold: Callable[[str], str]) -> tuple[int, Any]:
     """A bound's value. Numbers keep their own size: a TINYINT column may have the bound 1000."""
     wide = {"integer": _WHOLE, "year": _WHOLE, "bit": _WHOLE, "decimal": _EXACT}.get(column.family, column)
     value = default_value(text, wide, False)

@@ -17,7 +17,7 @@ SYNONYMS = {
     "int8": "bigint", "bool": "tinyint", "boolean": "tinyint", "numeric": "decimal", "dec": "decimal", "fixed": "decimal",
     "real": "double", "double precision": "double", "float4": "float", "float8": "double", "character": "char", "nchar": "char",
     "nvarchar": "varchar", "character varying": "varchar", "geomcollection": "geometrycollection", "long": "mediumtext",
-    "long varchar": "mediumtext", "long varbinary": "mediumblob",
+    "long varchar": "mediumtext", "long varbinary": "mediumblob", "sql_tsi_year": "year",
 }  # fmt: skip
 
 

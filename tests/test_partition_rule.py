@@ -57,7 +57,13 @@ def test_several_range_columns_compare_from_the_left_with_null_lowest() -> None:
 def test_a_list_partition_holds_its_values_and_null_where_it_is_named() -> None:
     rule = PartitionRule("list", (1,), (("odd", ("1", "3", "NULL")), ("even", ("2", "'4'"))))
     assert [partition_of(rule, [value], [INT]) for value in (1, 2, 3, 4, None, 5)] == ["odd", "even", "odd", "even", "odd", None]
-    assert partition_of(PartitionRule("list", (1,), (("a", ("1",)), ("rest", ("DEFAULT",)))), [9], [INT]) in ("rest", None)
+
+
+@pytest.mark.parametrize("rest", [("DEFAULT",), ("7", "DEFAULT"), (None,)])
+def test_the_default_partition_of_a_list_holds_what_no_other_names(rest: tuple[str | None, ...]) -> None:
+    rule = PartitionRule("list", (1,), (("a", ("1", "2")), ("rest", rest)))
+    assert decidable(rule, [INT])
+    assert [partition_of(rule, [value], [INT]) for value in (1, 2, 7, 9, None)] == ["a", "a", "rest", "rest", "rest"]
 
 
 def test_text_is_placed_only_where_case_does_not_matter() -> None:

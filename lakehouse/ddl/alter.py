@@ -32,6 +32,7 @@ from lakehouse.ddl.partitions import (
     drop_partition,
     exchange_partition,
     maintain_partition,
+    names,
     one_partition,
     reorganize_partition,
     tablespace,
@@ -153,7 +154,7 @@ def _drop(cursor: Cursor) -> Edit:
         return NoEffect("DROP CONSTRAINT")
     if cursor.take("SYSTEM", "VERSIONING"):
         return NoEffect("DROP SYSTEM VERSIONING")
-    if cursor.take("PERIOD", "FOR"):
+    if cursor.take("PERIOD", "FOR") or cursor.take("PERIOD", "IF", "EXISTS", "FOR"):
         cursor.name("a period's name")
         return NoEffect("DROP PERIOD")
     if cursor.take_one("INDEX", "KEY", "CONSTRAINT"):
@@ -161,7 +162,7 @@ def _drop(cursor: Cursor) -> Edit:
         return DropIndex(cursor.name("an index name"), condition)
     cursor.take("COLUMN")
     condition = cursor.take("IF", "EXISTS")
-    edit = DropColumn(cursor.name("a column name"), condition)
+    edit = DropColumn(cursor.column(), condition)
     cursor.take_one("RESTRICT", "CASCADE")
     return edit
 
@@ -178,7 +179,7 @@ def _modify(cursor: Cursor) -> Edit:
 def _change(cursor: Cursor) -> Edit:
     cursor.take("COLUMN")
     condition = cursor.take("IF", "EXISTS")
-    name = cursor.name("a column name")
+    name = cursor.column()
     return ChangeColumn(name, definition(cursor), place(cursor), condition)
 
 
@@ -211,7 +212,7 @@ def _alter(cursor: Cursor) -> Edit:
         return NoEffect("ALTER CHECK")
     cursor.take("COLUMN")
     condition = cursor.take("IF", "EXISTS")
-    name = cursor.name("a column name")
+    name = cursor.column()
     if cursor.take("DROP"):
         cursor.need("DEFAULT")
         return AlterDefault(name, None, condition)
@@ -283,6 +284,11 @@ def _force(cursor: Cursor) -> Edit | None:
     return NoEffect("FORCE") if cursor.upper in ("", ",") else None
 
 
+def _read(cursor: Cursor) -> Edit:
+    cursor.need_one("ONLY", "WRITE")
+    return NoEffect("READ ONLY or WRITE")
+
+
 def _word(cursor: Cursor) -> Edit:
     return NoEffect(cursor.tokens[cursor.at - 1].upper)
 
@@ -293,6 +299,11 @@ def _upgrade(cursor: Cursor) -> Edit:
 
 
 def _compact(cursor: Cursor) -> Edit:
+    """COMPACT [PARTITION p] [TIFLASH REPLICA]."""
+    if cursor.take("PARTITION"):
+        names(cursor)
+    if cursor.upper in ("", ","):
+        return NoEffect("COMPACT")
     cursor.need("TIFLASH")
     cursor.need("REPLICA")
     return NoEffect("COMPACT")
@@ -302,7 +313,7 @@ _CLAUSES: dict[str, Callable[[Cursor], Edit | list[Edit] | None]] = {
     "ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename, "ALTER": _alter, "CONVERT": _convert,
     "ORDER": _order_by, "REMOVE": _remove, "SET": _set, "ALGORITHM": _algorithm, "LOCK": _algorithm, "WITH": _validation,
     "WITHOUT": _validation, "ENABLE": _keys, "DISABLE": _keys, "FORCE": _force, "CACHE": _word, "NOCACHE": _word,
-    "SECONDARY_LOAD": _word, "SECONDARY_UNLOAD": _word, "UPGRADE": _upgrade, "COMPACT": _compact, "PARTITION": one_partition,
+    "SECONDARY_LOAD": _word, "SECONDARY_UNLOAD": _word, "UPGRADE": _upgrade, "COMPACT": _compact, "READ": _read, "PARTITION": one_partition,
     "TRUNCATE": truncate_partition, "EXCHANGE": exchange_partition, "REORGANIZE": reorganize_partition,
     "COALESCE": coalesce_partition, "ANALYZE": maintain_partition, "CHECK": maintain_partition, "OPTIMIZE": maintain_partition,
     "REBUILD": maintain_partition, "REPAIR": maintain_partition, "DISCARD": tablespace, "IMPORT": tablespace,

@@ -8,6 +8,7 @@ A table is written `db.t`, so here, and only here, a name with a dot looks like 
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -188,9 +189,12 @@ def _column(column: e.ColumnDef) -> Meaning:
 
 
 def _type(column_type: ColumnType) -> str:
-    """TiDB's parser, whose spelling the test data has, writes a YEAR without a width so, and no charset of ENUM and SET."""
+    """TiDB's parser, whose spelling the test data has, writes a YEAR without a width so, no charset of ENUM and SET, and no length of
+    TEXT and BLOB, which chooses among them."""
     if column_type.base == "year" and column_type.length is None:
         return "year(-1)"
+    if column_type.base in ("text", "blob"):
+        return str(replace(column_type, length=None))
     if column_type.charset and column_type.family != "text":
         return str(column_type).removesuffix(f" character set {column_type.charset}")
     return str(column_type)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.generated import recomputed, with_names
 from lakehouse.ddl.indexes import Ids, Keys, add_keys, drop_and_rename, keys_of
+from lakehouse.ddl.lengths import by_length, widened
 from lakehouse.ddl.rows import Effects, added, dropped, partition_effects, redefined, same_type
 from lakehouse.ddl.rules import make_rule, next_rule
 from lakehouse.ddl.types import with_charset
@@ -207,7 +208,7 @@ class _Columns:
         """CONVERT TO CHARACTER SET reaches every text column, those that the statement itself defines too."""
         if self.convert is None or column.type.family not in ("text", "enum", "set"):
             return column
-        return replace(column, type=with_charset(replace(column.type, charset=None), self.convert.charset))
+        return replace(column, type=widened(column.type, with_charset(replace(column.type, charset=None), self.convert.charset)))
 
     def successors(self) -> dict[int, int]:
         """Which column keys have in place of each old one: itself, or a new one of its name if it comes first."""
@@ -249,9 +250,9 @@ class _Columns:
                 return added(self._new(self.made[id(edit)].id), definition.auto_increment)
             case e.DropColumn():
                 return dropped(self.made[id(edit)])
-            case e.ModifyColumn() | e.ChangeColumn():
+            case e.ModifyColumn(definition) | e.ChangeColumn(_, definition):
                 old = self.made[id(edit)]
-                return redefined(old, self._new(old.id))
+                return redefined(old, self._new(old.id), definition.auto_increment and not self.old.inferred)
             case e.TableCharset(_, True):
                 return self._charset_effects()
             case _:
@@ -279,7 +280,7 @@ def _column(definition: e.ColumnDef, column_id: int, table_charset: str | None) 
         id=column_id,
         name=definition.name,
         type=_stored_type(definition, table_charset),
-        not_null=definition.not_null or definition.primary_key,
+        not_null=definition.not_null or definition.primary_key or definition.auto_increment,
         default=definition.default,
         generated=definition.generated,
         expression=definition.expression,
@@ -291,7 +292,7 @@ def _stored_type(definition: e.ColumnDef, table_charset: str | None) -> ColumnTy
     found = definition.type
     if found.members:
         found = replace(found, members=tuple(member.rstrip(" ") for member in found.members))
-    return found if found.charset else with_charset(found, definition.charset or table_charset)
+    return by_length(found if found.charset else with_charset(found, definition.charset or table_charset))
 
 
 def _with_primary(columns: Sequence[Column], primary: Ids) -> tuple[Column, ...]:

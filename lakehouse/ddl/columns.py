@@ -14,7 +14,7 @@ _VALUE_WORDS = ("NULL", "TRUE", "FALSE", "CURRENT_TIMESTAMP", "CURRENT_DATE", "C
 
 def definition(cursor: Cursor) -> ColumnDef:
     """A name, a type and its attributes in any order."""
-    name = cursor.name("a column name")
+    name = cursor.column()
     serial, national = cursor.upper == "SERIAL", cursor.upper in ("NATIONAL", "NCHAR", "NVARCHAR")
     members: Members = {"type": read_type(cursor), **({"charset": "utf8mb3"} if national else {})}
     if serial:
@@ -29,7 +29,7 @@ def place(cursor: Cursor) -> str | None:
     """FIRST, AFTER a column, or nothing."""
     if cursor.take("FIRST"):
         return "first"
-    return f"after {cursor.name('a column name')}" if cursor.take("AFTER") else None
+    return f"after {cursor.column()}" if cursor.take("AFTER") else None
 
 
 # --- attributes ------------------------------------------------------------------------------------------------------
@@ -38,6 +38,11 @@ def place(cursor: Cursor) -> str | None:
 def _not(cursor: Cursor, members: Members) -> None:
     if cursor.need_one("NULL", "SECONDARY") == "NULL":
         members["not_null"] = True
+
+
+def _null(cursor: Cursor, members: Members) -> None:
+    """The last of NULL and NOT NULL counts."""
+    members["not_null"] = False
 
 
 def _default(cursor: Cursor, members: Members) -> None:
@@ -166,8 +171,8 @@ def _auto_increment(cursor: Cursor, members: Members) -> None:
 
 
 def _auto_random(cursor: Cursor, members: Members) -> None:
+    """TiDB takes it only in a table's primary key from the start, so it numbers no rows that exist."""
     cursor.numbers(2)
-    members["auto_increment"] = True
 
 
 def _serial(cursor: Cursor, members: Members) -> None:
@@ -215,7 +220,7 @@ def _nothing(cursor: Cursor, members: Members) -> None:
 
 
 _ATTRIBUTES: dict[str, Callable[[Cursor, Members], None]] = {
-    "NOT": _not, "NULL": _nothing, "DEFAULT": _default, "ON": _on_update, "KEY": _key, "PRIMARY": _primary, "UNIQUE": _unique,
+    "NOT": _not, "NULL": _null, "DEFAULT": _default, "ON": _on_update, "KEY": _key, "PRIMARY": _primary, "UNIQUE": _unique,
     "COMMENT": _comment, "COLLATE": _collate, "CHARACTER": _charset, "CHARSET": _charset, "GENERATED": _generated, "AS": _as,
     "STORED": _stored, "VIRTUAL": _stored, "PERSISTENT": _stored, "AUTO_INCREMENT": _auto_increment, "AUTO_RANDOM": _auto_random,
     "SERIAL": _serial, "CONSTRAINT": _constraint, "CHECK": _check, "REFERENCES": _references, "WITH": _with, "WITHOUT": _with,

@@ -107,8 +107,8 @@ def _query(cursor: Cursor) -> bool:
     cursor.take("AS")
     while cursor.take("("):
         pass
-    if cursor.take_one("SELECT", "WITH", "VALUES", "TABLE"):
-        if cursor.kind == "end":
+    if word := cursor.take_one("SELECT", "WITH", "VALUES", "TABLE"):
+        if cursor.kind == "end" or (word == "WITH" and cursor.kind not in ("name", "word")):
             cursor.fail("a query")
         cursor.at = len(cursor.tokens)
         return True

@@ -14,7 +14,7 @@ def at_constraint(cursor: Cursor) -> bool:
 
 
 _TWO_WORDS = (
-    ("PERIOD", "FOR"), ("VECTOR", "INDEX"), ("VECTOR", "KEY"), ("COLUMNAR", "INDEX"), ("HYBRID", "INDEX"),
+    ("PERIOD", "FOR"), ("PERIOD", "IF"), ("VECTOR", "INDEX"), ("VECTOR", "KEY"), ("COLUMNAR", "INDEX"), ("HYBRID", "INDEX"),
 )  # fmt: skip
 
 
@@ -47,11 +47,11 @@ def _index(cursor: Cursor, word: str, name: str | None, condition: bool) -> tupl
     elif word in ("VECTOR", "COLUMNAR", "HYBRID", "UNIQUE", "FULLTEXT", "SPATIAL"):
         cursor.take_one("INDEX", "KEY")
     condition = cursor.take("IF", "NOT", "EXISTS") or condition
-    if cursor.upper not in ("(", "USING", "TYPE"):
+    if cursor.upper not in ("(", "USING"):  # TYPE needs a name before it: `KEY type (a)` names the index so
         name = cursor.name("an index name or its columns")
     index_type(cursor)
     names, plain = key_parts(cursor)
-    index_options(cursor)
+    plain = index_options(cursor) and plain
     if word != "PRIMARY":
         return IndexDef(name, names, word == "UNIQUE" and plain), condition
     if not plain:
@@ -84,8 +84,9 @@ def key_parts(cursor: Cursor) -> tuple[tuple[str, ...], bool]:
     return tuple(names), plain
 
 
-def index_options(cursor: Cursor) -> None:
-    """USING, COMMENT, VISIBLE, CLUSTERED … none of which means anything here."""
+def index_options(cursor: Cursor) -> bool:
+    """USING, COMMENT, VISIBLE, CLUSTERED … of which only WHERE means anything here: whether the index is over all rows."""
+    whole = True
     while True:
         if cursor.upper in ("USING", "TYPE"):
             index_type(cursor)
@@ -94,24 +95,65 @@ def index_options(cursor: Cursor) -> None:
             cursor.string("a comment in quotes")
         elif cursor.take("WITH", "PARSER"):
             cursor.name("a parser")
-        elif cursor.take_one("KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "ADD_COLUMNAR_REPLICA_ON_DEMAND"):
-            cursor.take("=")
-            if cursor.kind not in ("word", "string", "number"):
-                cursor.fail("a value")
-            cursor.at += 1
         elif cursor.take("WHERE"):
-            cursor.group()
+            _condition(cursor)
+            whole = False
+        elif cursor.take("PRE_SPLIT_REGIONS"):
+            _split_regions(cursor)
+        elif _at_setting(cursor):
+            _setting(cursor)
         elif not _index_word(cursor):
-            return
+            return whole
+
+
+def _at_setting(cursor: Cursor) -> bool:
+    """A value behind a name: engines of MariaDB have names of their own, and take none without `=`."""
+    if cursor.upper in ("KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"):
+        return True
+    following = [token.upper for token in cursor.tokens[cursor.at + 1 : cursor.at + 2]]
+    return cursor.kind in ("word", "name") and following == ["="] and cursor.upper not in ("ALGORITHM", "LOCK")
+
+
+def _setting(cursor: Cursor) -> None:
+    cursor.at += 1
+    cursor.take("=")
+    if cursor.kind not in ("word", "string", "number"):
+        cursor.fail("a value")
+    cursor.at += 1
+
+
+def _condition(cursor: Cursor) -> None:
+    """An expression: all up to the next clause, the list's end or the statement's."""
+    start = cursor.at
+    while cursor.upper not in (",", ")") and cursor.kind != "end":
+        if cursor.upper == "(":
+            cursor.group()
+        else:
+            cursor.at += 1
+    if cursor.at == start:
+        cursor.fail("a condition")
+
+
+def _split_regions(cursor: Cursor) -> None:
+    """TiDB's PRE_SPLIT_REGIONS = 4, or = (BETWEEN (1) AND (9) REGIONS 4)."""
+    cursor.take("=")
+    if cursor.upper == "(":
+        cursor.group()
+    else:
+        cursor.number("a number of regions")
+
+
+_INDEX_WORDS = (
+    "VISIBLE", "INVISIBLE", "CLUSTERED", "NONCLUSTERED", "GLOBAL", "LOCAL", "IGNORED", "ADD_COLUMNAR_REPLICA_ON_DEMAND",
+)  # fmt: skip
 
 
 def _index_word(cursor: Cursor) -> bool:
-    if cursor.take("NOT", "IGNORED"):
-        return True
-    return bool(cursor.take_one("VISIBLE", "INVISIBLE", "CLUSTERED", "NONCLUSTERED", "GLOBAL", "LOCAL", "IGNORED", "CLUSTERING"))
+    return cursor.take("NOT", "IGNORED") or bool(cursor.take_one(*_INDEX_WORDS))
 
 
 def _period(cursor: Cursor) -> None:
+    cursor.take("IF", "NOT", "EXISTS")
     cursor.need("FOR")
     cursor.name("a period's name")
     cursor.group()

@@ -36,7 +36,7 @@ def read_partitioning(cursor: Cursor) -> Partitioning:
 
 def _columns(cursor: Cursor, method: str) -> tuple[str, ...]:
     """The plain columns of a RANGE or LIST rule; none for anything else."""
-    cursor.take("COLUMNS")
+    cursor.take_one("COLUMNS", "FIELDS")
     if cursor.take("ALGORITHM"):
         cursor.need("=")
         cursor.number("1 or 2")
@@ -70,6 +70,8 @@ def _tail(cursor: Cursor) -> Partitions:
             _subpartition(cursor)
         elif cursor.take("INTERVAL"):
             _interval(cursor)
+        elif cursor.take("LIMIT"):
+            cursor.number("a number of rows")
         elif cursor.take("FIRST", "PARTITION") or cursor.take("LAST", "PARTITION"):
             cursor.need("LESS")
             cursor.need("THAN")
@@ -239,9 +241,21 @@ def maintain_partition(cursor: Cursor) -> Edit:
     cursor.take_one("NO_WRITE_TO_BINLOG", "LOCAL")
     if not cursor.take("ALL"):
         names(cursor)
-    while cursor.take_one("INDEX", "FOR", "UPGRADE", "QUICK", "FAST", "MEDIUM", "EXTENDED", "CHANGED", "USE_FRM"):
+    while cursor.take_one("FOR", "UPGRADE", "QUICK", "FAST", "MEDIUM", "EXTENDED", "CHANGED", "USE_FRM"):
         pass
+    _analyze_options(cursor)
     return NoEffect("partition maintenance")
+
+
+def _analyze_options(cursor: Cursor) -> None:
+    """TiDB's INDEX a, b and WITH 4 BUCKETS, 2 TOPN."""
+    if cursor.take("INDEX") and cursor.kind in ("name", "word"):
+        names(cursor)
+    if cursor.take("WITH"):
+        while cursor.kind == "number":
+            cursor.at += 1
+            cursor.name("an option")
+            cursor.take(",")
 
 
 def tablespace(cursor: Cursor) -> Edit:

@@ -38,6 +38,7 @@ _ROUTINES = ("PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE")
 _OBJECTS = (
     "VIEW", "SEQUENCE", "USER", "ROLE", "SERVER", "TABLESPACE", "LOGFILE", "UNDO", "PLACEMENT", "RESOURCE", "BINDING", "STATISTICS",
     "SPATIAL", "INSTANCE", "SESSION", "GLOBAL", "RANGE", "WORKLOAD", "MATERIALIZED", "LIBRARY", "MASKING", "CATALOG", "PREPARE", "SYSTEM",
+    "STATS", "QUERY", "HYPO", "IMPORT",
     *_ROUTINES,
 )  # fmt: skip
 _WITHOUT_EFFECT_LIST = (
@@ -177,8 +178,7 @@ def _create_index(cursor: Cursor) -> Statement:
     table = cursor.table()
     _wait(cursor)
     columns, plain = key_parts(cursor)
-    index_options(cursor)
-    unique = "UNIQUE" in words and plain
+    unique = index_options(cursor) and "UNIQUE" in words and plain
     _index_tail(cursor)
     return _index_statement(table, AddUniqueKey(columns, name, condition) if unique else AddIndex(columns, name, condition))
 
@@ -322,7 +322,6 @@ def _drop_tables(cursor: Cursor) -> Statement:
 
 
 def _drop_index(cursor: Cursor) -> Statement:
-    cursor.take("HYPO")
     condition = cursor.take("IF", "EXISTS")
     name = cursor.name("an index name")
     cursor.need("ON")

@@ -10,6 +10,7 @@ from lakehouse.ddl import edits as e
 from lakehouse.ddl.generated import forgotten
 from lakehouse.defaults import default_reason
 from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype, Unknowable
+from lakehouse.partition_rule import decidable
 from lakehouse.schema import Column, ColumnType, PartitionRule
 
 Effects = tuple[Effect, ...]
@@ -33,7 +34,7 @@ def _unknown_fill(column: Column, auto_increment: bool) -> str | None:
     return default_reason(column.default, column.type, column.not_null, zone=None)  # the zone is its session's, which no message tells
 
 
-def redefined(old: Column, new: Column) -> Effects:
+def redefined(old: Column, new: Column, auto_increment: bool) -> Effects:
     """MODIFY and CHANGE. A rename, another default or place is nothing."""
     effects: Effects = () if same_type(old.type, new.type) else (Retype(old.id, old.type, new.type),)
     families = (old.type.family, new.type.family)
@@ -44,6 +45,8 @@ def redefined(old: Column, new: Column) -> Effects:
     computed = new.generated == "stored" and (old.generated != "stored" or _spaceless(old) != _spaceless(new))
     if computed or (old.generated == "virtual" and new.generated is None):
         effects += forgotten(new)
+    if auto_increment and not old.not_null:
+        effects += (Unknowable(f"column {new.name}: AUTO_INCREMENT numbers the rows that have NULL"),)
     return effects
 
 
@@ -74,8 +77,12 @@ def partition_effects(edit: e.Edit, rule: PartitionRule | None, types: dict[int,
     match edit:
         case e.TruncatePartition(_, True):
             return (Clear(),)
-        case e.TruncatePartition(names, _) | e.DropPartition(names, _):
+        case e.TruncatePartition(names, _):
             return _removed(names, rule, types)
+        case e.DropPartition(names, if_exists):
+            known = set() if rule is None else {name.casefold() for name, _ in rule.partitions}
+            there = tuple(name for name in names if not (if_exists and known) or name.casefold() in known)
+            return _removed(there, rule, types) if there else ()
         case e.ExchangePartition(partition):
             return (Unknowable(f"EXCHANGE PARTITION {partition}: no message tells the rows that came"),)
         case e.ReplaceRows(clause):
@@ -91,7 +98,9 @@ def _removed(names: tuple[str, ...], rule: PartitionRule | None, types: dict[int
     found = tuple(known[name.casefold()] for name in names if name.casefold() in known)
     if rule is None or len(found) < len(names):
         return (Unknowable(f"partition {', '.join(names)}: no rule over plain columns tells which rows it held"),)
+    if not decidable(rule, [types[column] for column in rule.columns]):
+        return (Unknowable(f"partition {', '.join(names)}: its bounds are no values of its columns, or tuples"),)
     removed: Effects = (RemoveRows(rule, found),)
-    if (rule.method == "list" and len(rule.columns) > 1) or any(types[column].family not in _ORDERED_BY_VALUE for column in rule.columns):
-        return (*removed, Unknowable(f"partition {', '.join(names)}: its bounds compare by a collation, or as a list of tuples"))
+    if any(types[column].family not in _ORDERED_BY_VALUE for column in rule.columns):
+        return (*removed, Unknowable(f"partition {', '.join(names)}: its bounds compare by a collation"))
     return removed

@@ -4,8 +4,8 @@ The lexing is sqlglot's MySQL tokenizer without its keywords and commands, so th
 taken from the source again, and what lies between two tokens must be blanks and comments, whatever sqlglot took it for.
 
 Comments that a server executes (`/*!50100 … */`, `/*M!… */`) are read as if they stood bare: servers log
-`DROP /*!40005 TEMPORARY */ TABLE`, which drops no table. TiDB's own (`/*T![ttl] … */`) hold options that touch neither
-columns nor rows and stay comments; one that holds more is refused.
+`DROP /*!40005 TEMPORARY */ TABLE`, which drops no table. TiDB executes its own too: `/*T! … */`, and `/*T![ttl] … */` of a feature that
+it knows; of another feature it stays a comment. Other servers execute neither, so one that holds more than options is refused.
 """
 
 import re
@@ -31,14 +31,32 @@ _RESERVED_LIST = (
 )
 RESERVED = frozenset(_RESERVED_LIST.split())
 _GAP = re.compile(r"[ \t\n\r\f\v]+|/\*(?P<inner>.*?)\*/|--(?=[\x00-\x20\x7f]|$)[^\n]*|#[^\n]*", re.S)
-_EXECUTED = re.compile(r"(M?)!(\d{5,6})?(?=\D|$)")
+_EXECUTED = re.compile(r"M?!(?P<version>\d{5,6}(?!\d))?")
+_FEATURED = re.compile(r"T!(?:\[([a-z0-9_, ]+)\])?", re.I)
+_FEATURES = frozenset(
+    (
+        "auto_rand",
+        "auto_rand_base",
+        "auto_id_cache",
+        "clustered_index",
+        "force_inc",
+        "placement",
+        "ttl",
+        "global_index",
+        "pre_split",
+        "affinity",
+    )
+)
 _NEVER = 200_000  # no server is of this version: MariaDB's dumps say `/*!999999\- enable the sandbox mode */`
 _WORD = re.compile(r"[0-9A-Za-z_$\x80-\U0010ffff]+")
 _QUOTED = re.compile(r"`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"")
 _STRING = re.compile(r"[nN]?(?:'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\")", re.S)
 _LITERAL = re.compile(r"[xXbB]'[0-9A-Fa-f]*'|0[xX][0-9A-Fa-f]+|0[bB][01]+")
 _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
-_TIDB_ONLY_OPTIONS = re.compile(r"(?i)\b(?:ADD|DROP|MODIFY|CHANGE|RENAME|TRUNCATE|COLUMN|SELECT|LIKE)\b")
+_NO_CLAUSE = re.compile(r"'[^']*'|`[^`]*`|\([^()]*\)|(?i:=|\bSET|\bPOLICY)\s*(?i:DEFAULT)\b")
+_CLAUSE = re.compile(
+    r"(?i),|\b(?:ADD|ALTER|DROP|MODIFY|CHANGE|RENAME|TRUNCATE|COLUMN|SELECT|LIKE|AS|DEFAULT|NOT|NULL|PRIMARY|UNIQUE|KEY|INDEX)\b"
+)
 
 
 class Token(NamedTuple):
@@ -89,10 +107,13 @@ def _gap(sql: str, start: int, end: int, ansi_quotes: bool, offset: int) -> Iter
 
 
 def _comment(inner: str, ansi_quotes: bool, offset: int) -> Iterator[Token]:
-    if inner.startswith("T!") and _TIDB_ONLY_OPTIONS.search(re.sub(r"'[^']*'|`[^`]*`", "", inner)):
+    found = _FEATURED.match(inner)
+    if found and _CLAUSE.search(_NO_CLAUSE.sub("", inner[found.end() :])):
         raise DdlError(f"character {offset - 1}: expected options in a TiDB comment, got a clause that edits the table")
-    found = _EXECUTED.match(inner)
-    if found and int(found[2] or 0) < _NEVER:
+    if found and not {name.strip().lower() for name in (found[1] or "").split(",") if name} <= _FEATURES:
+        return
+    found = found or _EXECUTED.match(inner)
+    if found and int(found.groupdict().get("version") or 0) < _NEVER:
         yield from tokenize(inner[found.end() :], ansi_quotes, offset + found.end())
 
 
@@ -189,8 +210,26 @@ class Cursor:
         return token.text
 
     def table(self) -> Name:
-        first = self.name("a table name")
-        return (first, self.name("a table name", reserved=True)) if self.take(".") else (None, first)
+        """`t`, `db.t`, or `.t`, which is `t`."""
+        first = None if self.upper == "." else self.name("a table name")
+        return (first, self._behind_dot("a table name")) if self.take(".") else (None, str(first))
+
+    def column(self) -> str:
+        """A column's name, which may stand behind its table's and its database's."""
+        name = "" if self.upper == "." else self.name("a column name")
+        for _ in range(2):
+            if not self.take("."):
+                break
+            name = self._behind_dot("a column name")
+        return name
+
+    def _behind_dot(self, what: str) -> str:
+        """What follows a dot is a name, though it be a reserved word or all of digits."""
+        token = self.token
+        if token is None or token.kind not in ("number", "literal") or not _WORD.fullmatch(token.text):
+            return self.name(what, reserved=True)
+        self.at += 1
+        return token.text
 
     def string(self, what: str) -> str:
         """Adjacent strings are one."""

@@ -50,7 +50,9 @@ def _base(cursor: Cursor) -> str:
 def _long(cursor: Cursor) -> str:
     if cursor.take("VARBINARY"):
         return "mediumblob"
-    if cursor.take_one("CHAR", "CHARACTER"):
+    if cursor.ahead("CHAR", "SET") or cursor.ahead("CHARACTER", "SET"):
+        pass
+    elif cursor.take_one("CHAR", "CHARACTER"):
         cursor.need("VARYING")
     else:
         cursor.take_one("VARCHAR", "VARCHARACTER")
@@ -80,9 +82,7 @@ def _sized(cursor: Cursor, base: str) -> ColumnType | None:
     length = next(iter(cursor.numbers(1)), None)
     if base in ("varchar", "varbinary") and length is None:
         cursor.fail("a length")
-    if base in ("text", "blob"):
-        return ColumnType(base)
-    if base in _FRACTIONS:
+    if base in (*_FRACTIONS, "text", "blob"):
         return ColumnType(base, length or None)
     return ColumnType(base, _WITHOUT_LENGTH.get(base) if length is None else length)
 
@@ -111,15 +111,23 @@ def _members(cursor: Cursor) -> tuple[str, ...]:
 def _member(cursor: Cursor) -> str:
     """A label; MySQL drops its trailing spaces when it creates the column, which `apply` does too."""
     token = cursor.token
-    if token is not None and token.kind == "literal" and token.text[:1] in "xX":
+    if token is not None and token.kind == "literal":
         cursor.at += 1
         try:
-            return bytes.fromhex(token.text[2:-1]).decode()
+            return _literal_bytes(token.text).decode()
         except ValueError as error:
             raise DdlError(f"character {token.start + 1}: expected a label in UTF-8, got other bytes") from error
     if token is not None and token.upper.startswith("_"):
         cursor.at += 1
     return cursor.string("a label in quotes")
+
+
+def _literal_bytes(text: str) -> bytes:
+    """The bytes of x'61', 0x61, b'1100001' or 0b1100001."""
+    digits = text[2:].removesuffix("'")
+    if text[0] in "bB" or text[:2] in ("0b", "0B"):
+        return int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "big")
+    return bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2))
 
 
 def _vector(cursor: Cursor) -> ColumnType:
@@ -130,9 +138,11 @@ def _vector(cursor: Cursor) -> ColumnType:
 
 
 def _attributes(cursor: Cursor, found: ColumnType) -> ColumnType:
-    numeric = found.family in ("integer", "decimal", "float", "double")
+    numeric = found.family in ("integer", "decimal", "float", "double", "year")
     while True:
-        if numeric and (word := cursor.take_one("UNSIGNED", "ZEROFILL")):
+        if found.family == "year" and cursor.take_one("UNSIGNED", "ZEROFILL"):
+            pass
+        elif numeric and (word := cursor.take_one("UNSIGNED", "ZEROFILL")):
             found = replace(found, unsigned=True, zerofill=found.zerofill or word == "ZEROFILL")
         elif numeric and cursor.take("SIGNED"):
             pass

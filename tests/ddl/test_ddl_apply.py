@@ -494,6 +494,30 @@ def test_text_bounds_go_as_far_as_code_points_can_and_say_so() -> None:
     assert [type(effect) for effect in effects] == [RemoveRows, Unknowable]
 
 
+def test_bounds_that_no_rule_reads_are_unknowable() -> None:
+    pairs = table("CREATE TABLE t (a INT, b INT) PARTITION BY LIST COLUMNS (a, b) (PARTITION p VALUES IN ((1, 2)), PARTITION q DEFAULT)")
+
+    (effect,) = altered(pairs, "TRUNCATE PARTITION p")[1]
+
+    assert isinstance(effect, Unknowable)
+
+
+def test_the_default_partition_of_a_list_takes_its_rows_along() -> None:
+    schema = table("CREATE TABLE t (a INT) PARTITION BY LIST (a) (PARTITION p VALUES IN (1, NULL), PARTITION q DEFAULT)")
+
+    assert [type(effect) for effect in altered(schema, "TRUNCATE PARTITION q")[1]] == [RemoveRows]
+
+
+def test_a_partition_that_is_not_there_is_nothing_to_drop_if_it_exists() -> None:
+    schema = table(RANGE)
+    rule = schema.partition
+    assert rule is not None
+
+    assert altered(schema, "DROP PARTITION IF EXISTS nope") == (schema, ())
+    assert altered(schema, "DROP PARTITION IF EXISTS nope, p1")[1] == (RemoveRows(rule, ("p1",)),)
+    assert [type(effect) for effect in altered(schema, "DROP PARTITION nope")[1]] == [Unknowable]
+
+
 def test_a_bound_that_must_be_computed_ends_what_is_known_of_the_rule() -> None:
     schema, _ = altered(table(RANGE), "REORGANIZE PARTITION pm INTO (PARTITION x VALUES LESS THAN (10 * 10))")
 
@@ -504,6 +528,22 @@ def test_a_bound_that_must_be_computed_ends_what_is_known_of_the_rule() -> None:
 def test_a_column_that_partitions_need_can_not_go() -> None:
     with pytest.raises(DdlError, match="expected a column that the partitions do not need"):
         altered(table(RANGE), "DROP a")
+
+
+def test_an_auto_increment_column_is_never_null_so_its_unique_key_identifies_rows() -> None:
+    assert table("CREATE TABLE t (a INT AUTO_INCREMENT, b INT, UNIQUE KEY (a))").handle_key == (1,)
+
+    schema, effects = altered(table("CREATE TABLE t (a INT UNIQUE, b INT)"), "MODIFY a INT AUTO_INCREMENT")
+
+    assert schema.handle_key == (1,)
+    assert [type(effect) for effect in effects] == [Unknowable, Retype, Rekey]  # rows with NULL are numbered
+    assert altered(schema, "MODIFY a INT UNSIGNED AUTO_INCREMENT")[1] == (Retype(1, ColumnType("int"), ColumnType("int", unsigned=True)),)
+
+
+def test_the_last_of_null_and_not_null_counts() -> None:
+    schema = table("CREATE TABLE t (a INT NOT NULL NULL, b INT NULL NOT NULL, c INT NOT NULL DEFAULT 1 NULL)")
+
+    assert [column.not_null for column in schema.columns] == [False, True, False]
 
 
 # --- what MariaDB 11.4 was seen to do ---------------------------------------------------------------------------------

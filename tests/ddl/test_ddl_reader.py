@@ -35,7 +35,38 @@ def test_an_executed_comment_counts_and_any_other_does_not() -> None:
     assert only("DROP /*!40005 TEMPORARY */ TABLE t") == e.NoEffect("TEMPORARY TABLE")
     assert only("DROP /* TEMPORARY */ TABLE t") == e.DropTable(((None, "t"),))
     assert only("DROP /*+ TEMPORARY */ TABLE t # , u") == e.DropTable(((None, "t"),))
-    assert only("DROP TABLE t /*T![placement] , u */") == e.DropTable(((None, "t"),))
+    assert only("DROP TABLE t /*T![other] of another feature */") == e.DropTable(((None, "t"),))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE t /*T![placement] , u */",
+        "ALTER TABLE t ADD a INT /*T! DEFAULT 5 */",
+        "ALTER TABLE t ADD a INT /*T![ttl] , DROP COLUMN b */",
+        "ALTER TABLE t ADD a INT /*T![other] NOT NULL */",
+        "ALTER TABLE t ADD a INT /*T![ttl] TTL=5 */",
+        "ALTER TABLE t ADD a INT /*!5 , ADD b INT */",
+    ],
+)
+def test_a_servers_own_comment_that_says_more_than_options_or_that_none_executes_is_refused(sql: str) -> None:
+    with pytest.raises(DdlError):
+        read(sql)
+
+
+def test_an_option_in_a_servers_own_comment_is_a_clause() -> None:
+    texts = [
+        "TTL=`a` + INTERVAL 1 DAY */ /*T![ttl] TTL_ENABLE='ON'",
+        "REMOVE TTL",
+        "PLACEMENT POLICY=DEFAULT",
+        "PLACEMENT POLICY SET DEFAULT",
+    ]
+
+    assert [len(edits(f"ALTER TABLE t /*T![ttl] {text} */")) for text in texts] == [1] * 4
+    assert edits("ALTER TABLE t /*T! SHARD_ROW_ID_BITS = 4 */") == (e.NoEffect("table options"),)
+    assert edits("ALTER TABLE t ADD KEY i (a) /*T![pre_split] PRE_SPLIT_REGIONS=(BETWEEN (1) AND (9) REGIONS 4) */") == (
+        e.AddIndex(("a",), "i"),
+    )
 
 
 def test_ansi_quotes_make_names_of_double_quotes() -> None:
@@ -80,6 +111,21 @@ def test_keys_keep_their_order_and_functional_ones_identify_nothing() -> None:
 
     assert statement.unique_keys == (("a",), ("b", "a"), ("b",))
     assert [index.name for index in statement.indexes] == [None, None, "k", "f", "g"]
+
+
+def test_an_index_over_some_rows_identifies_nothing() -> None:
+    assert created("CREATE TABLE t (a INT NOT NULL, UNIQUE u (a) WHERE a > 5 AND (a < 9), b INT)").unique_keys == ()
+    assert only("CREATE UNIQUE INDEX u ON t (a) WHERE `b` IS NOT NULL") == e.AlterTable(
+        None, "t", (e.AddIndex(("a",), "u"),), index_statement=True
+    )
+
+
+def test_type_before_a_bracket_is_the_name_of_an_index() -> None:
+    assert edits("ALTER TABLE t ADD KEY type (a), ADD UNIQUE type TYPE BTREE (b), ADD KEY USING HASH (c)") == (
+        e.AddIndex(("a",), "type"),
+        e.AddUniqueKey(("b",), "type"),
+        e.AddIndex(("c",)),
+    )
 
 
 def test_a_column_definition_keeps_its_default_as_written() -> None:
