@@ -23,8 +23,9 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.canal_values import Reading, image, reading
 from lakehouse.formats.proto import canal_pb2 as wire
+from lakehouse.schema import parse_type
 
-_BLOB = 2004  # the java.sql.Types code of MariaDB's JSON, which Canal spells as bytes
+_BLOB = 2004  # the java.sql.Types code of what Canal spells as bytes: MariaDB's JSON too, and a TEXT with a length
 _DML = {wire.EVENT_INSERT: "insert", wire.EVENT_UPDATE: "update", wire.EVENT_DELETE: "delete"}
 _FILE_NUMBER = re.compile(r"\.(\d{1,18})\Z", re.A)
 
@@ -175,10 +176,10 @@ def _shape_of(columns: Sequence[wire.Column], zone: str) -> _Shape:
 @functools.lru_cache(maxsize=4096)
 def _shape(columns: tuple[tuple[str, str, bool, int, int], ...], zone: str) -> _Shape:
     names = tuple(column[0] for column in columns)
-    json_bytes = tuple(name for name, text, _, _, code in columns if code == _BLOB and text.lower() == "json")
+    spelled = tuple(name for name, text, _, _, code in columns if code == _BLOB and parse_type(text).family in ("json", "text"))
     keys = {name for name, _, is_key, _, _ in columns if is_key}
     gaps = max((index for _, _, _, index, _ in columns), default=-1) + 1 > len(columns)
-    return _Shape(names, reading(names, tuple(column[1] for column in columns), zone, json_bytes), tuple(sorted(keys)), gaps)
+    return _Shape(names, reading(names, tuple(column[1] for column in columns), zone, spelled), tuple(sorted(keys)), gaps)
 
 
 def _merged(old: _Shape, new: _Shape) -> _Shape:

@@ -77,7 +77,10 @@ def test_a_text_that_canal_takes_for_a_blob_is_text_again(type: str) -> None:
         data=[{"id": "1", "t": "ж".encode().decode("latin-1")}], mysqlType={"id": "INT", "t": type}, sqlType={"id": 4, "t": 2004}
     )
 
-    assert event.after["t"] == "ж"
+    told = [wire.Column(index=0, name="t", value="ж".encode().decode("latin-1"), mysqlType=type, sqlType=2004)]
+    (packed,) = decode_packet(rows("EVENT_INSERT", ([], told)), {})
+
+    assert event.after["t"] == packed.after["t"] == "ж"
 
 
 def test_decimals_and_enum_indexes_are_left_to_the_schema() -> None:
