@@ -91,10 +91,10 @@ def begin(pool: ThreadPoolExecutor, shares: Sequence[Share], reading: Callable[[
 
 
 def lots(shares: Iterable[tuple[int, Share]]) -> Iterator[list[tuple[int, Share]]]:
-    """Numbered shares in their order, of one frame and as many at a time as fit together."""
+    """Numbered shares, those of one frame in their order, as many at a time as fit together."""
     lot: list[tuple[int, Share]] = []
     rows = size = 0
-    for number, share in shares:
+    for number, share in sorted(shares, key=lambda one: id(one[1].frame)):
         fits = rows + share.size.rows <= LOT_CHANGES and size + share.size.bytes <= LOT_BYTES
         if lot and not (fits and share.frame is lot[0][1].frame):
             yield lot

@@ -18,6 +18,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION, Position, just_above, just_below
+from lakehouse.fold import key_ids
 from lakehouse.gold_options import PLAIN, GoldOptions, to_plain
 from lakehouse.lineage import History, Lineage, Name, shape_of
 from lakehouse.shards import options_for, options_of, split_shards
@@ -82,10 +83,9 @@ def run_gold(
         return None
     infer_columns(log, feed.drift_timeout)
     position, holder = find_watermark(feed, log, done)
-    if manifest and (manifest["consistency"] != feed.consistency or manifest.get("generation", 1) != log.generation):
-        before: tuple[int, Position] = (0, MIN_POSITION)
-    else:
-        before = _before(manifest)
+    before: tuple[int, Position] = (0, MIN_POSITION)
+    if manifest and manifest["consistency"] == feed.consistency and manifest.get("generation", 1) == log.generation:
+        before = (manifest["batch"], tuple(manifest["watermark"]))
     window = Window(done["batch"], max(position, before[1]), *before)
     asked = asked_of(feed, log)
     if manifest and (window.batch, window.position) == before and manifest.get("asked") == asked and not again:
@@ -112,12 +112,6 @@ def run_gold(
     if feed.drift_timeout == 0 and any((entry.get("held") or {}).get("by") == "rows" for entry in tables):
         return run_gold(spark, lake, feed, log, progress) or body
     return body
-
-
-def _before(manifest: dict[str, Any] | None) -> tuple[int, Position]:
-    if manifest is None:
-        return 0, MIN_POSITION
-    return manifest["batch"], tuple(manifest["watermark"])
 
 
 class GoldRun:
@@ -159,6 +153,8 @@ class GoldRun:
         self._claim([*turns, *groups])
         turns, groups = [turn for turn in turns if turn.gold], [group for group in groups if group.gold]
         fresh = self._fresh([*turns, *groups])
+        for turn in turns:
+            turn.whole |= not turn.retired and turn.gate is None and not self._has_key(turn) and self._has_changes(turn.lineage, fresh)
         shares = [self._share(turn, fresh, partial(self._table, turn, fresh, progress)) for turn in turns]
         shares += [self._share(group, fresh, partial(bring, self, group, fresh, progress)) for group in groups]
         small = all(self._size(one).small for one in self._touched([*turns, *groups], fresh))
@@ -180,7 +176,14 @@ class GoldRun:
     def _touched(self, ones: "Sequence[Turn | Group]", fresh: Fresh) -> list[Lineage]:
         """The lineages that are folded whole, or have changes in the window."""
         every = [(one.whole, lineage) for one in ones for lineage in one.lineages]
-        return [lineage for whole, lineage in every if whole or lineage.id in fresh.changes or fresh.of(lineage).size.rows]
+        return [lineage for whole, lineage in every if whole or self._has_changes(lineage, fresh)]
+
+    def _has_changes(self, lineage: Lineage, fresh: Fresh) -> bool:
+        return lineage.id in fresh.changes or fresh.of(lineage).size.rows > 0
+
+    def _has_key(self, turn: "Turn") -> bool:
+        """Without a key nothing less than the whole table is folded."""
+        return bool(key_ids(turn.lineage, turn.lineage.step_at(just_above(turn.at))))
 
     def shadow(self, lineage_id: str, gold: str) -> bool:
         """Fold one table into another Delta table, `gold`; False where it does not live at the window's end."""
