@@ -1,0 +1,117 @@
+"""The same history in every other format: what it carries of it, how it is encoded and read, and whether each commit is the database's.
+
+    judge_format(runner, format) → Judged: how many commits were compared, the first difference, and why the history was cut, if it was
+
+A history is cut before the first transaction that holds a value which the format's producer does not send as it is (`lost`).
+"""
+
+import random
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from encode_binlog import binlog, feed
+from encode_tidb import canal_json, debezium, storage_tree
+from oracle.cases import Case
+from oracle.check import Judged, Silver, compare, place, same, told
+from oracle.losses import lost
+from oracle.program import ZONE
+from oracle.runner import Event, Runner, State
+
+from lakehouse.events import Message, Position
+from lakehouse.storage_files import read_tree
+
+OPTIONS = {"time_zone": ZONE}
+STORAGE = {
+    "ticdc-storage-csv": {"protocol": "csv", "include-commit-ts": "true", "output-old-value": "true"},
+    "ticdc-storage-canal-json": {"protocol": "canal-json", "enable-tidb-extension": "true"},
+}
+BINLOG = ("canal", "canal-protobuf", "debezium", "tencent-dts")
+FORMATS = ("ticdc-canal-json", "ticdc-debezium", *STORAGE, *BINLOG)
+States = list[tuple[int, State]]
+
+
+def judge_format(runner: "Runner | Case", format_: str) -> Judged:
+    judged = Judged()
+    with told(judged):
+        events, states, judged.cut = carried(runner, format_)
+        if events:
+            _judge(runner.seed, format_, events, states, judged)
+    return judged
+
+
+def carried(runner: "Runner | Case", format_: str) -> tuple[list[Event], States, str | None]:
+    """The history up to the first transaction that the format can't carry, and what it is that it can't."""
+    events = list(logged(runner.events)) if format_ in BINLOG else runner.events
+    for event in events:
+        why = lost(format_, event) if event["kind"] == "row" else None
+        if why is not None:
+            end = event["commit_ts"]
+            return [e for e in events if e["commit_ts"] < end], [s for s in runner.states if s[0] < end], why
+    return events, runner.states, None
+
+
+def logged(events: list[Event]) -> Iterator[Event]:
+    """As a binlog has them: statements as they were run, once each, and rows with their virtual columns."""
+    for event in events:
+        if event["kind"] == "ddl" and event.get("run"):
+            schema, table, query = event["run"]
+            yield {**event, "schema": schema, "table": table, "query": query}
+        elif event["kind"] == "ddl" and "run" not in event:
+            yield event
+        elif event["kind"] == "row":
+            sides = {side: {**event[side], **event.get(f"virtual {side}", {})} for side in ("before", "after") if side in event}
+            yield {**event, **sides}
+
+
+def _judge(seed: int, format_: str, events: list[Event], states: States, judged: Judged) -> None:
+    chance = random.Random(f"{seed} {format_}")
+    if format_ in BINLOG:
+        log = binlog(events, chance)
+        silver = Silver(format_, OPTIONS, tidb=False).add(feed(format_, log, chance, ZONE))
+        at = places(format_, log)
+    else:
+        silver = _tidb(format_, events, states)
+        at = {ts: place(ts) for ts, _ in states}
+        same("the watermark", silver.watermark, place(events[-1]["commit_ts"]))
+    for ts, state in states:
+        if ts in at:
+            compare(silver, at[ts], state, judged)
+
+
+def _tidb(format_: str, events: list[Event], states: States) -> Silver:
+    if format_ not in STORAGE:
+        return Silver(format_, OPTIONS).add(messages(format_, events))
+    options = {**OPTIONS, **STORAGE[format_]}
+    with tempfile.TemporaryDirectory() as folder:
+        for path, data in storage_tree(with_shapes(events, states), options["protocol"]).items():
+            (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
+            (Path(folder) / path).write_bytes(data)
+        return Silver("ticdc-storage", options).add(read_tree(Path(folder), options))
+
+
+def messages(format_: str, events: list[Event]) -> list[Message]:
+    """A message for each event, and a watermark at the end."""
+    events = [*events, {"kind": "resolved", "commit_ts": events[-1]["commit_ts"]}]
+    if format_ == "ticdc-canal-json":
+        return [Message("t", 0, n, None, canal_json(event, event.get("shape"))) for n, event in enumerate(events)]
+    return [Message("t", 0, n, *debezium(event, event.get("shape"), ZONE)) for n, event in enumerate(events)]
+
+
+def with_shapes(events: list[Event], states: States) -> Iterator[Event]:
+    """Each statement with the table's shape after it, where the table lives on."""
+    known = dict(states)
+    for event in events:
+        table = known[event["commit_ts"]].get((event["schema"], event["table"])) if event["kind"] == "ddl" else None
+        yield event if table is None else {**event, "shape": table.shape()}
+
+
+def places(format_: str, log: list[Any]) -> dict[int, Position]:
+    """The position right behind each commit; Canal's flat messages have but their offsets."""
+    found: dict[int, Position] = {}
+    offset = -1
+    for event in log:
+        offset += event.op not in ("begin", "commit")
+        found[event.commit_ts] = (0, offset, 2**31, 1, 0, 0) if format_ == "canal" else event.place
+    return found
