@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from encode_open import Cells, Event, dumps
+from encode_open import Cells, Event, dumps, handle_names
 from encode_tidb import bits, ddl_word, ordered, raw_bytes, temporal, wrapped, zoned
 
 from lakehouse.events import Message, Position
@@ -115,9 +115,9 @@ def possible(event: Event, group: Sequence[Event]) -> list[Event]:
 
 def key_of(event: Event, side: str) -> Any:
     shape = event["shape"]
-    if side not in event or not shape.primary_key:
+    if side not in event or not shape.handle_key:
         return None
-    return [event[side][column.name]["value"] for column in shape.columns if column.id in shape.primary_key]
+    return [event[side][column.name]["value"] for column in shape.columns if column.id in shape.handle_key]
 
 
 def key_names(shape: TableSchema) -> list[str]:
@@ -128,8 +128,9 @@ def key_names(shape: TableSchema) -> list[str]:
 
 CANAL_TYPES = {
     "tinyint": -6, "smallint": 5, "mediumint": 4, "int": 4, "bigint": -5, "float": 7, "double": 8, "decimal": 3, "bit": -7, "date": 91,
-    "datetime": 93, "timestamp": 93, "time": 92, "year": 12, "char": 1, "varchar": 12, "text": 2005, "binary": 2004, "varbinary": 2004,
-    "blob": 2004, "set": 2004, "enum": 4, "json": 2004,
+    "datetime": 93, "timestamp": 93, "time": 92, "year": 12, "char": 1, "varchar": 12, "binary": 2004, "varbinary": 2004, "set": 2004,
+    "enum": 4, "json": 2004, **{f"{size}text": 2005 for size in ("tiny", "", "medium", "long")},
+    **{f"{size}blob": 2004 for size in ("tiny", "", "medium", "long")},
 }  # fmt: skip
 
 
@@ -267,10 +268,11 @@ def transaction_record(event: Logged, id_: str, name: str) -> Sent:
 
 
 def debezium_row(event: Logged, pair: Pair, head: dict[str, Any], topic: str, zone: str) -> Iterator[Sent]:
-    """A change of the key is a delete, a tombstone and a create at one place."""
+    """A change of the key is a delete, a tombstone and a create at one place. The key is a unique one where there is no primary key."""
     assert event.shape is not None
     before, after = (None if cells is None else debezium_image(cells, event.shape, zone) for cells in pair)
-    old, new = (None if image is None else {name: image[name] for name in key_names(event.shape)} for image in (before, after))
+    keys = [name for name, _ in ordered(pair[0] or pair[1] or {}, event.shape) if name in handle_names(event.shape)]
+    old, new = (None if image is None else {name: image[name] for name in keys} for image in (before, after))
     bytes_of = {id(key): dumps(key) if key else None for key in (old, new)}
     if before is None or after is None:
         key = bytes_of[id(new if before is None else old)]
@@ -340,7 +342,7 @@ def dts_data(kind: ColumnType, cell: dict[str, Any], zone: str) -> subscribe_pb2
             return subscribe_pb2.Data(dataType="BYTES", bv=raw_bytes(value))
         case "json":
             return subscribe_pb2.Data(dataType="BYTES", bv=value.encode())
-        case "timestamp":
+        case "timestamp" if not value.startswith("0000-"):
             moment = datetime.fromisoformat(value[:19]).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
             value = f"{moment:%Y-%m-%d %H:%M:%S}{value[19:]} +00:00"
     charset = "utf8" if kind.family in ("date", "datetime", "timestamp", "time") else "utf8mb4"

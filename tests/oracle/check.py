@@ -50,7 +50,7 @@ class Judged:
 
 
 def judge(runner: "Runner | Case", again: int = 0) -> Judged:
-    """`again` chooses another feed for the same history."""
+    """As Open Protocol; `again` chooses another feed for the same history."""
     judged = Judged()
     with told(judged):
         _judge(runner, judged, again)
@@ -145,7 +145,9 @@ def _is_sure(name: Name, lineage: Lineage, table: Table, at: Position, virtual: 
     held = lineage.held if lineage.held and lineage.held[0] <= at else None
     assert held is None, f"{'.'.join(name)} is held: {held}"
     missing = lineage.incomplete_at(at)
-    assert missing is None or table.maybe or (virtual and table.computed), f"{'.'.join(name)} at {at[1]} is not sure of itself without a reason: {missing}"
+    assert missing is None or table.maybe or (virtual and table.computed), (
+        f"{'.'.join(name)} at {at[1]} is not sure of itself without a reason: {missing}"
+    )
     assert missing is not None or not table.unknown, (
         f"{'.'.join(name)} at {at[1]} claims to be exact, but no message tells {sorted(table.unknown)}"
     )

@@ -1,6 +1,6 @@
-"""The same history in every other format: what it carries of it, how it is encoded and read, and whether each commit is the database's.
+"""The same history in every format: what a format carries of it, how it is encoded and read, and whether each commit is the database's.
 
-    judge_format(runner, format) → Judged: how many commits were compared, the first difference, and why the history was cut, if it was
+    judge_in(runner, format) → Judged: how many commits were compared, the first difference, and why the history was cut, if it was
 
 A history is cut before the first transaction that holds a value which the format's producer does not send as it is (`lost`).
 """
@@ -13,14 +13,14 @@ from typing import Any
 
 from encode_binlog import binlog, feed
 from encode_tidb import canal_json, debezium, storage_tree
-from oracle.cases import Case
-from oracle.check import Judged, Silver, compare, place, same, told
-from oracle.losses import lost
-from oracle.program import ZONE
-from oracle.runner import Event, Runner, State
 
 from lakehouse.events import Message, Position
 from lakehouse.storage_files import read_tree
+from oracle.cases import Case
+from oracle.check import Judged, Silver, compare, judge, place, same, told
+from oracle.losses import lost
+from oracle.program import ZONE
+from oracle.runner import Event, Runner, State
 
 OPTIONS = {"time_zone": ZONE}
 STORAGE = {
@@ -28,16 +28,20 @@ STORAGE = {
     "ticdc-storage-canal-json": {"protocol": "canal-json", "enable-tidb-extension": "true"},
 }
 BINLOG = ("canal", "canal-protobuf", "debezium", "tencent-dts")
-FORMATS = ("ticdc-canal-json", "ticdc-debezium", *STORAGE, *BINLOG)
+OPEN = "ticdc-open"
+FORMATS = (OPEN, "ticdc-canal-json", "ticdc-debezium", *STORAGE, *BINLOG)
 States = list[tuple[int, State]]
 
 
-def judge_format(runner: "Runner | Case", format_: str) -> Judged:
+def judge_in(runner: "Runner | Case", format_: str, again: int = 0) -> Judged:
+    """`again` chooses another feed for the same history."""
+    if format_ == OPEN:
+        return judge(runner, again)
     judged = Judged()
     with told(judged):
         events, states, judged.cut = carried(runner, format_)
         if events:
-            _judge(runner.seed, format_, events, states, judged)
+            _judge(random.Random(f"{runner.seed} {format_} {again}"), format_, events, states, judged)
     return judged
 
 
@@ -62,11 +66,11 @@ def logged(events: list[Event]) -> Iterator[Event]:
             yield event
         elif event["kind"] == "row":
             sides = {side: {**event[side], **event.get(f"virtual {side}", {})} for side in ("before", "after") if side in event}
-            yield {**event, **sides}
+            if sides.get("before") != sides.get("after"):  # an update that changes nothing is not logged
+                yield {**event, **sides}
 
 
-def _judge(seed: int, format_: str, events: list[Event], states: States, judged: Judged) -> None:
-    chance = random.Random(f"{seed} {format_}")
+def _judge(chance: random.Random, format_: str, events: list[Event], states: States, judged: Judged) -> None:
     if format_ in BINLOG:
         log = binlog(events, chance)
         silver = Silver(format_, OPTIONS, tidb=False).add(feed(format_, log, chance, ZONE))
