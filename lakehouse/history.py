@@ -39,9 +39,11 @@ def build(
     snapshots: Iterable[Position] = (),
     *,
     ordered: bool = True,
+    virtual: bool = False,
 ) -> History:
     """The lineages of a source. `rules` are what YAMLs and operators say of DDLs; `snapshots` are the places of the full
-    snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do not compare."""
+    snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do not compare. `virtual`: rows carry
+    VIRTUAL columns."""
     records = sorted(records, key=lambda record: record.position)
     builder = _Builder(sightings, rules, ordered, Spelling(sightings.names(), records))
     whole = set(snapshots)
@@ -53,6 +55,7 @@ def build(
             builder.group(list(group))
     history = builder.finish()
     for lineage in history.lineages:
+        lineage.virtual = virtual
         lineage.times = {step.position: times[step.position] for step in lineage.steps if step.position in times}
     return history
 

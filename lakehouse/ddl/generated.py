@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse.effects import Effect, Forget, Retype, Unknowable
-from lakehouse.schema import Column
+from lakehouse.schema import Column, TableSchema
 
 _PARTS = re.compile(r"'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"|`((?:[^`]|``)*)`|([^\W\d][\w$]*)(?!\w|\s*\()")
 
@@ -31,10 +31,38 @@ def with_names(column: Column, names: Mapping[str, str]) -> Column:
 
 def recomputed(old: Sequence[Column], stay: Sequence[Column], effects: Iterable[Effect]) -> tuple[Effect, ...]:
     """Stored columns, of those that stay, whose values the source computes anew, since a column that they name has other values."""
+    computed = _touched(old, [column for column in stay if column.generated == "stored"], effects)
+    return tuple(effect for column in computed for effect in forgotten(column, "anew "))
+
+
+def _touched(old: Sequence[Column], computed: Sequence[Column], effects: Iterable[Effect]) -> list[Column]:
+    """Those that name a column whose values change."""
     retyped = {effect.column_id for effect in effects if isinstance(effect, Retype)}
     touched = {column.name.casefold() for column in old if column.id in retyped}
-    computed = [column for column in stay if column.generated == "stored" and touched & set(named_columns(column.expression or ""))]
-    return tuple(effect for column in computed for effect in forgotten(column, "anew "))
+    return [column for column in computed if touched & set(named_columns(column.expression or ""))]
+
+
+def computed_anew(old: TableSchema, new: TableSchema, effects: Iterable[Effect]) -> str | None:
+    """Why VIRTUAL columns have values for existing rows that no message tells, also where rows carry those columns."""
+    known = {column.id: column for column in old.columns}
+    for column in (column for column in new.columns if column.generated == "virtual" and column.id not in new.keeps.hidden):
+        before = known.get(column.id)
+        if before is None or (before.generated == "virtual" and spaceless(before) != spaceless(with_names(column, _old_names(new, known)))):
+            return f"column {column.name}: the source computes its values for existing rows"
+    virtual = [
+        column for column in old.columns if column.generated == "virtual" and new.by_id(column.id) and column.id not in new.keeps.hidden
+    ]
+    touched = _touched(old.columns, virtual, effects)
+    return f"column {touched[0].name}: the source computes its values anew for existing rows" if touched else None
+
+
+def _old_names(new: TableSchema, known: Mapping[int, Column]) -> dict[str, str]:
+    pairs = [(column.name, known[column.id].name) for column in new.columns if column.id in known]
+    return {name.casefold(): old for name, old in pairs if name != old}
+
+
+def spaceless(column: Column) -> str:
+    return re.sub(r"\s+", "", column.expression or "")
 
 
 def forgotten(column: Column, how: str = "") -> tuple[Effect, ...]:

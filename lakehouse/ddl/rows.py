@@ -4,10 +4,8 @@ New columns are filled from their default, types converted, partitions removed b
 does not decide is Unknowable beside the effect that goes as far as it can: the table is incomplete from there on.
 """
 
-import re
-
 from lakehouse.ddl import edits as e
-from lakehouse.ddl.generated import forgotten
+from lakehouse.ddl.generated import forgotten, spaceless
 from lakehouse.defaults import default_reason
 from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype, Unknowable
 from lakehouse.schema import Column, ColumnType, PartitionRule
@@ -17,7 +15,7 @@ _ORDERED_BY_VALUE = ("integer", "date", "datetime", "year", "binary")
 
 
 def added(column: Column, auto_increment: bool) -> Effects:
-    """ADD COLUMN. A virtual generated column is stored nowhere and so fills nothing."""
+    """ADD COLUMN. A virtual generated column is stored nowhere and so fills nothing; where rows carry it, its lineage tells (`virtual`)."""
     if column.generated == "virtual":
         return ()
     fill = Fill(column.id, column.default, column.type, column.not_null)
@@ -41,14 +39,10 @@ def redefined(old: Column, new: Column) -> Effects:
         effects += (Unknowable(f"column {new.name}: a session's time zone decides what TIMESTAMP is in another type"),)
     elif families in (("time", "date"), ("time", "datetime")):
         effects += (Unknowable(f"column {new.name}: the day of the statement becomes the date of a TIME"),)
-    computed = new.generated == "stored" and (old.generated != "stored" or _spaceless(old) != _spaceless(new))
+    computed = new.generated == "stored" and (old.generated != "stored" or spaceless(old) != spaceless(new))
     if computed or (old.generated == "virtual" and new.generated is None):
         effects += forgotten(new)
     return effects
-
-
-def _spaceless(column: Column) -> str:
-    return re.sub(r"\s+", "", column.expression or "")
 
 
 def same_type(old: ColumnType, new: ColumnType) -> bool:

@@ -10,7 +10,7 @@ by the messages that had come by then (live); both must be the database's own.
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ from encode_open import Wire
 from engine import Memory
 
 from lakehouse.carry import Upstream
-from lakehouse.events import Message, Position
+from lakehouse.events import MIN_POSITION, Message, Position
 from lakehouse.lineage import Lineage
 from lakehouse.schema import parse_type
 from lakehouse.typed import RAW, GoldColumn, gold_columns
@@ -77,7 +77,8 @@ def _judge(runner: "Runner | Case", judged: Judged, again: int) -> None:
         same("the watermark", whole.watermark, place(runner.states[-1][0]))
     for ts, state in runner.states:
         compare(whole, place(ts), state, judged)
-    on_the_way(messages, runner.states, row_ids, judged)
+    silver = Silver("ticdc-open", {"time_zone": ZONE}, row_ids=row_ids)
+    on_the_way(silver, messages, {ts: place(ts) for ts, _ in runner.states}, runner.states, judged)
     from oracle.modes import check_modes  # it needs this module
 
     check_modes(whole, runner)
@@ -102,15 +103,18 @@ def delivered(events: list[Event], chance: random.Random, *, keyless: bool, raw:
     return feed.arrival(chance), row_ids
 
 
-def on_the_way(messages: list[Message], states: list[tuple[int, State]], row_ids: bool, judged: Judged) -> None:
-    """At each watermark that is reached, the messages so far give that moment's tables."""
-    silver, before, known = Silver("ticdc-open", {"time_zone": ZONE}, row_ids=row_ids), (0,) * 6, dict(states)
-    parts = len({(message.topic, message.partition) for message in messages})
+def on_the_way(
+    silver: Silver, messages: list[Message], at: Mapping[int, Position], states: list[tuple[int, State]], judged: Judged
+) -> None:
+    """At each watermark that is reached, the messages so far give that moment's tables. `at` are the places of the commits."""
+    before = MIN_POSITION
+    parts = 1 if silver.format == "debezium" else len({(message.topic, message.partition) for message in messages})
     for message in messages:
         silver.add([message])
-        if len(silver.marks) == parts and silver.watermark > before:
+        if len(silver.marks) >= parts and silver.watermark > before:
             before = silver.watermark
-            compare(silver, place(before[1]), known[max(ts for ts in known if ts <= max(before[1], states[0][0]))], judged)
+            reached = [state for ts, state in states if ts not in at or at[ts][:3] <= before[:3]]
+            compare(silver, before, reached[-1], judged)
 
 
 def place(ts: int) -> Position:

@@ -9,15 +9,16 @@ import random
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from encode_binlog import binlog, feed
+from arrivals import DISPATCHERS, Feed
+from encode_binlog import Logged, binlog, feed
 from encode_tidb import canal_json, debezium, storage_tree
 
 from lakehouse.events import Message, Position
 from lakehouse.storage_files import read_tree
 from oracle.cases import Case
-from oracle.check import Judged, Silver, compare, judge, place, same, told
+from oracle.check import Judged, Silver, compare, judge, on_the_way, place, same, told
+from oracle.database import Table
 from oracle.losses import lost
 from oracle.program import ZONE
 from oracle.runner import Event, Runner, State
@@ -71,23 +72,30 @@ def logged(events: list[Event]) -> Iterator[Event]:
 
 
 def _judge(chance: random.Random, format_: str, events: list[Event], states: States, judged: Judged) -> None:
+    """The whole feed at every commit, and where it tells a watermark for each message, what has come at each watermark."""
+    live = None
     if format_ in BINLOG:
         log = binlog(events, chance)
-        silver = Silver(format_, OPTIONS, tidb=False).add(feed(format_, log, chance, ZONE))
-        at = places(format_, log)
+        messages, at = feed(format_, log, chance, ZONE), places(format_, log)
+        silver = Silver(format_, OPTIONS, tidb=False).add(messages)
+        live = Silver(format_, OPTIONS, tidb=False) if format_ == "debezium" else None
     else:
-        silver = _tidb(format_, events, states)
-        at = {ts: place(ts) for ts, _ in states}
+        messages, at = [], {ts: place(ts) for ts, _ in states}
+        if format_ in STORAGE:
+            silver = stored(events, states, {**OPTIONS, **STORAGE[format_]})
+        else:
+            messages = delivered(format_, events, states, chance)
+            silver, live = Silver(format_, OPTIONS).add(messages), Silver(format_, OPTIONS)
         same("the watermark", silver.watermark, place(events[-1]["commit_ts"]))
     for ts, state in states:
         if ts in at:
             compare(silver, at[ts], state, judged)
+    if live is not None:
+        on_the_way(live, messages, at, states, judged)
 
 
-def _tidb(format_: str, events: list[Event], states: States) -> Silver:
-    if format_ not in STORAGE:
-        return Silver(format_, OPTIONS).add(messages(format_, events))
-    options = {**OPTIONS, **STORAGE[format_]}
+def stored(events: list[Event], states: States, options: dict[str, str]) -> Silver:
+    """What the files of a storage sink tell."""
     with tempfile.TemporaryDirectory() as folder:
         for path, data in storage_tree(with_shapes(events, states), options["protocol"]).items():
             (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
@@ -95,12 +103,19 @@ def _tidb(format_: str, events: list[Event], states: States) -> Silver:
         return Silver("ticdc-storage", options).add(read_tree(Path(folder), options))
 
 
-def messages(format_: str, events: list[Event]) -> list[Message]:
-    """A message for each event, and a watermark at the end."""
-    events = [*events, {"kind": "resolved", "commit_ts": events[-1]["commit_ts"]}]
+def delivered(format_: str, events: list[Event], states: States, chance: random.Random) -> list[Message]:
+    """TiCDC's messages in one order of arrival: partitions, crashes and repeats as in Open Protocol. Equal rows can be told apart only
+    where whole runs come again; canal-json names no other key than the primary key."""
+    keyed = (lambda table: table.primary) if format_ == "ticdc-canal-json" else Table.handle
+    exact = any(not keyed(table) for _, state in states for table in state.values())
+    plan = Feed(events, chance, chance.choice((1, 2, 3)), chance.choice(DISPATCHERS))
+    for _ in range(chance.choice((0, 1, 1, 2))):
+        plan.restart(at_resolved=exact, losing=not exact and chance.random() < 0.5)
+    if not exact:
+        plan.repeat()
     if format_ == "ticdc-canal-json":
-        return [Message("t", 0, n, None, canal_json(event, event.get("shape"))) for n, event in enumerate(events)]
-    return [Message("t", 0, n, *debezium(event, event.get("shape"), ZONE)) for n, event in enumerate(events)]
+        return plan.arrival_of(chance, lambda event: (None, canal_json(event, event.get("shape"))), one_ddl=False)
+    return plan.arrival_of(chance, lambda event: debezium(event, event.get("shape"), ZONE), one_ddl=False)
 
 
 def with_shapes(events: list[Event], states: States) -> Iterator[Event]:
@@ -111,11 +126,10 @@ def with_shapes(events: list[Event], states: States) -> Iterator[Event]:
         yield event if table is None else {**event, "shape": table.shape()}
 
 
-def places(format_: str, log: list[Any]) -> dict[int, Position]:
-    """The position right behind each commit; Canal's flat messages have but their offsets."""
+def places(format_: str, log: list[Logged]) -> dict[int, Position]:
+    """The position right behind what each commit did; Canal's flat messages have but their offsets."""
     found: dict[int, Position] = {}
-    offset = -1
-    for event in log:
-        offset += event.op not in ("begin", "commit")
+    events = (event for event in log if event.op not in ("begin", "commit"))
+    for offset, event in enumerate(events):
         found[event.commit_ts] = (0, offset, 2**31, 1, 0, 0) if format_ == "canal" else event.place
     return found
