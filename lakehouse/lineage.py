@@ -91,9 +91,8 @@ class Lineage:
         told = [step for step in self.steps if step.position <= position]
         unknowable = [(step.position, effect.reason) for step in told for effect in step.effects if isinstance(effect, Unknowable)]
         if self.virtual:
-            unknowable += [
-                (two.position, why) for one, two in pairwise(told) if (why := computed_anew(one.schema, two.schema, two.effects))
-            ]
+            anew = ((two.position, computed_anew(one.schema, two.schema, two.effects)) for one, two in pairwise(told))
+            unknowable += [(place, why) for place, why in anew if why is not None]
         return min((entry for entry in known + unknowable if entry[0] >= cleared), default=None)
 
 

@@ -10,6 +10,7 @@ Left out: the columns that a Debezium DDL lists in `tableChanges` (its text says
 import base64
 import math
 import random
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -27,7 +28,8 @@ FILE_EVENTS = 40
 
 
 class Logged(NamedTuple):
-    """One event of a binlog. `op` is insert, update, delete, ddl, begin or commit; `rows` of a commit counts its transaction's rows."""
+    """One event of a binlog. `op` is insert, update, delete, ddl, begin or commit; `rows` of a commit counts its transaction's rows;
+    `session` is the database that a statement's names without one are of."""
 
     op: str
     file: int
@@ -42,6 +44,7 @@ class Logged(NamedTuple):
     first: int = 1
     rows: int = 0
     commit_ts: int = 0
+    session: str = ""
 
     @property
     def place(self) -> Position:
@@ -64,7 +67,8 @@ def binlog(events: Iterable[Event], chance: random.Random) -> list[Logged]:
             out.append(Logged(op, 1 + number // FILE_EVENTS, 4 + 100 * (number % FILE_EVENTS), time, transaction, commit_ts=moment, **more))
 
         if group[0]["kind"] == "ddl":
-            log("ddl", schema=group[0]["schema"], table=group[0]["table"], query=group[0]["query"])
+            told = {name: group[0][name] for name in ("schema", "table", "query")}
+            log("ddl", **told, session=group[0].get("session", group[0]["schema"]))
             continue
         log("begin")
         count = 1
@@ -147,6 +151,8 @@ def canal_text(cell: dict[str, Any]) -> str | None:
             return str(cell["num"])
         case "binary":
             return raw_bytes(value).decode("latin-1")
+        case "integer":
+            return str(int(value))  # a log has no ZEROFILL
         case _:
             return str(value)
 
@@ -195,7 +201,7 @@ def canal_entry(event: Logged, types: dict[str, str] | None = None) -> canal_pb2
         kind = {"CREATE": 4, "ALTER": 5, "ERASE": 6, "QUERY": 7, "TRUNCATE": 8, "RENAME": 9, "CINDEX": 10, "DINDEX": 11}[
             ddl_word(event.query)
         ]
-        change = canal_pb2.RowChange(eventType=kind, isDdl=True, sql=event.query, ddlSchemaName=event.schema)
+        change = canal_pb2.RowChange(eventType=kind, isDdl=True, sql=event.query, ddlSchemaName=event.session)
     else:
         kind = {"insert": 1, "update": 2, "delete": 3}[event.op]
         rows = [row_data(pair, event, types) for pair in event.pairs]
@@ -251,14 +257,26 @@ def debezium(event: Logged, name: str = "s", zone: str = "UTC") -> Iterator[Sent
               "query": None}  # fmt: skip
     if event.op in ("begin", "commit"):
         yield transaction_record(event, id_, name)
+    elif event.op == "ddl" and event.query.startswith("TRUNCATE TABLE"):
+        body = {"before": None, "after": None, "source": source, "op": "t", "ts_ms": 1, "transaction": None}
+        yield Sent(f"{name}.{event.schema}.{event.table}", None, dumps(body))
     elif event.op == "ddl":
-        told = {"databaseName": event.schema, "schemaName": None, "ddl": event.query, "tableChanges": []}
-        yield Sent(name, dumps({"databaseName": event.schema}), dumps({"source": source, "ts_ms": 1, **told}))
+        for statement in one_by_one(event.query):
+            told = {"databaseName": event.schema, "schemaName": None, "ddl": statement, "tableChanges": []}
+            yield Sent(name, dumps({"databaseName": event.schema}), dumps({"source": source, "ts_ms": 1, **told}))
     else:
         for number, pair in enumerate(event.pairs):
             order = {"id": id_, "total_order": event.first + number, "data_collection_order": event.first + number}
             head = {"source": {**source, "row": number}, "transaction": order, "ts_ms": 1}
             yield from debezium_row(event, pair, head, f"{name}.{event.schema}.{event.table}", zone)
+
+
+def one_by_one(query: str) -> list[str]:
+    """A connector tells RENAME and DROP of several tables as one statement for each, all at one place."""
+    verb = re.match(r"RENAME TABLE |DROP TABLE (IF EXISTS )?", query)
+    table = r"(?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*`"
+    parts = re.findall(rf"{table} TO {table}" if query.startswith("RENAME") else table, query[verb.end() :]) if verb else []
+    return [f"{verb[0]}{part}" for part in parts] if verb and len(parts) > 1 else [query]
 
 
 def transaction_record(event: Logged, id_: str, name: str) -> Sent:
@@ -332,7 +350,7 @@ def dts_data(kind: ColumnType, cell: dict[str, Any], zone: str) -> subscribe_pb2
     match kind.family:
         case "integer":
             word = ("U" if kind.unsigned else "") + DTS_INTEGERS[kind.base]
-            return subscribe_pb2.Data(dataType=word, sv=value)
+            return subscribe_pb2.Data(dataType=word, sv=str(int(value)))
         case "year" | "bit":
             return subscribe_pb2.Data(dataType="INT64", sv=value)
         case "float" | "double" | "decimal":
@@ -358,7 +376,7 @@ def dts_entry(event: Logged, zone: str = "UTC") -> subscribe_pb2.Entry:
     )  # fmt: skip
     entry = subscribe_pb2.Entry(header=header)
     if event.op == "ddl":
-        entry.event.ddlEvent.schemaName, entry.event.ddlEvent.sql = event.schema, event.query
+        entry.event.ddlEvent.schemaName, entry.event.ddlEvent.sql = event.session, event.query
     elif event.shape is not None:
         entry.event.dmlEvent.CopyFrom(dts_rows(event, zone))
     return entry

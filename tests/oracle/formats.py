@@ -5,10 +5,13 @@
 A history is cut before the first transaction that holds a value which the format's producer does not send as it is (`lost`).
 """
 
+import json
 import random
 import tempfile
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from arrivals import DISPATCHERS, Feed
 from encode_binlog import Logged, binlog, feed
@@ -61,8 +64,8 @@ def logged(events: list[Event]) -> Iterator[Event]:
     """As a binlog has them: statements as they were run, once each, and rows with their virtual columns."""
     for event in events:
         if event["kind"] == "ddl" and event.get("run"):
-            schema, table, query = event["run"]
-            yield {**event, "schema": schema, "table": table, "query": query}
+            schema, table, query, session = event["run"]
+            yield {**event, "schema": schema, "table": table, "query": query, "session": session}
         elif event["kind"] == "ddl" and "run" not in event:
             yield event
         elif event["kind"] == "row":
@@ -91,7 +94,18 @@ def _judge(chance: random.Random, format_: str, events: list[Event], states: Sta
         if ts in at:
             compare(silver, at[ts], state, judged)
     if live is not None:
-        on_the_way(live, messages, at, states, judged)
+        on_the_way(live, batches(messages), at, states, judged)
+
+
+def batches(messages: list[Message]) -> Iterator[list[Message]]:
+    """One by one; but the parts into which a connector cuts one statement, at one place, come together."""
+
+    def place_of(numbered: tuple[int, Message]) -> Any:
+        number, message = numbered
+        source = json.loads(message.value or b"null")["source"] if message.topic == "s" else {}
+        return (source["file"], source["pos"]) if source else number
+
+    yield from ([message for _, message in found] for _, found in groupby(enumerate(messages), key=place_of))
 
 
 def stored(events: list[Event], states: States, options: dict[str, str]) -> Silver:

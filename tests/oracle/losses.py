@@ -41,4 +41,8 @@ def _canal(cell: dict[str, Any], column: Column) -> str | None:
     return "text of another charset that is not ASCII" if text and not cell["value"].isascii() else None
 
 
-_LOSSES = {"ticdc-debezium": _tidb_debezium, "debezium": _zero_date, "canal": _canal, "canal-protobuf": _canal}
+def _debezium(cell: dict[str, Any], column: Column) -> str | None:
+    return "YEAR 0000" if column.base == "year" and cell["value"] == "0000" else _zero_date(cell, column)
+
+
+_LOSSES = {"ticdc-debezium": _tidb_debezium, "debezium": _debezium, "canal": _canal, "canal-protobuf": _canal}

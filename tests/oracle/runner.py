@@ -23,7 +23,7 @@ class Runner:
     """`events` as tests/encode_open.py takes them; `states` [(commit_ts, tables)]; `refused` counts statements that had no effect.
 
     For feeds of a binlog a row's event has `virtual before` and `virtual after`, the cells that TiCDC leaves out, and the first of a
-    statement's events has `run`: [database, table, statement] as it was run; the others have none.
+    statement's events has `run`: [database, table, statement, the session's database] as it was run; the others have none.
     """
 
     def __init__(self, database: Database, program: Program) -> None:
@@ -145,7 +145,8 @@ class Runner:
         # TiCDC sends a statement for each of its tables; a binlog has it once, as it was run
         for event in self.events[-len(feed) :]:
             event["run"] = None
-        self.events[-len(feed)]["run"] = feed[0] if step.get("select") else [*step["table"], step["ddl"]]
+        created = [*feed[0], step["table"][0]] if step.get("select") else None
+        self.events[-len(feed)]["run"] = created or [*step["table"], step["ddl"], self.program.database]
         told = self._traced(step)
         after = {name: self._next(name, shape, told.get(name)) for name, shape in shapes.items()}
         self._doubt(step, after, told.get(tuple(step["table"])))
