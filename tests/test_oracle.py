@@ -12,9 +12,10 @@ from judging import DATA
 from oracle.bank import transfers
 from oracle.cases import Case, load_case, save_case
 from oracle.command import run, summary
-from oracle.database import Database
+from oracle.database import Column, Database, Table
 from oracle.formats import FORMATS, OPEN, carried, judge_in
 from oracle.generate import generate
+from oracle.losses import lost
 from oracle.program import Program
 from oracle.runner import Runner
 
@@ -86,6 +87,25 @@ def test_a_history_is_cut_before_what_a_format_can_not_carry(database: Database)
     }  # fmt: skip
     events, states, _ = carried(runner, "debezium")
     assert ([event["kind"] for event in events], len(states)) == (["ddl", "row"], 3)
+
+
+@pytest.mark.parametrize(
+    ("format", "type_", "charset", "value"),
+    [
+        ("ticdc-debezium", "decimal(20,4)", None, "1234567890123456.7891"),
+        ("ticdc-debezium", "datetime", None, "2024-00-00 00:00:00"),
+        ("debezium", "year", None, "0000"),
+        ("canal", "varchar(5)", "latin1", "é"),
+        ("canal-protobuf", "text", "latin1", "é"),
+    ],
+)
+def test_what_a_producer_loses_is_known_by_format(format: str, type_: str, charset: str | None, value: str) -> None:
+    table = Table((Column("v", type_, False, charset, None),), (), ())
+    event = {"kind": "row", "of": table, "after": {"v": {"type": type_, "value": value}}}
+
+    assert lost(format, event) is not None
+    assert lost("tencent-dts", event) is None
+    assert lost(format, {**event, "after": {"v": {"type": type_, "value": None}}}) is None
 
 
 @pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
