@@ -6,10 +6,8 @@ schema of the last step below p; a DDL's own position never equals a row's.
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
-from lakehouse.ddl.generated import computed_anew
 from lakehouse.effects import Clear, Effect, Unknowable
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.schema import TableSchema
@@ -51,7 +49,7 @@ class Held(NamedTuple):
 class Lineage:
     """One table's life. `end` is the position of its DROP. `held` is the first DDL that gold can't apply. `since` is where a
     table without a CREATE was first met: its first step may lie below, but nothing shows that it was there. `times` are the commit times
-    of its steps, where they are told. `virtual`: its rows carry VIRTUAL columns, so that gold has them."""
+    of its steps, where they are told."""
 
     id: str
     steps: list[Step]
@@ -63,7 +61,6 @@ class Lineage:
     notes: list[str] = field(default_factory=list)
     since: Position = MIN_POSITION
     times: dict[Position, int] = field(default_factory=dict)
-    virtual: bool = False
 
     @property
     def start(self) -> Position:
@@ -88,11 +85,13 @@ class Lineage:
         clears = [step.position for step in self.steps if any(isinstance(effect, Clear) for effect in step.effects)]
         cleared = max((place for place in clears if place <= position), default=MIN_POSITION)
         known = [entry for entry in self.incomplete if entry[0] <= position]
-        told = [step for step in self.steps if step.position <= position]
-        unknowable = [(step.position, effect.reason) for step in told for effect in step.effects if isinstance(effect, Unknowable)]
-        if self.virtual:
-            anew = ((two.position, computed_anew(one.schema, two.schema, two.effects)) for one, two in pairwise(told))
-            unknowable += [(place, why) for place, why in anew if why is not None]
+        unknowable = [
+            (step.position, effect.reason)
+            for step in self.steps
+            if step.position <= position
+            for effect in step.effects
+            if isinstance(effect, Unknowable)
+        ]
         return min((entry for entry in known + unknowable if entry[0] >= cleared), default=None)
 
 

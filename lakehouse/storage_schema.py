@@ -134,7 +134,8 @@ def _virtual(version: Version, origin: Name | None, tables: dict[Name, frozenset
     name, known = (schema, table), tables.pop(origin, None) if origin is not None else None
     if known is None:
         known = tables.get(_like(definition.query, schema) or name, frozenset())
-    known |= {new for old, new in _renamed(definition.query) if old in known}
+    renamed = _renamed(definition.query)
+    known = frozenset(renamed.get(column, column) for column in known)
     defined = _defined(definition.query)
     names = {column.column_name for column in definition.columns}
     virtual = frozenset(name for name in names if defined.get(name, name in known))
@@ -167,8 +168,9 @@ def _like(query: str, schema: str) -> Name | None:
     return (_plain(found[3] or "") or schema, _plain(found[4])) if found else None
 
 
-def _renamed(query: str) -> list[tuple[str, str]]:
-    return [(_plain(old), _plain(new)) for old, new in _RENAMED_COLUMN.findall(query)]
+def _renamed(query: str) -> dict[str, str]:
+    """Columns by their old names; two may exchange theirs."""
+    return {_plain(old): _plain(new) for old, new in _RENAMED_COLUMN.findall(query)}
 
 
 def _plain(name: str) -> str:

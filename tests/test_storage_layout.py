@@ -125,6 +125,7 @@ COLUMNS = ("id", "a", "v", "s", "e")
         ("ALTER TABLE `d`.`t` ADD COLUMN (`w` INT GENERATED ALWAYS AS(1) VIRTUAL, `x` SET('a'))", (*COLUMNS, "w", "x"), {"v", "w"}),
         ("ALTER TABLE `d`.`t` MODIFY COLUMN `s` BIGINT AS (`a`), ADD COLUMN `x` INT AFTER `v`", (*COLUMNS, "x"), {"v", "s"}),
         ("ALTER TABLE `d`.`t` RENAME COLUMN `v` TO `w`", ("id", "a", "w", "s", "e"), {"w"}),
+        ("ALTER TABLE `d`.`t` RENAME COLUMN `v` TO `a`, RENAME COLUMN `a` TO `v`", ("id", "v", "a", "s", "e"), {"a"}),
         ("ALTER TABLE `d`.`t` CHANGE COLUMN `v` `w` INT GENERATED ALWAYS AS(`a`+1) VIRTUAL", ("id", "a", "w", "s", "e"), {"w"}),
         ("ALTER TABLE `d`.`t` DROP COLUMN `v`", ("id", "a", "s", "e"), set()),
         ("ALTER TABLE `d`.`t` ALTER COLUMN `v` SET DEFAULT 1", COLUMNS, {"v"}),

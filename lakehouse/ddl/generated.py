@@ -42,18 +42,22 @@ def _touched(old: Sequence[Column], computed: Sequence[Column], effects: Iterabl
     return [column for column in computed if touched & set(named_columns(column.expression or ""))]
 
 
-def computed_anew(old: TableSchema, new: TableSchema, effects: Iterable[Effect]) -> str | None:
-    """Why VIRTUAL columns have values for existing rows that no message tells, also where rows carry those columns."""
+def computed_anew(old: TableSchema, new: TableSchema, effects: Iterable[Effect]) -> tuple[Effect, ...]:
+    """VIRTUAL columns whose values for existing rows the source computes, which no message tells also where rows carry such columns."""
     known = {column.id: column for column in old.columns}
-    for column in (column for column in new.columns if column.generated == "virtual" and column.id not in new.keeps.hidden):
-        before = known.get(column.id)
-        if before is None or (before.generated == "virtual" and spaceless(before) != spaceless(with_names(column, _old_names(new, known)))):
-            return f"column {column.name}: the source computes its values for existing rows"
-    virtual = [
-        column for column in old.columns if column.generated == "virtual" and new.by_id(column.id) and column.id not in new.keeps.hidden
-    ]
-    touched = _touched(old.columns, virtual, effects)
-    return f"column {touched[0].name}: the source computes its values anew for existing rows" if touched else None
+    virtual = [column for column in new.columns if column.generated == "virtual" and column.id not in new.keeps.hidden]
+    touched = {column.id for column in _touched(old.columns, [known[column.id] for column in virtual if column.id in known], effects)}
+    names = _old_names(new, known)
+    return tuple(
+        effect
+        for column in virtual
+        if column.id in touched or _is_new(known.get(column.id), with_names(column, names))
+        for effect in forgotten(column, "anew " if column.id in known else "")
+    )
+
+
+def _is_new(before: Column | None, after: Column) -> bool:
+    return before is None or (before.generated == "virtual" and spaceless(before) != spaceless(after))
 
 
 def _old_names(new: TableSchema, known: Mapping[int, Column]) -> dict[str, str]:

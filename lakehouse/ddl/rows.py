@@ -15,7 +15,7 @@ _ORDERED_BY_VALUE = ("integer", "date", "datetime", "year", "binary")
 
 
 def added(column: Column, auto_increment: bool) -> Effects:
-    """ADD COLUMN. A virtual generated column is stored nowhere and so fills nothing; where rows carry it, its lineage tells (`virtual`)."""
+    """ADD COLUMN. A virtual generated column is stored nowhere and so fills nothing; `computed_anew` is for feeds whose rows carry it."""
     if column.generated == "virtual":
         return ()
     fill = Fill(column.id, column.default, column.type, column.not_null)

@@ -78,7 +78,7 @@ def _judge(chance: random.Random, format_: str, events: list[Event], states: Sta
     """The whole feed at every commit, and where it tells a watermark for each message, what has come at each watermark."""
     live = None
     if format_ in BINLOG:
-        log = binlog(events, chance)
+        log = list(told_apart(binlog(events, chance)))
         messages, at = feed(format_, log, chance, ZONE), places(format_, log)
         silver = Silver(format_, OPTIONS, tidb=False).add(messages)
         live = Silver(format_, OPTIONS, tidb=False) if format_ == "debezium" else None
@@ -95,6 +95,16 @@ def _judge(chance: random.Random, format_: str, events: list[Event], states: Sta
             compare(silver, at[ts], state, judged)
     if live is not None:
         on_the_way(live, batches(messages), at, states, judged)
+
+
+def told_apart(log: list[Logged]) -> Iterator[Logged]:
+    """One statement twice within a second looks as if Canal had sent it again, which it says of the table: here it is a second later."""
+    seen: set[tuple[str, int]] = set()
+    for event in log:
+        while event.op == "ddl" and (event.query, event.time) in seen:
+            event = event._replace(time=event.time + 1)
+        seen.add((event.query, event.time))
+        yield event
 
 
 def batches(messages: list[Message]) -> Iterator[list[Message]]:
