@@ -57,7 +57,12 @@ def computed_anew(old: TableSchema, new: TableSchema, effects: Iterable[Effect])
 
 
 def _is_new(before: Column | None, after: Column) -> bool:
-    return before is None or (before.generated == "virtual" and spaceless(before) != spaceless(after))
+    return before is None or (before.generated == "virtual" and _bare(before) != _bare(after))
+
+
+def _bare(column: Column) -> str:
+    """The expression without quotes, which a rename of a column that it names adds."""
+    return spaceless(column).replace("`", "")
 
 
 def _old_names(new: TableSchema, known: Mapping[int, Column]) -> dict[str, str]:
