@@ -9,7 +9,7 @@ import json
 import random
 import tempfile
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -143,9 +143,14 @@ def delivered(format_: str, events: list[Event], states: States, chance: random.
 
 
 def with_shapes(events: list[Event], states: States) -> Iterator[Event]:
-    """Each statement with the table's shape after it, where the table lives on."""
+    """Each statement with the table's shape after it, where the table lives on. TiDB has no job for a table that exists already, and a
+    tree no file."""
     known = dict(states)
+    before = {ts: state for (_, state), (ts, _) in pairwise(states)}
     for event in events:
+        again = event["kind"] == "ddl" and event["query"].startswith("CREATE TABLE IF NOT EXISTS")
+        if again and (event["schema"], event["table"]) in before[event["commit_ts"]]:
+            continue
         table = known[event["commit_ts"]].get((event["schema"], event["table"])) if event["kind"] == "ddl" else None
         yield event if table is None else {**event, "shape": table.shape()}
 
