@@ -150,6 +150,7 @@ def with_shapes(events: list[Event], states: States) -> Iterator[Event]:
     for event in events:
         again = event["kind"] == "ddl" and event["query"].startswith("CREATE TABLE IF NOT EXISTS")
         if again and (event["schema"], event["table"]) in before[event["commit_ts"]]:
+            yield {"kind": "resolved", "commit_ts": event["commit_ts"]}
             continue
         table = known[event["commit_ts"]].get((event["schema"], event["table"])) if event["kind"] == "ddl" else None
         yield event if table is None else {**event, "shape": table.shape()}
