@@ -118,7 +118,7 @@ def fold(lineage: Lineage, changes: Iterable[Change], at: Position, upstream: Up
         piece = [change for change in ordered if start <= lineage.step_at(change.position) <= end]
         folded = _fold_piece(lineage, piece, carried, start, end, upstream, folded)
         if end < target:
-            carried = _cross(lineage, [*folded.rows.values(), *folded.keyless], end, upstream)
+            carried = _cross(lineage, finish(folded), end, upstream)
         start = end + 1
     return folded
 

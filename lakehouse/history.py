@@ -8,10 +8,11 @@ that does not fit, holds its table from its position on.
 import functools
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply import create
+from lakehouse.ddl.generated import computed_anew
 from lakehouse.ddl.policy import Rules, action_of, judge, stopping
 from lakehouse.ddl.reader import read
 from lakehouse.effects import Clear, Fill, Unknowable
@@ -39,9 +40,11 @@ def build(
     snapshots: Iterable[Position] = (),
     *,
     ordered: bool = True,
+    virtual: bool = False,
 ) -> History:
     """The lineages of a source. `rules` are what YAMLs and operators say of DDLs; `snapshots` are the places of the full
-    snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do not compare."""
+    snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do not compare. `virtual`: rows carry
+    VIRTUAL columns."""
     records = sorted(records, key=lambda record: record.position)
     builder = _Builder(sightings, rules, ordered, Spelling(sightings.names(), records))
     whole = set(snapshots)
@@ -53,8 +56,15 @@ def build(
             builder.group(list(group))
     history = builder.finish()
     for lineage in history.lineages:
+        lineage.steps = _with_virtual(lineage.steps) if virtual else lineage.steps
         lineage.times = {step.position: times[step.position] for step in lineage.steps if step.position in times}
     return history
+
+
+def _with_virtual(steps: list[Step]) -> list[Step]:
+    """The steps with what each does to VIRTUAL columns."""
+    told = [(*computed_anew(one.schema, two.schema, two.effects), *two.effects) for one, two in pairwise(steps)]
+    return [*steps[:1], *(replace(step, effects=effects) for step, effects in zip(steps[1:], told, strict=True))]
 
 
 class _Builder(Lives):

@@ -9,7 +9,8 @@ statements of the table's history.
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -93,6 +94,9 @@ def column_record(column: TableColumn) -> dict[str, Any]:
 # VIRTUAL columns
 
 
+Name = tuple[str, str]
+
+
 class Version(NamedTuple):
     """One schema file of one table: the table's own name, and the content."""
 
@@ -105,37 +109,68 @@ def virtual_columns(history: Iterable[Version]) -> Iterator[frozenset[str]]:
     """Per version, in the order of TableVersion over all tables, the columns known to be VIRTUAL.
 
     A table that was there before the feed began has no CREATE in its history: what is VIRTUAL in it is not known here.
+    Files of one TableVersion come of one statement, which may rename tables in a circle: each in the turn in which its new name is free.
     """
-    tables: dict[tuple[str, str], frozenset[str]] = {}
-    for schema, table, definition in history:
-        names = {column.column_name for column in definition.columns}
-        origin = _origin(definition.query, schema, table) if definition.query else None
-        virtual = tables.get(origin or (schema, table), frozenset())
-        virtual |= {new for old, new in _renamed(definition.query) if old in virtual}
-        defined = _defined(definition.query)
-        virtual = frozenset(name for name in names if defined.get(name, name in virtual))
-        tables[schema, table] = virtual
-        yield virtual
+    tables: dict[Name, frozenset[str]] = {}
+    for _, found in groupby(history, key=lambda version: version.definition.table_version or object()):
+        group = list(found)
+        pending = {number: _renamed_from(version) for number, version in enumerate(group)}
+        told: dict[int, frozenset[str]] = {}
+        while pending:
+            turn = min(pending, key=lambda number: _rank(group[number], pending[number], set(pending.values()), tables))
+            told[turn] = _virtual(group[turn], pending.pop(turn), tables)
+        yield from (told[number] for number in range(len(group)))
+
+
+def _rank(version: Version, origin: Name | None, origins: set[Name | None], tables: Mapping[Name, Any]) -> tuple[bool, ...]:
+    """What speaks against a rename as the next one; `origins` are the old names of all that are left."""
+    name = (version.schema, version.table)
+    return () if origin is None else (name in tables, name in origins, origin not in tables)
+
+
+def _virtual(version: Version, origin: Name | None, tables: dict[Name, frozenset[str]]) -> frozenset[str]:
+    """The VIRTUAL columns behind one statement, which `tables` learns of. A file without columns is that of a table that goes."""
+    schema, table, definition = version
+    name, known = (schema, table), tables.pop(origin, None) if origin is not None else None
+    if known is None:
+        known = tables.get(_like(definition.query, schema) or name, frozenset())
+    renamed = _renamed(definition.query)
+    known = frozenset(renamed.get(column, column) for column in known)
+    defined = _defined(definition.query)
+    names = {column.column_name for column in definition.columns}
+    virtual = frozenset(name for name in names if defined.get(name, name in known))
+    if names or origin is not None:
+        tables[name] = virtual if names else known
+    else:
+        tables.pop(name, None)
+    return virtual
 
 
 _TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"|/\*.*?\*/|\w+|\S", re.S)
 _NAME = r"(?:`((?:[^`]|``)+)`\s*\.\s*)?`((?:[^`]|``)+)`"
+_OF_A_PART = re.compile(r"RENAME\s+(?:COLUMN|INDEX|KEY)\s+`(?:[^`]|``)+`\s+TO\s+`(?:[^`]|``)+`", re.I)
 _RENAME = re.compile(rf"{_NAME}\s+(?:TO|RENAME\s+(?:AS\s+|TO\s+)?)\s*{_NAME}", re.I)
 _LIKE = re.compile(rf"TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?{_NAME}\s+LIKE\s+{_NAME}", re.I)
 _RENAMED_COLUMN = re.compile(r"RENAME\s+COLUMN\s+`((?:[^`]|``)+)`\s+TO\s+`((?:[^`]|``)+)`", re.I)
 
 
-def _origin(query: str, schema: str, table: str) -> tuple[str, str] | None:
-    """The table whose columns this statement gives to `table`: its old name, or the one it is made LIKE."""
-    for old_schema, old, new_schema, new in _RENAME.findall(query):
-        if (_plain(new_schema) or schema, _plain(new)) == (schema, table):
-            return (_plain(old_schema) or schema, _plain(old))
+def _renamed_from(version: Version) -> Name | None:
+    """The old name of a table that the statement renames."""
+    for old_schema, old, new_schema, new in _RENAME.findall(_OF_A_PART.sub("", version.definition.query)):
+        if (_plain(new_schema) or version.schema, _plain(new)) == (version.schema, version.table):
+            return (_plain(old_schema) or version.schema, _plain(old))
+    return None
+
+
+def _like(query: str, schema: str) -> Name | None:
+    """The table that a new one is made LIKE."""
     found = _LIKE.search(query)
     return (_plain(found[3] or "") or schema, _plain(found[4])) if found else None
 
 
-def _renamed(query: str) -> list[tuple[str, str]]:
-    return [(_plain(old), _plain(new)) for old, new in _RENAMED_COLUMN.findall(query)]
+def _renamed(query: str) -> dict[str, str]:
+    """Columns by their old names; two may exchange theirs."""
+    return {_plain(old): _plain(new) for old, new in _RENAMED_COLUMN.findall(query)}
 
 
 def _plain(name: str) -> str:

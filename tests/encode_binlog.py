@@ -10,12 +10,13 @@ Left out: the columns that a Debezium DDL lists in `tableChanges` (its text says
 import base64
 import math
 import random
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from encode_open import Cells, Event, dumps
+from encode_open import Cells, Event, dumps, handle_names
 from encode_tidb import bits, ddl_word, ordered, raw_bytes, temporal, wrapped, zoned
 
 from lakehouse.events import Message, Position
@@ -27,7 +28,8 @@ FILE_EVENTS = 40
 
 
 class Logged(NamedTuple):
-    """One event of a binlog. `op` is insert, update, delete, ddl, begin or commit; `rows` of a commit counts its transaction's rows."""
+    """One event of a binlog. `op` is insert, update, delete, ddl, begin or commit; `rows` of a commit counts its transaction's rows;
+    `session` is the database that a statement's names without one are of."""
 
     op: str
     file: int
@@ -42,6 +44,7 @@ class Logged(NamedTuple):
     first: int = 1
     rows: int = 0
     commit_ts: int = 0
+    session: str = ""
 
     @property
     def place(self) -> Position:
@@ -64,7 +67,8 @@ def binlog(events: Iterable[Event], chance: random.Random) -> list[Logged]:
             out.append(Logged(op, 1 + number // FILE_EVENTS, 4 + 100 * (number % FILE_EVENTS), time, transaction, commit_ts=moment, **more))
 
         if group[0]["kind"] == "ddl":
-            log("ddl", schema=group[0]["schema"], table=group[0]["table"], query=group[0]["query"])
+            told = {name: group[0][name] for name in ("schema", "table", "query")}
+            log("ddl", **told, session=group[0].get("session", group[0]["schema"]))
             continue
         log("begin")
         count = 1
@@ -115,9 +119,9 @@ def possible(event: Event, group: Sequence[Event]) -> list[Event]:
 
 def key_of(event: Event, side: str) -> Any:
     shape = event["shape"]
-    if side not in event or not shape.primary_key:
+    if side not in event or not shape.handle_key:
         return None
-    return [event[side][column.name]["value"] for column in shape.columns if column.id in shape.primary_key]
+    return [event[side][column.name]["value"] for column in shape.columns if column.id in shape.handle_key]
 
 
 def key_names(shape: TableSchema) -> list[str]:
@@ -128,8 +132,9 @@ def key_names(shape: TableSchema) -> list[str]:
 
 CANAL_TYPES = {
     "tinyint": -6, "smallint": 5, "mediumint": 4, "int": 4, "bigint": -5, "float": 7, "double": 8, "decimal": 3, "bit": -7, "date": 91,
-    "datetime": 93, "timestamp": 93, "time": 92, "year": 12, "char": 1, "varchar": 12, "text": 2005, "binary": 2004, "varbinary": 2004,
-    "blob": 2004, "set": 2004, "enum": 4, "json": 2004,
+    "datetime": 93, "timestamp": 93, "time": 92, "year": 12, "char": 1, "varchar": 12, "binary": 2004, "varbinary": 2004, "set": 2004,
+    "enum": 4, "json": 2004, **{f"{size}text": 2005 for size in ("tiny", "", "medium", "long")},
+    **{f"{size}blob": 2004 for size in ("tiny", "", "medium", "long")},
 }  # fmt: skip
 
 
@@ -146,6 +151,8 @@ def canal_text(cell: dict[str, Any]) -> str | None:
             return str(cell["num"])
         case "binary":
             return raw_bytes(value).decode("latin-1")
+        case "integer":
+            return str(int(value))  # a log has no ZEROFILL
         case _:
             return str(value)
 
@@ -194,7 +201,7 @@ def canal_entry(event: Logged, types: dict[str, str] | None = None) -> canal_pb2
         kind = {"CREATE": 4, "ALTER": 5, "ERASE": 6, "QUERY": 7, "TRUNCATE": 8, "RENAME": 9, "CINDEX": 10, "DINDEX": 11}[
             ddl_word(event.query)
         ]
-        change = canal_pb2.RowChange(eventType=kind, isDdl=True, sql=event.query, ddlSchemaName=event.schema)
+        change = canal_pb2.RowChange(eventType=kind, isDdl=True, sql=event.query, ddlSchemaName=event.session)
     else:
         kind = {"insert": 1, "update": 2, "delete": 3}[event.op]
         rows = [row_data(pair, event, types) for pair in event.pairs]
@@ -250,14 +257,26 @@ def debezium(event: Logged, name: str = "s", zone: str = "UTC") -> Iterator[Sent
               "query": None}  # fmt: skip
     if event.op in ("begin", "commit"):
         yield transaction_record(event, id_, name)
+    elif event.op == "ddl" and event.query.startswith("TRUNCATE TABLE"):
+        body = {"before": None, "after": None, "source": source, "op": "t", "ts_ms": 1, "transaction": None}
+        yield Sent(f"{name}.{event.schema}.{event.table}", None, dumps(body))
     elif event.op == "ddl":
-        told = {"databaseName": event.schema, "schemaName": None, "ddl": event.query, "tableChanges": []}
-        yield Sent(name, dumps({"databaseName": event.schema}), dumps({"source": source, "ts_ms": 1, **told}))
+        for statement in one_by_one(event.query):
+            told = {"databaseName": event.schema, "schemaName": None, "ddl": statement, "tableChanges": []}
+            yield Sent(name, dumps({"databaseName": event.schema}), dumps({"source": source, "ts_ms": 1, **told}))
     else:
         for number, pair in enumerate(event.pairs):
             order = {"id": id_, "total_order": event.first + number, "data_collection_order": event.first + number}
             head = {"source": {**source, "row": number}, "transaction": order, "ts_ms": 1}
             yield from debezium_row(event, pair, head, f"{name}.{event.schema}.{event.table}", zone)
+
+
+def one_by_one(query: str) -> list[str]:
+    """A connector tells RENAME and DROP of several tables as one statement for each, all at one place."""
+    verb = re.match(r"RENAME TABLE |DROP TABLE (IF EXISTS )?", query)
+    table = r"(?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*`"
+    parts = re.findall(rf"{table} TO {table}" if query.startswith("RENAME") else table, query[verb.end() :]) if verb else []
+    return [f"{verb[0]}{part}" for part in parts] if verb and len(parts) > 1 else [query]
 
 
 def transaction_record(event: Logged, id_: str, name: str) -> Sent:
@@ -267,10 +286,11 @@ def transaction_record(event: Logged, id_: str, name: str) -> Sent:
 
 
 def debezium_row(event: Logged, pair: Pair, head: dict[str, Any], topic: str, zone: str) -> Iterator[Sent]:
-    """A change of the key is a delete, a tombstone and a create at one place."""
+    """A change of the key is a delete, a tombstone and a create at one place. The key is a unique one where there is no primary key."""
     assert event.shape is not None
     before, after = (None if cells is None else debezium_image(cells, event.shape, zone) for cells in pair)
-    old, new = (None if image is None else {name: image[name] for name in key_names(event.shape)} for image in (before, after))
+    keys = [name for name, _ in ordered(pair[0] or pair[1] or {}, event.shape) if name in handle_names(event.shape)]
+    old, new = (None if image is None else {name: image[name] for name in keys} for image in (before, after))
     bytes_of = {id(key): dumps(key) if key else None for key in (old, new)}
     if before is None or after is None:
         key = bytes_of[id(new if before is None else old)]
@@ -330,7 +350,7 @@ def dts_data(kind: ColumnType, cell: dict[str, Any], zone: str) -> subscribe_pb2
     match kind.family:
         case "integer":
             word = ("U" if kind.unsigned else "") + DTS_INTEGERS[kind.base]
-            return subscribe_pb2.Data(dataType=word, sv=value)
+            return subscribe_pb2.Data(dataType=word, sv=str(int(value)))
         case "year" | "bit":
             return subscribe_pb2.Data(dataType="INT64", sv=value)
         case "float" | "double" | "decimal":
@@ -340,7 +360,7 @@ def dts_data(kind: ColumnType, cell: dict[str, Any], zone: str) -> subscribe_pb2
             return subscribe_pb2.Data(dataType="BYTES", bv=raw_bytes(value))
         case "json":
             return subscribe_pb2.Data(dataType="BYTES", bv=value.encode())
-        case "timestamp":
+        case "timestamp" if not value.startswith("0000-"):
             moment = datetime.fromisoformat(value[:19]).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
             value = f"{moment:%Y-%m-%d %H:%M:%S}{value[19:]} +00:00"
     charset = "utf8" if kind.family in ("date", "datetime", "timestamp", "time") else "utf8mb4"
@@ -356,7 +376,7 @@ def dts_entry(event: Logged, zone: str = "UTC") -> subscribe_pb2.Entry:
     )  # fmt: skip
     entry = subscribe_pb2.Entry(header=header)
     if event.op == "ddl":
-        entry.event.ddlEvent.schemaName, entry.event.ddlEvent.sql = event.schema, event.query
+        entry.event.ddlEvent.schemaName, entry.event.ddlEvent.sql = event.session, event.query
     elif event.shape is not None:
         entry.event.dmlEvent.CopyFrom(dts_rows(event, zone))
     return entry

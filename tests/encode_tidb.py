@@ -105,7 +105,7 @@ def canal_text(base: str, cell: dict[str, Any]) -> str | None:
         return str(cell["num"])
     if base in ("binary", "varbinary") or base.endswith("blob"):
         return raw_bytes(value).decode("latin-1")
-    if base == "bit":
+    if base in ("bit", "tinyint", "smallint", "mediumint", "int", "bigint"):
         return str(int(value))
     return str(value)
 

@@ -131,7 +131,8 @@ class Memory:
         snapshots = [tuple(position) for position in (self.transactions or {}).get("snapshots", [])]
         arrival = self.format == "canal" or (self.format == "ticdc-canal-json" and not self.tidb)
         scattered = arrival and len(self.marks) > 1
-        history = build(self.records.values(), self, self.rules, snapshots, ordered=not scattered)
+        virtual = not self.format.startswith("ticdc")
+        history = build(self.records.values(), self, self.rules, snapshots, ordered=not scattered, virtual=virtual)
         if scattered:
             report_disorder(history, self.spread())
         if arrival:

@@ -3,6 +3,7 @@
 import json
 from itertools import starmap
 
+import msgspec
 import pytest
 
 from lakehouse.errors import DecodeError
@@ -124,6 +125,7 @@ COLUMNS = ("id", "a", "v", "s", "e")
         ("ALTER TABLE `d`.`t` ADD COLUMN (`w` INT GENERATED ALWAYS AS(1) VIRTUAL, `x` SET('a'))", (*COLUMNS, "w", "x"), {"v", "w"}),
         ("ALTER TABLE `d`.`t` MODIFY COLUMN `s` BIGINT AS (`a`), ADD COLUMN `x` INT AFTER `v`", (*COLUMNS, "x"), {"v", "s"}),
         ("ALTER TABLE `d`.`t` RENAME COLUMN `v` TO `w`", ("id", "a", "w", "s", "e"), {"w"}),
+        ("ALTER TABLE `d`.`t` RENAME COLUMN `v` TO `a`, RENAME COLUMN `a` TO `v`", ("id", "v", "a", "s", "e"), {"a"}),
         ("ALTER TABLE `d`.`t` CHANGE COLUMN `v` `w` INT GENERATED ALWAYS AS(`a`+1) VIRTUAL", ("id", "a", "w", "s", "e"), {"w"}),
         ("ALTER TABLE `d`.`t` DROP COLUMN `v`", ("id", "a", "s", "e"), set()),
         ("ALTER TABLE `d`.`t` ALTER COLUMN `v` SET DEFAULT 1", COLUMNS, {"v"}),
@@ -148,6 +150,29 @@ def test_virtual_columns_follow_a_table_to_its_new_name(query: str) -> None:
     history = [version("t", CREATE, *COLUMNS), version("u", query, *COLUMNS, schema="e"), version("u", "", *COLUMNS, schema="e")]
 
     assert list(virtual_columns(history)) == [{"v"}] * 3
+
+
+def test_virtual_columns_follow_tables_that_one_statement_renames_in_a_circle() -> None:
+    history = [
+        at(1, "t", CREATE, *COLUMNS),
+        at(2, "u", "CREATE TABLE `d`.`u` (`id` INT PRIMARY KEY)", "id"),
+        at(3, "t", "RENAME TABLE `d`.`u` TO `d`.`t`", "id"),
+        at(3, "u", "RENAME TABLE `d`.`tmp` TO `d`.`u`", *COLUMNS),
+        at(3, "tmp", "RENAME TABLE `d`.`t` TO `d`.`tmp`"),
+    ]
+
+    assert list(virtual_columns(history)) == [{"v"}, set(), set(), {"v"}, set()]
+
+
+def at(moment: int, table: str, query: str, *columns: str) -> Version:
+    told = version(table, query, *columns)
+    return told._replace(definition=msgspec.structs.replace(told.definition, table_version=moment))
+
+
+def test_a_column_that_is_given_the_name_of_its_table_renames_no_table() -> None:
+    history = [version("t", CREATE, *COLUMNS), version("t", "ALTER TABLE `d`.`t` RENAME COLUMN `e` TO `t`", *COLUMNS[:-1], "t")]
+
+    assert list(virtual_columns(history)) == [{"v"}] * 2
 
 
 def test_a_column_dropped_and_added_again_is_what_it_became() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse.effects import Effect, Forget, Retype, Unknowable
-from lakehouse.schema import Column
+from lakehouse.schema import Column, TableSchema
 
 _PARTS = re.compile(r"'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"|`((?:[^`]|``)*)`|([^\W\d][\w$]*)(?!\w|\s*\()")
 
@@ -31,10 +31,47 @@ def with_names(column: Column, names: Mapping[str, str]) -> Column:
 
 def recomputed(old: Sequence[Column], stay: Sequence[Column], effects: Iterable[Effect]) -> tuple[Effect, ...]:
     """Stored columns, of those that stay, whose values the source computes anew, since a column that they name has other values."""
+    computed = _touched(old, [column for column in stay if column.generated == "stored"], effects)
+    return tuple(effect for column in computed for effect in forgotten(column, "anew "))
+
+
+def _touched(old: Sequence[Column], computed: Sequence[Column], effects: Iterable[Effect]) -> list[Column]:
+    """Those that name a column whose values change."""
     retyped = {effect.column_id for effect in effects if isinstance(effect, Retype)}
     touched = {column.name.casefold() for column in old if column.id in retyped}
-    computed = [column for column in stay if column.generated == "stored" and touched & set(named_columns(column.expression or ""))]
-    return tuple(effect for column in computed for effect in forgotten(column, "anew "))
+    return [column for column in computed if touched & set(named_columns(column.expression or ""))]
+
+
+def computed_anew(old: TableSchema, new: TableSchema, effects: Iterable[Effect]) -> tuple[Effect, ...]:
+    """VIRTUAL columns whose values for existing rows the source computes, which no message tells also where rows carry such columns."""
+    known = {column.id: column for column in old.columns}
+    virtual = [column for column in new.columns if column.generated == "virtual" and column.id not in new.keeps.hidden]
+    touched = {column.id for column in _touched(old.columns, [known[column.id] for column in virtual if column.id in known], effects)}
+    names = _old_names(new, known)
+    return tuple(
+        effect
+        for column in virtual
+        if column.id in touched or _is_new(known.get(column.id), with_names(column, names))
+        for effect in forgotten(column, "anew " if column.id in known else "")
+    )
+
+
+def _is_new(before: Column | None, after: Column) -> bool:
+    return before is None or (before.generated == "virtual" and _bare(before) != _bare(after))
+
+
+def _bare(column: Column) -> str:
+    """The expression without quotes, which a rename of a column that it names adds."""
+    return spaceless(column).replace("`", "")
+
+
+def _old_names(new: TableSchema, known: Mapping[int, Column]) -> dict[str, str]:
+    pairs = [(column.name, known[column.id].name) for column in new.columns if column.id in known]
+    return {name.casefold(): old for name, old in pairs if name != old}
+
+
+def spaceless(column: Column) -> str:
+    return re.sub(r"\s+", "", column.expression or "")
 
 
 def forgotten(column: Column, how: str = "") -> tuple[Effect, ...]:

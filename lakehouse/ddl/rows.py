@@ -4,10 +4,8 @@ New columns are filled from their default, types converted, partitions removed b
 does not decide is Unknowable beside the effect that goes as far as it can: the table is incomplete from there on.
 """
 
-import re
-
 from lakehouse.ddl import edits as e
-from lakehouse.ddl.generated import forgotten
+from lakehouse.ddl.generated import forgotten, spaceless
 from lakehouse.defaults import default_reason
 from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype, Unknowable
 from lakehouse.partition_rule import decidable
@@ -18,7 +16,7 @@ _ORDERED_BY_VALUE = ("integer", "date", "datetime", "year", "binary")
 
 
 def added(column: Column, auto_increment: bool) -> Effects:
-    """ADD COLUMN. A virtual generated column is stored nowhere and so fills nothing."""
+    """ADD COLUMN. A virtual generated column is stored nowhere and so fills nothing; `computed_anew` is for feeds whose rows carry it."""
     if column.generated == "virtual":
         return ()
     fill = Fill(column.id, column.default, column.type, column.not_null)
@@ -42,16 +40,12 @@ def redefined(old: Column, new: Column, auto_increment: bool) -> Effects:
         effects += (Unknowable(f"column {new.name}: a session's time zone decides what TIMESTAMP is in another type"),)
     elif families in (("time", "date"), ("time", "datetime")):
         effects += (Unknowable(f"column {new.name}: the day of the statement becomes the date of a TIME"),)
-    computed = new.generated == "stored" and (old.generated != "stored" or _spaceless(old) != _spaceless(new))
+    computed = new.generated == "stored" and (old.generated != "stored" or spaceless(old) != spaceless(new))
     if computed or (old.generated == "virtual" and new.generated is None):
         effects += forgotten(new)
     if auto_increment and not old.not_null:
         effects += (Unknowable(f"column {new.name}: AUTO_INCREMENT numbers the rows that have NULL"),)
     return effects
-
-
-def _spaceless(column: Column) -> str:
-    return re.sub(r"\s+", "", column.expression or "")
 
 
 def same_type(old: ColumnType, new: ColumnType) -> bool:

@@ -90,7 +90,7 @@ def run_gold(
     asked = asked_of(feed, log)
     if manifest and (window.batch, window.position) == before and manifest.get("asked") == asked and not again:
         return None
-    history = load_history(spark, lake, feed.name, done, log, feed.told)
+    history = load_history(spark, lake, feed.name, done, log, {**feed.told, "virtual": feed.virtual})
     run = GoldRun(spark, lake, feed, log, history, window, manifest)
     run.again = again | {record["lineage"] for record in log.all("rebuild")[(manifest or {}).get("rebuilds", 0) :]}
     tables = run.tables(progress)

@@ -23,7 +23,7 @@ def load_history(
     spark: SparkSession, lake: Lake, source: str, done: dict[str, Any], log: OpsLog, settings: Mapping[str, Any] | None = None
 ) -> History:
     """The lineages of a source as of a done batch. Of its `settings` the YAMLs' `keys` count, for tables whose messages and DDL tell
-    none, and their `on_ddl`."""
+    none, their `on_ddl`, and `virtual`: whether rows carry VIRTUAL columns."""
     rows = read_silver(spark, lake, source, "schema_changes").where((F.col("batch") <= done["batch"]) & not_void(log)).collect()
     records = [
         Record(row.kind, row.database, row.table, tuple(row.position), row.ddl, json.loads(row.columns) if row.columns else None,
@@ -37,7 +37,8 @@ def load_history(
     records += [Record("inferred", r["database"], r["table"], tuple(r["position"]), None, r["columns"]) for r in log.all("inferred")]
     changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log) & not_aborted(log))
     rules = rules_of(log, (settings or {}).get("on_ddl") or [])
-    history = build(records, SilverSightings(changes, done["tables"]), rules, whole_snapshots(done), ordered=is_ordered(done))
+    sightings, virtual = SilverSightings(changes, done["tables"]), bool((settings or {}).get("virtual"))
+    history = build(records, sightings, rules, whole_snapshots(done), ordered=is_ordered(done), virtual=virtual)
     if not is_ordered(done):
         report_disorder(history, spread_of(changes, rows))
     if done.get("arrival"):

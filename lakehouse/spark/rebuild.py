@@ -74,7 +74,8 @@ def shadow_run(spark: SparkSession, lake: Lake, source: str, settings: Entry, lo
     feed = feed_of(source, settings, manifest["consistency"])
     done = next(record for record in reversed(log.all("done")) if record["batch"] == manifest["batch"])
     window = Window(manifest["batch"], position, manifest["batch"], position)
-    return GoldRun(spark, lake, feed, log, load_history(spark, lake, source, done, log, feed.told), window, None)
+    history = load_history(spark, lake, source, done, log, {**feed.told, "virtual": feed.virtual})
+    return GoldRun(spark, lake, feed, log, history, window, None)
 
 
 def shadow_difference(run: GoldRun, entry: Entry, published: Entry) -> Entry:

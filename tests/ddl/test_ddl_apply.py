@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply import alter, alter_by_edit, apply_edit, create
+from lakehouse.ddl.generated import computed_anew
 from lakehouse.ddl.reader import read
 from lakehouse.effects import Clear, Drop, Effect, Fill, Forget, Rekey, RemoveRows, Retype, Unknowable
 from lakehouse.errors import DdlError
@@ -361,6 +362,30 @@ def test_t61_a_virtual_column_fills_and_drops_nothing() -> None:
     assert (effects, schema.columns[3].expression) == ((), "`a` + 1")
 
     assert altered(schema, "DROP v")[1] == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "forgotten"),
+    [
+        ("ADD w INT AS (a + 1) VIRTUAL", [5]),
+        ("ADD w INT", []),
+        ("RENAME COLUMN b TO e", []),
+        ("RENAME COLUMN b TO c, RENAME COLUMN c TO b", []),
+        ("MODIFY b VARCHAR(4)", [4]),
+        ("MODIFY c DATETIME", []),
+        ("MODIFY v VARCHAR(11) AS (concat(b, '?'))", [4]),
+        ("MODIFY v VARCHAR(11) AS ( concat(b,'!') ) FIRST", []),
+        ("DROP v, MODIFY b TEXT", []),
+    ],
+)
+def test_rows_that_carry_virtual_columns_lack_what_the_source_computes(sql: str, forgotten: list[int]) -> None:
+    schema = table("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(10), c DATE, v VARCHAR(11) AS (concat(b, '!')))")
+    following, effects = altered(schema, sql)
+
+    found = computed_anew(schema, following, effects)
+
+    assert [effect.column_id for effect in found if isinstance(effect, Forget)] == forgotten
+    assert sum(isinstance(effect, Unknowable) for effect in found) == len(forgotten)
 
 
 def test_t60_default_nullability_comment_and_place_touch_no_row_but_nulls_that_may_be_no_more() -> None:

@@ -1,7 +1,7 @@
 """A program with its history, as a file: what the server did is kept, so that the case is judged without a server.
 
 {"story", "seed", "strict", "raw", "database", "steps", "shapes": [table…], "events": [{… "shape": n}],
- "states": [[commit_ts, [[database, table, n, rows, unknown, maybe]…]]…]}
+ "states": [[commit_ts, [[database, table, n, rows, unknown, maybe, computed]…]]…]}
 """
 
 import json
@@ -35,7 +35,7 @@ def save_case(runner: "Runner | Case", path: Path, story: str) -> None:
     program = runner.program
     events = [{**event, **({"shape": number(event["of"])} if "of" in event else {})} for event in runner.events]
     states = [
-        [ts, [[*name, number(table), table.rows, sorted(table.unknown), table.maybe] for name, table in state.items()]]
+        [ts, [[*name, number(table), table.rows, sorted(table.unknown), table.maybe, table.computed] for name, table in state.items()]]
         for ts, state in runner.states
     ]
     head = {"story": story, "seed": program.seed, "strict": program.strict, "raw": program.raw, "database": program.database}
@@ -66,8 +66,8 @@ def _table(columns: Any, primary: Any, indexes: Any) -> Table:
     )
 
 
-def _full(shape: Table, rows: Any, unknown: Any, maybe: bool) -> Table:
-    return replace(shape, rows=tuple(rows), unknown=frozenset(unknown), maybe=maybe)
+def _full(shape: Table, rows: Any, unknown: Any, maybe: bool, computed: bool = False) -> Table:
+    return replace(shape, rows=tuple(rows), unknown=frozenset(unknown), maybe=maybe, computed=computed)
 
 
 def _event(event: Event, shapes: list[Table]) -> Event:

@@ -10,6 +10,8 @@ by the messages that had come by then (live); both must be the database's own.
 import json
 import random
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +20,7 @@ from encode_open import Wire
 from engine import Memory
 
 from lakehouse.carry import Upstream
-from lakehouse.events import Message, Position
+from lakehouse.events import MIN_POSITION, Message, Position
 from lakehouse.lineage import Lineage
 from lakehouse.schema import parse_type
 from lakehouse.typed import RAW, GoldColumn, gold_columns
@@ -32,7 +34,7 @@ Line = dict[str, Any]
 
 
 class Silver(Memory):
-    """The engine, with the rules of the server that the oracle asks."""
+    """The engine, with the rules of the server that the oracle asks, whatever the feed is."""
 
     @property
     def upstream(self) -> Upstream:
@@ -44,19 +46,27 @@ class Judged:
     watermarks: int = 0
     tables: int = 0
     wrong: str | None = None
+    cut: str | None = None
 
 
 def judge(runner: "Runner | Case", again: int = 0) -> Judged:
-    """`again` chooses another feed for the same history."""
+    """As Open Protocol; `again` chooses another feed for the same history."""
     judged = Judged()
-    try:
+    with told(judged):
         _judge(runner, judged, again)
+    return judged
+
+
+@contextmanager
+def told(judged: Judged) -> Iterator[None]:
+    """What fails inside is the difference."""
+    try:
+        yield
     except AssertionError as found:
         judged.wrong = str(found) or "an assertion without text"
     except Exception as error:  # any error of the product is a finding
         judged.wrong = f"{type(error).__name__}: {error}"
         judged.error = error  # type: ignore[attr-defined]
-    return judged
 
 
 def _judge(runner: "Runner | Case", judged: Judged, again: int) -> None:
@@ -66,8 +76,9 @@ def _judge(runner: "Runner | Case", judged: Judged, again: int) -> None:
     if runner.events:
         same("the watermark", whole.watermark, place(runner.states[-1][0]))
     for ts, state in runner.states:
-        compare(whole, ts, state, judged)
-    on_the_way(messages, runner.states, row_ids, judged)
+        compare(whole, place(ts), state, judged)
+    silver = Silver("ticdc-open", {"time_zone": ZONE}, row_ids=row_ids)
+    on_the_way(silver, ([message] for message in messages), {ts: place(ts) for ts, _ in runner.states}, runner.states, judged)
     from oracle.modes import check_modes  # it needs this module
 
     check_modes(whole, runner)
@@ -92,15 +103,21 @@ def delivered(events: list[Event], chance: random.Random, *, keyless: bool, raw:
     return feed.arrival(chance), row_ids
 
 
-def on_the_way(messages: list[Message], states: list[tuple[int, State]], row_ids: bool, judged: Judged) -> None:
-    """At each watermark that is reached, the messages so far give that moment's tables."""
-    silver, before, known = Silver("ticdc-open", {"time_zone": ZONE}, row_ids=row_ids), (0,) * 6, dict(states)
-    parts = len({(message.topic, message.partition) for message in messages})
-    for message in messages:
-        silver.add([message])
-        if len(silver.marks) == parts and silver.watermark > before:
+def on_the_way(
+    silver: Silver, batches: Iterable[list[Message]], at: Mapping[int, Position], states: list[tuple[int, State]], judged: Judged
+) -> None:
+    """At each watermark that is reached, the batches so far give that moment's tables. `at` are the places of the commits; a binlog's
+    watermark may stand between two that have one time, of which the truth knows what was behind both."""
+    before, known = MIN_POSITION, {position[:3] for position in at.values()}
+    batches = list(batches)
+    parts = 1 if silver.format == "debezium" else len({(message.topic, message.partition) for batch in batches for message in batch})
+    for batch in batches:
+        silver.add(batch)
+        if len(silver.marks) >= parts and silver.watermark > before:
             before = silver.watermark
-            compare(silver, before[1], known[max(ts for ts in known if ts <= max(before[1], states[0][0]))], judged)
+            reached = [state for ts, state in states if ts not in at or at[ts][:3] <= before[:3]]
+            if silver.format != "debezium" or before[:3] in known:
+                compare(silver, before, reached[-1], judged)
 
 
 def place(ts: int) -> Position:
@@ -111,47 +128,50 @@ def same(what: str, found: Any, expected: Any) -> None:
     assert found == expected, f"{what}: expected {expected!r}, got {found!r}"
 
 
-def compare(silver: Silver, ts: int, state: State, judged: Judged) -> None:
-    at = place(ts)
+def compare(silver: Silver, at: Position, state: State, judged: Judged) -> None:
+    """Every table right after `at`. A feed of a binlog carries virtual columns too."""
+    virtual = not silver.format.startswith("ticdc")
     assert not silver.dead, f"dead letter: {silver.dead[0]}"
     history = silver.lineages()
     assert not history.problems, f"problem: {history.problems[0]}"
     live = history.live(at)
-    same(f"tables at {ts}", sorted(live), sorted(state))
+    same(f"tables at {at[1]}", sorted(live), sorted(state))
     rows = silver.tables(at)
     for name, table in state.items():
-        sure = _is_sure(name, live[name], table, at)
-        columns = gold_columns(live[name].schema_at((*at[:5], 3)), {}, virtual=False)
-        _columns(name, columns, table, at)
-        _rows(name, rows[".".join(name)], table, at, sure)
+        sure = _is_sure(name, live[name], table, at, virtual)
+        told = table.columns if virtual else table.sent()
+        columns = gold_columns(live[name].schema_at((*at[:5], at[5] + 1)), {}, virtual=virtual)
+        _columns(name, columns, told, at)
+        _rows(name, rows[".".join(name)], table, told, at, sure)
         judged.tables += 1
     judged.watermarks += 1
 
 
-def _is_sure(name: Name, lineage: Lineage, table: Table, at: Position) -> bool:
+def _is_sure(name: Name, lineage: Lineage, table: Table, at: Position, virtual: bool) -> bool:
     """Whether gold claims that the table is exact; that it claims so, or not, must have a reason."""
     held = lineage.held if lineage.held and lineage.held[0] <= at else None
     assert held is None, f"{'.'.join(name)} is held: {held}"
     missing = lineage.incomplete_at(at)
-    assert missing is None or table.maybe, f"{'.'.join(name)} at {at[1]} is not sure of itself without a reason: {missing}"
+    assert missing is None or table.maybe or (virtual and table.computed), (
+        f"{'.'.join(name)} at {at[1]} is not sure of itself without a reason: {missing}"
+    )
     assert missing is not None or not table.unknown, (
         f"{'.'.join(name)} at {at[1]} claims to be exact, but no message tells {sorted(table.unknown)}"
     )
     return missing is None
 
 
-def _columns(name: Name, columns: list[GoldColumn], table: Table, at: Position) -> None:
+def _columns(name: Name, columns: list[GoldColumn], told: Sequence[Column], at: Position) -> None:
     what = f"columns of {'.'.join(name)} at {at[1]}"
-    same(what, [(c.name, c.spark, c.column.not_null) for c in columns], [(c.name, gold_type(c.type), c.not_null) for c in table.sent()])
-    same(f"charsets, {what}", [_charset(c.column.type) for c in columns], [c.charset if c.base != "json" else None for c in table.sent()])
+    same(what, [(c.name, c.spark, c.column.not_null) for c in columns], [(c.name, gold_type(c.type), c.not_null) for c in told])
+    same(f"charsets, {what}", [_charset(c.column.type) for c in columns], [c.charset if c.base != "json" else None for c in told])
 
 
 def _charset(kind: Any) -> str | None:
     return (kind.charset or "utf8mb4") if kind.family in ("text", "enum", "set") else None
 
 
-def _rows(name: Name, lines: list[Line], table: Table, at: Position, sure: bool) -> None:
-    columns = list(table.sent())
+def _rows(name: Name, lines: list[Line], table: Table, columns: Sequence[Column], at: Position, sure: bool) -> None:
     found = [_line(line, columns) for line in lines]
     expected = [{column.name: canonical(row[column.name]) for column in columns} for row in table.rows]
     if "rows" in table.unknown:
@@ -165,7 +185,7 @@ def _rows(name: Name, lines: list[Line], table: Table, at: Position, sure: bool)
         )  # fmt: skip
 
 
-def _line(line: Line, columns: list[Column]) -> Line:
+def _line(line: Line, columns: Sequence[Column]) -> Line:
     """A gold row; a raw companion stands for the value that gold's type can't hold."""
     return {c.name: line[RAW + c.name] if line[c.name] is None and RAW + c.name in line else line[c.name] for c in columns}
 

@@ -5,20 +5,22 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from lakehouse.local.mariadb import start_mariadb
 from oracle.cases import save_case
-from oracle.check import judge
 from oracle.database import Database
+from oracle.formats import FORMATS, judge_in
 from oracle.generate import generate
 from oracle.runner import Runner
 from oracle.shrink import rerun, shrink
 
 COUNTED = ("steps", "statements", "refused", "ddl", "events", "watermarks", "tables")
+Line = dict[str, Any]
 
 
 def main() -> int:
@@ -29,7 +31,7 @@ def main() -> int:
         options.log.write_text("")
     seeds = [seed for seed in range(options.seed, options.seed + options.programs) if seed not in {line["seed"] for line in done}]
     with _server(options.port) as port:
-        for line in run(Database(port), seeds, options.cases):
+        for line in run(Database(port), seeds, options.cases, options.formats):
             done.append(line)
             with options.log.open("a", encoding="utf-8") as log:
                 log.write(json.dumps(line) + "\n")
@@ -56,27 +58,41 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="leave out the seeds that the log has")
     parser.add_argument("--port", type=int, help="a MariaDB on 127.0.0.1 to use, as root without a password; without it one is started")
     parser.add_argument("--log", type=Path, default=Path("oracle/log.jsonl"), help="one line per program")
+    parser.add_argument(
+        "--formats", nargs="+", choices=FORMATS, default=FORMATS, metavar="FORMAT", help=f"of {', '.join(FORMATS)}; default all"
+    )
     parser.add_argument("--cases", type=Path, default=Path("oracle"), help="where failing programs go, cut down")
     return parser.parse_args()
 
 
-def read_log(path: Path) -> Iterator[dict[str, Any]]:
+def read_log(path: Path) -> Iterator[Line]:
     if path.exists():
         yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
-def run(database: Database, seeds: list[int], cases: Path) -> Iterator[dict[str, Any]]:
-    """One line per program; a failing one is cut down and kept before the next begins."""
+def run(database: Database, seeds: list[int], cases: Path, formats: Sequence[str] = FORMATS) -> Iterator[Line]:
+    """One line per program, judged in each format; one that fails in a format is cut down and kept before the next begins."""
     for seed in seeds:
         started = time.monotonic()
         runner = generate(database, seed)
-        judged = judge(runner)
-        line = {"seed": seed, **counts(runner), "watermarks": judged.watermarks, "tables": judged.tables, "wrong": judged.wrong}
-        if judged.wrong:
-            small = rerun(database, shrink(database, runner.program, judged.wrong))
+        judged = {format_: judge_in(runner, format_) for format_ in formats}
+        wrong = {format_: found.wrong for format_, found in judged.items() if found.wrong}
+        for format_, text in wrong.items():
+            small = rerun(database, shrink(database, runner.program, text, format_))
             cases.mkdir(parents=True, exist_ok=True)
-            save_case(small, cases / f"seed-{seed}.json", judge(small).wrong or judged.wrong)
-        yield {**line, "seconds": round(time.monotonic() - started, 2)}
+            save_case(small, cases / f"seed-{seed}-{format_}.json", f"{format_}: {judge_in(small, format_).wrong or text}")
+        told = {
+            format_: {"watermarks": found.watermarks, "tables": found.tables, "cut": found.cut, "wrong": found.wrong}
+            for format_, found in judged.items()
+        }
+        yield {
+            "seed": seed,
+            **counts(runner),
+            **{name: sum(found[name] for found in told.values()) for name in ("watermarks", "tables")},
+            "formats": told,
+            "wrong": "; ".join(f"{format_}: {text}" for format_, text in wrong.items()) or None,
+            "seconds": round(time.monotonic() - started, 2),
+        }
 
 
 def counts(runner: Runner) -> dict[str, int]:
@@ -85,17 +101,30 @@ def counts(runner: Runner) -> dict[str, int]:
             "events": len(runner.events)}  # fmt: skip
 
 
-def summary(done: list[dict[str, Any]]) -> str:
+def summary(done: list[Line]) -> str:
+    """All programs in one line, and a line for each format."""
     if not done:
         return "no programs"
     wrong = [line["seed"] for line in done if line["wrong"]]
     sums = ", ".join(f"{sum(line[name] for line in done):,} {name}" for name in COUNTED)
     seeds = f"seeds {min(line['seed'] for line in done)}-{max(line['seed'] for line in done)}"
     verdict = f"WRONG: {len(wrong)} of them, seeds {wrong[:20]}" if wrong else "none wrong"
-    return f"{len(done)} programs ({seeds}): {sums}, {sum(line['seconds'] for line in done):,.0f} s; {verdict}"
+    head = f"{len(done)} programs ({seeds}): {sums}, {sum(line['seconds'] for line in done):,.0f} s; {verdict}"
+    return "\n".join([head, *_of_formats(done)])
 
 
-def _progress(done: list[dict[str, Any]], programs: int, line: dict[str, Any]) -> None:
+def _of_formats(done: list[Line]) -> Iterator[str]:
+    for format_ in FORMATS:
+        told = [line["formats"][format_] for line in done if format_ in line.get("formats", {})]
+        if told:
+            counted = ", ".join(f"{sum(one[name] for one in told):,} {name}" for name in ("watermarks", "tables"))
+            cuts = Counter(one["cut"] for one in told if one["cut"])
+            whys = f" ({', '.join(f'{count} before {why}' for why, count in cuts.most_common())})" if cuts else ""
+            wrong = sum(bool(one["wrong"]) for one in told)
+            yield f"    {format_:26} {len(told)} programs, {counted}, {cuts.total()} cut{whys}, {wrong or 'none'} wrong"
+
+
+def _progress(done: list[Line], programs: int, line: Line) -> None:
     wrong = sum(bool(one["wrong"]) for one in done)
     print(
         f"\roracle  {len(done)} of {programs} programs, {sum(one['watermarks'] for one in done):,} watermarks compared, {wrong} wrong",

@@ -34,7 +34,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table's state. `indexes` are (name, columns, unique), the primary key left out; `unknown` and `maybe` as in a program's step."""
+    """A table's state. `indexes` are (name, columns, unique), the primary key left out; `unknown` and `maybe` as in a program's step.
+    `computed`: a DDL may have given virtual columns other values, which a feed that carries them does not tell."""
 
     columns: tuple[Column, ...]
     primary: tuple[str, ...]
@@ -42,6 +43,7 @@ class Table:
     rows: tuple[Cells, ...] = ()
     unknown: frozenset[str] = frozenset()
     maybe: bool = False
+    computed: bool = False
 
     def sent(self) -> tuple[Column, ...]:
         """The columns that a feed carries."""

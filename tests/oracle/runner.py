@@ -20,7 +20,11 @@ State = dict[Name, Table]
 
 
 class Runner:
-    """`events` as tests/encode_open.py takes them; `states` [(commit_ts, tables)]; `refused` counts statements that had no effect."""
+    """`events` as tests/encode_open.py takes them; `states` [(commit_ts, tables)]; `refused` counts statements that had no effect.
+
+    For feeds of a binlog a row's event has `virtual before` and `virtual after`, the cells that TiCDC leaves out, and the first of a
+    statement's events has `run`: [database, table, statement, the session's database] as it was run; the others have none.
+    """
 
     def __init__(self, database: Database, program: Program) -> None:
         self.database, self.seed, self.raw = database, program.seed, program.raw
@@ -122,6 +126,8 @@ class Runner:
         for side, row in zip(("before", "after"), pair, strict=True):
             if row is not None:
                 event[side] = {column: cell for column, cell in row.items() if column in sent}
+                if len(event[side]) < len(row):
+                    event[f"virtual {side}"] = {column: cell for column, cell in row.items() if column not in sent}
         return event
 
     # --- DDL ------------------------------------------------------------------------------------------------------------
@@ -136,6 +142,11 @@ class Runner:
         if step.get("select"):
             feed = [[*step["table"], self._created(tuple(step["table"]))]]
         self.events += [{"kind": "ddl", "schema": db, "table": table, "commit_ts": self.ts, "query": sql} for db, table, sql in feed]
+        # TiCDC sends a statement for each of its tables; a binlog has it once, as it was run
+        for event in self.events[-len(feed) :]:
+            event["run"] = None
+        created = [*feed[0], step["table"][0]] if step.get("select") else None
+        self.events[-len(feed)]["run"] = created or [*step["table"], step["ddl"], self.program.database]
         told = self._traced(step)
         after = {name: self._next(name, shape, told.get(name)) for name, shape in shapes.items()}
         self._doubt(step, after, told.get(tuple(step["table"])))
@@ -168,7 +179,7 @@ class Runner:
             if tuple(old) in told:
                 told[tuple(new)] = told.pop(tuple(old))
         if "like" in step:
-            told[tuple(step["like"][1])] = replace(told[tuple(step["like"][0])], unknown=frozenset(), maybe=False)
+            told[tuple(step["like"][1])] = replace(told[tuple(step["like"][0])], unknown=frozenset(), maybe=False, computed=False)
         elif step.get("fresh"):
             told.pop(tuple(step["table"]), None)
         return told
@@ -181,7 +192,9 @@ class Runner:
         ages = {index[0]: age for age, index in enumerate(before.indexes)}
         by_columns = {index[1:]: age for age, index in enumerate(before.indexes)}
         indexes = sorted(table.indexes, key=lambda index: ages.get(index[0], by_columns.get(index[1:], len(ages))))
-        return replace(table, indexes=tuple(indexes), unknown=before.unknown if table.rows else frozenset(), maybe=before.maybe)
+        computed = before.computed or (before.columns != table.columns and any(column.generated == "virtual" for column in table.columns))
+        unknown = before.unknown if table.rows else frozenset()
+        return replace(table, indexes=tuple(indexes), unknown=unknown, maybe=before.maybe, computed=computed)
 
     def _doubt(self, step: Step, after: State, before: Table | None) -> None:
         """Which cells no message tells."""
@@ -196,8 +209,11 @@ class Runner:
         unknown |= {column for column, other in computed if other}
         if unknown & set(table.handle()):
             unknown = {"rows"}
-        maybe = (table.maybe or bool(unknown) or bool(computed) or bool(step.get("maybe"))) and not step.get("clears")
-        after[name] = replace(table, unknown=frozenset() if step.get("clears") else frozenset(unknown), maybe=maybe)
+        maybe = table.maybe or bool(unknown) or bool(computed) or bool(step.get("maybe"))
+        if step.get("clears"):
+            after[name] = replace(table, unknown=frozenset(), maybe=False, computed=False)
+        else:
+            after[name] = replace(table, unknown=frozenset(unknown), maybe=maybe)
 
     # --- time -----------------------------------------------------------------------------------------------------------
 
