@@ -292,6 +292,9 @@ A table of more than 400,000 changes is written in the order of its key, 200,000
 its batch goes: Delta opens the files of these keys alone, and rewrites those that have one of them. A batch of recent keys costs what
 the batch costs. A scattered one rewrites every file, and leaves a few large ones in no order: after it a batch of recent keys is as dear,
 until the table is folded again (a DDL, `lakehouse rebuild`). Deletion vectors are off.
+
+Tables of up to 50,000 changes are read from silver together, in lots of up to 200,000 changes, and so are the changes of a large batch
+that many tables share: a lot is one look through silver. Table by table, 200 tables had looked through two million changes each.
 """
 TITLES = {"rows": "With the rows of a table", "tables": "With the number of tables"}
 PARTS = {"rows": rows, "tables": tables}
