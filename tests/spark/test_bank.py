@@ -77,7 +77,6 @@ def bank(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, li
     return lake, [str(manifest["watermark"]) for manifest in log.all("manifest")]
 
 
-@pytest.mark.long  # minutes; the oracle has bank transfers in plain Python
 def test_the_sum_over_three_tables_is_the_same_at_every_manifest(spark: Any, bank: tuple[Path, list[str]]) -> None:
     lake, moments = bank
 

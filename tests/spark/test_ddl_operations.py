@@ -124,7 +124,6 @@ def test_a_held_table_waits_and_goes_on_where_an_operator_says_while_the_others_
     assert status(load(place.folder / "configs"), str(place.lake))[0]["tables"][2]["state"] == "exact"
 
 
-@pytest.mark.long  # a minute and more
 def test_a_rebuilt_table_equals_the_live_one_after_renames_and_a_new_life_and_replaces_a_wrong_one_in_one_commit(
     spark: Any, shop: Callable[..., Shop]
 ) -> None:
