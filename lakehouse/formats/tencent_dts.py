@@ -99,7 +99,8 @@ def _add_events(events: list[Event], entry: pb.Entry, header: pb.Header, epoch: 
         elif kind == pb.DDL:
             events.append(_schema_change(header, entry.event.ddlEvent, epoch, len(events)))
         elif kind == pb.CHECKPOINT:
-            events.append(_watermark(header, entry.event.checkpointEvent, epoch, len(events)))
+            if entry.event.checkpointEvent.fileName or header.fileName:  # one by GTID alone tells no position
+                events.append(_watermark(header, entry.event.checkpointEvent, epoch, len(events)))
         else:
             raise DecodeError("message_type", f"Header.messageType: expected 0 to 6, got {kind}")
     except DecodeError as error:
@@ -232,5 +233,5 @@ def _columns(told: tuple[bytes, ...], zone: str) -> _Columns:
     key = tuple(sorted(column.name for column in columns if column.isKey))
     types = {column.name: column.originalType for column in columns}
     special: set[str] = set()
-    cells = tuple(Cells(column.name, column.originalType, zone, special) for column in columns)
+    cells = tuple(Cells(column.name, column.originalType, zone, special, column.isKey) for column in columns)
     return _Columns(names, cells, key, types, special, len(types) < len(names))
