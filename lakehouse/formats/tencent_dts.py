@@ -8,7 +8,7 @@ Specification: Tencent Cloud's pages on consuming subscribed data; the messages 
 Order: Header.fileName's number and position, then the row in its event; seqId and the header `ps` are of one task only.
 Outcomes: RowChange, SchemaChange, Watermark (a CHECKPOINT), DeadLetter for an entry or row that can't be read;
 DecodeError for bytes that are no Entries. Zero values are absent on the wire, so nothing is told by presence.
-Text that its charset can't read is `{"base64": …}`, which no type holds: encoding "tencent-dts".
+Text that its charset can't read, and bytes of a column whose type is not told, are `{"base64": …}` for the schema: encoding "tencent-dts".
 Not supported: Avro and JSON subscriptions, PostgreSQL and Oracle sources.
 """
 
