@@ -112,9 +112,11 @@ def _dead_letter(header: pb.Header, error: DecodeError, index: int) -> DeadLette
 
 
 def _schema_change(header: pb.Header, event: pb.DDLEvent, epoch: int, index: int) -> SchemaChange:
+    """The statement; `database` is what its unqualified names stand for, `table` is given if it is of that database."""
     position = _position(epoch, header.fileName, header.position, 0, 0)
     database = event.schemaName or header.schemaName
-    return SchemaChange("ddl", database, header.tableName or None, header.timestamp * 1000, position, event.sql, index)
+    table = header.tableName if header.schemaName in (database, "") else ""
+    return SchemaChange("ddl", database, table or None, header.timestamp * 1000, position, event.sql, index)
 
 
 def _watermark(header: pb.Header, event: pb.CheckpointEvent, epoch: int, index: int) -> Watermark:

@@ -462,6 +462,15 @@ def test_a_checkpoint_by_gtid_alone_is_no_watermark_and_no_dead_letter() -> None
     assert events(pb.Entry(header=header(pb.CHECKPOINT, fileName="", position=0), event=by_gtid)) == []
 
 
+def test_a_table_of_another_database_than_the_statements_is_not_taken_for_one_of_its_own() -> None:
+    """USE x; ALTER TABLE d.t …"""
+    for database, table in (("x", None), ("d", "t"), ("", "t")):
+        told = pb.Event(ddlEvent=pb.DDLEvent(schemaName=database, sql="ALTER TABLE d.t FROBNICATE"))
+        (event,) = events(pb.Entry(header=header(pb.DDL), event=told))
+        assert isinstance(event, SchemaChange)
+        assert (event.database, event.table) == (database or "d", table)
+
+
 def test_the_server_of_each_row_event_and_ddl_is_told() -> None:
     told = entries(dml(pb.INSERT, COLUMNS, serverId=7, gtid="g:1"), pb.Entry(header=header(pb.DDL)), pb.Entry(header=header(pb.BEGIN)))
     assert list(binlog_sources(told)) == [(7, "g:1", "mysql-bin.000005"), (0, None, "mysql-bin.000005")]
