@@ -104,7 +104,8 @@ def decimal_text(value: Any, scale: int) -> Any:
 
 
 def _bit_form(_: ColumnType) -> Rule:
-    return lambda value: int(value) if type(value) is bool else value
+    """A BIT(64) that was told as a signed number is negative with its first bit set."""
+    return lambda value: int(value) if type(value) is bool else value + (1 << 64) if type(value) is int and value < 0 else value
 
 
 # --- dates and times ----------------------------------------------------------------------------------------------------
@@ -200,6 +201,13 @@ def bytes_of(text: str) -> bytes | None:
 def text_of(data: bytes) -> str:
     """Canonical binary text."""
     return base64.b64encode(data).decode()
+
+
+def bytes_vector(data: bytes) -> list[float]:
+    """The numbers of a VECTOR as the servers store it. ValueError for bytes that are none."""
+    if len(data) % 4:
+        raise ValueError("no VECTOR")
+    return list(struct.unpack(f"<{len(data) // 4}f", data))
 
 
 def vector_text(numbers: list[float]) -> str:

@@ -6,31 +6,37 @@ batches (`id`) from 1 anew, TiCDC without its extension has only the commit time
 messages are compared with the run that had come before, without what differs by nature (`id`, `ts`): while they go on as that run did they
 are copies, statements too. The first that does not is new. For `es` it takes two in a row.
 
+A Canal that falls behind sends all that it owes as one batch. So a second restart in a row, or one within the very first batch, shows no
+fall: number 1 follows number 1. The messages of a batch are made within milliseconds (`ts`), a restart takes seconds.
+
 Where more than one place of the run fits, all are followed. A replay that leaves the run before its end is *broken*: what was equal until
 then is a copy, what follows is new, and it is counted, for its rows may show the past again.
 """
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from lakehouse.events import Message
 
 _DIFFERS = ("id", "ts")
+_PAUSE = 1000
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Rule(NamedTuple):
-    """The member whose number falls at a restart, and how many messages in a row have to be equal to be a replay."""
+    """The member whose number falls at a restart, how many messages in a row have to be equal to be a replay, and the member that has
+    the milliseconds at which a message was made, where one number means that they were made together."""
 
     number: str
     least: int
+    made: str | None = None
 
 
-RULES = {"canal": Rule("id", 1), "ticdc-canal-json": Rule("es", 2)}
+RULES = {"canal": Rule("id", 1, "ts"), "ticdc-canal-json": Rule("es", 2)}
 
 
 def rule_of(format: str, order: str) -> Rule | None:
@@ -39,22 +45,39 @@ def rule_of(format: str, order: str) -> Rule | None:
 
 
 class Sent(NamedTuple):
-    """What of a message is compared: its number, and a hash of all that a replay does not change."""
+    """What of a message is compared: its number, a hash of all that a replay does not change, and when it was made."""
 
     number: int | None
     mark: bytes
+    made: int | None = None
 
 
 def sent(message: Message, rule: Rule) -> Sent:
     """A JSON message; bytes that are none are compared as they are, and have no number."""
     value = message.value or b""
+    made = None
     try:
         members = _decode(value)
         number = msgspec.json.decode(members[rule.number], type=int)
+        made = _milliseconds(members.get(rule.made or ""))
         value = _encode({name: raw for name, raw in members.items() if name not in _DIFFERS})
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError):
         number = None
-    return Sent(number, hashlib.blake2b(value, digest_size=12).digest())
+    return Sent(number, hashlib.blake2b(value, digest_size=12).digest(), made)
+
+
+def _milliseconds(raw: Any) -> int | None:
+    try:
+        return None if raw is None else msgspec.json.decode(raw, type=int)
+    except msgspec.DecodeError:
+        return None
+
+
+def restarted(before: tuple[int | None, int | None], number: int | None, made: int | None) -> bool:
+    """Whether a feed may have begun again between two messages, each told by its number and when it was made."""
+    if number is None or before[0] is None or number > before[0]:
+        return False
+    return number < before[0] or (made is not None and before[1] is not None and made - before[1] >= _PAUSE)
 
 
 class Aligner:
@@ -62,7 +85,7 @@ class Aligner:
 
     def __init__(self, rule: Rule) -> None:
         self.run: list[bytes] = []
-        self.last: int | None = None
+        self.last: tuple[int | None, int | None] = (None, None)
         self.broken = 0
         self._least = rule.least
         self._at: list[int] = []  # the places of the run that the next message may be a copy of
@@ -77,12 +100,12 @@ class Aligner:
         return [self._is_copy(message, messages[place + 1 :][: self._least - 1]) for place, message in enumerate(messages)]
 
     def _is_copy(self, message: Sent, following: Sequence[Sent]) -> bool:
-        fell = message.number is not None and self.last is not None and message.number < self.last
-        self.last = self.last if message.number is None else message.number
+        begins_again = restarted(self.last, message.number, message.made)
+        self.last = self.last if message.number is None else (message.number, message.made)
         before, end = self._at, len(self.run)
         self._at = [place + 1 for place in before if place < end and self.run[place] == message.mark]
-        if not self._at and fell:
-            self._at = self._begun([message, *following])
+        if begins_again:
+            self._at = sorted({*self._at, *self._begun([message, *following])})
         if self._at:
             return True
         self.broken += bool(before) and end not in before

@@ -17,7 +17,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from lakehouse.normal_form import Rule, bytes_of, duration_text, normal_form, text_of, vector_text
+from lakehouse.formats.charsets import decode_text
+from lakehouse.formats.mysql_values import ZONED, timestamp_utc
+from lakehouse.normal_form import Rule, bytes_of, bytes_vector, duration_text, normal_form, text_of, vector_text
 from lakehouse.schema import ColumnType
 
 Modes = Mapping[str, str]
@@ -80,6 +82,63 @@ def _text_of_base64(value: Any) -> Any:
         return value if data is None else data.decode()
     except UnicodeDecodeError:
         return {"base64": value}
+
+
+# --- DTS: bytes in base64, whose kind or charset the message does not tell ------------------------------------------------
+
+
+def _told_bytes(value: Any) -> bytes | None:
+    return bytes_of(value["base64"]) if type(value) is dict and type(value.get("base64")) is str else None
+
+
+def _read_told_text(column_type: ColumnType, _: Modes) -> Rule:
+    charset = column_type.charset or "utf8mb4"
+
+    def text(value: Any) -> Any:
+        data = _told_bytes(value)
+        decoded = None if data is None else decode_text(data, charset)
+        return value if decoded is None else decoded
+
+    return text
+
+
+def _read_told_json(_: ColumnType, __: Modes) -> Rule:
+    """JSON text; the server's binary form, which has NUL bytes or a control character first, is not read."""
+
+    def text(value: Any) -> Any:
+        data = _told_bytes(value)
+        decoded = None if data is None or b"\0" in data else decode_text(data, "utf8mb4")
+        return decoded if decoded and decoded.lstrip(" \t\r\n")[:1] >= " " else value
+
+    return text
+
+
+def _read_told_bits(_: ColumnType, __: Modes) -> Rule:
+    def bits(value: Any) -> Any:
+        data = _told_bytes(value)
+        return _integer_text(value) if data is None or len(data) > 8 else int.from_bytes(data, "big")
+
+    return bits
+
+
+def _read_told_binary(_: ColumnType, __: Modes) -> Rule:
+    return lambda value: value if _told_bytes(value) is None else value["base64"]
+
+
+def _read_told_vector(_: ColumnType, __: Modes) -> Rule:
+    def vector(value: Any) -> Any:
+        data = _told_bytes(value)
+        return value if data is None or len(data) % 4 else vector_text(bytes_vector(data))
+
+    return vector
+
+
+def _read_zoned(_: ColumnType, __: Modes) -> Rule:
+    def instant(value: Any) -> Any:
+        found = ZONED.fullmatch(value) if type(value) is str else None
+        return timestamp_utc(found[1], found[2]) if found else value
+
+    return instant
 
 
 # --- Debezium: what its schema would have told ----------------------------------------------------------------------------
@@ -246,7 +305,15 @@ _READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = 
     "ticdc-open-legacy": {"text": _read_legacy_text},
     "canal": _TEXTS,
     "canal-protobuf": _TEXTS,
-    "tencent-dts": _TEXTS,
+    "tencent-dts": _TEXTS
+    | dict.fromkeys(("binary", "geometry", "unknown"), _read_told_binary)
+    | {
+        "text": _read_told_text,
+        "json": _read_told_json,
+        "bit": _read_told_bits,
+        "vector": _read_told_vector,
+        "timestamp": _read_zoned,
+    },
     "ticdc-debezium": _DEBEZIUM,
     "debezium": _DEBEZIUM,
 }

@@ -83,6 +83,39 @@ def test_batches_cut_anywhere_but_within_the_two_give_the_same() -> None:
         assert aligner.copies(told[:cut]) + aligner.copies(told[cut:]) == [False] * 3 + [True] * 3 + [False]
 
 
+def test_restarts_in_a_row_that_each_owe_one_batch_are_told_by_their_pause() -> None:
+    """The backlog of each restart is batch 1; the second of them goes further back, and begins while the first is under way."""
+    told = [(5, b"a", 100), (6, b"b", 200), (7, b"c", 300), (1, b"b", 9000), (1, b"a", 19000), (1, b"b", 19002), (1, b"c", 19003)]
+    told += [(1, b"a", 29000), (1, b"b", 29001), (1, b"c", 29002), (1, b"d", 29003)]
+
+    assert Aligner(CANAL).copies([Sent(*each) for each in told]) == [False] * 3 + [True] * 7 + [False]
+
+
+def test_a_restart_within_the_first_batch_is_one_and_equal_rows_of_a_batch_are_not() -> None:
+    told = [(1, b"a", 100), (1, b"a", 102), (1, b"b", 140), (1, b"a", 9000), (1, b"a", 9001), (1, b"b", 9003), (1, b"c", 9004)]
+
+    assert Aligner(CANAL).copies([Sent(*each) for each in told]) == [False] * 3 + [True] * 3 + [False]
+
+
+def test_a_restart_that_goes_back_to_a_message_like_the_next_one_of_a_replay_under_way_is_followed() -> None:
+    told = [
+        (5, b"x"),
+        (6, b"a"),
+        (7, b"b"),
+        (8, b"x"),
+        (9, b"c"),
+        (1, b"a"),
+        (2, b"b"),
+        (1, b"x"),
+        (2, b"a"),
+        (3, b"b"),
+        (4, b"x"),
+        (5, b"c"),
+    ]
+
+    assert Aligner(CANAL).copies([Sent(*each) for each in told]) == [False] * 5 + [True] * 7
+
+
 def replayed(feed: Canal, back: int, numbers: list[int]) -> Canal:
     """The feed whose last messages come again behind it, and which goes on."""
     bodies = [json.loads(message.value or b"") for message in feed.messages]

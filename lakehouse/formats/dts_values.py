@@ -15,8 +15,9 @@ from google.protobuf.message import DecodeError as ProtobufError
 
 from lakehouse.errors import DecodeError
 from lakehouse.formats.charsets import decode_text
-from lakehouse.formats.mysql_values import base64_text, bit_number, integer, number, timestamp_utc
+from lakehouse.formats.mysql_values import ZONED, base64_text, bit_number, integer, number, timestamp_utc
 from lakehouse.formats.proto import subscribe_pb2 as pb
+from lakehouse.normal_form import bytes_vector, vector_text
 from lakehouse.schema import ColumnType, parse_type
 
 # what a column keeps of its values: an update repeats most of the old image, and many columns have few values
@@ -65,9 +66,9 @@ class Cells(dict[bytes, Any]):
 
     A column that has had a value of SPECIAL adds its name to `special`, once and for all."""
 
-    def __init__(self, name: str, original_type: str, zone: str, special: set[str]) -> None:
+    def __init__(self, name: str, original_type: str, zone: str, special: set[str], is_key: bool = False) -> None:
         super().__init__()
-        self.name, self.zone, self.read, self.special = name, zone, _reader(original_type), special
+        self.name, self.zone, self.read, self.special = name, zone, _reader(original_type, is_key), special
 
     def __missing__(self, data: bytes) -> Any:
         try:
@@ -98,7 +99,7 @@ def parse(data: bytes) -> Value:
 
 
 @functools.lru_cache(maxsize=4096)
-def _reader(original_type: str) -> _Read:
+def _reader(original_type: str, is_key: bool) -> _Read:
     """How to read a column; the value's own dataType decides where the column's type is not known."""
     column_type = parse_type(original_type) if original_type else ColumnType("")
     family = column_type.family
@@ -106,7 +107,7 @@ def _reader(original_type: str) -> _Read:
         return functools.partial(_label_or_text, column_type)
     if family == "decimal":
         return functools.partial(_decimal, column_type.scale or 0)
-    return _READS.get(family, _by_data_type)
+    return _READS.get(family, _by_data_type if is_key else _by_data_type_or_schema)
 
 
 def _plain_text(value: Value, _: str) -> str:
@@ -117,7 +118,7 @@ def _label_or_text(column_type: ColumnType, value: Value, _: str) -> Any:
     """Text, or an ENUM's or SET's labels; an index or mask, or what is no label, is for the schema to read."""
     if value.kind not in (_STRING, _BYTES):
         return Open(integer(value.sv))
-    text = _text(value.bytes, value.charset or column_type.charset or "")
+    text = value.sv or _text(value.bv, value.charset or column_type.charset or "")
     if column_type.family == "text" or isinstance(text, Open):
         return text
     known = column_type.members
@@ -135,7 +136,8 @@ def _json(value: Value, _: str) -> Any:
     """JSON text; the server's binary form is not read."""
     raw = value.bytes
     text = decode_text(raw, "utf8mb4")
-    return text if text and text.lstrip()[:1] in _JSON_STARTS else Open({"base64": base64_text(raw)})
+    is_json = text and text.lstrip(" \t\r\n")[:1] in _JSON_STARTS and "\0" not in text
+    return text if is_json else Open({"base64": base64_text(raw)})
 
 
 def _binary(value: Value, _: str) -> str:
@@ -151,7 +153,16 @@ def _float(value: Value, _: str) -> float:
 
 
 def _bit(value: Value, _: str) -> int:
-    return bit_number(value.bv, "big") if value.kind == _BYTES else integer(value.text)
+    """A number, of which BIT(64) as INT64 is negative with its first bit set; or the bytes."""
+    if value.kind == _BYTES:
+        return bit_number(value.bv, "big")
+    bits = integer(value.text)
+    return bits + (1 << 64) if bits < 0 else bits
+
+
+def _vector(value: Value, _: str) -> str:
+    """The server's form, or text."""
+    return vector_text(bytes_vector(value.bv)) if value.kind == _BYTES else value.text
 
 
 def _decimal(scale: int, value: Value, _: str) -> str:
@@ -172,7 +183,7 @@ def _bounded(value: Decimal) -> Decimal:
 def _timestamp(value: Value, zone: str) -> str:
     """The text carries its zone ("2021-05-17 07:22:42 +00:00"); where it does not, it is in the source's."""
     text = value.text
-    found = _ZONED.fullmatch(text)
+    found = ZONED.fullmatch(text)
     return timestamp_utc(found[1], found[2]) if found else timestamp_utc(text, zone)
 
 
@@ -183,21 +194,29 @@ def _by_data_type(value: Value, zone: str) -> Any:
     if value.kind == pb.DECIMAL:
         return _decimal(0, value, zone)
     if value.kind == _STRING and value.charset.lower() != "binary":
-        return _text(value.bytes, value.charset)
+        return value.sv or _text(value.bv, value.charset)
     if value.kind in (_STRING, _BYTES):
         return _binary(value, zone)
     return _integer(value, zone)
 
 
+def _by_data_type_or_schema(value: Value, zone: str) -> Any:
+    """The same, but for what only the schema tells: whether bytes are text, JSON, BIT or binary, and text with a zone a TIMESTAMP."""
+    read = _by_data_type(value, zone)
+    if value.kind == _BYTES or (value.kind == _STRING and value.charset.lower() == "binary"):
+        return Open({"base64": read})
+    return Open(read) if value.kind == _STRING and type(read) is str and ZONED.fullmatch(read) else read
+
+
 _FIXED = re.compile(r"-?\d{1,81}(?:\.\d{1,81})?", re.A)
-_ZONED = re.compile(r"(\S+ \S+?) ?([+-]\d\d:\d\d)", re.A)
 _JSON_STARTS = frozenset('{["tfn-0123456789')
 _READS: dict[str, _Read] = {
     **dict.fromkeys(("integer", "year"), _integer),
     **dict.fromkeys(("float", "double"), _float),
     **dict.fromkeys(("binary", "geometry"), _binary),
-    **dict.fromkeys(("date", "datetime", "time", "vector"), _plain_text),
+    **dict.fromkeys(("date", "datetime", "time"), _plain_text),
     "bit": _bit,
     "json": _json,
     "timestamp": _timestamp,
+    "vector": _vector,
 }

@@ -16,6 +16,7 @@ from lakehouse.errors import DecodeError
 
 _INSTANT = re.compile(r"(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]) (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?", re.A)
 _OFFSET = re.compile(r"([+-])(\d{1,2}):?([0-5]\d)?", re.A)
+ZONED = re.compile(r"(\S+ \S+?) ?([+-]\d\d:\d\d)", re.A)  # how Tencent DTS writes a TIMESTAMP
 _INTEGER = re.compile(r"[+-]?\d+", re.A)
 _UTC_NAMES = frozenset({"UTC", "Etc/UTC", "Z", "+00:00", "GMT", ""})
 

@@ -8,7 +8,7 @@ Specification: Tencent Cloud's pages on consuming subscribed data; the messages 
 Order: Header.fileName's number and position, then the row in its event; seqId and the header `ps` are of one task only.
 Outcomes: RowChange, SchemaChange, Watermark (a CHECKPOINT), DeadLetter for an entry or row that can't be read;
 DecodeError for bytes that are no Entries. Zero values are absent on the wire, so nothing is told by presence.
-Text that its charset can't read is `{"base64": …}`, which no type holds: encoding "tencent-dts".
+Text that its charset can't read, and bytes of a column whose type is not told, are `{"base64": …}` for the schema: encoding "tencent-dts".
 Not supported: Avro and JSON subscriptions, PostgreSQL and Oracle sources.
 """
 
@@ -99,7 +99,8 @@ def _add_events(events: list[Event], entry: pb.Entry, header: pb.Header, epoch: 
         elif kind == pb.DDL:
             events.append(_schema_change(header, entry.event.ddlEvent, epoch, len(events)))
         elif kind == pb.CHECKPOINT:
-            events.append(_watermark(header, entry.event.checkpointEvent, epoch, len(events)))
+            if entry.event.checkpointEvent.fileName or header.fileName:  # one by GTID alone tells no position
+                events.append(_watermark(header, entry.event.checkpointEvent, epoch, len(events)))
         else:
             raise DecodeError("message_type", f"Header.messageType: expected 0 to 6, got {kind}")
     except DecodeError as error:
@@ -111,9 +112,11 @@ def _dead_letter(header: pb.Header, error: DecodeError, index: int) -> DeadLette
 
 
 def _schema_change(header: pb.Header, event: pb.DDLEvent, epoch: int, index: int) -> SchemaChange:
+    """The statement; `database` is what its unqualified names stand for, `table` is given if it is of that database."""
     position = _position(epoch, header.fileName, header.position, 0, 0)
     database = event.schemaName or header.schemaName
-    return SchemaChange("ddl", database, header.tableName or None, header.timestamp * 1000, position, event.sql, index)
+    table = header.tableName if header.schemaName in (database, "") else ""
+    return SchemaChange("ddl", database, table or None, header.timestamp * 1000, position, event.sql, index)
 
 
 def _watermark(header: pb.Header, event: pb.CheckpointEvent, epoch: int, index: int) -> Watermark:
@@ -232,5 +235,5 @@ def _columns(told: tuple[bytes, ...], zone: str) -> _Columns:
     key = tuple(sorted(column.name for column in columns if column.isKey))
     types = {column.name: column.originalType for column in columns}
     special: set[str] = set()
-    cells = tuple(Cells(column.name, column.originalType, zone, special) for column in columns)
+    cells = tuple(Cells(column.name, column.originalType, zone, special, column.isKey) for column in columns)
     return _Columns(names, cells, key, types, special, len(types) < len(names))

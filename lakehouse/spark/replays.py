@@ -12,13 +12,14 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.replays import Aligner, Rule, Sent
+from lakehouse.replays import Aligner, Rule, Sent, restarted
 
 Place = tuple[str, str, int]
-Numbers = dict[Place, list[tuple[int, int]]]
+Numbers = dict[Place, list[tuple[int, int, int | None]]]
 RUN = {"id": 2_000_000, "es": 100_000}  # as many messages before a batch are laid beside it, at most: `es` falls often
-SENT = "offset bigint, number bigint, mark binary"
+SENT = "offset bigint, number bigint, mark binary, made bigint"
 _NUMBER = r'[{{,]\s*"{}"\s*:\s*([0-9]{{1,18}})\s*[,}}]'
+_LAST = "(?s).*" + _NUMBER  # `ts` stands behind `sqlType`, which has a number for a column of that name
 
 
 class Replays(NamedTuple):
@@ -42,16 +43,15 @@ def find_replays(
         state = before.get(place, {"offset": -1, "number": None, "replaying": False})
         if entry["first"] <= state["offset"]:  # records that are read again for their dead letters: they were laid beside the run before
             continue
-        told = [number for _, number in sorted(numbers.get(place, ()))]
-        fell = any(one > two for one, two in pairwise([*([] if state["number"] is None else [state["number"]]), *told]))
+        told = [(state["number"], state.get("made")), *[(number, made) for _, number, made in sorted(numbers.get(place, ()))]]
         replaying = False
-        if fell or state["replaying"]:
+        if state["replaying"] or any(restarted(one, *two) for one, two in pairwise(told)):
             copies[place], aligner, torn = _copies(bronze, rule, place, entry)
             replaying = aligner.is_replaying
             broken += torn
         before[place] = {
             "topic": place[0], "incarnation": place[1], "partition": place[2],
-            "offset": entry["last"], "number": told[-1] if told else state["number"], "replaying": replaying,
+            "offset": entry["last"], "number": told[-1][0], "made": told[-1][1], "replaying": replaying,
         }  # fmt: skip
     return Replays(copies, broken, [before[place] for place in sorted(before)])
 
@@ -67,16 +67,21 @@ def _numbers(bronze: DataFrame, rule: Rule, ranges: list[dict[str, Any]]) -> Num
     wanted = F.lit(False)
     for entry in ranges:
         wanted = wanted | _within((entry["topic"], entry["incarnation"], entry["partition"]), entry["first"], entry["last"])
-    number = F.regexp_extract(F.col("value").cast("string"), _NUMBER.format(rule.number), 1).alias("number")
-    return _by_place(bronze.where(wanted).select("topic", "incarnation", "partition", "offset", number).toArrow().to_pylist())
+    text = F.col("value").cast("string")
+    number = F.regexp_extract(text, _NUMBER.format(rule.number), 1).alias("number")
+    made = (F.regexp_extract(text, _LAST.format(rule.made), 1) if rule.made else F.lit("")).alias("made")
+    return _by_place(bronze.where(wanted).select("topic", "incarnation", "partition", "offset", number, made).toArrow().to_pylist())
 
 
 def _numbers_in(table: pa.Table, rule: Rule) -> Numbers:
     search = re.compile(_NUMBER.format(rule.number).encode()).search
+    search_made = re.compile(_LAST.format(rule.made).encode()).search if rule.made else None
     rows = table.select(["topic", "incarnation", "partition", "offset", "value"]).to_pylist()
     for row in rows:
         found = search(row["value"] or b"")
         row["number"] = found[1] if found else None
+        made = search_made(row["value"] or b"") if search_made else None
+        row["made"] = made[1] if made else None
     return _by_place(rows)
 
 
@@ -84,7 +89,9 @@ def _by_place(rows: list[dict[str, Any]]) -> Numbers:
     numbers: Numbers = {}
     for row in rows:
         if row["number"]:
-            numbers.setdefault((row["topic"], row["incarnation"], row["partition"]), []).append((row["offset"], int(row["number"])))
+            numbers.setdefault((row["topic"], row["incarnation"], row["partition"]), []).append(
+                (row["offset"], int(row["number"]), int(row["made"]) if row["made"] else None)
+            )
     return numbers
 
 
@@ -93,7 +100,7 @@ def _copies(bronze: DataFrame, rule: Rule, place: Place, entry: dict[str, Any]) 
     run = bronze.where(_within(place, entry["first"] - RUN[rule.number], entry["last"])).select("offset", "value")
     rows = sorted(run.mapInArrow(_marks(rule), SENT).toArrow().to_pylist(), key=lambda row: row["offset"])
     cut = sum(row["offset"] < entry["first"] for row in rows)
-    messages = [Sent(row["number"], row["mark"]) for row in rows]
+    messages = [Sent(row["number"], row["mark"], row["made"]) for row in rows]
     aligner = Aligner(rule)
     aligner.copies(messages[:cut])
     torn = aligner.broken
@@ -109,7 +116,9 @@ def _marks(rule: Rule) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Recor
         for batch in batches:
             offsets, values = batch.column("offset").to_pylist(), batch.column("value").to_pylist()
             rows = [(offset, *sent(Message("", 0, offset, None, value), rule)) for offset, value in zip(offsets, values, strict=True)]
-            arrays = [pa.array([row[i] for row in rows], type_) for i, type_ in enumerate((pa.int64(), pa.int64(), pa.binary()))]
-            yield pa.RecordBatch.from_arrays(arrays, names=["offset", "number", "mark"])
+            arrays = [
+                pa.array([row[i] for row in rows], type_) for i, type_ in enumerate((pa.int64(), pa.int64(), pa.binary(), pa.int64()))
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names=["offset", "number", "mark", "made"])
 
     return work

@@ -19,7 +19,10 @@ CANAL = RULES["canal"]
     )
 )
 def test_the_number_that_a_look_finds_is_the_messages_own(told: list[tuple[int, dict[str, str | None], str]]) -> None:
-    bodies = [{"data": [row], "sql": sql, "id": number, "old": [{**row, "id": '{"id":7}'}], "es": 3} for number, row, sql in told]
+    bodies = [
+        {"data": [row], "sql": sql, "id": number, "old": [{**row, "id": '{"id":7}'}], "es": 3, "sqlType": {"ts": 93}, "ts": number + 5}
+        for number, row, sql in told
+    ]
     values = [json.dumps(body, separators=(",", ":")).encode() for body in bodies]
     rows = [
         {"topic": "t", "incarnation": "", "partition": 0, "offset": place, "value": value}
@@ -31,7 +34,9 @@ def test_the_number_that_a_look_finds_is_the_messages_own(told: list[tuple[int, 
     found = _numbers_in(table, CANAL)
 
     own = [sent(Message("t", 0, 0, None, value), CANAL).number for value in values]
-    assert found == ({("t", "", 0): list(enumerate(own))} if own else {})
+    assert found == ({("t", "", 0): [(place, number, number + 5) for place, number in enumerate(own)]} if own else {})
     assert own == [number for number, _, _ in told]
     marked = pa.Table.from_batches(_marks(CANAL)(iter(table.select(["offset", "value"]).to_batches()))).to_pylist()
-    assert [(row["number"], row["mark"]) for row in marked[: len(values)]] == [sent(Message("t", 0, 0, None, v), CANAL) for v in values]
+    assert [(row["number"], row["mark"], row["made"]) for row in marked[: len(values)]] == [
+        sent(Message("t", 0, 0, None, v), CANAL) for v in values
+    ]
