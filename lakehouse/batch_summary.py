@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from lakehouse.binlog_servers import Stretch
 from lakehouse.events import Position
 from lakehouse.transactions import Told
 
@@ -22,7 +23,7 @@ _COUNTED = {"schema_change": "ddl", "watermark": "watermarks", "dead_letter": "d
 class Summary:
     """What one batch holds. `tables`: low and high position, rows, bytes of images and key names; `reach`: the highest position
     of changes and DDLs; `marks`: the highest (resolved position, resolved_ts, incarnation) by topic and partition; `resume`: where
-    partitions have to be read again."""
+    partitions have to be read again; `servers`: whose binlog the rows come from."""
 
     counts: dict[str, int]
     tables: dict[tuple[str, str], dict[str, Any]]
@@ -35,11 +36,14 @@ class Summary:
     resume: dict[tuple[str, str, int], int] = field(default_factory=dict)
     told: Told | None = None
     settled: bool = False
+    servers: list[Stretch] = field(default_factory=list)
 
 
-def summarise(changes: list[Row], others: list[Row], messages: int, silent: int) -> Summary:
+def summarise(changes: list[Row], others: list[Row], messages: int, silent: int, servers: Iterable[Stretch] = ()) -> Summary:
     """The summary of some rows, decoded from so many records, of which `silent` gave none."""
-    summary = Summary({**dict.fromkeys(_COUNTS, 0), "messages": messages, "control": silent, "decoded": len(changes)}, {})
+    summary = Summary(
+        {**dict.fromkeys(_COUNTS, 0), "messages": messages, "control": silent, "decoded": len(changes)}, {}, servers=list(servers)
+    )
     for change in changes:
         _add_change(summary, change)
     for seen in summary.tables.values():
@@ -102,6 +106,7 @@ def merged(parts: Iterable[Summary]) -> Summary:
         for of, number in part.dead.items():
             whole.dead[of] = whole.dead.get(of, 0) + number
         whole.resume.update(part.resume)
+        whole.servers += part.servers
     return whole
 
 
@@ -138,6 +143,7 @@ class _Packed(msgspec.Struct, array_like=True):
     marks: list[tuple[str, int, Mark]]
     dead: list[tuple[str | None, str | None, int]]
     resume: list[tuple[str, str, int, int]]
+    servers: list[Stretch]
 
 
 _decoder = msgspec.msgpack.Decoder(_Packed)
@@ -148,7 +154,7 @@ def to_bytes(summary: Summary) -> bytes:
     packed = _Packed(
         summary.counts, [_Table(*name, **seen) for name, seen in summary.tables.items()], summary.reach, summary.keyless,
         [(*place, mark) for place, mark in summary.marks.items()], [(*name, n) for name, n in summary.dead.items()],
-        [(*place, offset) for place, offset in summary.resume.items()],
+        [(*place, offset) for place, offset in summary.resume.items()], summary.servers,
     )  # fmt: skip
     return msgspec.msgpack.encode(packed)
 
@@ -162,4 +168,5 @@ def from_bytes(data: bytes) -> Summary:
         packed.reach, packed.keyless, {(topic, partition): mark for topic, partition, mark in packed.marks},
         {(database, table): n for database, table, n in packed.dead},
         {(topic, incarnation, partition): offset for topic, incarnation, partition, offset in packed.resume},
+        servers=packed.servers,
     )  # fmt: skip

@@ -47,7 +47,8 @@ class RowChange(msgspec.Struct, gc=False, omit_defaults=True):
     message knows no key. `op` is insert, update, delete or snapshot. `encoding` is "canonical", or the wire family
     whose values the schema has yet to resolve. `types` maps columns to the SQL type text that the message carried, "" where
     it has none; it is None where the message tells no types at all.
-    `row_id` tells equal rows of keyless tables apart; `physical_table` is the partition's own id, where sent.
+    `row_id` tells equal rows of keyless tables apart; `physical_table` is the partition's own id, where sent. `server` says whose
+    binlog a streamed change was read from (lakehouse/binlog_servers.py).
     """
 
     database: str
@@ -65,6 +66,7 @@ class RowChange(msgspec.Struct, gc=False, omit_defaults=True):
     flags: tuple[str, ...] = ()
     row_id: str | None = None
     physical_table: int | None = None
+    server: tuple[int, str] | None = None
 
 
 class SchemaChange(msgspec.Struct, omit_defaults=True):
@@ -82,6 +84,7 @@ class SchemaChange(msgspec.Struct, omit_defaults=True):
     index: int
     columns: list[dict[str, Any]] | None = None
     primary_key: tuple[str, ...] | None = None
+    server: tuple[int, str] | None = None
 
 
 class Watermark(msgspec.Struct):

@@ -16,24 +16,25 @@ class Feed:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
+        self.server, self.file = 1, "b.000001"
 
     def row(self, table: str, op: str, position: int, key: int, value: int | None, snapshot: str = "false") -> "Feed":
         source = {
             "db": "d",
             "table": table,
-            "file": "b.000001",
+            "file": self.file,
             "pos": position,
             "row": 0,
             "ts_ms": 1,
             "snapshot": snapshot,
-            "server_id": 1,
+            "server_id": self.server,
         }
         image = {"id": key, "v": value}
         before, after = (image, None) if op == "d" else (None, image)
         return self._add(table, {"op": op, "source": source, "before": before, "after": after}, {"id": key})
 
     def table(self, table: str, position: int, columns: list[Json] = COLUMNS, snapshot: str = "true") -> "Feed":
-        source = {"db": "d", "table": table, "file": "b.000001", "pos": position, "ts_ms": 1, "snapshot": snapshot}
+        source = {"db": "d", "table": table, "file": self.file, "pos": position, "ts_ms": 1, "snapshot": snapshot}
         change = {"type": "CREATE", "id": f'"d"."{table}"', "table": {"columns": columns, "primaryKeyColumnNames": ["id"]}}
         return self._add("schema", {"source": source, "databaseName": "d", "ddl": f"CREATE TABLE {table}", "tableChanges": [change]}, None)
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError as ProtobufError
 
+from lakehouse.binlog_servers import server_of
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.canal_values import Reading, image, reading
@@ -107,7 +108,8 @@ def _ddl(header: wire.Header, change: wire.RowChange, place: _Place) -> SchemaCh
     """The statement; `database` is what its unqualified names stand for, `table` is given if it is of that database."""
     database = change.ddlSchemaName or header.schemaName
     table = header.tableName if header.schemaName in (database, "") else ""
-    return SchemaChange("ddl", database, table or None, header.executeTime, place.position(0, 0), change.sql, 0)
+    return SchemaChange("ddl", database, table or None, header.executeTime, place.position(0, 0), change.sql, 0,
+                        server=server_of(header.serverId, header.logfileName))  # fmt: skip
 
 
 def _rows(header: wire.Header, change: wire.RowChange, place: _Place, rows: dict[_Place, int], zone: str) -> Iterator[Event]:
@@ -153,7 +155,7 @@ def _change(
     key = tuple([now[name] for name in shape.key_names])
     return RowChange(
         header.schemaName, header.tableName, op, key, shape.key_names, header.executeTime, position, before, after, 0,
-        "canal", shape.reading.types, flags,
+        "canal", shape.reading.types, flags, server=server_of(header.serverId, header.logfileName),
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from lakehouse.binlog_servers import server_of
 from lakehouse.errors import DecodeError
 from lakehouse.events import Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.connect_schema import structured
@@ -44,7 +45,6 @@ class _Source(msgspec.Struct):
     snapshot: str | bool | None = None
     ts_ms: _Time | None = None
     server_id: int | None = None
-    gtid: str | None = None
 
 
 class _Transaction(msgspec.Struct):
@@ -134,15 +134,6 @@ def transaction_end(message: Message) -> TransactionEnd | None:
     return TransactionEnd(payload.id, payload.event_count or 0, counts)
 
 
-def binlog_source(message: Message) -> tuple[int, str | None, str] | None:
-    """Server id, GTID and binlog file of a row or schema change; None for any other message."""
-    if not message.value:
-        return None
-    record = _unwrapped(message, message.value)
-    source = record.source if record else getattr(_read(message.value)[1], "source", None)
-    return (source.server_id or 0, source.gtid, source.file) if source and source.file else None
-
-
 def _read(value: bytes) -> tuple[bytes | None, _Payload | None]:
     """The embedded schema and the record; None for a null, for a heartbeat, which has nothing but its time, and for a notification."""
     if _is_framed(value):
@@ -191,6 +182,7 @@ def _row_event(record: _Record, options: Mapping[str, str]) -> Iterator[Event]:
     key_names = tuple(sorted(names))
     flags += tuple(flag for flag in image_flags(before, after) if flag not in flags)
     place = (record.message.epoch, file_number(source.file), source.pos, SNAPSHOT if op == "snapshot" else STREAMED, source.row or 0)
+    server = None if op == "snapshot" else server_of(source.server_id, source.file)
     for index, half in enumerate(halves(op, key_names, before, after)):
         yield RowChange(
             source.db,
@@ -206,6 +198,7 @@ def _row_event(record: _Record, options: Mapping[str, str]) -> Iterator[Event]:
             written,
             types,
             flags,
+            server=server,
         )
 
 
@@ -267,7 +260,8 @@ def _transaction_flags(told: _Transaction | None) -> tuple[str, ...]:
 
 def _truncate(message: Message, source: _Source, database: str, table: str) -> SchemaChange:
     quoted = ".".join("`" + name.replace("`", "``") + "`" for name in (database, table))
-    return SchemaChange("ddl", database, table, source.ts_ms, _position(message, source, STREAMED), f"TRUNCATE TABLE {quoted}", 0)
+    return SchemaChange("ddl", database, table, source.ts_ms, _position(message, source, STREAMED), f"TRUNCATE TABLE {quoted}", 0,
+                        server=server_of(source.server_id, source.file))  # fmt: skip
 
 
 # Unwrapped rows
@@ -339,6 +333,7 @@ def _schema_change(message: Message, payload: _Payload, source: _Source) -> Sche
         0,
         schema_columns(change) if change else None,
         primary_key(change) if change else None,
+        None if snapshot else server_of(source.server_id, source.file),
     )
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError as ProtobufError
 
+from lakehouse.binlog_servers import Server, server_of
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.formats.debezium_envelope import halves, image_flags
@@ -54,6 +55,7 @@ class _Row(NamedTuple):
     table: str
     op: str
     commit_ts: int
+    server: Server | None
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
@@ -65,13 +67,6 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         if header.messageType not in _SILENT:
             _add_events(events, entry, header, message.epoch, zone)
     return iter(events)
-
-
-def binlog_sources(message: Message) -> Iterator[tuple[int, str | None, str]]:
-    """Server id, GTID and binlog file of each row event and DDL, as `debezium.binlog_source` gives them."""
-    for entry in _entries(message.value).items if message.value else ():
-        if entry.header.messageType in (pb.DML, pb.DDL):
-            yield entry.header.serverId, entry.header.gtid or None, entry.header.fileName
 
 
 def _entries(value: bytes) -> pb.Entries:
@@ -116,7 +111,8 @@ def _schema_change(header: pb.Header, event: pb.DDLEvent, epoch: int, index: int
     position = _position(epoch, header.fileName, header.position, 0, 0)
     database = event.schemaName or header.schemaName
     table = header.tableName if header.schemaName in (database, "") else ""
-    return SchemaChange("ddl", database, table or None, header.timestamp * 1000, position, event.sql, index)
+    return SchemaChange("ddl", database, table or None, header.timestamp * 1000, position, event.sql, index,
+                        server=server_of(header.serverId, header.fileName))  # fmt: skip
 
 
 def _watermark(header: pb.Header, event: pb.CheckpointEvent, epoch: int, index: int) -> Watermark:
@@ -150,7 +146,7 @@ def _add_rows(events: list[Event], header: pb.Header, event: pb.DMLEvent, epoch:
     if op is None or first >= 1 << (63 - _SHARD_BITS):
         raise DecodeError("dml_type", "DMLEvent: expected an insert, update or delete with an event index, got another")
     columns = _columns(tuple(event.columns), zone)
-    shared = _Row(header.schemaName, header.tableName, op, header.timestamp * 1000)
+    shared = _Row(header.schemaName, header.tableName, op, header.timestamp * 1000, server_of(header.serverId, header.fileName))
     epoch, file, offset, streamed, row_number, _ = _position(epoch, header.fileName, header.position, first << _SHARD_BITS, 1)
     for number, row in enumerate(event.rows, row_number):
         try:
@@ -160,7 +156,7 @@ def _add_rows(events: list[Event], header: pb.Header, event: pb.DMLEvent, epoch:
 
 
 def _add_row(events: list[Event], shared: _Row, columns: _Columns, row: pb.RowChange, position: Position) -> None:
-    database, table, op, commit_ts = shared
+    database, table, op, commit_ts, server = shared
     before = _image(row.oldColumns, columns) if op != "insert" else None
     after = _image(row.newColumns, columns) if op != "delete" else None
     image = before if op == "delete" else after
@@ -173,10 +169,10 @@ def _add_row(events: list[Event], shared: _Row, columns: _Columns, row: pb.RowCh
     key = tuple([image[name] for name in names])
     if op == "update" and before is not None and key != (old := tuple([before[name] for name in names])):
         events.append(RowChange(database, table, "delete", old, names, commit_ts, (*position[:5], 0), before, None, len(events),
-                                "canonical", columns.types))  # fmt: skip
+                                "canonical", columns.types, (), None, None, server))  # fmt: skip
         op, before = "insert", None
     events.append(RowChange(database, table, op, key, names, commit_ts, position, before, after, len(events), "canonical",
-                            columns.types))  # fmt: skip
+                            columns.types, (), None, None, server))  # fmt: skip
 
 
 def _add_uncommon(
@@ -187,7 +183,7 @@ def _add_uncommon(
     after, after_opened = _opened(after)
     if any(type(image.get(name)) is dict for image in (before, after) if image for name in columns.key):
         raise DecodeError("value", "key: expected text, got bytes that are none in its charset")
-    database, table, op, commit_ts = shared
+    database, table, op, commit_ts, server = shared
     flags = _flags(op, columns, before, after)
     if before and after:  # an image that leaves a key column out has not changed it
         after |= {name: before[name] for name in columns.key if name not in after and name in before}
@@ -196,7 +192,7 @@ def _add_uncommon(
         names = columns.key if half.key else ()
         encoding = FORMAT if before_opened or after_opened else "canonical"
         events.append(RowChange(database, table, half.op, half.key, names, commit_ts, place, half.before, half.after, len(events), encoding,
-                                columns.types, flags))  # fmt: skip
+                                columns.types, flags, server=server))  # fmt: skip
 
 
 def _opened(image: Image | None) -> tuple[Image | None, bool]:

@@ -14,13 +14,15 @@ The closure carries names and options only; the decoder is imported once per wor
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from lakehouse.assembling import NOTHING, Resume, Unjoined, assembled, place_of
+from lakehouse.binlog_servers import FORMATS as BINLOG_FORMATS
+from lakehouse.binlog_servers import Stretch, Stretches
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats.wire_json import MAX_DEPTH, nests_too_deep
 
@@ -95,6 +97,7 @@ class Taken:
     others: list[tuple[Any, ...]]
     messages: int
     silent: int
+    servers: list[Stretch] = field(default_factory=list)
 
 
 class Rows:
@@ -115,6 +118,7 @@ class Rows:
         self._floors = settings.get("floors") or {}
         self._json = msgspec.json.Encoder().encode
         self._types: dict[int, tuple[Any, bytes]] = {}
+        self._servers = Stretches(ordered=self._format in JOINS_RECORDS) if self._format in BINLOG_FORMATS else None
         self._clear()
 
     def _clear(self) -> None:
@@ -128,7 +132,7 @@ class Rows:
 
     def take(self) -> Taken:
         """What was collected; starts anew."""
-        taken = Taken(self._changes, self._others, self.messages, self.silent)
+        taken = Taken(self._changes, self._others, self.messages, self.silent, self._servers.take() if self._servers else [])
         self._clear()
         return taken
 
@@ -159,6 +163,8 @@ class Rows:
 
     def _add(self, message: Message, events: Collection[Event]) -> None:
         self.silent += not events
+        if self._servers is not None:
+            self._servers.add(message, events)
         for event in events:
             match event:
                 case RowChange() | SchemaChange():

@@ -32,7 +32,7 @@ from lakehouse.spark.gold_table import SMALL_CHANGES, GoldTable, Size, Written
 from lakehouse.spark.history import load_history
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.layout import misfit, take_back, unknown_columns
-from lakehouse.spark.letters import open_counts, open_losses
+from lakehouse.spark.letters import open_counts, open_losses, server_changes
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.session import keeping, many_rows
 from lakehouse.spark.silver import read_silver
@@ -138,10 +138,11 @@ class GoldRun:
         self.taken = {entry["gold"].casefold() for entry in self.known.values()}
         self.done = log.last("done") or {}
         self.sizes = {tuple(entry["name"]): entry for entry in self.done["tables"]}
-        self.dead, self.lost = open_counts(spark, lake, feed.name, log), open_losses(log)
+        self.problems = server_changes(log, window.position[0])
+        self.dead = open_counts(spark, lake, feed.name, log)
+        self.lost = [*self.problems, *map(told_loss, open_losses(log))]
         self.again: frozenset[str] = frozenset()
         self.applied = 0
-        self.problems: list[str] = []
         self.gates = open_gates(spark, lake, feed.name, window.batch, feed.suites, history, log, feed.upstream, feed.policies, feed.virtual)
 
     def tables(self, progress: Progress) -> list[dict[str, Any]]:
@@ -366,7 +367,7 @@ class GoldRun:
                 why = f"{self.dead[name]} dead letters" + ("" if name else " of unknown tables in the source")
                 return "incomplete", self._since(lineage), why
         if self.lost:
-            return "incomplete", self._since(lineage), told_loss(self.lost[0])
+            return "incomplete", self._since(lineage), self.lost[0]
         return "exact", None, None
 
     def _since(self, lineage: Lineage) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.binlog_servers import standing, told_change
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 
@@ -54,3 +55,9 @@ def open_counts(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> di
 def open_losses(log: OpsLog) -> list[dict[str, Any]]:
     """What the topics lost and nobody has dismissed."""
     return log.all("gap")[max((one["gaps"] for one in closings(log)), default=0) :]
+
+
+def server_changes(log: OpsLog, reached: int) -> list[str]:
+    """Where the upstream's binlog changed servers, in words, at a time that is in epoch `reached`."""
+    found = standing((log.last("done") or {}).get("servers"), log.all("epoch"), reached)
+    return [told_change(log.source, change) for change in found]

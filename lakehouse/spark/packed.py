@@ -28,7 +28,7 @@ HASH_BYTES = 8
 def pack(taken: Taken, order: str) -> pa.RecordBatch:
     """One packed row: the book, 8 bytes for the identity of each change, and the rows as compressed Arrow streams."""
     values = [
-        to_bytes(summarise(taken.changes, taken.others, taken.messages, taken.silent)),
+        to_bytes(summarise(taken.changes, taken.others, taken.messages, taken.silent, taken.servers)),
         b"".join(hash_of(c[0], c[1], c[2], c[5], c[12], c[15:18], order) for c in taken.changes),
         _stream(taken.changes, _CHANGES),
         _stream(taken.others, _OTHERS),

@@ -199,7 +199,7 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
               "broken_replays": seen.broken}  # fmt: skip
     record = done_record(plan, done, summary, runs, counts)
     if plan.get("again") and done:  # out of order: runs of keyless rows and parts that wait are as they were
-        record |= {"runs": done["runs"], "resume": done["resume"]}
+        record |= {"runs": done["runs"], "resume": done["resume"], "servers": done.get("servers")}
     log.add("done", {**record, "arrival": feed.order == "arrival", "requeued": plan.get("requeue"), "sent": seen.state})
     return counts
 

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.batch_summary import Summary
+from lakehouse.binlog_servers import judged
 from lakehouse.transactions import Told, advance
 
 # the partition of a watermark that speaks of all of the source
@@ -68,6 +69,7 @@ def done_record(
         "counts": counts, "top": _higher(done, "top", summary.high), "reach": _higher(done, "reach", summary.reach),
         "next": [{"topic": t, "incarnation": i, "partition": p, "offset": o} for (t, i, p), o in sorted(following.items())],
         "marks": marks, "dead": _dead_counts(done, summary), "tables": list(tables.values()),
+        "servers": judged((done or {}).get("servers"), summary.servers),
     }  # fmt: skip
 
 

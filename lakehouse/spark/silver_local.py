@@ -36,7 +36,7 @@ def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event],
     taken = rows.take()
     events = [dict(zip(_CHANGE_NAMES, ("change", *values), strict=True)) for values in taken.changes]
     events += [dict(zip(_OTHER_NAMES, values, strict=True)) for values in taken.others]
-    return events, summarise(taken.changes, taken.others, taken.messages, taken.silent)
+    return events, summarise(taken.changes, taken.others, taken.messages, taken.silent, taken.servers)
 
 
 def transactions_told_rows(events: list[Event]) -> Told:

@@ -16,7 +16,7 @@ from recorded_truth import DATA, fold, recorded, wrong_cells
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Event, Message, RowChange, SchemaChange
-from lakehouse.formats.debezium import TransactionEnd, binlog_source, decode, transaction_end
+from lakehouse.formats.debezium import TransactionEnd, decode, transaction_end
 from lakehouse.resolve import resolve
 from lakehouse.schema import parse_type
 
@@ -142,10 +142,9 @@ def test_a_rename_of_several_tables_names_no_table() -> None:
     assert one(message(comma)).table == "x,y"
 
 
-def test_the_server_of_a_record_is_told() -> None:
-    assert binlog_source(message(row("c", None, {"id": 1}))) == (7, "g:1", "mysql-bin.000012")
-    assert binlog_source(message({"ts_ms": 1})) is None
-    assert binlog_source(message(None)) is None
+def test_the_server_of_a_streamed_record_is_told() -> None:
+    assert one(message(row("c", None, {"id": 1}))).server == one(message(row("t", None, None))).server == (7, "mysql-bin")
+    assert one(message(row("r", None, {"id": 1}))).server is None
 
 
 def test_the_end_of_a_transaction_has_counts() -> None:

@@ -18,7 +18,7 @@ from lakehouse.dts_envelopes import Note, join
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats.proto import subscribe_pb2 as pb
-from lakehouse.formats.tencent_dts import _columns, binlog_sources, decode
+from lakehouse.formats.tencent_dts import _columns, decode
 
 STREAM = DATA / "dts/inventory/stream.jsonl.gz"
 
@@ -472,8 +472,12 @@ def test_a_table_of_another_database_than_the_statements_is_not_taken_for_one_of
 
 
 def test_the_server_of_each_row_event_and_ddl_is_told() -> None:
-    told = entries(dml(pb.INSERT, COLUMNS, serverId=7, gtid="g:1"), pb.Entry(header=header(pb.DDL)), pb.Entry(header=header(pb.BEGIN)))
-    assert list(binlog_sources(told)) == [(7, "g:1", "mysql-bin.000005"), (0, None, "mysql-bin.000005")]
+    row, ddl, silent = events(
+        dml(pb.INSERT, COLUMNS, ([], [number(1), NIL]), serverId=7),
+        pb.Entry(header=header(pb.DDL, serverId=8)),
+        dml(pb.INSERT, COLUMNS, ([], [number(1), NIL])),
+    )
+    assert (row.server, ddl.server, silent.server) == ((7, "mysql-bin"), (8, "mysql-bin"), None)
 
 
 def test_null_is_not_absent() -> None:

@@ -19,7 +19,9 @@ from lakehouse.recording import read_recording
 from lakehouse.spark import gold as spark_gold
 from lakehouse.spark import gold_table
 from lakehouse.spark import silver as spark_silver
+from lakehouse.spark.admin import raise_epoch
 from lakehouse.spark.pipeline import try_recording
+from lakehouse.spark.status import status
 
 GENERATED = History(23, 16, raw_updates=True, types=MORE_TYPES)
 
@@ -98,3 +100,27 @@ def test_a_second_snapshot_clears_when_its_last_row_is_there_and_an_aborted_one_
     assert incremental["d.a"] == [*first["d.a"], {"id": 7, "v": 71}, {"id": 9, "v": 9}]
     assert begun["d.b"] == first["d.b"] and {"id": 9, "v": 9} not in begun["d.a"], "what was broken off is void"
     assert complete == {"d.a": [{"id": 1, "v": 12}, {"id": 3, "v": 30}, {"id": 4, "v": 40}]}
+
+
+def test_t19_after_a_failover_every_table_is_incomplete_until_an_epoch_is_raised(spark: Any, tmp_path: Path) -> None:
+    story, lake = first_snapshot().row("a", "u", 150, 1, 11), str(tmp_path / "lake")
+
+    def run() -> dict[str, Any]:
+        path = write_recording(tmp_path / "feed.jsonl", story.messages)
+        return try_recording(path, "debezium", {}, lake, "eventual", quiet)
+
+    assert [(table["state"], table["why"]) for table in run()["tables"]] == [("exact", None)] * 2
+    story.server = 2
+    story.row("a", "u", 120, 1, 12)
+    failed_over = run()
+
+    (told,) = failed_over["problems"]
+    assert "changed servers at a/0 offset 6 (server id 1 → 2, file b 1)" in told and "`lakehouse epoch raise feed --why …`" in told
+    assert [(table["state"], table["why"]) for table in failed_over["tables"]] == [("incomplete", told)] * 2
+    assert status(None, lake)[0]["problems"] == [told]
+    raise_epoch(lake, "feed", "failover", None)
+    story.table("a", 130).table("b", 130).row("a", "r", 130, 1, 12, "first").row("b", "r", 130, 1, 1, "last")
+    story.row("a", "u", 140, 1, 13)
+    after = run()
+    assert after["problems"] == [] and not any("changed servers" in (table["why"] or "") for table in after["tables"]), after
+    assert shown(tmp_path / "lake", tmp_path / "a") == {"d.a": [{"id": 1, "v": 13}], "d.b": [{"id": 1, "v": 1}]}
