@@ -81,10 +81,14 @@ class Lineage:
         live = [interval for interval in self.intervals if interval.low <= position and (interval.high is None or position < interval.high)]
         return live[-1].name if live else None
 
+    def cleared_at(self, position: Position) -> Position:
+        """Where the table was emptied last, at or below `position`: by a statement, or by a snapshot that has all of it."""
+        clears = [step.position for step in self.steps if any(isinstance(effect, Clear) for effect in step.effects)]
+        return max((place for place in clears if place <= position), default=MIN_POSITION)
+
     def incomplete_at(self, position: Position) -> tuple[Position, str] | None:
         """Since when, and why, something of the table is known to be missing at `position`. What clears the table mends it."""
-        clears = [step.position for step in self.steps if any(isinstance(effect, Clear) for effect in step.effects)]
-        cleared = max((place for place in clears if place <= position), default=MIN_POSITION)
+        cleared = self.cleared_at(position)
         known = [entry for entry in self.incomplete if entry[0] <= position]
         unknowable = [
             (step.position, effect.reason)

@@ -14,8 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.carry import Upstream
-from lakehouse.effects import Clear
-from lakehouse.events import MIN_POSITION, Position
+from lakehouse.events import Position
 from lakehouse.fold import REJECTED, Change
 from lakehouse.lineage import Held, History, Lineage, Name
 from lakehouse.quality import Suite
@@ -219,8 +218,7 @@ def rejected_rows(spark: SparkSession, lake: Lake, source: str) -> DataFrame:
 
 def open_rejections(rejected: DataFrame, lineage: Lineage, silver: DataFrame, at: Position) -> DataFrame:
     """The rejected changes that nothing came after: no later change of the same row, and no DDL that cleared the table."""
-    clears = [step.position for step in lineage.steps if any(isinstance(effect, Clear) for effect in step.effects)]
-    cleared = max((place for place in clears if place <= at), default=MIN_POSITION)
+    cleared = lineage.cleared_at(at)
     mine = rejected.where((F.col("lineage") == lineage.id) & between(cleared, at))
     keys = mine.where("key <> '[]'").select("key").distinct()
     changes = silver.where(of_lineage(lineage) & between(cleared, at)).join(keys, "key", "left_semi")

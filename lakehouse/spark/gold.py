@@ -352,8 +352,9 @@ class GoldRun:
     def state(self, lineage: Lineage, at: Position) -> tuple[str, list[int] | None, str | None]:
         if lineage.held is not None and lineage.held.position <= self.window.position:
             return "behind", list(at), lineage.held.why if lineage.held.by in ("rows", "quality") else f"held by a DDL: {lineage.held.why}"
+        begun = max(lineage.start, lineage.cleared_at(at))[0]
         for record in self.log.all("epoch"):
-            if record["restored_to"] is None and not record.get("goes_on") and lineage.start[0] < record["epoch"] <= at[0]:
+            if record["restored_to"] is None and not record.get("goes_on") and begun < record["epoch"] <= at[0]:
                 return (
                     "incomplete",
                     [record["epoch"], 0, 0, 0, 0, 0],
