@@ -259,8 +259,8 @@ def test_a_suite_that_does_not_suit_its_table_runs_nothing(spark: Any, tmp_path:
 
 @pytest.mark.parametrize(
     ("mode", "jobs"),
-    [("upsert", False), ("history", False), pytest.param("history", True, marks=pytest.mark.long)],
-    ids=["upsert", "history", "history in jobs"],
+    [("history", False), pytest.param("upsert", False, marks=pytest.mark.long), pytest.param("history", True, marks=pytest.mark.long)],
+    ids=["history", "upsert", "history in jobs"],
 )
 def test_a_failing_row_in_every_action_on_live_tables_and_on_histories(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, jobs: bool
