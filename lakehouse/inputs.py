@@ -25,7 +25,7 @@ def shown_options(path: Path, format: str, options: Mapping[str, str]) -> dict[s
     if path.is_dir():
         raise ConfigError(f"{path}: expected a recording of {format}, found a folder; a storage sink's is --format ticdc-storage")
     if format == "ticdc-canal-json" and options.get("tidb_extension", "auto") == "auto":
-        return {**options, "tidb_extension": "auto" if _shows_extension(path, options) else "false"}
+        return {**options, "tidb_extension": "true" if _shows_extension(path, options) else "false"}
     return dict(options)
 
 

@@ -17,6 +17,7 @@ from lakehouse.formats.storage_csv import Dialect, bare_words
 from lakehouse.formats.ticdc_storage import decode
 from lakehouse.storage_files import LocalFiles, all_files, read_tree
 from lakehouse.storage_layout import DataFile, classify, setting
+from lakehouse.storage_schema import read_definition
 
 _SAMPLES = 4
 _HEADER = b"ticdc-meta$operation"
@@ -39,7 +40,7 @@ def detect_options(root: str | Path, options: Mapping[str, str]) -> dict[str, st
     sample = files[0][1].value or b""
     found.setdefault("terminator", "\r\n" if sample.endswith(b"\r\n") else "\n")
     if found["protocol"] == "csv":
-        _detect_dialect(files[0][0], sample, found)
+        _detect_dialect(_table_of(*files[0]), sample, found)
         _detect_null([message.value or b"" for _, message in files], found)
         _detect_fields([message for _, message in files[:_SAMPLES]], found)
     else:
@@ -74,12 +75,21 @@ def _has_extension(line: bytes) -> bool:
     return isinstance(row, dict) and "_tidb" in row
 
 
-def _detect_dialect(file: DataFile, sample: bytes, found: dict[str, str]) -> None:
-    """Quote and delimiter stand around the operation that each row begins with."""
+def _table_of(file: DataFile, message: Message) -> str:
+    """The name of a file's table, which its schema file tells where its path has an id."""
+    schema = dict(message.headers).get("schema")
+    try:
+        return file.table or (read_definition(schema).table if schema else "")
+    except DecodeError:
+        return ""
+
+
+def _detect_dialect(table: str, sample: bytes, found: dict[str, str]) -> None:
+    """Quote and delimiter stand around the operation that each row begins with, and its table behind."""
     row = sample.partition(found["terminator"].encode())[2] if sample.startswith(_HEADER) else sample
     quoted = row[1:2] in (b"I", b"D", b"U") and row[:1] == row[2:3]
     found.setdefault("quote", row[:1].decode(errors="replace") if quoted else "")
-    behind, next_field = (row[3:], row[:1]) if quoted else (row[1:], (file.table or "").encode())
+    behind, next_field = (row[3:], row[:1]) if quoted else (row[1:], table.encode())
     place = behind.find(next_field, 1) if next_field else -1
     if 0 < place <= 9:
         found.setdefault("delimiter", behind[:place].decode(errors="replace"))

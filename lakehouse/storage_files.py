@@ -114,7 +114,8 @@ class Scan(NamedTuple):
     """What to land now, in this order: `files`, then `metadata` as it was before the listing.
 
     `checkpoint` is that of `metadata`: pass it as `done` to the next scan, once all of this one has landed. It is None, and so is
-    `metadata`, while a file is not whole. `pending` are files that were seen or announced and can't be taken yet.
+    `metadata`, while a file is not whole. `pending` are files that were seen or announced and can't be taken yet, `missing` those that a
+    folder that was listed lacks though it has later ones: the first of each writer.
     """
 
     files: list[FileInfo]
@@ -122,6 +123,7 @@ class Scan(NamedTuple):
     checkpoint: int | None
     pending: list[str]
     unknown: list[Other]
+    missing: list[str]
 
 
 def new_files(
@@ -134,7 +136,10 @@ def new_files(
     walk.tree()
     found = sorted(walk.found, key=lambda item: _landing_order(item[0], item[1]))
     whole = checkpoint is not None and not walk.torn
-    return Scan([info for _, info in found], metadata if whole else None, checkpoint if whole else None, sorted(walk.pending), walk.unknown)
+    return Scan(
+        [info for _, info in found], metadata if whole else None, checkpoint if whole else None, sorted(walk.pending), walk.unknown,
+        walk.missing,
+    )  # fmt: skip
 
 
 def _checkpoint(metadata: bytes) -> int | None:
@@ -166,6 +171,7 @@ class _Walk:
         self.pending: list[str] = []
         self.torn = False
         self.unknown: list[Other] = []
+        self.missing: list[str] = []
         self.known: dict[str, dict[str | None, dict[int, str]]] = {}
         for path in landed:
             file = classify(path, options)
@@ -200,7 +206,8 @@ class _Walk:
             elif child.name.isascii() and child.name.isdigit():
                 versions[int(child.name)] = child.path
             else:
-                self.unknown.append(Other(child.path, "a folder where a table has versions and meta only"))
+                shown = child.path.encode(errors="backslashreplace").decode()
+                self.unknown.append(Other(shown, "a folder where a table has versions and meta only"))
         passed = max((version for version in (*versions, *seen) if self.done is not None and version <= self.done), default=0)
         for version, folder in sorted(versions.items()):
             if version >= passed:
@@ -210,11 +217,21 @@ class _Walk:
         """A version's folder, or one below it: by its index, else by listing."""
         if self.done is not None and path in self.known and self.by_index(path):
             return
-        for child in self.files.list_dir(path):
+        children = self.files.list_dir(path)
+        for child in children:
             if not child.is_dir:
                 self.consider(child)
             elif child.name != "meta" and not self.is_past(child.name):
                 self.data_folder(child.path)
+        self.look_for_gaps(path, [file for child in children if isinstance(file := classify(child.path, self.options), DataFile)])
+
+    def look_for_gaps(self, folder: str, files: list[DataFile]) -> None:
+        """A writer counts its files from 1: one that is neither here nor has landed was deleted, or never copied."""
+        for last in {file.dispatcher: file for file in sorted(files, key=lambda file: file.number)}.values():
+            here = {file.number for file in files if file.dispatcher == last.dispatcher}
+            here.update(self.known.get(folder, {}).get(last.dispatcher, ()))
+            gap = next((number for number in range(1, last.number) if number not in here), None)
+            self.missing += [] if gap is None else [last.numbered(gap)]
 
     def is_past(self, name: str) -> bool:
         """Whether a date's folder can get no more first-time changes."""

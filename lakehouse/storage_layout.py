@@ -82,6 +82,10 @@ class DataFile(NamedTuple):
         """The date as yyyymmdd, what is not in it zero."""
         return int((self.date or "").replace("-", "").ljust(8, "0"))
 
+    def numbered(self, number: int) -> str:
+        """The path of its writer's file of another number."""
+        return re.sub(r"[0-9]+(?=\.[a-z]+$)", lambda found: f"{number:0{len(found[0])}}", self.path)
+
 
 class SchemaFile(NamedTuple):
     """A schema file; `table` is None for a database's DDL. `checksum` is None in the old layout."""
@@ -122,6 +126,8 @@ _NUMBER = re.compile(r"[0-9]{1,19}")
 
 def classify(path: str, options: Mapping[str, str]) -> DataFile | SchemaFile | Checkpoint | Index | Other:
     """What the file at `path` is. Only a single numeric folder below the version needs `date-separator` to be read."""
+    if not _is_text(path):
+        return Other(path.encode(errors="backslashreplace").decode(), "a name that is no UTF-8")
     *folders, name = path.split("/")
     if not folders and name == "metadata":
         return Checkpoint(path)
@@ -135,6 +141,15 @@ def classify(path: str, options: Mapping[str, str]) -> DataFile | SchemaFile | C
     if name == "schema.json" and folders and _NUMBER.fullmatch(folders[-1]):
         return _schema_file(path, folders[:-1], int(folders[-1]), None, by_id)
     return Other(path, "no file name of the storage sink")
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name, as the file system gave it, can be told to others."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _data_file(path: str, folders: list[str], found: re.Match[str], options: Mapping[str, str]) -> DataFile | Other:

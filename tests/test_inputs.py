@@ -34,6 +34,18 @@ def test_an_input_tells_a_watermark_or_not(path: str, format: str, told: bool) -
     assert tells_watermark(DATA / path, format, options) == told
 
 
+def test_a_message_without_the_extension_has_no_place_in_a_feed_that_has_it(tmp_path: Path) -> None:
+    row = {"database": "d", "table": "t", "type": "INSERT", "es": 5, "mysqlType": {"id": "int"}, "data": [{"id": "1"}]}
+    values = [row | {"_tidb": {"commitTs": 5 << 18}}, row]
+    lines = [{"partition": 0, "offset": n, "value_b64": b64encode(json.dumps(value).encode()).decode()} for n, value in enumerate(values)]
+    (tmp_path / "mixed.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    options = shown_options(tmp_path / "mixed.jsonl", "ticdc-canal-json", {})
+
+    events = list(inspect_messages(read_input(tmp_path / "mixed.jsonl", "ticdc-canal-json", options), "ticdc-canal-json", options))
+
+    assert [event["event"] for event in events] == ["change", "dead_letter"]
+
+
 @pytest.mark.parametrize(("added", "told"), [({}, False), ({"__transaction_id": "g:1", "__transaction_total_order": 1}, True)])
 def test_rows_that_do_not_tell_their_transaction_make_no_watermark(added: dict[str, Any], told: bool, tmp_path: Path) -> None:
     place = {"__op": "c", "__source_db": "d", "__source_table": "t", "__source_file": "b.000001", "__source_pos": 4}

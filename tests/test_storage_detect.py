@@ -55,3 +55,15 @@ def test_folders_named_by_the_table_s_id_are_seen(folder: str, told: str | None,
     found = detect_options(tmp_path, {})
 
     assert (found.get("use-table-id-as-path"), found["quote"]) == (told, '"')
+
+
+def test_without_quotes_and_names_in_paths_a_schema_file_tells_the_name_that_ends_the_delimiter(tmp_path: Path) -> None:
+    version = 470607110537740288
+    (tmp_path / f"112/{version}").mkdir(parents=True)
+    (tmp_path / "112/meta").mkdir()
+    (tmp_path / f"112/{version}/CDC000001.csv").write_bytes(b"I||t||s||1\r\n")
+    (tmp_path / f"112/meta/schema_{version}_0000000001.json").write_text('{"Table": "t", "Schema": "s"}')
+
+    found = detect_options(tmp_path, {})
+
+    assert (found["use-table-id-as-path"], found["quote"], found["delimiter"]) == ("true", "", "||")

@@ -251,6 +251,32 @@ def test_closed_folders_are_not_looked_at_but_by_a_sweep(tree: Tree) -> None:
     assert lander.paths(sweep=True) == [late]
 
 
+def test_a_name_that_is_no_utf8_is_reported_in_words_that_can_be_printed(tree: Tree) -> None:
+    version = tso(NOON - 9)
+    for path in (f"d/t/{version}/CDC00000\udcff.csv", "d/t/\udcff/x", f"\udcff/t/{version}/CDC000001.csv"):
+        tree.put(path)
+
+    scan = new_files(tree, {}, CSV)
+
+    assert [other.path for other in scan.unknown] == [
+        r"d/t/\udcff",
+        rf"d/t/{version}/CDC00000\udcff.csv",
+        rf"\udcff/t/{version}/CDC000001.csv",
+    ]
+    assert all(info.path.isascii() for info in scan.files)
+
+
+def test_a_number_that_is_lacking_before_others_is_reported(tree: Tree) -> None:
+    folder = f"d/t/{tso(NOON - 9)}/2026-11-21"
+    for name in ("CDC000004.csv", "CDC_7_000001.csv", "CDC_7_000003.csv"):
+        tree.put(f"{folder}/{name}")
+
+    assert new_files(tree, {}, CSV).missing == [f"{folder}/CDC000002.csv", f"{folder}/CDC_7_000002.csv"]
+
+    landed = {f"{folder}/CDC{number:06}.csv": (4, NOON) for number in (2, 3)} | {f"{folder}/CDC_7_000002.csv": (4, NOON)}
+    assert new_files(tree, landed, CSV).missing == []
+
+
 def test_what_is_not_understood_is_reported(tree: Tree) -> None:
     tree.put("d/t/a/5/CDC000001.csv")
     tree.put("d/t/5/CDC000001.csv.tmp.1")

@@ -11,8 +11,8 @@ its folder (lakehouse.storage_layout.Schemas). Options are named as the sink's s
 Order: with commit ts (include-commit-ts, enable-tidb-extension) positions are (epoch, commit ts, rank). Without, they are
 (epoch, table version, date, file number, row * 2 + half), a DDL's (epoch, table version): it stands before its version's rows. Several
 dispatchers have no order then and are refused, and `metadata` is silent.
-`index` is the row's number in its file (canal-json: the event's). A row that can't be read is a DeadLetter of its number. A file whose
-first row does not have the fields its schema and the settings say is a DecodeError: it would be wrong in every row.
+`index` is the row's number in its file (canal-json: the event's). A row that can't be read is a DeadLetter of its number. A file without
+a schema file, or whose first rows do not have the fields that it and the settings say, is one DeadLetter: all its rows would be wrong.
 """
 
 import functools
@@ -70,7 +70,8 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
     joined = dict(message.headers)
     schema = joined.get("schema")
     if schema is None:
-        raise DecodeError("schema", "data file: expected its schema file beside it, got none")
+        yield DeadLetter("schema", "data file: expected its schema file beside it, got none", 0, file.schema, file.table)
+        return
     definition = read_definition(schema)
     place = Place(
         definition.schema if file.schema is None else file.schema, definition.table if file.table is None else file.table,
@@ -82,8 +83,11 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
         return
     if file.extension == "json":
         yield from _json_rows(place, message, data, options)
-    else:
+        return
+    try:
         yield from csv_rows(place, schema, joined.get("virtual"), data, options)
+    except DecodeError as error:
+        yield DeadLetter(error.code, str(error), 0, place.database, place.table)
 
 
 # canal-json

@@ -1,8 +1,6 @@
 """What operators say of a source: epochs, retired partitions, dead letters, imported schemas, rebuilds. Each is a record of
 the ops log (or a silver batch of its own), so that a rebuild from silver sees it too."""
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -21,17 +19,15 @@ from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.letters import LOST, closing, is_open, open_losses
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources
+from lakehouse.spark.requeue import decode_again, ranges_of
 from lakehouse.spark.session import get_session
 from lakehouse.spark.show import Reader, parse_position
-from lakehouse.spark.silver import read_silver, run_batch
+from lakehouse.spark.silver import read_silver
 from lakehouse.spark.silver_books import WHOLE_SOURCE
 from lakehouse.spark.sources import silver_feed_of
 from lakehouse.spark.table_names import named, the_one
 from lakehouse.spark.watermark import counting_partitions
 from lakehouse.topic_progress import told_loss
-
-# so many ranges of offsets are decoded in one batch: each is a condition of its query
-RANGES = 500
 
 
 def opened(root: str, source: str) -> tuple[SparkSession, Lake, OpsLog, dict[str, Any]]:
@@ -115,29 +111,8 @@ def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, 
         ranges = ranges_of(letter["origin"] for letter in letters)
         land_named(spark, lake, source, settings["format"], settings["options"], ranges)
         feed = silver_feed_of(source, settings)
-        counts: Counter[str] = Counter()
-        parts = [ranges[start : start + RANGES] for start in range(0, len(ranges), RANGES)]
-        for number, part in enumerate(parts, 1):
-            plan = {"batch": done["batch"] + number, "generation": last["generation"], "small": True, "ranges": part, "again": True}
-            if number == len(parts):
-                plan["requeue"] = closing(code, done["batch"], 0)
-            log.add("planned", plan)
-            counts.update(run_batch(spark, lake, feed, log, plan))
+        counts = decode_again(spark, lake, feed, log, ranges, code)
     return {"source": source, "requeued": len(letters), **counts}
-
-
-def ranges_of(origins: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The records of origins, neighbours as one range."""
-    ranges: list[dict[str, Any]] = []
-    for topic, incarnation, partition, offset in sorted(
-        {(o["topic"], o.get("incarnation", ""), o["partition"], o["offset"]) for o in origins}
-    ):
-        place = {"topic": topic, "incarnation": incarnation, "partition": partition}
-        if ranges and all(ranges[-1][name] == value for name, value in place.items()) and ranges[-1]["last"] == offset - 1:
-            ranges[-1]["last"] = offset
-        else:
-            ranges.append({**place, "first": offset, "last": offset})
-    return ranges
 
 
 def import_schema(root: str, source: str, text: str, at: str) -> list[dict[str, Any]]:

@@ -6,11 +6,12 @@ A file whose size or time changed lands again, and so does `metadata` when its t
 binary file reader, which is the one way to any Hadoop file system that every Spark has.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -18,7 +19,7 @@ from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files
-from lakehouse.storage_layout import DataFile, SchemaFile, classify
+from lakehouse.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
 
 METADATA = "metadata"
 CHUNK_BYTES = 64 * 1024 * 1024
@@ -45,7 +46,7 @@ def land_storage(
         progress(f"bronze  {source}: {count} new files")
     if scan.metadata and scan.metadata != metadata:
         append(spark, lake, source, [(FileInfo(METADATA, len(scan.metadata), int(time.time() * 1000)), scan.metadata)], following + count)
-    report(scan, source, progress)
+    report(scan, source, has_commit_ts(options), progress)
     if scan.checkpoint is not None and scan.checkpoint != done:
         log.add("scan", {"checkpoint": scan.checkpoint})
     return count
@@ -96,10 +97,16 @@ def append(spark: SparkSession, lake: Lake, source: str, files: list[tuple[FileI
     lake.append(spark.createDataFrame(arrow, BRONZE_SCHEMA).coalesce(1), "bronze", source)
 
 
-def report(scan: Scan, source: str, progress: Progress) -> None:
+def report(scan: Scan, source: str, waits_for_checkpoint: bool, progress: Progress) -> None:
     """Say what was seen and not taken."""
+    if waits_for_checkpoint and scan.checkpoint is None and not scan.pending:
+        progress(f"warning: {source}: the sink's `{METADATA}` is not there or tells no checkpoint-ts, which gold waits for")
     if scan.pending:
-        progress(f"warning: {source}: {len(scan.pending)} files are not whole yet, such as {scan.pending[0]}: the checkpoint waits")
+        waits = ": the checkpoint waits (a whole data file ends with the option `terminator`)" if scan.checkpoint is None else ""
+        progress(f"warning: {source}: {len(scan.pending)} files are not there or not whole yet, such as {scan.pending[0]}{waits}")
+    if scan.missing:
+        lacking = f"{len(scan.missing)} folders lack files that came before others, such as {scan.missing[0]}"
+        progress(f"warning: {source}: {lacking}: deleted or never copied, and their rows are in no table")
     if scan.unknown:
         other = scan.unknown[0]
         progress(f"warning: {source}: {len(scan.unknown)} files are none of the sink's, such as {other.path}: {other.why}")
@@ -109,6 +116,17 @@ def is_remote(root: str) -> bool:
     return "://" in root or root.startswith(("dbfs:", "/Volumes/"))
 
 
+def below(root: str, path: str) -> str:
+    """A path as Spark tells it, relative to the root that it was found in."""
+    return _inner(path).removeprefix(_inner(root)).lstrip("/")
+
+
+def _inner(location: str) -> str:
+    """Without scheme and authority, which Spark may spell otherwise than a root does: `file:/a` for `file:///a`."""
+    scheme, told, rest = location.partition("://")
+    return "/" + rest.partition("/")[2] if told else re.sub(r"^[a-z]+:", "", scheme)
+
+
 class SparkFiles:
     """A tree of any file system that Spark reads, listed once; the checkpoint is read before the listing."""
 
@@ -116,13 +134,19 @@ class SparkFiles:
         self.spark, self.root = spark, root.rstrip("/")
         self.metadata = self._bytes(METADATA, missing=b"")
         self.children: dict[str, dict[str, FileInfo]] = {}
-        frame = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(self.root)
-        for row in frame.select("path", "length", F.unix_millis("modificationTime").alias("mtime")).toLocalIterator():
-            self._note(FileInfo(self._relative(row.path), row.length, row.mtime))
+        for row in self._listed().select("path", "length", F.unix_millis("modificationTime").alias("mtime")).toLocalIterator():
+            self._note(FileInfo(below(self.root, row.path), row.length, row.mtime))
 
-    def _relative(self, path: str) -> str:
-        tail = self.root.rpartition("://")[2].partition("/")[2] if "://" in self.root else self.root.removeprefix("dbfs:").lstrip("/")
-        return path.split(tail + "/", 1)[1] if tail else path.partition("://")[2].partition("/")[2]
+    def _listed(self) -> DataFrame:
+        """All files of tables. Their folders are asked for by a pattern: of those that Spark comes upon by itself it hides what begins with
+        `_` or `.`, which databases and tables may (gh-ost's do)."""
+        from pyspark.errors import AnalysisException, IllegalArgumentException
+
+        reader = self.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+        try:
+            return reader.load(f"{self.root}/*/*")
+        except (AnalysisException, IllegalArgumentException):
+            return reader.load(self.root)  # no table has a folder yet, no root is there, or a name has a colon, which no pattern takes
 
     def _note(self, info: FileInfo) -> None:
         while True:

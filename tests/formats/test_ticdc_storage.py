@@ -230,11 +230,17 @@ def test_garbage_is_events_or_a_decode_error(changes: list[tuple[str, Any, Any]]
 def test_a_file_whose_rows_are_not_of_its_schema_and_settings_is_refused_whole() -> None:
     data = b'"I","t","d",7,1,"a","",1.00,1.5,\\N\r\n'
 
-    with pytest.raises(DecodeError) as error:
-        list(decode(file_message(data), {"protocol": "csv"}))
+    [event] = events_of(file_message(data), {"protocol": "csv"})
 
-    assert error.value.code == "columns"
-    assert "expected 9 fields, as its schema file and the settings say, got 10" in str(error.value)
+    assert isinstance(event, DeadLetter)
+    assert (event.code, event.database, event.table) == ("columns", "d", "t")
+    assert "expected 9 fields, as its schema file and the settings say, got 10" in event.message
+
+
+def test_a_file_without_its_schema_file_is_a_dead_letter_of_the_table_that_its_path_names() -> None:
+    [event] = events_of(Message("storage", 0, 0, None, b"", path="d/t/400/CDC000001.csv"), {"protocol": "csv"})
+
+    assert event == DeadLetter("schema", "data file: expected its schema file beside it, got none", 0, "d", "t")
 
 
 def test_a_row_that_cannot_be_read_is_a_dead_letter_of_its_number() -> None:

@@ -16,7 +16,7 @@ from test_pipeline import in_order, quiet, shown
 from lakehouse.config import load
 from lakehouse.spark import storage
 from lakehouse.spark.pipeline import run
-from lakehouse.storage_files import FileInfo, LocalFiles, read_tree
+from lakehouse.storage_files import FileInfo, LocalFiles, Scan, all_files, read_tree
 
 SOURCE = "format: ticdc-storage\nstorage: {path: %s}\ntables: auto\nlake: %s\ntime_zone: %s\noptions:\n%s"
 HISTORY = History(11, 14)
@@ -79,6 +79,71 @@ def engine_at(root: Path, outcome: dict[str, Any]) -> dict[str, list[dict[str, A
     whole = [message for message in read_tree(root, storage_options("csv")) if message.value and not message.value.endswith(b'"')]
     silver = Memory("ticdc-storage", storage_options("csv")).add(whole)
     return in_order(silver.tables(tuple(outcome["watermark"])))
+
+
+def test_data_files_that_came_before_their_schema_file_count_once_it_is_there(spark: Any, tmp_path: Path) -> None:
+    root, config = tmp_path / "sink", configured(tmp_path, str(tmp_path / "sink"))
+    files = many(400_000_000_000_000_000, 2)
+    schema = next(name for name in files if "schema" in name)
+    write_tree(root, {name: data for name, data in files.items() if name != schema})
+    assert passed(config)["tables"] == []
+
+    write_tree(root, {schema: files[schema]})
+    (entry,) = passed(config)["tables"]
+    assert passed(config)["silver_batches"] == 0
+    assert (entry["table"], entry["state"]) == ("d.t", "exact")
+    assert shown(tmp_path / "lake", tmp_path / "b") == in_order({"d.t": [{"id": 1}, {"id": 2}]})
+
+
+def test_a_remote_listing_has_names_that_begin_with_an_underscore_or_a_dot(spark: Any, tmp_path: Path) -> None:
+    """Spark hides such names where it comes upon them, and a table renamed by gh-ost begins as one."""
+    root = f"file://{tmp_path}"
+    assert storage.SparkFiles(spark, root, {}).list_dir("") == []
+
+    paths = [f"{database}/{table}/1/CDC000001.csv" for database in ("_d", "d") for table in (".t", "_t_gho", "t")]
+    write_tree(tmp_path, dict.fromkeys([*paths, "_d/meta/schema_1_0000000001.json"], b"row\n"))
+
+    files = storage.SparkFiles(spark, root, {})
+    assert [info.path for info in all_files(files, "")] == sorted([*paths, "_d/meta/schema_1_0000000001.json"])
+
+    write_tree(tmp_path, {"d/a:b/1/CDC000001.csv": b"row\n"})  # no pattern takes a colon: then Spark's own listing has to do
+
+    files = storage.SparkFiles(spark, root, {})
+    assert [info.path for info in all_files(files, "")] == ["d/a:b/1/CDC000001.csv", "d/t/1/CDC000001.csv"]
+    assert files.read("d/a:b/1/CDC000001.csv") == b"row\n"
+
+
+@pytest.mark.parametrize(
+    ("root", "told"),
+    [
+        ("s3a://lake/lake", "s3a://lake/lake/d/t/CDC1.csv"),
+        ("s3a://bucket", "s3a://bucket/d/t/CDC1.csv"),
+        ("file:///tmp/d", "file:/tmp/d/d/t/CDC1.csv"),
+        ("abfss://d@d.net/a/b", "abfss://d@d.net/a/b/d/t/CDC1.csv"),
+        ("/Volumes/c/s/v", "dbfs:/Volumes/c/s/v/d/t/CDC1.csv"),
+        ("dbfs:/Volumes/c/d", "/Volumes/c/d/d/t/CDC1.csv"),
+        ("hdfs://host:8020/d", "hdfs://host:8020/d/d/t/CDC1.csv"),
+    ],
+)
+def test_a_path_is_relative_to_its_root_whatever_the_root_is_called(root: str, told: str) -> None:
+    assert storage.below(root, told) == "d/t/CDC1.csv"
+
+
+@pytest.mark.parametrize(
+    ("scan", "said"),
+    [
+        (Scan([], None, None, [], [], []), "the sink's `metadata` is not there or tells no checkpoint-ts, which gold waits for"),
+        (Scan([], None, None, ["a"], [], []), "1 files are not there or not whole yet, such as a: the checkpoint waits (a whole data file"),
+        (Scan([], b"", 5, ["a"], [], []), "1 files are not there or not whole yet, such as a"),
+        (Scan([], b"", 5, [], [], ["a"]), "1 folders lack files that came before others, such as a: deleted or never copied"),
+    ],
+)
+def test_what_a_scan_could_not_take_is_said(scan: Scan, said: str) -> None:
+    lines: list[str] = []
+
+    storage.report(scan, "s", True, lines.append)
+
+    assert [line.startswith(f"warning: s: {said}") for line in lines] == [True]
 
 
 class Counting(LocalFiles):
