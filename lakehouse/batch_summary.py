@@ -44,8 +44,7 @@ def summarise(changes: list[Row], others: list[Row], messages: int, silent: int,
     summary = Summary(
         {**dict.fromkeys(_COUNTS, 0), "messages": messages, "control": silent, "decoded": len(changes)}, {}, servers=list(servers)
     )
-    for change in changes:
-        _add_change(summary, change)
+    _add_changes(summary, changes)
     for seen in summary.tables.values():
         summary.low, summary.high = _least(summary.low, seen["low"]), _most(summary.high, seen["high"])
     summary.reach = summary.high
@@ -54,21 +53,23 @@ def summarise(changes: list[Row], others: list[Row], messages: int, silent: int,
     return summary
 
 
-def _add_change(summary: Summary, change: Row) -> None:
-    database, table, _, _, _, position, before, after = change[:8]
-    seen = summary.tables.get((database, table))
-    if seen is None:
-        seen = summary.tables[database, table] = {"low": position, "high": position, "n": 0, "bytes": 0, "keys": None}
-    elif position < seen["low"]:
-        seen["low"] = position
-    elif position > seen["high"]:
-        seen["high"] = position
-    seen["n"] += 1
-    seen["bytes"] += len(before or b"") + len(after or b"")
-    if seen["keys"] is None and change[11]:
-        seen["keys"] = list(change[11])
-    if change[14] is not None:
-        summary.keyless = True
+def _add_changes(summary: Summary, changes: list[Row]) -> None:
+    tables = summary.tables
+    for change in changes:
+        position, before, after, names = change[5], change[6], change[7], change[11]
+        seen = tables.get(change[:2])
+        if seen is None:
+            seen = tables[change[:2]] = {"low": position, "high": position, "n": 0, "bytes": 0, "keys": None}
+        elif position > seen["high"]:
+            seen["high"] = position
+        elif position < seen["low"]:
+            seen["low"] = position
+        seen["n"] += 1
+        seen["bytes"] += len(before or b"") + len(after or b"")
+        if names and seen["keys"] is None:
+            seen["keys"] = list(names)
+        if change[14] is not None:
+            summary.keyless = True
 
 
 def _add_other(summary: Summary, other: Row) -> None:

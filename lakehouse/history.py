@@ -14,7 +14,7 @@ from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply import create
 from lakehouse.ddl.generated import computed_anew
 from lakehouse.ddl.policy import Rules, action_of, judge, stopping
-from lakehouse.ddl.reader import read
+from lakehouse.ddl.reader import altered, read
 from lakehouse.effects import Clear, Fill, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
@@ -24,6 +24,7 @@ from lakehouse.shapes import Record, kept_ids, recorded_schema, with_columns, wi
 from lakehouse.spelling import Spelling, of_database
 
 RECOVERED = "it was recovered upstream, which sends no rows"
+TWICE = "a snapshot was taken of it while changes were streamed: it has no key that tells its rows from those that were there"
 NO_RULES = Rules()
 
 
@@ -50,15 +51,26 @@ def build(
     whole = set(snapshots)
     times = {record.position: record.commit_ts for record in records if record.commit_ts is not None}
     for position, group in groupby(records, key=lambda record: record.position):
-        if position in whole:
-            builder.snapshot(position, list(group))
+        at_once = list(group)
+        if position not in whole:
+            builder.group(at_once)
+        elif _is_of_some_tables(at_once):
+            builder.snapshot_of_some(position, at_once)
         else:
-            builder.group(list(group))
+            builder.snapshot(position, at_once)
     history = builder.finish()
     for lineage in history.lineages:
         lineage.steps = _with_virtual(lineage.steps) if virtual else lineage.steps
         lineage.times = {step.position: times[step.position] for step in lineage.steps if step.position in times}
     return history
+
+
+def _is_of_some_tables(records: list[Record]) -> bool:
+    """Whether a snapshot is one that a signal asked for while streaming (`execute-snapshot`, type `blocking`): it holds the tables that the
+    signal names, and of them what its conditions let through, so its rows clear nothing. Its records drop those tables alone; a full
+    snapshot's drop their databases too."""
+    dropped = {words[1] for record in records if len(words := (record.ddl or "").upper().split(None, 2)) > 1 and words[0] == "DROP"}
+    return "TABLE" in dropped and not dropped & {"DATABASE", "SCHEMA"}
 
 
 def _with_virtual(steps: list[Step]) -> list[Step]:
@@ -118,14 +130,18 @@ class _Builder(Lives):
         self._anchor_by_columns(record)
 
     def _hold_unread(self, record: Record, why: str) -> None:
-        name = (record.database, record.table) if record.table else None
-        if name is None:
+        """Hold the tables that it alters, of which the message may tell the session's database and not theirs, or only the new name."""
+        names = [self._name(record, name) for name in altered(record.ddl or "")]
+        if record.table and all(name[1].casefold() != record.table.casefold() for name in names):
+            names.append((record.database, record.table))
+        if not names:
             self.history.problems.append((record.position, f"a DDL of database {record.database} was not understood: {why}"))
             if (record.ddl or "").lstrip().upper().startswith("FLASHBACK CLUSTER"):
                 for lineage in self.live.values():
                     lineage.incomplete.append((record.position, "the cluster was flashed back, which sends no rows"))
             return
-        self._hold(self._get(name, record.position), record, why)
+        for name in names:
+            self._hold(self._get(name, record.position), record, why)
 
     def _hold(self, lineage: Lineage, record: Record, why: str) -> None:
         """Hold the table before a DDL that can't be applied, unless an operator skips it."""
@@ -348,6 +364,14 @@ class _Builder(Lives):
         databases = {name[0] for name in known}
         for name in [name for name in self.live if name[0] in databases and name not in known]:
             self._drop(name, position)
+
+    def snapshot_of_some(self, position: Position, records: list[Record]) -> None:
+        """Rows of such a snapshot stand beside those that were there: each by its key, or else twice."""
+        for record in records:
+            lineage = self._find((record.database, record.table), position) if record.table and record.columns else None
+            if lineage is not None and not (record.primary_key or lineage.key_names or lineage.steps[-1].schema.handle_key):
+                lineage.incomplete.append((position, TWICE))
+        self.group(records)
 
     def finish(self) -> History:
         for name in self.sightings.names():

@@ -6,7 +6,10 @@
 
 A transaction is whole once all its numbers have been seen, however often; END records come in the binlog's order, so everything up to
 the last row of the first whole ones is there. A snapshot is whole with its last row. A DDL has no transaction: its position counts
-once nothing is open, and from the next batch on, when rows before it that were still on their way have come. State is JSON.
+once nothing is open, and from the next batch on, when rows before it that were still on their way have come. A transaction of which rows
+are missing, or that was never ended, holds what follows until a snapshot is whole above it. A row that became a dead letter is seen as
+any other, for most tell of which transaction they are. Each of those that don't (their table isn't known either, so no table is
+complete) stands for one missing row of an END that has waited for a batch, until that row comes after all. State is JSON.
 """
 
 from collections import deque
@@ -22,13 +25,15 @@ _LAST_ROW = 2**63 - 1
 
 @dataclass(slots=True)
 class Told:
-    """What one batch tells: row numbers and the highest position by transaction, ENDs in order, begun and whole snapshots, DDLs."""
+    """What one batch tells: row numbers and the highest position by transaction, ENDs in order, begun and whole snapshots, DDLs;
+    `lost` records that can't be read so far as to say whether they are rows, and of which transaction."""
 
     rows: dict[str, tuple[set[int], Position]] = field(default_factory=dict)
     ends: list[tuple[str, int]] = field(default_factory=list)
     snapshots: set[Position] = field(default_factory=set)
     begun: set[Position] = field(default_factory=set)
     ddls: set[Position] = field(default_factory=set)
+    lost: int = 0
 
     def row(self, flags: Iterable[str], position: Position) -> None:
         """One change, with the flags that its decoder gave it."""
@@ -40,8 +45,15 @@ class Told:
                 self.rows[id_] = (numbers, max(highest, position))
             elif flag == "snapshot=last":
                 self.snapshots.add(snapshot_position(position))
-            elif flag == "snapshot=first":
+            elif flag in ("snapshot=first", "snapshot=first_in_data_collection"):  # several threads mark no first row of all
                 self.begun.add(snapshot_position(position))
+
+    def row_without_change(self, id_: str | None, number: int, position: Position) -> None:
+        """A dead letter, or a row that silver leaves out: an END counts it. None where it can't be told of which transaction."""
+        if id_ is None:
+            self.lost += 1
+        else:
+            self.row((f"tx={id_};{number}",), position)
 
 
 def snapshot_position(position: Position) -> Position:
@@ -57,32 +69,73 @@ def aborted(state: Mapping[str, Any] | None) -> list[Position]:
     return sorted(position for position in begun - whole if position < last)
 
 
-def advance(state: Mapping[str, Any] | None, told: Told, *, settled: bool = False) -> dict[str, Any]:
+def advance(state: Mapping[str, Any] | None, told: Told, *, settled: bool = False, again: bool = False) -> dict[str, Any]:
     """The state after a batch: `whole` is the watermark, `snapshots` are the whole ones, `begun` all of which the first row came.
 
-    `settled` says that nothing is on its way: the input is a recording.
+    `settled` says that nothing is on its way: the input is a recording; `again` that the records have been in a batch before.
     """
     before = state or {"open": {}, "ends": [], "closed": [], "whole": None, "snapshots": [], "ddls": []}
     closed = dict.fromkeys(before["closed"])
     open_ = _opened(before["open"], {id_: seen for id_, seen in told.rows.items() if id_ not in closed})
-    ends = deque([*before["ends"], *([id_, count] for id_, count in told.ends if count)])
-    whole = [tuple(before["whole"])] if before["whole"] else []
-    while ends and (ends[0][0] in closed or _is_whole(open_.get(ends[0][0]), ends[0][1])):
-        id_, _ = ends.popleft()
-        if id_ in open_:
-            whole.append(tuple(open_.pop(id_)["last"]))
-            closed[id_] = None
+    fresh = told.snapshots - {tuple(position) for position in before["snapshots"]}
+    awaited = _awaited(before["ends"], open_, fresh)
+    ends = deque([*awaited, *([id_, count] for id_, count in told.ends if count)])
+    lost = _lost({} if fresh else before.get("lost") or {}, Told() if again else told)
+    places = _ended(ends, len(ends) if settled else len(awaited), open_, closed, lost)
+    whole = [*([tuple(before["whole"])] if before["whole"] else []), *places]
     snapshots = sorted({*map(tuple, before["snapshots"]), *told.snapshots})
     whole += [(*position[:4], _LAST_ROW, 1) for position in snapshots]
     ready = {*map(tuple, before["ddls"]), *(told.ddls if settled else ())}
-    if not open_ and not ends:
+    snapshot = max(snapshots, default=())
+    if not ends and all(tuple(transaction["last"]) < snapshot for transaction in open_.values()):
         whole += ready
         ready = set()
     highest = max(whole, default=None)
     waiting = [list(position) for position in sorted({*ready, *told.ddls}) if highest is None or position > highest]
     return {"open": open_, "ends": list(ends), "closed": list(closed)[-_REMEMBERED:], "whole": highest and list(highest),
-            "snapshots": [list(position) for position in snapshots], "ddls": waiting,
+            "snapshots": [list(position) for position in snapshots], "ddls": waiting, "lost": lost,
             "begun": [list(position) for position in sorted({*map(tuple, before.get("begun", [])), *told.begun})]}  # fmt: skip
+
+
+def _awaited(ends: Iterable[list[Any]], open_: Mapping[str, Any], fresh: set[Position]) -> list[list[Any]]:
+    """The ENDs of earlier batches. A snapshot that is whole from this batch on has what their transactions did, whose rows may be lost; but
+    for those that have rows above it."""
+    return [end for end in ends if not fresh or (end[0] in open_ and tuple(open_[end[0]]["last"]) > max(fresh))]
+
+
+def _lost(before: Mapping[str, Any], told: Told) -> dict[str, Any]:
+    """How many records are `unknown`, and what had been `seen` of the transactions that some were taken to be of: where rows of one
+    come after all, they were of others."""
+    unknown, seen = before.get("unknown", 0) + told.lost, dict(before.get("seen", {}))
+    for id_ in seen.keys() & told.rows.keys():
+        joined = _joined(seen[id_], told.rows[id_][0])
+        unknown += _size(joined) - _size(seen[id_])
+        seen[id_] = joined
+    return {"unknown": unknown, "seen": dict(list(seen.items())[-_REMEMBERED:])}
+
+
+def _ended(
+    ends: deque[list[Any]], late: int, open_: dict[str, Any], closed: dict[str, None], lost: dict[str, Any]
+) -> list[tuple[int, ...]]:
+    """Take out the ENDs, first come first, that are whole: the last places of their transactions.
+
+    Of the first `late` ENDs nothing should be on its way any more: what they miss is taken to be what was lost.
+    """
+    places = []
+    while ends:
+        id_, count = ends[0]
+        seen = open_[id_]["seen"] if id_ in open_ else []
+        missing = 0 if id_ in closed else count - _size(seen, count)
+        if missing and (late <= 0 or missing > lost["unknown"]):
+            break
+        if missing:
+            lost["unknown"] -= missing
+            lost["seen"][id_] = seen
+        late, closed[id_] = late - 1, None
+        ends.popleft()
+        if id_ in open_:
+            places.append(tuple(open_.pop(id_)["last"]))
+    return places
 
 
 def _opened(before: Mapping[str, Any], rows: Mapping[str, tuple[set[int], Position]]) -> dict[str, Any]:
@@ -104,5 +157,6 @@ def _joined(seen: list[list[int]], numbers: set[int]) -> list[list[int]]:
     return ranges
 
 
-def _is_whole(transaction: Mapping[str, Any] | None, count: int) -> bool:
-    return transaction is not None and transaction["seen"] == [[1, count]]
+def _size(seen: Iterable[Iterable[int]], count: int = _LAST_ROW) -> int:
+    """How many numbers from 1 to `count` are in ranges."""
+    return sum(max(0, min(high, count) - max(low, 1) + 1) for low, high in seen)

@@ -1,8 +1,10 @@
 """Debezium's snapshots: a complete one stands for all that was before it, any other for its own rows only."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from engine import Memory
 
 from lakehouse.events import Message
@@ -33,10 +35,17 @@ class Feed:
         before, after = (image, None) if op == "d" else (None, image)
         return self._add(table, {"op": op, "source": source, "before": before, "after": after}, {"id": key})
 
-    def table(self, table: str, position: int, columns: list[Json] = COLUMNS, snapshot: str = "true") -> "Feed":
+    def table(
+        self, table: str, position: int, columns: list[Json] = COLUMNS, snapshot: str = "true", key: Sequence[str] = ("id",)
+    ) -> "Feed":
         source = {"db": "d", "table": table, "file": self.file, "pos": position, "ts_ms": 1, "snapshot": snapshot}
-        change = {"type": "CREATE", "id": f'"d"."{table}"', "table": {"columns": columns, "primaryKeyColumnNames": ["id"]}}
+        change = {"type": "CREATE", "id": f'"d"."{table}"', "table": {"columns": columns, "primaryKeyColumnNames": key}}
         return self._add("schema", {"source": source, "databaseName": "d", "ddl": f"CREATE TABLE {table}", "tableChanges": [change]}, None)
+
+    def drop(self, what: str, position: int, table: str | None = None) -> "Feed":
+        """A statement of a snapshot, which a connector writes before it tells what tables there are."""
+        source = {"db": "d", "table": table, "file": self.file, "pos": position, "ts_ms": 1, "snapshot": "true"}
+        return self._add("schema", {"source": source, "databaseName": "d", "ddl": f"DROP {what} IF EXISTS `{table or 'd'}`"}, None)
 
     def _add(self, topic: str, value: Json, key: Json | None) -> "Feed":
         self.messages.append(Message(topic, 0, len(self.messages), key and json.dumps(key).encode(), json.dumps(value).encode()))
@@ -111,3 +120,35 @@ def test_a_complete_snapshot_mends_an_incomplete_table() -> None:
 
     assert lineage.incomplete_at((0, 1, 899, 1, 0, 0)) == ((0, 1, 500, 1, 0, 0), "rows were lost")
     assert lineage.incomplete_at((0, 1, 900, 1, 0, 0)) is None
+
+
+def test_a_snapshot_that_a_signal_asked_for_clears_nothing_and_leaves_other_tables_alone() -> None:
+    """Of type `blocking`: it has its own tables' records only, and their rows as far as its conditions let them through."""
+    feed = first_snapshot().row("a", "u", 150, 1, 11)
+    feed.drop("TABLE", 150, "a").table("a", 150).row("a", "r", 150, 2, 20, "last").row("a", "d", 160, 2, 20)
+
+    assert feed.tables() == {"d.a": [{"id": 1, "v": 11}], "d.b": [{"id": 1, "v": 1}]}
+
+
+def test_a_full_snapshot_drops_databases_and_is_known_by_it() -> None:
+    feed = first_snapshot().drop("TABLE", 900, "a").drop("DATABASE", 900).table("a", 900).row("a", "r", 900, 5, 5, "last")
+
+    assert feed.tables() == {"d.a": [{"id": 5, "v": 5}]}
+
+
+def test_rows_without_a_key_that_a_signal_snapshots_again_leave_their_table_incomplete() -> None:
+    feed = Feed().row("a", "c", 90, 1, 1).drop("TABLE", 100, "a").table("a", 100, key=[]).row("a", "r", 100, 1, 1, "last")
+    silver = Memory("debezium", tidb=False).add([msgspec.structs.replace(told, key=None) for told in feed.messages])
+
+    (lineage,) = silver.history().live(silver.reach).values()
+
+    assert (lineage.incomplete_at(silver.reach) or ("", ""))[1].startswith("a snapshot was taken of it while changes were streamed")
+    assert silver.tables(silver.reach) == {"d.a": [{"id": 1, "v": 1}, {"id": 1, "v": 1}]}
+
+
+def test_an_aborted_snapshot_of_several_threads_is_void_too() -> None:
+    """They mark no row as the first of all, only of each table."""
+    feed = first_snapshot().table("a", 900).row("a", "r", 900, 9, 90, "first_in_data_collection")
+    feed.table("a", 990).table("b", 990).row("a", "r", 990, 5, 50, "first_in_data_collection").row("b", "r", 990, 1, 1, "true")
+
+    assert feed.tables()["d.a"] == [{"id": 1, "v": 10}, {"id": 2, "v": 20}, {"id": 5, "v": 50}]

@@ -70,3 +70,80 @@ def test_an_end_that_comes_twice_holds_nothing() -> None:
     state = advance(advance(None, told), Told(ends=[("b", 1)]))
 
     assert (state["whole"], state["ends"]) == (list(position(1, 1)), [])
+
+
+def test_a_whole_snapshot_ends_the_wait_for_rows_that_were_lost_before_it() -> None:
+    lost = Told(rows={"a": ({1}, position(0, 1))}, ends=[("a", 2), ("b", 1)])
+    snapshot = Told(snapshots={(0, 1, 700, 0, 0, 0)})
+    after, at = Told(rows={"c": ({1}, (0, 1, 800, 1, 0, 1))}, ends=[("c", 1)]), (0, 1, 800, 1, 0, 1)
+
+    held, freed = advance(advance(None, lost), after), advance(advance(advance(None, lost), snapshot), after)
+
+    assert (held["whole"], held["ends"]) == (None, [["a", 2], ["b", 1], ["c", 1]])
+    assert (freed["whole"], freed["ends"]) == (list(at), [])
+
+
+def test_a_transaction_that_was_never_ended_holds_no_ddl_above_a_later_snapshot() -> None:
+    ddl = (0, 1, 900, 1, 0, 0)
+    opened = advance(None, Told(rows={"x": ({1}, position(0, 1))}))
+
+    assert advance(opened, Told(ddls={ddl}), settled=True)["whole"] is None
+    assert advance(opened, Told(ddls={ddl}, snapshots={(0, 1, 700, 0, 0, 0)}), settled=True)["whole"] == list(ddl)
+
+
+def test_what_can_t_be_read_stands_for_a_row_of_an_end_that_has_waited() -> None:
+    lost = Told(rows={"a": ({1}, position(0, 1))}, ends=[("a", 2)], lost=1)
+    later = Told(rows={"b": ({1}, position(1, 1))}, ends=[("b", 2)])
+
+    arriving = advance(None, lost)
+    waited = advance(json.loads(json.dumps(arriving)), later)
+
+    assert (arriving["whole"], arriving["ends"]) == (None, [["a", 2]])
+    assert (waited["whole"], waited["ends"], waited["lost"]["unknown"]) == (list(position(0, 1)), [["b", 2]], 0)
+    assert advance(waited, Told())["ends"] == [["b", 2]], "it stood for one row, and no more"
+
+
+def test_a_complete_snapshot_has_what_could_not_be_read() -> None:
+    state = advance(advance(None, Told(lost=3)), Told(snapshots={(0, 1, 700, 0, 0, 0)}))
+    assert state["lost"] == {"unknown": 0, "seen": {}}
+
+
+def test_a_transaction_that_is_whole_with_a_lost_row_is_not_opened_by_its_late_rows() -> None:
+    state = advance(None, Told(ends=[("a", 1)], lost=1), settled=True)
+    assert (state["whole"], state["ends"]) == (None, [])
+    assert advance(state, Told(rows={"a": ({1}, position(0, 1))}))["open"] == {}
+
+
+def test_an_end_that_a_lost_record_was_taken_for_gives_it_back_when_its_row_comes() -> None:
+    state = advance(advance(None, Told(ends=[("a", 1), ("b", 1)], lost=1)), Told())
+    assert (state["ends"], state["lost"]["unknown"]) == ([["b", 1]], 0)
+
+    state = advance(json.loads(json.dumps(state)), Told(rows={"a": ({1}, position(0, 1))}))
+
+    assert (state["ends"], state["open"], state["lost"]["unknown"]) == ([], {}, 0)
+
+
+def test_records_that_are_decoded_again_are_lost_once() -> None:
+    state = advance(None, Told(ends=[("a", 1)], lost=1), settled=True)
+    assert advance(state, Told(lost=1), again=True)["lost"]["unknown"] == 0
+    assert advance(state, Told(rows={"a": ({1}, position(0, 1))}), again=True)["lost"]["unknown"] == 0
+
+
+@given(sizes, st.data())
+def test_whatever_can_t_be_read_nothing_waits_for_ever(rows: list[int], data: st.DataObject) -> None:
+    records = [(f"t{number}", row, position(number, row)) for number, count in enumerate(rows) for row in range(1, count + 1)]
+    arriving = data.draw(st.permutations(records))
+    dead = data.draw(st.lists(st.booleans(), min_size=len(arriving), max_size=len(arriving)))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(arriving)), min_size=2, max_size=4)))
+    ends = sorted(data.draw(st.lists(st.integers(0, len(rows)), min_size=len(cuts), max_size=len(cuts))))
+    state, shown = None, 0
+
+    for low, high, ended in zip([0, *cuts], [*cuts, len(arriving)], [*ends, len(rows)], strict=True):
+        told = Told(lost=sum(dead[low:high]), ends=[(f"t{number}", rows[number]) for number in range(shown, ended)])
+        for (id_, number, place), is_dead in zip(arriving[low:high], dead[low:high], strict=True):
+            if not is_dead:
+                told.row((f"tx={id_};{number}",), place)
+        state, shown = json.loads(json.dumps(advance(state, told))), ended
+    state = advance(state, Told())
+
+    assert (state["ends"], state["open"], state["lost"]["unknown"]) == ([], {}, 0)

@@ -20,7 +20,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
-from lakehouse.formats.mysql_values import base64_bytes, base64_text, bit_number
+from lakehouse.formats.mysql_values import base64_bytes, base64_text, bit_number, decimal_of_double, timestamp_utc
 from lakehouse.formats.wire_json import read_json
 
 Read = Callable[[Any], Any]
@@ -202,9 +202,9 @@ def bits(value: Any) -> int:
     return bit_number(base64_bytes(value), "little")
 
 
-def unscaled(text: str) -> int:
-    """The integer in Connect's Decimal: big-endian two's complement."""
-    return int.from_bytes(base64_bytes(text), "big", signed=True)
+def unscaled(value: Any) -> int:
+    """The integer in Connect's Decimal: big-endian two's complement; one of scale 0 that decimal.format=NUMERIC wrote is a number."""
+    return value if type(value) is int else int.from_bytes(base64_bytes(value), "big", signed=True)
 
 
 def decimal_text(number: int, scale: int) -> str:
@@ -233,18 +233,45 @@ def vector(value: list[float]) -> str:
     return "[" + ",".join(repr(item).removesuffix(".0") for item in value) + "]"
 
 
+def temporal(value: Mapping[str, Any]) -> str:
+    """A date or time in parts, as time.precision.mode=structured writes it, zero dates too. A TIME has `hours`, and its sign in each."""
+    nanos = index(value.get("nanos") or 0)
+    if "hours" in value:
+        return duration((((value["hours"] * 60 + value["minutes"]) * 60 + value["seconds"]) * 1_000_000_000 + nanos) // 1000)
+    day = f"{value['year']:04}-{value['month']:02}-{value['day']:02}" if "year" in value else ""
+    if "hour" not in value:
+        return day
+    clock = f"{value['hour']:02}:{value['minute']:02}:{value['second']:02}{f'.{nanos // 1000:06}' if nanos else ''}"
+    text = f"{day} {clock}" if day else clock
+    return timestamp_utc(text, _offset(value["offsetSeconds"])) if "offsetSeconds" in value else text
+
+
+def _offset(seconds: int) -> str:
+    return f"{'-' if seconds < 0 else '+'}{abs(seconds) // 3600:02}:{abs(seconds) // 60 % 60:02}"
+
+
 def structured(value: Any) -> Any:
     """Objects and arrays tell by themselves what they are, with and without a schema; other values stay."""
-    if isinstance(value, dict):
-        return decimal_text(unscaled(value["value"]), index(value["scale"])) if "scale" in value else geometry(value)
-    return vector(value) if isinstance(value, list) else value
+    if not isinstance(value, dict):
+        return vector(value) if isinstance(value, list) else value
+    if "scale" in value:
+        return decimal_text(unscaled(value["value"]), index(value["scale"]))
+    return temporal(value) if value.keys() & {"year", "hour", "hours"} else geometry(value)
 
 
 def _scaled(field: Field) -> Read:
     scale = int(field.parameters["scale"]) if "scale" in field.parameters else 0
     if not 0 <= scale <= 65:
         raise ValueError("no scale")
-    return lambda text: decimal_text(unscaled(text), scale)
+    precision = int(field.parameters.get("connect.decimal.precision", 65))
+
+    def read(value: Any) -> Any:
+        """Base64, or the number that decimal.format=NUMERIC makes of it."""
+        if type(value) is float:
+            return decimal_of_double(value, precision)
+        return decimal_text(value * 10**scale if type(value) is int else unscaled(value), scale)
+
+    return read
 
 
 def named(field: Field) -> Column | None:
@@ -286,6 +313,11 @@ _NAMED = {
     _TIME + "ZonedTime": Column(without_z, None, "time"),
     _TIME + "IsoTimestamp": Column(local, None, "datetime"),
     _TIME + "Year": Column(None, None, "year"),
+    _TIME + "StructuredDate": Column(structured, None, "date"),
+    _TIME + "StructuredTime": Column(structured, None, "time"),
+    _TIME + "StructuredDuration": Column(structured, None, "time"),
+    _TIME + "StructuredTimestamp": Column(structured, None, "datetime"),
+    _TIME + "StructuredZonedTimestamp": Column(structured, None, "timestamp"),
     _DATA + "Json": Column(None, None, "json"),
     _DATA + "VariableScaleDecimal": Column(structured),
     _DATA + "FloatVector": Column(structured, None, "vector"),

@@ -7,7 +7,7 @@
 
 Specification: Debezium's documentation of the connectors, the topics and the new record state extraction.
 Order: binlog file number, offset, phase, row, half; source.ts_ms runs backwards and is information only (commit_ts, in ms).
-Outcomes: RowChange, SchemaChange (kind `snapshot` while a snapshot runs); DecodeError for anything else. Without an
+Outcomes: RowChange, SchemaChange (kind `snapshot` while a snapshot runs), DeadLetter for a row; DecodeError for anything else. Without an
 embedded schema values stay as the wire has them: encoding "debezium", followed by the handling modes that are not the
 defaults (debezium_values.py). Not supported: Avro and Protobuf converters.
 """
@@ -22,14 +22,27 @@ import msgspec
 
 from lakehouse.binlog_servers import server_of
 from lakehouse.errors import DecodeError
-from lakehouse.events import Event, Image, Message, Position, RowChange, SchemaChange
+from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.connect_schema import structured
-from lakehouse.formats.debezium_envelope import NULL, Frame, Half, TableChange, halves, image_flags, key_image, primary_key, schema_columns
+from lakehouse.formats.debezium_envelope import (
+    NULL,
+    Frame,
+    Half,
+    TableChange,
+    halves,
+    header_members,
+    image_flags,
+    is_metadata,
+    key_image,
+    primary_key,
+    schema_columns,
+)
 from lakehouse.formats.debezium_values import embedded_columns, encoding, modes
 from lakehouse.formats.wire_json import read_json
 
 S = TypeVar("S")
 SNAPSHOT, STREAMED = 0, 1
+_PARTITION_BITS = 16
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 _OLD_KEY_DELETE = "__debezium.newkey"
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -85,6 +98,7 @@ class _Record(NamedTuple):
     op: str
     before: Image | None
     after: Image | None
+    transaction: _Transaction | None
     flags: tuple[str, ...]
 
 
@@ -109,17 +123,17 @@ _PLACEHOLDER_TEXTS = frozenset(each.decode() for each in _PLACEHOLDERS)
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one message; tombstones, heartbeats and transaction markers have none."""
-    if not message.value:
-        return
-    if record := _unwrapped(message, message.value):
+    if record := _unwrapped(message, message.value or b""):
         yield from _row_event(record, options)
+        return
+    if not message.value:
         return
     schema, payload = _read(message.value)
     if payload is None or payload.source is None:
         return
     if payload.op is not None:
         flags = _snapshot_flags(payload.source, payload.op) + _transaction_flags(payload.transaction)
-        record = _Record(message, schema, "after", payload.source, payload.op, payload.before, payload.after, flags)
+        record = _Record(message, schema, "after", payload.source, payload.op, payload.before, payload.after, payload.transaction, flags)
         yield from _row_event(record, options)
     elif payload.ddl is not None and payload.position == NULL:
         yield _schema_change(message, payload, payload.source)
@@ -161,11 +175,20 @@ def _members(value: bytes) -> dict[str, Any]:
 
 
 def _row_event(record: _Record, options: Mapping[str, str]) -> Iterator[Event]:
+    """A row that can't be read is a dead letter of its table: the other tables know that they lack nothing."""
     source = record.source
     if not source.db or not source.table:
         raise DecodeError("table", "source: expected the names of database and table, got none")
+    try:
+        yield from _changes(record, source.db, source.table, options)
+    except DecodeError as error:
+        yield DeadLetter(error.code, str(error), 0, source.db, source.table)
+
+
+def _changes(record: _Record, database: str, table: str, options: Mapping[str, str]) -> Iterator[Event]:
+    source = record.source
     if record.op == "t":
-        yield _truncate(record.message, source, source.db, source.table)
+        yield _truncate(record.message, source, database, table)
         return
     if record.op not in _OPS:
         raise DecodeError("op", "op: expected c, u, d, r or t, got another")
@@ -181,17 +204,16 @@ def _row_event(record: _Record, options: Mapping[str, str]) -> Iterator[Event]:
     before, after, written, types = _canonical(record, before, after, options)
     key_names = tuple(sorted(names))
     flags += tuple(flag for flag in image_flags(before, after) if flag not in flags)
-    place = (record.message.epoch, file_number(source.file), source.pos, SNAPSHOT if op == "snapshot" else STREAMED, source.row or 0)
     server = None if op == "snapshot" else server_of(source.server_id, source.file)
     for index, half in enumerate(halves(op, key_names, before, after)):
         yield RowChange(
-            source.db,
-            source.table,
+            database,
+            table,
             half.op,
             half.key,
             key_names if half.key else (),
             source.ts_ms,
-            (*place, _half(record.message, op, half)),
+            (*_place(record, op, half), _half(record.message, op, half)),
             half.before,
             half.after,
             index,
@@ -228,7 +250,7 @@ def _canonical(
 
 
 def _structures(row: Image | None) -> Image | None:
-    """Without a schema, geometries and vectors alone tell what they are."""
+    """Without a schema, geometries, vectors, and dates and times in parts alone tell what they are."""
     if row is None:
         return None
     for name, value in row.items():
@@ -236,8 +258,23 @@ def _structures(row: Image | None) -> Image | None:
             try:
                 row[name] = structured(value)
             except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError):
-                raise DecodeError("value", f"column {name}: expected a geometry or a vector, got another structure") from None
+                raise DecodeError(
+                    "value", f"column {name}: expected a geometry, a vector, or a date or time in parts, got another structure"
+                ) from None
     return row
+
+
+def _place(record: _Record, op: str, half: Half) -> tuple[int, int, int, int, int]:
+    """A position but for its half. In a compressed binlog (binlog_transaction_compression) all row events of a transaction have its one
+    place, and `row` begins anew in each: the row's number in the transaction, if told, orders as `row` does elsewhere. All rows of a
+    snapshot have one place too: those without a key, of which several may be equal, are told apart by their place in the topic."""
+    message, source = record.message, record.source
+    row = (record.transaction.total_order if record.transaction else None) or source.row or 0
+    if op != "snapshot":
+        return (message.epoch, file_number(source.file), source.pos, STREAMED, row)
+    if not half.key:
+        row = message.offset << _PARTITION_BITS | message.partition
+    return (message.epoch, file_number(source.file), source.pos, SNAPSHOT, row)
 
 
 def _half(message: Message, op: str, half: Half) -> int:
@@ -268,11 +305,12 @@ def _truncate(message: Message, source: _Source, database: str, table: str) -> S
 
 
 def _unwrapped(message: Message, value: bytes) -> _Record | None:
-    """A flat row of ExtractNewRecordState, whose deletes carry the old image and whose updates none; None for any other record."""
-    told = _header_members(message) if message.headers else {}
-    if not told and b'"__' not in value:
+    """A flat row of ExtractNewRecordState, whose updates carry no old image, nor its deletes where they are told by a key and headers
+    alone (mode `tombstone`); None for any other record."""
+    told = header_members(message)
+    if (not told and b'"__' not in value) or (not value and told.keys().isdisjoint(_FILES)):
         return None
-    members = {**told, **_members(value)}
+    members = {**told, **_members(value)} if value else told
     if members.keys().isdisjoint(_UNWRAPPED):
         return None
     told = {name: members.get(f"__source_{name}", members.get(f"__{name}")) for name in _Source.__struct_fields__}
@@ -281,31 +319,15 @@ def _unwrapped(message: Message, value: bytes) -> _Record | None:
             "position", "unwrapped row: expected __source_file and __source_pos (add.fields), got none: it has no place in the order"
         )
     source = _converted(told, _Source)
-    row = {name: content for name, content in members.items() if not _is_metadata(name)}
+    row = {name: content for name, content in members.items() if not is_metadata(name)}
     deleted = str(members.get("__deleted")).lower() == "true" or members.get("__op") == "d"
     code = "d" if deleted else str(members.get("__op") or "u")
     schema = read_json(_FRAMED_MEMBERS, value, "value").schema_bytes() if _is_framed(value) else None
-    before, after = (row, None) if deleted else (None, row)
+    before, after = (row or None, None) if deleted else (None, row)
     told = {name: members.get(f"__transaction_{name}") for name in _Transaction.__struct_fields__}
-    flags = _snapshot_flags(source, code) + _transaction_flags(_converted(told, _Transaction) if told["id"] else None)
-    return _Record(message, schema, "", source, code, before, after, flags)
-
-
-def _header_members(message: Message) -> dict[str, Any]:
-    """What `add.headers` puts beside the row: JSON with or without a schema around it, or plain text."""
-    told = {}
-    for name, data in message.headers:
-        if data is not None and _is_metadata(name):
-            try:
-                content = msgspec.json.decode(data)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                content = data.decode(errors="replace")
-            told[name] = content.get("payload") if isinstance(content, dict) else content if isinstance(content, str) else data.decode()
-    return told
-
-
-def _is_metadata(name: str) -> bool:
-    return name in _METADATA or name.startswith(("__source_", "__transaction_"))
+    transaction = _converted(told, _Transaction) if told["id"] else None
+    flags = _snapshot_flags(source, code) + _transaction_flags(transaction)
+    return _Record(message, schema, "", source, code, before, after, transaction, flags)
 
 
 def _converted(members: dict[str, Any], kind: type[S]) -> S:
@@ -361,9 +383,5 @@ def file_number(file: str) -> int:
     return int(digits)
 
 
-_SOURCE_MEMBERS = (
-    *("version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "sequence"),
-    *("table", "server_id", "gtid", "file", "pos", "row", "thread", "query"),
-)
-_METADATA = frozenset(("__op", "__deleted", *(f"__{name}" for name in _SOURCE_MEMBERS)))
-_UNWRAPPED = frozenset({"__op", "__deleted", "__source_file", "__file"})
+_FILES = frozenset({"__source_file", "__file"})
+_UNWRAPPED = _FILES | {"__op", "__deleted"}

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from lakehouse.events import Image, key_order
+from lakehouse.events import Image, Message, key_order
 from lakehouse.formats.connect_schema import type_text
 from lakehouse.formats.wire_json import read_json
 from lakehouse.schema import unquote
@@ -68,12 +68,32 @@ class Half(NamedTuple):
 
 
 def key_image(key: bytes | None) -> Image:
-    """The record key's columns, as the wire has them; none for a table without key."""
-    image = read_json(_KEY, key, "key") if key is not None else None
-    if image is not None and "payload" in image and image.keys() <= _FRAME:
-        inner = image["payload"]
-        image = inner if inner is None or isinstance(inner, dict) else image
-    return {name: value for name, value in (image or {}).items() if name != _ROUTED}
+    """The record key's columns, as the wire has them; none for a table without key, and where another converter or a transform has
+    made the key something else than an object: the row's own images tell it all the same."""
+    if key is None or not key.lstrip().startswith(b"{"):
+        return {}
+    image = read_json(_KEY, key, "key")
+    if "payload" in image and image.keys() <= _FRAME:
+        image = image["payload"] if isinstance(image["payload"], dict) else {}
+    return {name: value for name, value in image.items() if name != _ROUTED}
+
+
+def is_metadata(name: str) -> bool:
+    """Whether a member of an unwrapped row was added by the transform (`add.fields`, `add.headers`) and is no column."""
+    return name in _METADATA or name.startswith(("__source_", "__transaction_"))
+
+
+def header_members(message: Message) -> dict[str, Any]:
+    """What `add.headers` puts beside the row: JSON with or without a schema around it, or plain text."""
+    told = {}
+    for name, data in message.headers:
+        if data is not None and is_metadata(name):
+            try:
+                content = msgspec.json.decode(data)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                content = data.decode(errors="replace")
+            told[name] = content.get("payload") if isinstance(content, dict) else content if isinstance(content, str) else data.decode()
+    return told
 
 
 def halves(op: str, names: tuple[str, ...], before: Image | None, after: Image | None) -> Iterator[Half]:
@@ -119,4 +139,9 @@ def primary_key(change: TableChange) -> tuple[str, ...] | None:
     return None if change.table is None else tuple(change.table.primaryKeyColumnNames or ())
 
 
-_KEY = msgspec.json.Decoder(dict[str, Any] | None)
+_SOURCE_MEMBERS = (
+    *("version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "sequence"),
+    *("table", "server_id", "gtid", "file", "pos", "row", "thread", "query"),
+)
+_METADATA = frozenset(("__op", "__deleted", *(f"__{name}" for name in _SOURCE_MEMBERS)))
+_KEY = msgspec.json.Decoder(dict[str, Any])

@@ -2,11 +2,11 @@
 
     mode (option)                default                      other modes
     decimal.handling.mode        precise: base64, unscaled    string, double
-    time.precision.mode          adaptive_time_microseconds   adaptive, connect, isostring, microseconds, nanoseconds
+    time.precision.mode          adaptive_time_microseconds   adaptive, connect, isostring, microseconds, nanoseconds, structured
     binary.handling.mode         bytes: base64                base64, base64-url-safe, hex (text in the schema)
     bigint.unsigned.handling…    long: wraps below zero       precise: a Decimal; both are told by the value itself
 
-With an embedded schema only a negative BIGINT, a double in mode `double`, a Decimal of scale 0 without precision and text
+With an embedded schema only a negative BIGINT, a double in mode `double`, a Decimal of scale 0 with 20 digits or none told and text
 in a binary mode that is not base64 stay open, unless `column.propagate.source.type` tells the column's own type.
 Encoding of a row that stays open: `debezium`, or `debezium/MODE=…,MODE=…` for what differs from the defaults.
 """
@@ -28,6 +28,7 @@ from lakehouse.formats.connect_schema import (
     unscaled,
     unsigned,
 )
+from lakehouse.formats.debezium_envelope import is_metadata
 
 
 class Modes(NamedTuple):
@@ -41,6 +42,7 @@ class Modes(NamedTuple):
 _DEFAULTS = Modes("precise", "adaptive_time_microseconds", "bytes")
 _NAMES = Modes("decimal.handling.mode", "time.precision.mode", "binary.handling.mode")
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_PRECISION, _BIGINT_DIGITS = "connect.decimal.precision", "20"
 _TYPES = {"int8": "tinyint", "int16": "smallint", "int32": "int", "bytes": "longblob"}
 
 
@@ -62,23 +64,31 @@ def encoding(chosen: Modes, has_schema: bool) -> str:
 
 @cached
 def embedded_columns(schema: bytes, image: str, chosen: Modes) -> Columns | None:
-    """The columns of the struct `image` in an embedded schema."""
-    return embedded(schema, image, lambda field: _column(field, chosen))
+    """The columns of the struct `image` in an embedded schema; those of an unwrapped row, which has none, stand beside what was added."""
+    found = embedded(schema, image, lambda field: _column(field, chosen))
+    if found is None or image:
+        return found
+    return found._replace(types={name: type_ for name, type_ in (found.types or {}).items() if not is_metadata(name)})
 
 
 def _column(field: Field, chosen: Modes) -> Column:
     own = source_type(field)
     known = named(field) or _plain(field, own or "", chosen)
-    if field.name == _DECIMAL and "connect.decimal.precision" not in field.parameters and field.parameters.get("scale", "0") == "0":
+    if (
+        field.name == _DECIMAL
+        and field.parameters.get("scale", "0") == "0"
+        and field.parameters.get(_PRECISION, _BIGINT_DIGITS) == _BIGINT_DIGITS
+    ):
         known = _whole_number(own or "", known)
     return known._replace(type=own or known.type)
 
 
 def _whole_number(own: str, known: Column) -> Column:
-    """Without precision and scale it is what `bigint.unsigned.handling.mode=precise` sends, or an old connector's DECIMAL(p,0)."""
+    """Of 20 digits and no scale, or without either, it is what `bigint.unsigned.handling.mode=precise` sends, or a DECIMAL(20,0), or an
+    old connector's DECIMAL(p,0)."""
     if own.startswith(("decimal", "numeric")):
         return known
-    return Column(unscaled, None if own else always, "bigint unsigned")
+    return Column(unscaled, None if own else always, "bigint unsigned" if known.type == "decimal" else known.type)
 
 
 def _plain(field: Field, own: str, chosen: Modes) -> Column:

@@ -200,7 +200,7 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
     record = done_record(plan, done, summary, runs, counts)
     if plan.get("again") and done:  # out of order: runs of keyless rows and parts that wait are as they were
         record |= {"runs": done["runs"], "resume": done["resume"], "servers": done.get("servers")}
-    log.add("done", {**record, "arrival": feed.order == "arrival", "requeued": plan.get("requeue"), "sent": seen.state})
+    log.add("done", {**record, "arrival": feed.order in ("arrival", "files"), "requeued": plan.get("requeue"), "sent": seen.state})
     return counts
 
 

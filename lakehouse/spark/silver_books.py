@@ -19,13 +19,19 @@ def transactions_told(changes: DataFrame, others: DataFrame) -> Told:
     ends = others.where(F.col("kind") == "transaction").orderBy("topic", "partition", "offset").select("key", "physical_table")
     told.ends = [(row.key, row.physical_table) for row in ends.collect()]
     flagged = changes.select("position", F.explode("flags").alias("flag"))
-    for row in flagged.where("flag in ('snapshot=first', 'snapshot=last')").distinct().collect():
+    marked = flagged.where("flag in ('snapshot=first', 'snapshot=first_in_data_collection', 'snapshot=last')")
+    for row in marked.distinct().collect():
         told.row([row.flag], tuple(row.position))
     parts = [F.regexp_extract("flag", "^tx=(.*);([0-9]+)$", group) for group in (1, 2)]
     numbered = flagged.where("flag like 'tx=%'").select("position", parts[0].alias("id"), parts[1].cast("bigint").alias("n"))
-    grouped = numbered.groupBy("id").agg(F.collect_set("n").alias("numbers"), F.max("position").alias("position"))
+    without_change = others.where("kind = 'transaction_row'").selectExpr("position", "key as id", "physical_table as n")
+    seen = numbered.unionByName(without_change).groupBy("id")
+    grouped = seen.agg(F.collect_set("n").alias("numbers"), F.max("position").alias("position"), F.count("*").alias("rows"))
     for row in grouped.toLocalIterator():
-        told.rows[row.id] = (set(row.numbers), tuple(row.position))
+        if row.id is None:
+            told.lost = row.rows
+        else:
+            told.rows[row.id] = (set(row.numbers), tuple(row.position))
     ddls = others.where((F.col("kind") == "schema_change") & (F.col("schema_kind") == "ddl")).select("position").distinct()
     told.ddls = {tuple(row.position) for row in ddls.collect()}
     return told
@@ -39,6 +45,32 @@ def done_record(
     for entry in plan["ranges"]:
         place = (entry["topic"], entry["incarnation"], entry["partition"])
         following[place] = max(following.get(place, 0), entry["last"] + 1)  # a requeued batch reads what is long done
+    resume = {(e["topic"], e["incarnation"], e["partition"]): e["offset"] for e in (done or {}).get("resume", [])}
+    for r in plan["ranges"]:
+        resume.pop((r["topic"], r["incarnation"], r["partition"]), None)
+    resume.update(summary.resume)
+    marks = _highest_marks(done, summary)
+    transactions = None
+    if summary.told is not None:
+        known = (done or {}).get("transactions")
+        transactions = advance(known, summary.told, settled=summary.settled, again=bool(plan.get("again")))
+        if transactions["whole"]:
+            marks = [{"topic": "", "partition": WHOLE_SOURCE, "position": transactions["whole"]}]
+    return {
+        "transactions": transactions,
+        "batch": plan["batch"],
+        "runs": runs,
+        "resume": [{"topic": t, "incarnation": i, "partition": p, "offset": o} for (t, i, p), o in sorted(resume.items())],
+        "bytes": sum(seen["bytes"] for seen in summary.tables.values()),
+        "counts": counts, "top": _higher(done, "top", summary.high), "reach": _higher(done, "reach", summary.reach),
+        "next": [{"topic": t, "incarnation": i, "partition": p, "offset": o} for (t, i, p), o in sorted(following.items())],
+        "marks": marks, "dead": _dead_counts(done, summary), "tables": _tables(done, summary),
+        "servers": judged((done or {}).get("servers"), summary.servers),
+    }  # fmt: skip
+
+
+def _tables(done: dict[str, Any] | None, summary: Summary) -> list[dict[str, Any]]:
+    """What silver holds of every table after the batch."""
     tables = {tuple(entry["name"]): entry for entry in (done["tables"] if done else [])}
     for name, seen in summary.tables.items():
         old = tables.get(name)
@@ -50,27 +82,7 @@ def done_record(
             "bytes": seen["bytes"] + (old["bytes"] if old else 0),
             "keys": (old and old.get("keys")) or seen["keys"],
         }
-    resume = {(e["topic"], e["incarnation"], e["partition"]): e["offset"] for e in (done or {}).get("resume", [])}
-    for r in plan["ranges"]:
-        resume.pop((r["topic"], r["incarnation"], r["partition"]), None)
-    resume.update(summary.resume)
-    marks = _highest_marks(done, summary)
-    transactions = None
-    if summary.told is not None:
-        transactions = advance((done or {}).get("transactions"), summary.told, settled=summary.settled)
-        if transactions["whole"]:
-            marks = [{"topic": "", "partition": WHOLE_SOURCE, "position": transactions["whole"]}]
-    return {
-        "transactions": transactions,
-        "batch": plan["batch"],
-        "runs": runs,
-        "resume": [{"topic": t, "incarnation": i, "partition": p, "offset": o} for (t, i, p), o in sorted(resume.items())],
-        "bytes": sum(seen["bytes"] for seen in summary.tables.values()),
-        "counts": counts, "top": _higher(done, "top", summary.high), "reach": _higher(done, "reach", summary.reach),
-        "next": [{"topic": t, "incarnation": i, "partition": p, "offset": o} for (t, i, p), o in sorted(following.items())],
-        "marks": marks, "dead": _dead_counts(done, summary), "tables": list(tables.values()),
-        "servers": judged((done or {}).get("servers"), summary.servers),
-    }  # fmt: skip
+    return list(tables.values())
 
 
 def _highest_marks(done: dict[str, Any] | None, summary: Summary) -> list[dict[str, Any]]:

@@ -45,6 +45,8 @@ def transactions_told_rows(events: list[Event]) -> Told:
     for event in sorted(events, key=lambda event: (event["topic"], event["partition"], event["offset"])):
         if event["kind"] == "transaction":
             told.ends.append((_text(event["key"]) or "", event["physical_table"]))
+        elif event["kind"] == "transaction_row":
+            told.row_without_change(_text(event["key"]), event["physical_table"], event["position"])
         elif event["kind"] == "change":
             told.row(event["flags"] or (), event["position"])
         elif event["kind"] == "schema_change" and event["schema_kind"] == "ddl":

@@ -1,42 +1,20 @@
-"""Native Debezium: recordings of a MariaDB connector against the tables they came from, and every handling mode."""
+"""Native Debezium: recordings of a MariaDB connector against the tables they came from, and each kind of record."""
 
 import base64
 import json
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pytest
+from debezium_records import SOURCE, message, one, row
+from engine import Memory
 from garbage import mutations
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from recorded_truth import DATA, fold, recorded, wrong_cells
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import Event, Message, RowChange, SchemaChange
+from lakehouse.events import DeadLetter, Event, RowChange, SchemaChange
 from lakehouse.formats.debezium import TransactionEnd, decode, transaction_end
-from lakehouse.resolve import resolve
-from lakehouse.schema import parse_type
-
-SOURCE = {"db": "d", "table": "t", "file": "mysql-bin.000012", "pos": 345, "row": 2, "server_id": 7, "gtid": "g:1", "ts_ms": 9000}
-HEADER = "__debezium."
-
-
-def message(value: Any, key: Any = None, *headers: str) -> Message:
-    packed = None if value is None else json.dumps(value).encode()
-    told = tuple((HEADER + name, b"{}") for name in headers)
-    return Message("p.d.t", 0, 0, None if key is None else json.dumps(key).encode(), packed, told, epoch=1)
-
-
-def row(op: str, before: Any, after: Any, **source: Any) -> dict[str, Any]:
-    return {"op": op, "before": before, "after": after, "source": SOURCE | source, "transaction": None}
-
-
-def one(told: Message, **options: str) -> Any:
-    (event,) = decode(told, options)
-    return event
 
 
 def events(recording: str) -> list[Event]:
@@ -175,7 +153,7 @@ def test_an_unwrapped_row_s_transaction_is_told_and_no_column() -> None:
 
     event = one(message({"id": 1, "__transaction_id": "g:1", "__transaction_total_order": 2} | told, {"id": 1}))
 
-    assert (event.after, event.flags) == ({"id": 1}, ("tx=g:1;2",))
+    assert (event.after, event.flags, event.position) == ({"id": 1}, ("tx=g:1;2",), (1, 12, 345, 1, 2, 1))
 
 
 @pytest.mark.parametrize("written", [str, json.dumps, lambda content: json.dumps({"schema": {"type": "string"}, "payload": content})])
@@ -186,6 +164,18 @@ def test_what_add_headers_puts_beside_an_unwrapped_row_is_read(written: Callable
     event = one(msgspec.structs.replace(message({"id": 1}, {"id": 1}), headers=headers))
 
     assert (event.op, event.key, event.before, event.position) == ("delete", (1,), {"id": 1}, (1, 12, 345, 1, 2, 1))
+
+
+def test_an_unwrapped_delete_may_be_a_key_and_headers_alone() -> None:
+    """delete.tombstone.handling.mode=tombstone, its default; the connector's own tombstone behind it says nothing but `d`."""
+    told = {"__op": "d", "__source_db": "d", "__source_table": "t", "__source_file": "b.000012", "__source_pos": "345", "__source_row": "2"}
+    headers = tuple((name, content.encode()) for name, content in told.items())
+
+    event = one(msgspec.structs.replace(message(None, {"id": 1}), headers=headers))
+
+    assert (event.op, event.key, event.before, event.flags) == ("delete", (1,), {"id": 1}, ("partial_before",))
+    assert event.position == (1, 12, 345, 1, 2, 1)
+    assert list(decode(msgspec.structs.replace(message(None, {"id": 1}), headers=headers[:1]), {})) == []
 
 
 def test_an_unwrapped_row_may_begin_with_a_column_named_as_the_frame() -> None:
@@ -210,6 +200,54 @@ def test_the_router_s_own_member_of_a_key_is_no_column() -> None:
     assert (event.key_names, event.key) == (("id",), (1,))
 
 
+@pytest.mark.parametrize(
+    "key", [b"Struct{id=1}", b"\x00\x00\x00\x00\x01\x02", b"1", b"null", b'{"schema": {"type": "int32"}, "payload": 1}']
+)
+def test_a_key_that_is_no_object_leaves_its_row_readable(key: bytes) -> None:
+    """What StringConverter, an Avro converter or ExtractField$Key make of it."""
+    event = one(msgspec.structs.replace(message(row("u", {"id": 1, "v": 1}, {"id": 1, "v": 2})), key=key))
+
+    assert (event.op, event.key, event.key_names, event.before, event.after) == ("update", (), (), {"id": 1, "v": 1}, {"id": 1, "v": 2})
+
+
+def test_rows_of_a_snapshot_that_have_no_key_differ_by_their_place_in_the_topic() -> None:
+    """All have the same file, position and row, and may be equal."""
+    read = message(row("r", None, {"a": 1}))
+    places = {
+        one(msgspec.structs.replace(read, offset=offset, partition=part)).position for offset, part in ((0, 0), (0, 1), (1, 0), (1, 0))
+    }
+
+    assert len(places) == 3
+    assert {place[:4] for place in places} == {(1, 12, 345, 0)}
+
+
+def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it() -> None:
+    """binlog_transaction_compression: its row events have one place, and `row` begins anew in each."""
+    silver = Memory("debezium", tidb=False)
+
+    silver.add(
+        message(
+            row(op, before, after, row=0) | {"transaction": {"id": "g:1", "total_order": number, "data_collection_order": number}},
+            {"id": 1},
+        )
+        for number, (op, before, after) in enumerate(
+            [("c", None, {"id": 1, "v": "a"}), ("d", {"id": 1, "v": "a"}, None), ("c", None, {"id": 1, "v": "b"})], 1
+        )
+    )
+
+    assert [change.position[4] for change in silver.changes.values()] == [1, 2, 3]
+    assert silver.tables(silver.reach) == {"d.t": [{"id": "1", "v": "b"}]}
+
+
+def test_the_schema_of_an_unwrapped_row_tells_the_types_of_its_columns_alone() -> None:
+    told = {"__op": "c", "__deleted": "false", "__source_file": "b.000012", "__source_pos": 345, "__source_db": "d", "__source_table": "t"}
+    fields = [{"field": name, "type": "string" if name.startswith("_") else "int32"} for name in ("id", *told)]
+
+    event = one(message({"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1} | told}, {"id": 1}))
+
+    assert (event.after, event.types, event.encoding) == ({"id": 1}, {"id": "int"}, "canonical")
+
+
 def test_a_notification_gives_no_event() -> None:
     told = {"id": "6d8", "aggregate_type": "Initial Snapshot", "type": "STARTED", "additional_data": {}, "timestamp": 1}
 
@@ -220,12 +258,8 @@ def test_a_notification_gives_no_event() -> None:
     ("value", "text"),
     [
         ({"a": 1}, "value: expected a row, schema change, transaction, heartbeat or notification record, got none of them"),
-        (row("x", None, {"id": 1}), "op: expected c, u, d, r or t, got another"),
-        (row("c", None, None), "a row of op insert: expected its image, got null"),
         (row("c", None, {"id": 1}, table=None), "source: expected the names of database and table, got none"),
-        (row("c", None, {"id": 1}, file="binlog"), "binlog file: expected a name that ends in a number, got another"),
         (row("c", None, {"id": 1}, pos=-1), "value: Expected `int` >= 0 - at `$.source.pos`"),
-        (row("c", None, {"g": {"wkb": 1}}), "column g: expected a geometry or a vector, got another structure"),
         (
             {"id": 1, "__op": "c"},
             "unwrapped row: expected __source_file and __source_pos (add.fields), got none: it has no place in the order",
@@ -238,178 +272,24 @@ def test_what_is_no_message_of_the_format_says_what_was_expected(value: Any, tex
     assert str(error.value) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "code", "text"),
+    [
+        (row("x", None, {"id": 1}), "op", "op: expected c, u, d, r or t, got another"),
+        (row("c", None, None), "image", "a row of op insert: expected its image, got null"),
+        (row("c", None, {"id": 1}, file="binlog"), "position", "binlog file: expected a name that ends in a number, got another"),
+        (
+            row("c", None, {"g": {"wkb": 1}}),
+            "value",
+            "column g: expected a geometry, a vector, or a date or time in parts, got another structure",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_a_dead_letter_of_its_table(value: Any, code: str, text: str) -> None:
+    assert one(message(value)) == DeadLetter(code, text, 0, "d", "t")
+
+
 def test_garbage_gives_events_or_a_decode_error() -> None:
     whole = [told for told, _ in recorded(DATA / "debezium/inventory/withschema.jsonl.gz") if told.value]
     flat = [told for told, _ in recorded(DATA / "debezium/orders_small/noschema.jsonl.gz") if told.value]
     assert mutations(decode, [whole[1], whole[8], whole[-300], flat[1], flat[40]], 500) > 200
-
-
-# Every handling mode, with the schema and without: a value of a type, as the connector would send it, comes back.
-
-Wire = tuple[Any, dict[str, Any]]
-MODES = {
-    "decimal_handling_mode": ("precise", "string", "double"),
-    "time_precision_mode": ("adaptive_time_microseconds", "adaptive", "connect", "isostring", "microseconds", "nanoseconds"),
-    "binary_handling_mode": ("bytes", "base64", "base64-url-safe", "hex"),
-    "unsigned": ("long", "precise"),
-}
-TIME, CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
-
-
-def unscaled(number: int) -> str:
-    return base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)).decode()
-
-
-def decimal_wire(value: Decimal, scale: int, precision: int | None, mode: str) -> Wire:
-    if mode == "string":
-        return f"{value:f}", {"type": "string"}
-    if mode == "double":
-        return float(value), {"type": "double"}
-    parameters = {"scale": str(scale)} | ({} if precision is None else {"connect.decimal.precision": str(precision)})
-    return unscaled(int(value.scaleb(scale))), {"type": "bytes", "name": CONNECT + "Decimal", "parameters": parameters}
-
-
-def ticks_wire(micros: int, digits: int, mode: str, word: str) -> Wire:
-    fine = mode in ("microseconds", "nanoseconds") or (mode.startswith("adaptive") and digits > 3)
-    if mode == "adaptive_time_microseconds" and word == "Time":
-        fine = True
-    name = {"Time": ("Time", "MicroTime", "NanoTime"), "Timestamp": ("Timestamp", "MicroTimestamp", "NanoTimestamp")}[word]
-    if mode == "nanoseconds":
-        return micros * 1000, {"type": "int64", "name": TIME + name[2]}
-    if fine:
-        return micros, {"type": "int64", "name": TIME + name[1]}
-    return micros // 1000, {"type": "int64", "name": (CONNECT if mode == "connect" else TIME) + name[0]}
-
-
-def binary_wire(data: bytes, mode: str) -> Wire:
-    if mode == "hex":
-        return data.hex(), {"type": "string"}
-    text = base64.b64encode(data).decode()
-    if mode == "base64-url-safe":
-        return text.replace("+", "-").replace("/", "_"), {"type": "string"}
-    return text, {"type": "bytes" if mode == "bytes" else "string"}
-
-
-@st.composite
-def typed_values(draw: st.DrawFn, modes: dict[str, str]) -> tuple[str, Any, Wire]:
-    """SQL type, canonical value, and what the connector sends."""
-    time = modes["time_precision_mode"]
-    match draw(
-        st.sampled_from(["decimal", "date", "datetime", "time", "timestamp", "bit", "bit1", "biguint", "binary", "enum", "int", "double"])
-    ):
-        case "decimal":
-            precision, scale = draw(st.sampled_from([(4, 0), (10, 2), (15, 15), (38, 10)]))
-            if modes["decimal_handling_mode"] == "double":
-                precision, scale = 10, 2
-            number = draw(st.integers(1 - 10**precision, 10**precision - 1))
-            value = Decimal(number).scaleb(-scale)
-            return f"decimal({precision},{scale})", f"{value:f}", decimal_wire(value, scale, precision, modes["decimal_handling_mode"])
-        case "date":
-            day = draw(st.dates(date(1000, 1, 1)))
-            if time == "isostring":
-                return "date", day.isoformat(), (day.isoformat() + "Z", {"type": "string", "name": TIME + "IsoDate"})
-            name = (CONNECT if time == "connect" else TIME) + "Date"
-            return "date", day.isoformat(), ((day - date(1970, 1, 1)).days, {"type": "int32", "name": name})
-        case "datetime":
-            digits = 3 if time == "connect" else draw(st.sampled_from([0, 3, 6]))
-            moment = draw(st.datetimes(datetime(1000, 1, 1)))
-            micros = (moment - datetime(1970, 1, 1)) // timedelta(microseconds=10 ** (6 - digits)) * 10 ** (6 - digits)
-            moment = datetime(1970, 1, 1) + timedelta(microseconds=micros)
-            wire = ticks_wire(micros, digits, time, "Timestamp")
-            if time == "isostring":
-                wire = moment.isoformat("T") + "Z", {"type": "string", "name": TIME + "IsoTimestamp"}
-            return f"datetime({digits})", str(moment), wire
-        case "time":
-            digits = 3 if time in ("adaptive", "connect") else 6
-            seconds = draw(st.integers(0, 86399) if time in ("connect", "isostring") else st.integers(-3020399, 3020399))
-            clock = f"{'-' if seconds < 0 else ''}{abs(seconds) // 3600:02}:{abs(seconds) // 60 % 60:02}:{abs(seconds) % 60:02}"
-            wire = ticks_wire(seconds * 1_000_000, digits, time, "Time")
-            return f"time({digits})", clock, (clock + "Z", {"type": "string", "name": TIME + "IsoTime"}) if time == "isostring" else wire
-        case "timestamp":
-            moment = draw(st.datetimes(datetime(1970, 1, 2), datetime(2038, 1, 1)))
-            text = moment.isoformat("T") + "Z"
-            return "timestamp(6)", text.replace("T", " "), (text, {"type": "string", "name": TIME + "ZonedTimestamp"})
-        case "bit":
-            bits = draw(st.integers(0, 2**20 - 1))
-            wire = base64.b64encode(bits.to_bytes(3, "little")).decode()
-            return "bit(20)", bits, (wire, {"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "20"}})
-        case "bit1":
-            flag = draw(st.booleans())
-            return "bit(1)", int(flag), (flag, {"type": "boolean"})
-        case "biguint":
-            number = draw(st.integers(0, 2**64 - 1))
-            if modes["unsigned"] == "precise":
-                return "bigint unsigned", number, decimal_wire(Decimal(number), 0, None, "precise")
-            return "bigint unsigned", number, (number - 2**64 if number >= 2**63 else number, {"type": "int64"})
-        case "binary":
-            data = draw(st.binary(max_size=12))
-            return "varbinary(12)", base64.b64encode(data).decode(), binary_wire(data, modes["binary_handling_mode"])
-        case "enum":
-            return (
-                "enum('a,b','c')",
-                "a,b",
-                ("a\\,b", {"type": "string", "name": "io.debezium.data.Enum", "parameters": {"allowed": "a\\,b,c"}}),
-            )
-        case "int":
-            number = draw(st.integers(-(2**31), 2**31 - 1))
-            return "int", number, (number, {"type": "int32"})
-        case _:
-            real = draw(st.floats(allow_nan=False, allow_infinity=False))
-            return "double", real, (real, {"type": "double"})
-
-
-def with_schema(image: dict[str, Any], fields: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "schema": {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]},
-        "payload": row("c", None, image),
-    }
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_every_type_comes_back_in_every_mode_with_and_without_its_schema(data: st.DataObject) -> None:
-    modes = {name: data.draw(st.sampled_from(choices), label=name) for name, choices in MODES.items()}
-    cells = data.draw(st.lists(typed_values(modes), min_size=1, max_size=5))
-    image = {f"c{number}": wire[0] for number, (_, _, wire) in enumerate(cells)}
-    fields = [{"field": f"c{number}"} | wire[1] for number, (_, _, wire) in enumerate(cells)]
-    options = {name: mode for name, mode in modes.items() if name != "unsigned"}
-
-    bare = one(message(row("c", None, image)), **options)
-    told = one(message(with_schema(image, fields)), **options)
-
-    for number, (type_, value, wire) in enumerate(cells):
-        column_type, name = parse_type(type_), f"c{number}"
-        true = resolve(value, column_type, "canonical")
-        assert resolve(told.after[name], column_type, told.encoding) == true, (type_, wire, told.encoding)
-        assert resolve(bare.after[name], column_type, bare.encoding) == true, (type_, wire, bare.encoding)
-        if told.encoding == "canonical" and modes["decimal_handling_mode"] != "double":
-            assert told.after[name] == resolve(told.after[name], column_type, "canonical") or column_type.family in (
-                "datetime",
-                "time",
-                "timestamp",
-            )
-
-
-def test_a_propagated_source_type_settles_what_the_schema_alone_leaves_open() -> None:
-    def field(name: str, kind: str, type_: str, **parts: str) -> dict[str, Any]:
-        return {
-            "field": name,
-            "type": kind,
-            "parameters": {f"__debezium.source.column.{part}": text for part, text in {"type": type_, **parts}.items()},
-        }
-
-    fields = [
-        field("n", "int64", "BIGINT UNSIGNED", length="20"),
-        field("x", "double", "DOUBLE"),
-        field("b", "string", "VARBINARY", length="3"),
-    ]
-    event = one(message(with_schema({"n": -1, "x": 1, "b": "AAEC"}, fields)), binary_handling_mode="base64", decimal_handling_mode="double")
-    assert (event.after, event.encoding) == ({"n": 2**64 - 1, "x": 1.0, "b": "AAEC"}, "canonical")
-    assert event.types == {"n": "bigint(20) unsigned", "x": "double", "b": "varbinary(3)"}
-
-
-def test_geometries_and_vectors_need_no_schema() -> None:
-    wkb = base64.b64encode(b"\x01" * 21).decode()
-    event = one(message(row("c", None, {"p": {"x": 1.0, "y": 2.0, "wkb": wkb, "srid": 4326}, "v": [1.0, 2.5]})))
-    assert base64.b64decode(event.after["p"]) == (4326).to_bytes(4, "little") + b"\x01" * 21
-    assert event.after["v"] == "[1,2.5]"

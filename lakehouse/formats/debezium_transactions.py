@@ -1,0 +1,90 @@
+"""What a record of a Debezium feed tells of its transaction where no change was made of it, for an END counts its row all the same.
+
+    envelope    {"source": {"file", "pos"}, "transaction": {"id", "total_order"}}
+    unwrapped   "__source_file", "__source_pos", "__transaction_id", "__transaction_total_order", in the row or in headers
+
+The images are passed over, so that no value in them hides what stands beside.
+"""
+
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import Message, Position
+from lakehouse.formats.debezium import STREAMED, file_number
+from lakehouse.formats.debezium_envelope import header_members
+from lakehouse.formats.wire_json import read_json
+
+T = TypeVar("T")
+_Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Members = dict[str, msgspec.Raw]
+
+
+class TransactionRow(NamedTuple):
+    """A row's number in its transaction, and its place in the binlog; `id` is None where the record can't be read so far."""
+
+    id: str | None
+    number: int
+    position: Position
+
+
+class _Transaction(msgspec.Struct):
+    id: str | None = None
+    total_order: _Int64 | None = None
+
+
+class _Source(msgspec.Struct):
+    file: str = ""
+    pos: _Int64 = 0
+
+
+_MEMBERS = msgspec.json.Decoder(_Members)
+_ANY = msgspec.json.Decoder()
+
+
+def transaction_row(message: Message) -> TransactionRow | None:
+    """The row of a transaction that a record is; None for any other record, as a snapshot's row or a schema change."""
+    try:
+        members = _members(message)
+        transaction = _part(members, "transaction", "__transaction_", _Transaction)
+    except DecodeError:
+        return TransactionRow(None, 0, (message.epoch, 0, 0, 0, 0, 0))
+    if transaction is None or transaction.id is None:
+        return None
+    number = transaction.total_order or 0
+    return TransactionRow(transaction.id, number, _position(message.epoch, members, number))
+
+
+def _members(message: Message) -> _Members:
+    beside = {name: msgspec.Raw(msgspec.json.encode(content)) for name, content in header_members(message).items()}
+    if not message.value:
+        return beside
+    members = read_json(_MEMBERS, message.value, "value")
+    if members.keys() <= {"schema", "payload"}:
+        members = read_json(_MEMBERS, members.get("payload", msgspec.Raw(b"{}")), "value")
+    return beside | members
+
+
+def _part(members: _Members, name: str, prefix: str, kind: type[T]) -> T | None:
+    """A member of the envelope, else what the transform made of it."""
+    told: Any = {}
+    if name in members:
+        decoder: msgspec.json.Decoder[T | None] = msgspec.json.Decoder(kind | None)
+        return read_json(decoder, members[name], name)
+    for field in msgspec.structs.fields(kind):  # type: ignore[arg-type]
+        if (raw := members.get(prefix + field.name)) is not None:
+            told[field.name] = read_json(_ANY, raw, name)
+    try:
+        return msgspec.convert(told, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise DecodeError("shape", f"{name}: {error}") from None
+
+
+def _position(epoch: int, members: _Members, number: int) -> Position:
+    """Where the row stands, or right at the epoch's begin where the record can't be read so far: then it raises no watermark."""
+    try:
+        source = _part(members, "source", "__source_", _Source) or _Source()
+        return (epoch, file_number(source.file), source.pos, STREAMED, number, 1)
+    except DecodeError:
+        return (epoch, 0, 0, 0, 0, 0)
