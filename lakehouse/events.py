@@ -69,6 +69,26 @@ class RowChange(msgspec.Struct, gc=False, omit_defaults=True):
     server: tuple[int, str] | None = None
 
 
+class JsonChange(msgspec.Struct, gc=False):
+    """A RowChange as silver stores it: key, images and types are JSON text, which some decoders make cheaper than the values.
+
+    `canonical`, without flags, and none of the parts that it does not name.
+    """
+
+    database: str
+    table: str
+    op: str
+    key: bytes
+    key_names: tuple[str, ...]
+    commit_ts: int
+    position: Position
+    before: bytes | None
+    after: bytes | None
+    index: int
+    types: bytes
+    server: tuple[int, str] | None
+
+
 class SchemaChange(msgspec.Struct, omit_defaults=True):
     """One DDL statement as received, or one schema record (`kind` schema or snapshot), which never drops anything.
 
@@ -106,6 +126,15 @@ class DeadLetter(msgspec.Struct, omit_defaults=True):
 
 
 Event = RowChange | SchemaChange | Watermark | DeadLetter
+Stored = Event | JsonChange
+
+
+def opened(change: JsonChange) -> RowChange:
+    """The change with its values."""
+    key, types = tuple(msgspec.json.decode(change.key)), msgspec.json.decode(change.types)
+    before, after = (None if image is None else msgspec.json.decode(image) for image in (change.before, change.after))
+    return RowChange(change.database, change.table, change.op, key, change.key_names, change.commit_ts, change.position, before, after,
+                     change.index, types=types, server=change.server)  # fmt: skip
 
 
 def tidb_position(epoch: int, commit_ts: int, rank: int) -> Position:

@@ -18,7 +18,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from lakehouse.formats.charsets import decode_text
-from lakehouse.formats.mysql_values import ZONED, timestamp_utc
+from lakehouse.formats.mysql_json import json_text
+from lakehouse.formats.mysql_values import ZONED, decimal_of_double, timestamp_utc
 from lakehouse.normal_form import Rule, bytes_of, bytes_vector, duration_text, normal_form, text_of, vector_text
 from lakehouse.schema import ColumnType
 
@@ -84,7 +85,7 @@ def _text_of_base64(value: Any) -> Any:
         return {"base64": value}
 
 
-# --- DTS: bytes in base64, whose kind or charset the message does not tell ------------------------------------------------
+# --- DTS and Canal: bytes in base64, whose kind or charset the message does not tell ------------------------------------------------
 
 
 def _told_bytes(value: Any) -> bytes | None:
@@ -102,13 +103,25 @@ def _read_told_text(column_type: ColumnType, _: Modes) -> Rule:
     return text
 
 
+def _read_other_text(column_type: ColumnType, modes: Modes) -> Rule | None:
+    """The same where bytes that are UTF-8 have been read already."""
+    return None if (column_type.charset or "utf8mb4").startswith("utf8") else _read_told_text(column_type, modes)
+
+
 def _read_told_json(_: ColumnType, __: Modes) -> Rule:
-    """JSON text; the server's binary form, which has NUL bytes or a control character first, is not read."""
+    """JSON text, or the server's binary form, which has NUL bytes or a control character first."""
 
     def text(value: Any) -> Any:
         data = _told_bytes(value)
-        decoded = None if data is None or b"\0" in data else decode_text(data, "utf8mb4")
-        return decoded if decoded and decoded.lstrip(" \t\r\n")[:1] >= " " else value
+        if data is None:
+            return value
+        decoded = None if b"\0" in data else decode_text(data, "utf8mb4")
+        if decoded and decoded.lstrip(" \t\r\n")[:1] >= " ":
+            return decoded
+        try:
+            return json_text(data)
+        except ValueError:
+            return value
 
     return text
 
@@ -171,6 +184,14 @@ def _read_decimal(column_type: ColumnType, modes: Modes) -> Rule:
         return _scaled(value, scale)
 
     return decimal
+
+
+def _read_native_decimal(column_type: ColumnType, modes: Modes) -> Rule:
+    """The same of a connector, whose doubles are DECIMALs in mode `double`; elsewhere decimal.format=NUMERIC has written them in full."""
+    read, precision = _read_decimal(column_type, modes), column_type.length or 10
+    if modes.get("decimal.handling.mode") == "double":
+        return read
+    return lambda value: decimal_of_double(value, precision) if type(value) is float else read(value)
 
 
 def _scaled(value: Any, scale: Any) -> Any:
@@ -303,8 +324,8 @@ _DEBEZIUM: dict[str, Callable[[ColumnType, Modes], Rule | None]] = {
 }
 _READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
     "ticdc-open-legacy": {"text": _read_legacy_text},
-    "canal": _TEXTS,
-    "canal-protobuf": _TEXTS,
+    "canal": _TEXTS | {"text": _read_other_text},
+    "canal-protobuf": _TEXTS | {"text": _read_other_text},
     "tencent-dts": _TEXTS
     | dict.fromkeys(("binary", "geometry", "unknown"), _read_told_binary)
     | {
@@ -315,5 +336,5 @@ _READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = 
         "timestamp": _read_zoned,
     },
     "ticdc-debezium": _DEBEZIUM,
-    "debezium": _DEBEZIUM,
+    "debezium": _DEBEZIUM | {"decimal": _read_native_decimal},
 }

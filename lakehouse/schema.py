@@ -8,7 +8,8 @@ import functools
 import re
 from dataclasses import dataclass, replace
 
-INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
+INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+INTEGERS = tuple(INTEGER_BITS)
 TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 GEOMETRIES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection")

@@ -17,6 +17,7 @@ from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaC
 from lakehouse.fold import Change, key_ids
 from lakehouse.formats import order_of
 from lakehouse.formats.debezium import transaction_end
+from lakehouse.formats.debezium_transactions import transaction_row
 from lakehouse.formats.wire_json import nests_too_deep
 from lakehouse.gold_options import PLAIN, GoldOptions
 from lakehouse.history import build
@@ -60,6 +61,8 @@ class Memory:
                 told.ddls.add(event.position)
             elif isinstance(event, RowChange):
                 told.row(event.flags, event.position)
+            if self.format == "debezium" and not isinstance(event, RowChange) and (row := transaction_row(message)) is not None:
+                told.row_without_change(*row)
             self._event((message.topic, message.partition), event)
         self.transactions = advance(self.transactions, told, settled=True)
         return self
@@ -135,7 +138,7 @@ class Memory:
         history = build(self.records.values(), self, self.rules, snapshots, ordered=not scattered, virtual=virtual)
         if scattered:
             report_disorder(history, self.spread())
-        if arrival:
+        if arrival or (self.format == "ticdc-storage" and not self.tidb):
             told = self.records.values()
             report_repeats(history, [Statement(r.position, r.database, r.table, r.ddl, self.times[r.position, r.ddl]) for r in told])
         return history

@@ -8,14 +8,15 @@ first message, so a worker pays only for the format it reads.
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import DeadLetter, Event, Message
+from lakehouse.events import DeadLetter, Event, Message, Stored
 from lakehouse.storage_layout import OPTIONS, has_commit_ts
 
 Decode = Callable[[Message, Mapping[str, str]], Iterator[Event]]
+DecodeStored = Callable[[Message, Mapping[str, str]], list[Stored]]
 
 
 class Option(NamedTuple):
@@ -27,23 +28,24 @@ class Option(NamedTuple):
 
 
 class Format(NamedTuple):
-    """`order` names the family of positions (lakehouse.events): tidb, binlog, arrival or files."""
+    """`order` names the family of positions (lakehouse.events): tidb, binlog, arrival or files. `decode_stored` gives the same events
+    with changes as silver stores them, where that is cheaper."""
 
     decode: Decode
     order: str
     options: Mapping[str, Option]
     has_watermarks: bool
+    decode_stored: DecodeStored | None = None
 
 
 @functools.cache
-def _load(module: str) -> Decode:
-    decode: Decode = importlib.import_module(f"lakehouse.formats.{module}").decode
-    return decode
+def _load(module: str, function: str) -> Any:
+    return getattr(importlib.import_module(f"lakehouse.formats.{module}"), function)
 
 
-def _lazy(module: str) -> Decode:
-    def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
-        return _load(module)(message, options)
+def _lazy(module: str, function: str = "decode") -> Any:
+    def decode(message: Message, options: Mapping[str, str]) -> Any:
+        return _load(module, function)(message, options)
 
     return decode
 
@@ -63,7 +65,7 @@ _DEBEZIUM = {
     "time_precision_mode": Option(
         "adaptive_time_microseconds",
         "time.precision.mode, where schemas are off",
-        ("adaptive_time_microseconds", "adaptive", "connect", "isostring", "microseconds", "nanoseconds"),
+        ("adaptive_time_microseconds", "adaptive", "connect", "isostring", "microseconds", "nanoseconds", "structured"),
     ),
     "binary_handling_mode": Option("bytes", "binary.handling.mode", ("bytes", "base64", "base64-url-safe", "hex")),
 }
@@ -77,7 +79,7 @@ FORMATS: dict[str, Format] = {
     "canal": Format(_lazy("canal"), "arrival", {"time_zone": _TIME_ZONE}, False),
     "canal-protobuf": Format(_lazy("canal_protobuf"), "binlog", {"time_zone": _TIME_ZONE}, False),
     "debezium": Format(_lazy("debezium"), "binlog", _DEBEZIUM, True),
-    "tencent-dts": Format(_lazy("tencent_dts"), "binlog", {"time_zone": _TIME_ZONE}, True),
+    "tencent-dts": Format(_lazy("tencent_dts"), "binlog", {"time_zone": _TIME_ZONE}, True, _lazy("tencent_dts", "decode_stored")),
 }
 
 
@@ -93,6 +95,17 @@ def decode_message(format: str, message: Message, options: Mapping[str, str]) ->
 
         events = decode_again(decode, message, options, format) or events
     return events
+
+
+def decode_stored(format: str, message: Message, options: Mapping[str, str]) -> Sequence[Stored]:
+    """The same events, of which changes may be as silver stores them."""
+    decode = FORMATS[format].decode_stored
+    if decode is None:
+        return decode_message(format, message, options)
+    try:
+        return decode(message, options)
+    except DecodeError as error:
+        return [DeadLetter(error.code, str(error), 0)]
 
 
 def order_of(format: str, options: Mapping[str, str]) -> str:

@@ -1,8 +1,9 @@
-"""The values of a Tencent DTS row: bytes of a `Data` message to silver's value, by the column's type.
+"""The values of a Tencent DTS row: bytes of a `Data` message to the member of an image's JSON text, by the column's type.
 
     Data   {dataType, charset, sv, bv}: numbers and times as text in `sv`, text and binary in `bv`
 
-A value is one of silver's, `Open` (only the table's schema can read it), or ABSENT (the row leaves the column out).
+A value is one of silver's, which has such text, or `Open` (only the table's schema can read it), or ABSENT (the row leaves the
+column out).
 """
 
 import functools
@@ -11,20 +12,20 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
+import msgspec
 from google.protobuf.message import DecodeError as ProtobufError
 
 from lakehouse.errors import DecodeError
 from lakehouse.formats.charsets import decode_text
+from lakehouse.formats.dts_quick import Read, quick_reader
 from lakehouse.formats.mysql_values import ZONED, base64_text, bit_number, integer, number, timestamp_utc
 from lakehouse.formats.proto import subscribe_pb2 as pb
 from lakehouse.normal_form import bytes_vector, vector_text
-from lakehouse.schema import ColumnType, parse_type
+from lakehouse.schema import INTEGER_BITS, ColumnType, parse_type
 
-# what a column keeps of its values: an update repeats most of the old image, and many columns have few values
+# what a column keeps of the values that dts_quick.py leaves to it: an update repeats most of the old image, and labels are few
 _KEPT, _KEPT_BYTES = 64, 256
 _NIL, _NA, _STRING, _BYTES = pb.NIL, pb.NA, pb.STRING, pb.BYTES
-# tags of Data's fields, and the first byte of a varint that goes on
-_KIND_TAG, _CHARSET_TAG, _SV_TAG, _BV_TAG, _LONG = 0x08, 0x12, 0x1A, 0x22, 0x80
 
 
 class Open(NamedTuple):
@@ -38,7 +39,7 @@ class _Absent:
 
 
 ABSENT = _Absent()
-SPECIAL = frozenset({Open, _Absent})
+Special = Open | _Absent
 
 
 class Value(NamedTuple):
@@ -59,54 +60,55 @@ class Value(NamedTuple):
 
 
 _Read = Callable[[Value, str], Any]
+_json_of = msgspec.json.Encoder().encode
 
 
-class Cells(dict[bytes, Any]):
-    """A column's values by their bytes: asked for one, it reads it. DecodeError for what is no value of the column's type.
+class Cells(dict[bytes, bytes | Special]):
+    """A column's values by their bytes, each as `"name":value` in JSON; asked for one, it reads it.
 
-    A column that has had a value of SPECIAL adds its name to `special`, once and for all."""
+    DecodeError for what is no value of the column's type."""
 
-    def __init__(self, name: str, original_type: str, zone: str, special: set[str], is_key: bool = False) -> None:
+    __slots__ = ("column_type", "member", "name", "read", "zone")
+
+    def __init__(self, name: str, original_type: str, zone: str, is_key: bool = False) -> None:
         super().__init__()
-        self.name, self.zone, self.read, self.special = name, zone, _reader(original_type, is_key), special
+        self.column_type = parse_type(original_type) if original_type else ColumnType("")
+        self.name, self.zone, self.read = name, zone, _reader(self.column_type, is_key)
+        self.member = _json_of(name) + b":"
 
-    def __missing__(self, data: bytes) -> Any:
+    def __missing__(self, data: bytes) -> bytes | Special:
         try:
-            value = parse(data)
-            read = None if value.kind == _NIL else ABSENT if value.kind == _NA else self.read(value, self.zone)
+            value = pb.Data.FromString(data)
+            told = Value(value.dataType, value.charset, value.sv, value.bv)
+            read = None if told.kind == _NIL else ABSENT if told.kind == _NA else self.read(told, self.zone)
+            found = read if isinstance(read, Special) else self.member + _json_of(read)
         except (ValueError, InvalidOperation, ProtobufError):
             raise DecodeError("value", f"column {self.name}: expected a value of its type, got another") from None
-        if type(read) in SPECIAL:
-            self.special.add(self.name)
         if len(data) <= _KEPT_BYTES:
             if len(self) >= _KEPT:
                 self.clear()
-            self[data] = read
-        return read
+            self[data] = found
+        return found
+
+    def quick(self) -> Read:
+        """How to read the column at its quickest; the cells are asked for what is rare."""
+        return quick_reader(self.column_type, self.member, self.__getitem__)
+
+    def value(self, data: bytes) -> Any:
+        """The value itself, or `Open` or ABSENT."""
+        found = self[data]
+        return msgspec.json.decode(found[len(self.member) :]) if isinstance(found, bytes) else found
 
 
-def parse(data: bytes) -> Value:
-    """A Data message. The two common forms are told by their tags: dataType and sv; dataType, charset and bv, below 128 bytes each."""
-    size = len(data)
-    if size > 3 and data[0] == _KIND_TAG and data[1] < _LONG and data[3] < _LONG:
-        if data[2] == _SV_TAG and data[3] == size - 4:
-            return Value(data[1], "", data[4:].decode(), b"")
-        end = data[3] + 4
-        if data[2] == _CHARSET_TAG and end + 1 < size and data[end] == _BV_TAG and data[end + 1] == size - end - 2 < _LONG:
-            return Value(data[1], data[4:end].decode(), "", data[end + 2 :])
-    told = pb.Data.FromString(data)
-    return Value(told.dataType, told.charset, told.sv, told.bv)
-
-
-@functools.lru_cache(maxsize=4096)
-def _reader(original_type: str, is_key: bool) -> _Read:
+def _reader(column_type: ColumnType, is_key: bool) -> _Read:
     """How to read a column; the value's own dataType decides where the column's type is not known."""
-    column_type = parse_type(original_type) if original_type else ColumnType("")
     family = column_type.family
     if family in ("text", "enum", "set"):
         return functools.partial(_label_or_text, column_type)
     if family == "decimal":
         return functools.partial(_decimal, column_type.scale or 0)
+    if family == "integer" and column_type.unsigned:
+        return functools.partial(_unsigned, INTEGER_BITS[column_type.base])
     return _READS.get(family, _by_data_type if is_key else _by_data_type_or_schema)
 
 
@@ -146,6 +148,12 @@ def _binary(value: Value, _: str) -> str:
 
 def _integer(value: Value, _: str) -> int:
     return integer(value.text)
+
+
+def _unsigned(bits: int, value: Value, _: str) -> int:
+    """A number of the binlog's signed type (INT64 of a BIGINT UNSIGNED) is negative with its first bit set."""
+    found = integer(value.text)
+    return found + (1 << bits) if -(1 << (bits - 1)) <= found < 0 else found
 
 
 def _float(value: Value, _: str) -> float:

@@ -9,7 +9,8 @@ import binascii
 import functools
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from typing import Literal
+from decimal import Decimal
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from lakehouse.errors import DecodeError
@@ -18,6 +19,7 @@ _INSTANT = re.compile(r"(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]) 
 _OFFSET = re.compile(r"([+-])(\d{1,2}):?([0-5]\d)?", re.A)
 ZONED = re.compile(r"(\S+ \S+?) ?([+-]\d\d:\d\d)", re.A)  # how Tencent DTS writes a TIMESTAMP
 _INTEGER = re.compile(r"[+-]?\d+", re.A)
+_DOUBLE_DIGITS = 15
 _UTC_NAMES = frozenset({"UTC", "Etc/UTC", "Z", "+00:00", "GMT", ""})
 
 
@@ -102,3 +104,9 @@ def number(text: str) -> float:
     if "_" in text or value - value != 0:
         raise ValueError("no finite number")
     return value
+
+
+def decimal_of_double(value: float, precision: int) -> Any:
+    """A DECIMAL that was written as a number and read as a double: one of more digits than any double keeps may have lost some, and stays
+    what it is, which no column holds."""
+    return f"{Decimal(repr(value)):f}" if precision <= _DOUBLE_DIGITS else {"double": value}

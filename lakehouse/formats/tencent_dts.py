@@ -14,14 +14,28 @@ Not supported: Avro and JSON subscriptions, PostgreSQL and Oracle sources.
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 from google.protobuf.message import DecodeError as ProtobufError
 
 from lakehouse.binlog_servers import Server, server_of
 from lakehouse.errors import DecodeError
-from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange, Watermark
+from lakehouse.events import (
+    DeadLetter,
+    Event,
+    Image,
+    JsonChange,
+    Message,
+    Position,
+    RowChange,
+    SchemaChange,
+    Stored,
+    Watermark,
+    opened,
+)
 from lakehouse.formats.debezium_envelope import halves, image_flags
+from lakehouse.formats.dts_quick import Read
 from lakehouse.formats.dts_values import ABSENT, Cells, Open
 from lakehouse.formats.proto import subscribe_pb2 as pb
 
@@ -36,15 +50,17 @@ _NOT_PROTOBUF = "value: expected an Envelope or Entries of the subscription's me
 
 
 class _Columns(NamedTuple):
-    """The columns of one DML event: names, the values of each as they are read, those of the key in name order, and their types.
+    """The columns of one DML event: names, the values of each as they are read, the key's names in their order, and the types.
 
-    `special` names the columns that had a value of SPECIAL; `doubled` tells that a name is there twice."""
+    `key_at` tells where in an image each value of the key is, and where in its text; `doubled`, that a name is there twice."""
 
     names: tuple[str, ...]
     cells: tuple[Cells, ...]
+    reads: tuple[Read, ...]
     key: tuple[str, ...]
+    key_at: tuple[tuple[int, int], ...]
     types: dict[str, str]
-    special: set[str]
+    types_text: bytes
     doubled: bool
 
 
@@ -60,13 +76,18 @@ class _Row(NamedTuple):
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one whole Entries."""
+    return (opened(event) if isinstance(event, JsonChange) else event for event in decode_stored(message, options))
+
+
+def decode_stored(message: Message, options: Mapping[str, str]) -> list[Stored]:
+    """The same, with most changes as silver stores them."""
     zone = options.get("time_zone", "UTC")
-    events: list[Event] = []
+    events: list[Stored] = []
     for entry in _entries(message.value).items if message.value else ():
         header = entry.header
         if header.messageType not in _SILENT:
             _add_events(events, entry, header, message.epoch, zone)
-    return iter(events)
+    return events
 
 
 def _entries(value: bytes) -> pb.Entries:
@@ -83,7 +104,7 @@ def _entries(value: bytes) -> pb.Entries:
         raise DecodeError("protobuf", _NOT_PROTOBUF) from None
 
 
-def _add_events(events: list[Event], entry: pb.Entry, header: pb.Header, epoch: int, zone: str) -> None:
+def _add_events(events: list[Stored], entry: pb.Entry, header: pb.Header, epoch: int, zone: str) -> None:
     """Add one entry's events; an entry that can't be read is a dead letter and leaves the others alone."""
     kind = header.messageType
     try:
@@ -141,7 +162,7 @@ _NO_PLACE = "Header: expected a binlog file name that ends in a number, and a po
 # Rows
 
 
-def _add_rows(events: list[Event], header: pb.Header, event: pb.DMLEvent, epoch: int, zone: str) -> None:
+def _add_rows(events: list[Stored], header: pb.Header, event: pb.DMLEvent, epoch: int, zone: str) -> None:
     op, first = _OPS.get(event.dmlEventType), header.eventIndex
     if op is None or first >= 1 << (63 - _SHARD_BITS):
         raise DecodeError("dml_type", "DMLEvent: expected an insert, update or delete with an event index, got another")
@@ -155,35 +176,49 @@ def _add_rows(events: list[Event], header: pb.Header, event: pb.DMLEvent, epoch:
             events.append(_dead_letter(header, error, len(events)))
 
 
-def _add_row(events: list[Event], shared: _Row, columns: _Columns, row: pb.RowChange, position: Position) -> None:
+def _add_row(events: list[Stored], shared: _Row, columns: _Columns, row: pb.RowChange, position: Position) -> None:
     database, table, op, commit_ts, server = shared
-    before = _image(row.oldColumns, columns) if op != "insert" else None
-    after = _image(row.newColumns, columns) if op != "delete" else None
-    image = before if op == "delete" else after
-    if image is None:
+    told_before, told_after = row.oldColumns if op != "insert" else (), row.newColumns if op != "delete" else ()
+    if not (told_before if op == "delete" else told_after):
         raise DecodeError("image", f"a row of op {op}: expected its image, got none")
-    if columns.special or columns.doubled or (op == "update" and before is None):
-        _add_uncommon(events, shared, columns, before, after, position)
+    if columns.doubled or (op == "update" and not told_before):
+        _add_uncommon(events, shared, columns, told_before, told_after, position)
         return
-    names = columns.key
-    key = tuple([image[name] for name in names])
-    if op == "update" and before is not None and key != (old := tuple([before[name] for name in names])):
-        events.append(RowChange(database, table, "delete", old, names, commit_ts, (*position[:5], 0), before, None, len(events),
-                                "canonical", columns.types, (), None, None, server))  # fmt: skip
+    try:
+        before, old_key = _image(told_before, columns) if told_before else (None, b"")
+        after, key = _image(told_after, columns) if told_after else (None, old_key)
+    except TypeError:  # a value that has no text
+        _add_uncommon(events, shared, columns, told_before, told_after, position)
+        return
+    if before is not None and old_key != key:
+        events.append(JsonChange(database, table, "delete", old_key, columns.key, commit_ts, (*position[:5], 0), before, None, len(events),
+                                 columns.types_text, server))  # fmt: skip
         op, before = "insert", None
-    events.append(RowChange(database, table, op, key, names, commit_ts, position, before, after, len(events), "canonical",
-                            columns.types, (), None, None, server))  # fmt: skip
+    events.append(JsonChange(database, table, op, key, columns.key, commit_ts, position, before, after, len(events), columns.types_text,
+                             server))  # fmt: skip
+
+
+def _image(values: Sequence[bytes], columns: _Columns) -> tuple[bytes, bytes]:
+    """An image and its key as JSON text; TypeError where a value has none."""
+    if len(values) != len(columns.cells):
+        raise _miscounted(values, columns)
+    members: list[Any] = [read(value) for read, value in zip(columns.reads, values, strict=True)]
+    return b"{%b}" % b",".join(members), b"[%b]" % b",".join([members[place][start:] for place, start in columns.key_at])
+
+
+def _miscounted(values: Sequence[bytes], columns: _Columns) -> DecodeError:
+    return DecodeError("columns", f"RowChange: expected {len(columns.names)} values as there are columns, got {len(values)}")
 
 
 def _add_uncommon(
-    events: list[Event], shared: _Row, columns: _Columns, before: Image | None, after: Image | None, position: Position
+    events: list[Stored], shared: _Row, columns: _Columns, told_before: Sequence[bytes], told_after: Sequence[bytes], position: Position
 ) -> None:
     """A row whose images may be in part, or have values that only the schema reads."""
-    before, before_opened = _opened(before)
-    after, after_opened = _opened(after)
+    database, table, op, commit_ts, server = shared
+    before, before_opened = _opened(told_before, columns)
+    after, after_opened = _opened(told_after, columns)
     if any(type(image.get(name)) is dict for image in (before, after) if image for name in columns.key):
         raise DecodeError("value", "key: expected text, got bytes that are none in its charset")
-    database, table, op, commit_ts, server = shared
     flags = _flags(op, columns, before, after)
     if before and after:  # an image that leaves a key column out has not changed it
         after |= {name: before[name] for name in columns.key if name not in after and name in before}
@@ -195,12 +230,15 @@ def _add_uncommon(
                                 columns.types, flags, server=server))  # fmt: skip
 
 
-def _opened(image: Image | None) -> tuple[Image | None, bool]:
+def _opened(values: Sequence[bytes], columns: _Columns) -> tuple[Image | None, bool]:
     """An image without what is left out, and whether it has values that only the schema reads."""
-    if image is None:
+    if not values:
         return None, False
-    told = {name: value.value if type(value) is Open else value for name, value in image.items() if value is not ABSENT}
-    return told, any(type(value) is Open for value in image.values())
+    if len(values) != len(columns.cells):
+        raise _miscounted(values, columns)
+    told = [(name, cells.value(value)) for name, cells, value in zip(columns.names, columns.cells, values, strict=True)]
+    image = {name: value.value if isinstance(value, Open) else value for name, value in told if value is not ABSENT}
+    return image, any(isinstance(value, Open) for _, value in told)
 
 
 def _flags(op: str, columns: _Columns, before: Image | None, after: Image | None) -> tuple[str, ...]:
@@ -212,24 +250,24 @@ def _flags(op: str, columns: _Columns, before: Image | None, after: Image | None
     return (*flags, "partial_after") if after is not None and len(after) < len(columns.names) else flags
 
 
-def _image(values: Sequence[bytes], columns: _Columns) -> Image | None:
-    """An image, with values of SPECIAL as they are."""
-    if not values:
-        return None
-    if len(values) != len(columns.names):
-        raise DecodeError("columns", f"RowChange: expected {len(columns.names)} values as there are columns, got {len(values)}")
-    return dict(zip(columns.names, [cells[value] for cells, value in zip(columns.cells, values, strict=True)], strict=True))
-
-
 @functools.lru_cache(maxsize=4096)
 def _columns(told: tuple[bytes, ...], zone: str) -> _Columns:
     try:
-        columns = [pb.Column.FromString(column) for column in told]
+        columns = [_column(column, zone) for column in told]
     except ProtobufError:
         raise DecodeError("protobuf", _NOT_PROTOBUF) from None
-    names = tuple(column.name for column in columns)
-    key = tuple(sorted(column.name for column in columns if column.isKey))
-    types = {column.name: column.originalType for column in columns}
-    special: set[str] = set()
-    cells = tuple(Cells(column.name, column.originalType, zone, special, column.isKey) for column in columns)
-    return _Columns(names, cells, key, types, special, len(types) < len(names))
+    names = tuple(column.name for column, *_ in columns)
+    key = sorted((column.name, place, len(cells.member)) for place, (column, cells, _) in enumerate(columns) if column.isKey)
+    types = {column.name: column.originalType for column, *_ in columns}
+    key_at = tuple((place, start) for _, place, start in key)
+    all_cells = tuple(cells for _, cells, _ in columns)
+    return _Columns(names, all_cells, tuple(read for _, _, read in columns), tuple(name for name, *_ in key), key_at, types,
+                    msgspec.json.encode(types), len(types) < len(names))  # fmt: skip
+
+
+@functools.lru_cache(maxsize=4096)
+def _column(told: bytes, zone: str) -> tuple[pb.Column, Cells, Read]:
+    """A column, which tables and their versions share where it is told in the same bytes, what is kept of its values, and their reader."""
+    column = pb.Column.FromString(told)
+    cells = Cells(column.name, column.originalType, zone, column.isKey)
+    return column, cells, cells.quick()

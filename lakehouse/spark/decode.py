@@ -8,7 +8,8 @@ wide rows, and the driver knows from the books and hashes alone whether anything
 unpacked into rows.
 
 Of the others, `kind` is schema_change, watermark, dead_letter; transaction: the END of one (`key` its id, `physical_table`
-its number of rows); resume: where the next batch has to begin a partition, to have the parts that wait.
+its number of rows); transaction_row: a row of one that became no change (`physical_table` its number; no `key` where the
+record can't be read so far); resume: where the next batch has to begin a partition, to have the parts that wait.
 
 The closure carries names and options only; the decoder is imported once per worker.
 """
@@ -23,7 +24,7 @@ from pyspark.sql import DataFrame
 from lakehouse.assembling import NOTHING, Resume, Unjoined, assembled, place_of
 from lakehouse.binlog_servers import FORMATS as BINLOG_FORMATS
 from lakehouse.binlog_servers import Stretch, Stretches
-from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
+from lakehouse.events import DeadLetter, JsonChange, Message, RowChange, SchemaChange, Stored, Watermark
 from lakehouse.formats.wire_json import MAX_DEPTH, nests_too_deep
 
 POSITION = "struct<epoch:bigint,p1:bigint,p2:bigint,p3:bigint,p4:bigint,p5:bigint>"
@@ -56,8 +57,9 @@ def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
     """Decode bronze records, packed. `settings`: format, options, epochs, order, row_ids, beside."""
     frame = bronze.select(*INPUT)
     if settings["format"] in JOINS_RECORDS:
-        # parts of one message lie one after another in their partition
-        frame = frame.repartition(*PLACE).sortWithinPartitions(*PLACE, "offset")
+        # parts of one message lie one after another in their partition; what is of one partition alone need not be shuffled for that
+        is_one = len(settings.get("beside", NOTHING).starts) == 1
+        frame = (frame.coalesce(1) if is_one else frame.repartition(*PLACE)).sortWithinPartitions(*PLACE, "offset")
     return frame.mapInArrow(_worker(dict(settings)), PACKED)
 
 
@@ -106,12 +108,13 @@ class Rows:
     def __init__(self, settings: Settings) -> None:
         import msgspec
 
-        from lakehouse.formats import decode_message
+        from lakehouse.formats import decode_stored
         from lakehouse.formats.debezium import transaction_end
+        from lakehouse.formats.debezium_transactions import transaction_row
         from lakehouse.identity import image_hash, split_keyless
 
-        self._decode, self._format, self._options = decode_message, settings["format"], settings["options"]
-        self._transaction_end = transaction_end
+        self._decode, self._format, self._options = decode_stored, settings["format"], settings["options"]
+        self._transaction_end, self._transaction_row = transaction_end, transaction_row
         self._beside = settings.get("beside", NOTHING)
         self._split, self._hash, self._row_ids = split_keyless, image_hash, settings.get("row_ids", False)
         self._tidb = settings["order"] == "tidb"
@@ -149,10 +152,17 @@ class Rows:
             yield
 
     def _message(self, message: Message) -> None:
-        events = self._decode(self._format, message, self._options)
+        events, changes = self._decode(self._format, message, self._options), len(self._changes)
         self._add(message, events)
-        if not events and self._format == "debezium" and (end := self._transaction_end(message)) is not None:
+        if self._format == "debezium" and len(self._changes) == changes:
+            self._transaction(message, events)
+
+    def _transaction(self, message: Message, events: Collection[Stored]) -> None:
+        """What a Debezium record that gave no change tells of its transaction."""
+        if not events and (end := self._transaction_end(message)) is not None:
             self._row(message, 0, kind="transaction", key=end.id, physical_table=end.event_count)
+        elif events and (row := self._transaction_row(message)) is not None:
+            self._row(message, 0, kind="transaction_row", key=row.id, physical_table=row.number, position=row.position)
 
     def _counted(self, messages: Iterable[Message]) -> Iterator[Message]:
         """The book counts records, as they lie in bronze: a message of three parts is three."""
@@ -161,11 +171,15 @@ class Rows:
             self.messages += not starts or message.offset >= starts.get(place_of(message), 0)
             yield message
 
-    def _add(self, message: Message, events: Collection[Event]) -> None:
+    def _add(self, message: Message, events: Collection[Stored]) -> None:
         self.silent += not events
         if self._servers is not None:
             self._servers.add(message, events)
+        place = (message.topic, message.incarnation, message.partition, message.offset)
         for event in events:
+            if type(event) is JsonChange:
+                self._json_change(message, place, event)
+                continue
             match event:
                 case RowChange() | SchemaChange():
                     self._stored(message, event)
@@ -218,6 +232,18 @@ class Rows:
         self._changes += found
         for index in below:
             self._row(message, index, kind="below")
+
+    def _json_change(self, message: Message, place: tuple[str, str, int, int], change: JsonChange) -> None:
+        floor = self._floors.get((change.database, change.table)) if self._floors else None
+        if floor is not None and change.position <= floor:
+            self._row(message, change.index, kind="below")
+            return
+        before, after = change.before, change.after
+        self.bytes += len(before or b"") + len(after or b"")
+        self._changes.append(
+            (change.database, change.table, change.key, change.op, change.commit_ts, change.position, before, after, change.types,
+             "canonical", (), change.key_names, None, None, None, *place, change.index, message.path)
+        )  # fmt: skip
 
     def _types_text(self, types: dict[str, str] | None) -> bytes | None:
         """Decoders share one types dict among the rows of a shape, so its text is made once."""

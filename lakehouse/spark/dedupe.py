@@ -17,9 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.batch_summary import Summary
-from lakehouse.spark.decode import PLACE
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.packed import HASH_BYTES, hash_of
+from lakehouse.spark.packed import HASH_BYTES, IDENTITY, hashes_of
 from lakehouse.spark.session import kept
 from lakehouse.spark.type_text import columns
 
@@ -91,15 +90,12 @@ def is_distinct(
         return False
     if not overlaps(summary, top):
         return True
-    names = ["database", "table", "key", "position", "row_id", *PLACE]
-    known = _known(spark, lake, feed, summary, batch).select(*names).limit(KNOWN_LIMIT + 1).toArrow()
+    known = _known(spark, lake, feed, summary, batch).select(*IDENTITY).limit(KNOWN_LIMIT + 1).toArrow()
     if known.num_rows > KNOWN_LIMIT:
         return False
-    columns = [known[name].to_pylist() for name in names]
-    found = b"".join(
-        hash_of(database, table, key.encode(), tuple(position.values()), row_id, tuple(place), feed.order)
-        for database, table, key, position, row_id, *place in zip(*columns, strict=True)
-    )
+    databases, tables, keys, positions, *others = (known[name].to_pylist() for name in IDENTITY)
+    places = [tuple(position.values()) for position in positions]
+    found = hashes_of([databases, tables, [key.encode() for key in keys], places, *others], feed.order)
     return not pc.any(pc.is_in(_hash_array(found), own)).as_py()
 
 

@@ -4,10 +4,10 @@
 driver takes for itself.
 """
 
-import hashlib
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from zlib import adler32, crc32
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -23,33 +23,44 @@ _CHANGES = pa.schema([(name, _ARROW[type_]) for name, type_ in CHANGE_COLUMNS.it
 _OTHERS = pa.schema([(name, _ARROW[type_]) for name, type_ in OTHER_COLUMNS.items()])
 _POSITION_BYTES = struct.Struct("<6q").pack
 HASH_BYTES = 8
+IDENTITY = ("database", "table", "key", "position", "row_id", "topic", "incarnation", "partition")
 
 
 def pack(taken: Taken, order: str) -> pa.RecordBatch:
     """One packed row: the book, 8 bytes for the identity of each change, and the rows as compressed Arrow streams."""
+    columns = list(zip(*taken.changes, strict=True))
+    named = dict(zip(CHANGE_COLUMNS, columns, strict=False))
     values = [
         to_bytes(summarise(taken.changes, taken.others, taken.messages, taken.silent, taken.servers)),
-        b"".join(hash_of(c[0], c[1], c[2], c[5], c[12], c[15:18], order) for c in taken.changes),
-        _stream(taken.changes, _CHANGES),
-        _stream(taken.others, _OTHERS),
+        hashes_of([named.get(name, ()) for name in IDENTITY], order),
+        _stream(columns, _CHANGES),
+        _stream(list(zip(*taken.others, strict=True)), _OTHERS),
     ]
     return pa.RecordBatch.from_arrays([pa.array([value], pa.binary()) for value in values], names=["book", "hashes", "changes", "others"])
 
 
-def hash_of(
-    database: str, table: str, key: bytes, position: tuple[int, ...], row_id: str | None, place: tuple[Any, ...], order: str
-) -> bytes:
-    """A hash of what makes two changes one (lakehouse/spark/dedupe.py, `identity`): equal changes have equal hashes."""
-    parts = [database.encode(), table.encode(), key, _POSITION_BYTES(*position), (row_id or "").encode()]
+def hashes_of(columns: Sequence[Sequence[Any]], order: str) -> bytes:
+    """8 bytes for each change, from its IDENTITY, column by column: what makes two changes one (lakehouse/spark/dedupe.py, `identity`) has
+    equal hashes. Others seldom have, and cost but a second look, so checksums do."""
+    databases, tables, keys, positions, row_ids, *place = columns
+    starts: dict[tuple[str, str], int] = {}
+    hashes = []
+    for database, table, key, position, row_id in zip(databases, tables, keys, positions, row_ids, strict=True):
+        start = starts.get((database, table))
+        if start is None:
+            start = starts[database, table] = crc32(f"{database}\0{table}".encode())
+        text = key + _POSITION_BYTES(*position)
+        if row_id is not None:
+            text += row_id.encode()
+        hashes.append(crc32(text, start) << 32 | adler32(text))
     if order == "arrival":
-        parts.append(repr(place).encode())
-    return hashlib.blake2b(b"\0".join(parts), digest_size=HASH_BYTES).digest()
+        hashes = [found ^ crc32(repr(told).encode()) for found, *told in zip(hashes, *place, strict=True)]
+    return struct.pack(f"<{len(hashes)}Q", *hashes)
 
 
-def _stream(rows: list[tuple[Any, ...]], schema: pa.Schema) -> bytes | None:
-    if not rows:
+def _stream(columns: list[tuple[Any, ...]], schema: pa.Schema) -> bytes | None:
+    if not columns:
         return None
-    columns = zip(*rows, strict=True)
     arrays = [
         _positions(values) if field.type == _POSITION else pa.array(values, field.type)
         for field, values in zip(schema, columns, strict=True)
@@ -62,9 +73,12 @@ def _stream(rows: list[tuple[Any, ...]], schema: pa.Schema) -> bytes | None:
 
 def _positions(values: tuple[Any, ...]) -> pa.StructArray:
     """Position tuples as one struct column, part by part."""
-    parts = zip(*[value or (None,) * 6 for value in values], strict=True)
-    missing = pa.array([value is None for value in values])
-    return pa.StructArray.from_arrays([pa.array(part, pa.int64()) for part in parts], fields=list(_POSITION), mask=missing)
+    missing = None
+    if None in values:
+        missing = pa.array([value is None for value in values])
+        values = tuple(value or (None,) * 6 for value in values)
+    parts = [pa.array(part, pa.int64()) for part in zip(*values, strict=True)]
+    return pa.StructArray.from_arrays(parts, fields=list(_POSITION), mask=missing)
 
 
 def changes_frame(packed: DataFrame) -> DataFrame:

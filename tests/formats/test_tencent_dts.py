@@ -281,6 +281,10 @@ def told(op: int, images: list[list[pb.Data]]) -> list[list[pb.Data]]:
 
 
 def test_a_row_that_cannot_be_read_leaves_the_rows_beside_it_alone() -> None:
+    (letter, ok) = events(dml(pb.UPDATE, COLUMNS, ([number(1), NA], [number(3)]), ([number(1), NA], [number(1), NA])))
+    assert (letter.message, type(ok)) == ("RowChange: expected 2 values as there are columns, got 1", RowChange)
+    (letter,) = events(dml(pb.UPDATE, COLUMNS, ([number(1), NA], [])))
+    assert letter.message == "a row of op update: expected its image, got none"
     good, bad, short = [number(1), text("a")], [number("x"), text("a")], [number(3)]
     first, second, third, last = events(dml(pb.INSERT, COLUMNS, ([], good), ([], bad), ([], short), ([], good)))
     assert [type(each) for each in (first, second, third, last)] == [RowChange, DeadLetter, DeadLetter, RowChange]
@@ -332,6 +336,14 @@ def test_garbage_gives_events_or_a_decode_error() -> None:
     [
         ("int(11)", number(-5), -5),
         ("bigint(20) unsigned", number(2**64 - 1, pb.UINT64), 2**64 - 1),
+        ("bigint(20) unsigned", number(-1, pb.INT64), 2**64 - 1),
+        ("bigint unsigned zerofill", number(-(2**63), pb.INT64), 2**63),
+        ("int unsigned", number(-1, pb.INT32), 2**32 - 1),
+        ("mediumint(8) unsigned", number(-(2**23), pb.INT32), 2**23),
+        ("smallint unsigned", number(-2, pb.INT16), 2**16 - 2),
+        ("tinyint(3) unsigned", number(-128, pb.INT8), 128),
+        ("tinyint(3) unsigned", number(-129, pb.INT16), -129),
+        ("bigint", number(-1, pb.INT64), -1),
         ("year(4)", number(2024, pb.INT64), 2024),
         ("bit(8)", number(255, pb.INT64), 255),
         ("bit(16)", pb.Data(dataType=pb.BYTES, bv=b"\x01\x00"), 256),
@@ -446,11 +458,11 @@ def test_text_bytes_without_a_charset_are_read_in_the_columns_own() -> None:
     assert in_table("TEXT CHARACTER SET gbk", "text", raw("中".encode("gbk"))) == "中"
 
 
-@pytest.mark.parametrize("data", [b'\x0c"' + b"x" * 34, b"\t1" + b"\0" * 7])
-def test_binary_json_that_begins_like_text_is_not_taken_for_text(data: bytes) -> None:
-    """A string of 34 characters, and the number 49."""
+@pytest.mark.parametrize(("data", "text"), [(b'\x0c"' + b"x" * 34, f'"{"x" * 34}"'), (b"\t1" + b"\0" * 7, "49"), (b"\x0c\xff", None)])
+def test_binary_json_is_read_and_where_it_begins_like_text_not_taken_for_text(data: bytes, text: str | None) -> None:
+    """A string of 34 characters, and the number 49; and what is no document."""
     assert stored("json", raw(data)) == ({"base64": base64.b64encode(data).decode()}, "tencent-dts")
-    assert in_table("JSON", "", raw(data)) is None
+    assert in_table("JSON", "json", raw(data)) == in_table("JSON", "", raw(data)) == text
 
 
 def test_text_in_sv_is_unicode_whatever_its_charset() -> None:
