@@ -6,7 +6,7 @@ in several partitions (an update of the key goes to the new key's partition, and
 
 A feed that is sent again comes at new offsets; silver leaves out what aligns with the run before. Of what does not, rows by key are
 right once it has caught up; a statement that comes again, at the same second with the same text, is not, for rows of before it follow
-it: its tables are reported.
+it: its tables are reported. Files without commit ts are such a feed too, of one partition, and nothing in them aligns.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ NAME = "another table had its name, and rows of the two came in other partitions
 
 
 REPEATED = "a statement came again: the feed was sent again from before it, and its rows of then were applied on top"
-KEYLESS = "it has no key, and its feed tells no order but arrival: rows that are sent again, and do not align, count twice"
+KEYLESS = "it has no key, and its feed tells no order but arrival: rows that are sent again, and are not seen to be, count twice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Told:
 def report_repeats(history: History, statements: Iterable[Told]) -> None:
     """Mark the lineages of statements that came again, and say what a replay does to tables without a key."""
     seen: set[tuple[Any, ...]] = set()
-    for told in sorted(statements, key=lambda told: told.position):
+    for told in sorted((told for told in statements if told.ddl), key=lambda told: told.position):
         identity = (told.database, told.table, told.ddl, told.commit_ts)
         if identity in seen:
             for lineage in history.lineages:

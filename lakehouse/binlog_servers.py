@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from lakehouse.events import Event, Message
+from lakehouse.events import Message, Stored
 
 FORMATS = ("canal-protobuf", "debezium", "tencent-dts")
 # a server id, and the base name of its binlog's files
@@ -73,7 +73,7 @@ class Stretches:
         self._server: Server | None = None
         return taken
 
-    def add(self, message: Message, events: Iterable[Event]) -> None:
+    def add(self, message: Message, events: Iterable[Stored]) -> None:
         """A record, and what it holds."""
         now = self._stretch(message)
         server, high = self._server, now.high

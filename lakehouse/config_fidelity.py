@@ -56,10 +56,19 @@ FIDELITY: dict[str, dict[str, _Setting]] = {
         "decimal.handling.mode": ("precise", "double", "decimals are rounded to doubles"),
         "time.precision.mode": (None, "adaptive|connect|isostring", "times outside 0 to 24 hours or below a millisecond are lost"),
         "replace.null.with.default": ("true", "true", "NULL in a column with a default becomes the default"),
+        "binlog_transaction_compression": (
+            None, "on|1|true", "all rows of a transaction have one place, and only provide.transaction.metadata=true tells their order"
+        ),
     },
     "tencent-dts": _BINLOG,
 }  # fmt: skip
-FIDELITY["canal-protobuf"] = FIDELITY["canal"]
+FIDELITY["canal-protobuf"] = FIDELITY["canal"] | {
+    "binlog_transaction_compression": (
+        None,
+        "on|1|true",
+        "all rows of a transaction have one place: of several messages each numbers its own",
+    )
+}
 
 
 def fidelity_warnings(data: Data) -> Iterator[Finding]:
@@ -71,6 +80,9 @@ def fidelity_warnings(data: Data) -> Iterator[Finding]:
         yield ("time_zone",), text, "write time_zone: UTC, or the zone"
     if format == "ticdc-debezium":
         yield ("format",), "loses DECIMAL digits, and sends the default in place of NULL", "use ticdc-open where those matter"
+    if format == "ticdc-canal-json" and data.get("consistency") == "eventual" and setting(data, "enable-tidb-extension") in (None, "auto"):
+        text = "is not said: where messages lack it, replays and changes over several partitions are not told apart"
+        yield ("options", "enable-tidb-extension"), text, "write true or false, as the changefeed has it"
     if _is_csv_without_commit_ts(data):
         text = "is not true: rows have no commit time, and files no watermark"
         yield ("options", "include-commit-ts"), text, "set it at the changefeed and here"

@@ -215,10 +215,16 @@ class SourceConfig(Model):
     )
 
     def decoder_options(self) -> dict[str, str]:
-        """Everything that the format's decoder is told, as text by name."""
+        """Everything that the format's decoder is told, as text by name.
+
+        A feed that waits for watermarks has the TiDB extension: a message without it has no place among the others.
+        """
         said = {"time_zone": self.time_zone, "claim_check": self.claim_check, "compression": self.compression}
         chosen = {name: value for name, value in said.items() if value is not None and name in self.model_fields_set}
-        return decoder_options(self.format, {**self.options, **chosen})
+        options = decoder_options(self.format, {**self.options, **chosen})
+        if self.format == "ticdc-canal-json" and self.consistency != "eventual" and options.get("tidb_extension", "auto") == "auto":
+            options["tidb_extension"] = "true"
+        return options
 
 
 class Gold(Model):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from lakehouse.assembling import assembled
 from lakehouse.errors import ConfigError
 from lakehouse.events import DeadLetter, Message
 from lakehouse.formats import FORMATS
@@ -42,7 +43,7 @@ def guess_format(messages: Sequence[Message], only: str | None = None) -> Guess:
         )
     if only is None and best.format in _CANAL_JSON:
         best = best._replace(format="ticdc-canal-json" if _is_ticdc(sample) else "canal")
-    return best._replace(options={**best.options, **_shown(best.format, sample)})
+    return best._replace(options={**best.options, **_shown(best, sample)})
 
 
 def spread(messages: Sequence[Message]) -> list[Message]:
@@ -93,9 +94,9 @@ def _is_ticdc(sample: Sequence[Message]) -> bool:
     return not any(mark.gtid is not None or mark.id for mark in marks)
 
 
-def _shown(format: str, sample: Sequence[Message]) -> Mapping[str, str]:
-    if format != "ticdc-canal-json":
+def _shown(guess: Guess, sample: Sequence[Message]) -> Mapping[str, str]:
+    if guess.format != "ticdc-canal-json":
         return {}
-    marks = list(_marks(sample))
-    # compressed messages show nothing here; the decoder then looks at each by itself
+    plain = [found for found in assembled(sample, guess.format, guess.options) if isinstance(found, Message)]
+    marks = list(_marks(plain))
     return {"tidb_extension": "true" if any(mark.extension is not None for mark in marks) else "false"} if marks else {}

@@ -19,6 +19,7 @@ from lakehouse.assembling import ATTACHMENT, Beside, Unjoined, assembled
 from lakehouse.errors import ConfigError, DecodeError, LakehouseError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats import FORMATS, decode_message
+from lakehouse.storage_files import LocalFiles
 
 Json = dict[str, Any]
 
@@ -41,13 +42,13 @@ def events_of(messages: Iterable[Message], format: str, options: Mapping[str, st
 
 
 def with_files(message: Message, format: str, options: Mapping[str, str]) -> Message:
-    """The message with the claim-check files that it names, from the folder that `claim_check` says."""
-    folder = Path(options["claim_check"])
+    """The message with the claim-check files that it names, from the folder that `claim_check` says; no link leads out of it."""
+    folder = LocalFiles(options["claim_check"])
     try:
         names = attachment_names(message, format, options)
     except DecodeError:  # assembling it says why
         return message
-    files = tuple((ATTACHMENT + name, (folder / name).read_bytes()) for name in names if (folder / name).is_file())
+    files = tuple((ATTACHMENT + name, folder.read(name)) for name in names if (info := folder.stat(name)) and not info.is_dir)
     return msgspec.structs.replace(message, headers=message.headers + files) if files else message
 
 

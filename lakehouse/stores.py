@@ -27,7 +27,7 @@ from lakehouse.cells import (
     rounded,
 )
 from lakehouse.normal_form import duration_text, fraction, single, text_of
-from lakehouse.schema import ColumnType
+from lakehouse.schema import INTEGER_BITS, ColumnType
 from lakehouse.temporal import (
     MAX_DURATION,
     ZERO,
@@ -45,7 +45,6 @@ from lakehouse.temporal import (
 
 _MAX_SINGLE = 3.4028234663852886e38
 _LAST_NUMBER = 99991231235959
-_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _TIERS = {"tiny": 255, "": 65535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
 _CODECS = {
     "utf8mb4": "utf-8", "utf8": "utf-8", "utf8mb3": "utf-8", "latin1": "cp1252", "ascii": "ascii", "gbk": "gbk", "gb2312": "gb2312",
@@ -79,7 +78,7 @@ def charset_codec(charset: str | None) -> str | None:
 
 def store_integer(cell: Cell, target: Target) -> int:
     """Within the column's range; a negative number is 0 in an unsigned one."""
-    bits = _BITS[target.type.base]
+    bits = INTEGER_BITS[target.type.base]
     low, high = (0, (1 << bits) - 1) if target.type.unsigned else (-1 << bits - 1, (1 << bits - 1) - 1)
     return int(max(low, min(as_integer(cell, target.server), high)))
 

@@ -86,6 +86,25 @@ def test_a_table_without_a_key_says_what_a_replay_does_to_it() -> None:
     assert KEYLESS in silver.history().live(silver.reach)["d", "t"].notes
 
 
+def test_files_without_commit_ts_may_repeat_rows_of_a_table_without_a_key() -> None:
+    """After a restart the sink writes what it had written into later files; a version's schema file says nothing twice."""
+    column = {"ColumnName": "a", "ColumnType": "INT"}
+    schema = json.dumps(
+        {"Table": "t", "Schema": "d", "TableVersion": 4, "Query": "CREATE TABLE t (a INT)", "TableColumns": [column]}
+    ).encode()
+    paths = [
+        ("d/t/meta/schema_4_0000000001.json", schema),
+        ("d/t/meta/schema_4_0000000002.json", schema.replace(b"CREATE TABLE t (a INT)", b"")),
+    ]
+    paths += [(f"d/t/4/CDC00000{number}.csv", b'"I","t","d",1\r\n') for number in (1, 2)]
+    messages = [Message("s", 0, n, None, data, (("schema", schema),), path=path) for n, (path, data) in enumerate(paths)]
+
+    silver = Memory("ticdc-storage", {"protocol": "csv"}, tidb=False).add(messages)
+    lineage = silver.history().live(silver.reach)["d", "t"]
+
+    assert (silver.tables(silver.reach), lineage.notes, lineage.incomplete) == ({"d.t": [{"a": 1}, {"a": 1}]}, [KEYLESS], [])
+
+
 @SHORT
 @given(seeds, steps, seeds)
 def test_a_table_that_is_not_reported_is_the_sources(seed: int, count: int, chance: int) -> None:

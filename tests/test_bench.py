@@ -12,7 +12,7 @@ import pytest
 from engine import Memory
 
 from bench import parts
-from bench.formats import FORMATS, OPTIONS, messages_of, repeated
+from bench.formats import FORMATS, OPTIONS, messages_of, place_figures, repeated
 from bench.generate import NARROW, PARTITIONS, WIDE, generate
 from bench.growth import TITLES, Feed, read_sections, row_lines, write_page
 from bench.measure import Cost, by_program
@@ -55,6 +55,18 @@ def test_the_messages_of_every_format_are_decoded_whole(format_: str) -> None:
     assert taken.messages == len(messages) + 100
     assert len(taken.changes) > taken.messages / 3
     assert [row for row in taken.others if "dead_letter" in row[:1]] == []
+
+
+def test_figures_of_formats_take_their_place_in_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# What\n\n<!-- figures -->\nold\n<!-- end -->\n\nbehind\n")
+    costs = {"floor": [Cost(1, 2.0, 3)], "decode": [Cost(1, 4.0, 3)]}
+
+    place_figures(argparse.Namespace(report=page, messages=6, rounds=1), {("wide", "canal"): (1000, 5000, costs)})
+
+    text = page.read_text()
+    assert "| canal | 5 | 2.0 | 4.0 | 4000 | 2.00 × |\n<!-- end -->\n\nbehind" in text
+    assert "old" not in text
 
 
 class Layer:

@@ -317,6 +317,21 @@ def test_consistency_is_resolved_exactly_where_watermarks_come(tmp_path: Path, f
     assert load(tmp_path).sources["s"].consistency == consistency
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("", "true"),
+        ("options: {tidb_extension: auto}", "true"),
+        ("options: {enable-tidb-extension: false}", "false"),
+        ("consistency: eventual", None),
+    ],
+)
+def test_a_feed_that_waits_for_watermarks_has_the_extension(tmp_path: Path, more: str, told: str | None) -> None:
+    write(tmp_path, sources__s=f"format: ticdc-canal-json\nrecording: a\n{more}\n")
+
+    assert load(tmp_path).sources["s"].decoder_options().get("tidb_extension") == told
+
+
 def test_decoder_options_have_the_decoders_names_however_they_were_spelled(tmp_path: Path) -> None:
     text = "format: ticdc-storage\nstorage: {path: a}\ntime_zone: UTC\noptions: {protocol: csv, csv.include-commit-ts: true, output-field-header: false}\n"
     write(tmp_path, sources__s=text)
@@ -364,6 +379,9 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
          "1:1: upstream.skipped.operations: is not said, and by default t: truncates never arrive; change it at the producer, and say so under `upstream:`"),
         ("format: ticdc-storage\nstorage: {path: a}\noptions: {protocol: csv}\ntime_zone: UTC\ntables: auto\n",
          "3:1: options.include-commit-ts: is not true: rows have no commit time, and files no watermark; set it at the changefeed and here"),
+        ("format: ticdc-canal-json\nrecording: a\ntime_zone: UTC\ntables: auto\nconsistency: eventual\n",
+         "1:1: options.enable-tidb-extension: is not said: where messages lack it, replays and changes over several partitions are not "
+         "told apart; write true or false, as the changefeed has it"),
         ("format: ticdc-debezium\nrecording: a\ntables: auto\n",
          "1:1: format: loses DECIMAL digits, and sends the default in place of NULL; use ticdc-open where those matter"),
     ],

@@ -1,8 +1,10 @@
 """What messages show of their format, and what a sample shows of its producer."""
 
+import json
 import random
 from pathlib import Path
 
+import cramjam
 import pytest
 
 from lakehouse.detect import guess_format, spread
@@ -34,8 +36,17 @@ def test_the_format_of_every_recording_is_found_with_its_compression_and_extensi
     assert guess.options.get("compression") == ("lz4" if ".lz4." in path.name else None)
     if guess.format == "ticdc-canal-json":
         plain = ".plain." in path.name or ".content-compatible." in path.name
-        extension = None if ".lz4." in path.name else "false" if plain else "true"
-        assert guess.options.get("tidb_extension") == extension
+        assert guess.options["tidb_extension"] == ("false" if plain else "true")
+
+
+@pytest.mark.parametrize(("extension", "told"), [({}, "false"), ({"_tidb": {"commitTs": 5}}, "true")])
+def test_a_compressed_feed_shows_its_extension_too(extension: dict[str, object], told: str) -> None:
+    row = {"id": 0, "database": "d", "table": "t", "type": "INSERT", "mysqlType": {"id": "int"}, "data": [{"id": "1"}], **extension}
+    value = bytes(cramjam.lz4.compress(json.dumps(row).encode()))
+
+    guess = guess_format([Message("t", 0, number, None, value) for number in range(3)])
+
+    assert guess.options == {"compression": "lz4", "tidb_extension": told}
 
 
 def test_a_format_is_found_among_messages_that_are_none_of_it() -> None:

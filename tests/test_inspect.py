@@ -72,6 +72,22 @@ def test_claim_check_rows_are_whole_with_their_folder_and_unresolved_without() -
     assert len(with_folder) == len(without)
 
 
+def test_a_claim_check_file_outside_its_folder_is_none(tmp_path: Path) -> None:
+    row = {"database": "d", "table": "t", "type": "INSERT", "pkNames": ["id"], "mysqlType": {"id": "int"}, "data": [{"id": "1"}]}
+    whole = {**row, "data": [{"id": "1", "v": "x"}], "_tidb": {"commitTs": 5}}
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/a.json").write_text(json.dumps(whole))
+    (tmp_path / "b.json").write_text(json.dumps(whole))
+    (tmp_path / "own/b.json").symlink_to(tmp_path / "b.json")
+    locations = ("s3://x/a.json", "s3://x/b.json", "../b.json", "c.json")
+    values = [json.dumps({**row, "_tidb": {"commitTs": 5, "claimCheckLocation": location}}).encode() for location in locations]
+    messages = [Message("t", 0, number, None, value) for number, value in enumerate(values)]
+
+    events = inspect_messages(messages, "ticdc-canal-json", {"claim_check": str(tmp_path / "own")})
+
+    assert [event["event"] for event in events] == ["change", "dead_letter", "dead_letter", "dead_letter"]
+
+
 def test_the_command_prints_one_json_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     recording = DATA / "ticdc-open/newarch-202606/timezone.default.jsonl.gz"
 

@@ -85,3 +85,14 @@ def test_a_cluster_flashed_back_leaves_every_table_incomplete() -> None:
     feed = TiCDC().ddl(1, CREATE).insert(2, id=1, a="x").ddl(3, "FLASHBACK CLUSTER TO TIMESTAMP '2024-01-01 00:00:00'", table=None)
 
     assert feed.incomplete() == "the cluster was flashed back, which sends no rows"
+
+
+def test_a_statement_that_cannot_be_read_holds_the_table_that_it_names() -> None:
+    """The message's database may be the session's, and after a RENAME its table is the new name."""
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY)").ddl(2, "CREATE TABLE t (id INT PRIMARY KEY)", database="x")
+
+    elsewhere = feed.ddl(3, "USE x; ALTER TABLE d.t FROBNICATE", database="x").memory.history()
+    renamed = feed.ddl(4, "ALTER ONLINE TABLE IF EXISTS x.t RENAME u, FROBNICATE", "u", "x").memory.history()
+
+    assert [one.intervals[-1].name for one in elsewhere.lineages if one.held] == [("d", "t")]
+    assert sorted(one.intervals[-1].name for one in renamed.lineages if one.held) == [("d", "t"), ("x", "t"), ("x", "u")]

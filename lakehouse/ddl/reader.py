@@ -57,6 +57,15 @@ def read(sql: str, *, sql_mode_ansi_quotes: bool = False) -> list[Statement]:
     return [read_statement(sql, tokens) for tokens in split(tokenize(sql, sql_mode_ansi_quotes))]
 
 
+def altered(sql: str) -> list[Name]:
+    """The tables that a text's ALTER TABLE statements name, whether or not the rest of them is understood."""
+    try:
+        cursors = [Cursor(sql, tokens) for tokens in split(tokenize(sql, False))]
+        return [cursor.table() for cursor in cursors if cursor.take("ALTER") and _at_table(cursor)]
+    except DdlError:
+        return []
+
+
 def read_statement(sql: str, tokens: list[Token]) -> Statement:
     """One statement's meaning."""
     cursor = Cursor(sql, tokens)
@@ -237,14 +246,13 @@ def _other(cursor: Cursor) -> Statement:
 
 def _alter(cursor: Cursor) -> Statement:
     start = cursor.at
-    cursor.take_one("ONLINE", "OFFLINE")
-    ignore = cursor.take("IGNORE")
-    if cursor.take("TABLE"):
-        condition = cursor.take("IF", "EXISTS")
+    if _at_table(cursor):
+        words = {token.upper for token in cursor.tokens[start : cursor.at]}
         database, table = cursor.table()
         _wait(cursor)
         edits = read_clauses(cursor)
-        return AlterTable(database, table, (*edits, DropDuplicates()) if ignore and any(map(_is_unique, edits)) else edits, condition)
+        drops = "IGNORE" in words and any(map(_is_unique, edits))
+        return AlterTable(database, table, (*edits, DropDuplicates()) if drops else edits, "EXISTS" in words)
     cursor.at = start
     if cursor.take_one("DATABASE", "SCHEMA"):
         if cursor.kind == "end":
@@ -252,6 +260,13 @@ def _alter(cursor: Cursor) -> Statement:
         return NoEffect("ALTER DATABASE")
     _view_words(cursor)
     return _other(cursor)
+
+
+def _at_table(cursor: Cursor) -> bool:
+    """[ONLINE | OFFLINE] [IGNORE] TABLE [IF EXISTS], moved over."""
+    cursor.take_one("ONLINE", "OFFLINE")
+    cursor.take("IGNORE")
+    return cursor.take("TABLE") and (cursor.take("IF", "EXISTS") or True)
 
 
 def _is_unique(edit: Edit) -> bool:

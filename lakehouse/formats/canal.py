@@ -19,8 +19,9 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.canal_values import Reading, image, reading
+from lakehouse.formats.canal_values import IMPLICIT_KEYS, Reading, image, reading
 from lakehouse.formats.wire_json import read_json
+from lakehouse.normal_form import PRINTED
 from lakehouse.schema import parse_type
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -69,11 +70,14 @@ class _Table(NamedTuple):
     commit_ts: int
     key_names: tuple[str, ...]
     reading: Reading
+    printed_key: bool
 
 
 def _rows(wire: _Message, message: Message, zone: str) -> Iterator[Event]:
     if not wire.data:
         raise DecodeError("statement", "message: expected rows in data, got a statement alone: is the source's binlog_format ROW?")
+    for name in IMPLICIT_KEYS.intersection(wire.pkNames or ()):
+        _hide(wire, name)
     table = _table(wire, zone)
     old = wire.old or []
     index = 0
@@ -89,13 +93,22 @@ def _rows(wire: _Message, message: Message, zone: str) -> Iterator[Event]:
             yield event
 
 
+def _hide(wire: _Message, name: str) -> None:
+    """The table as its statements tell it: without a key, and without the column that stands for one."""
+    wire.pkNames = [key for key in wire.pkNames or () if key != name]
+    for row in (wire.mysqlType, *(wire.data or ()), *(wire.old or ())):
+        if row is not None:
+            row.pop(name, None)
+
+
 def _table(wire: _Message, zone: str) -> _Table:
     types, codes = wire.mysqlType or {}, wire.sqlType or {}
     spelled: tuple[str, ...] = ()
     if _BLOB in codes.values():
         spelled = tuple(name for name, text in types.items() if codes.get(name) == _BLOB and parse_type(text).family in ("json", "text"))
     names = tuple(sorted(wire.pkNames or ()))
-    return _Table(wire.database, wire.table, wire.es, names, reading(tuple(types), tuple(types.values()), zone, spelled))
+    printed_key = any(parse_type(types.get(name, "")).base in PRINTED for name in names)
+    return _Table(wire.database, wire.table, wire.es, names, reading(tuple(types), tuple(types.values()), zone, spelled), printed_key)
 
 
 # Rows
@@ -107,10 +120,10 @@ def _row(kind: str, data: _Row, old: _Row | None, table: _Table, place: _Place) 
     now = image(data, table.reading.converters)
     if kind == "INSERT":
         return [_change("insert", None, now, table, place)]
+    if not table.key_names and not (now if kind == "DELETE" else old):
+        raise DecodeError("unresolved", "row: expected a key or an old image, got neither: is binlog_row_image FULL?")
     if kind == "DELETE":
         return [_change("delete", now, None, table, place)]
-    if not table.key_names and not old:
-        raise DecodeError("unresolved", "row: expected a key or an old image, got neither: is binlog_row_image FULL?")
     before = {**now, **image(old or {}, table.reading.converters)}  # what `old` leaves out has not changed
     if _key(before, table) == _key(now, table):
         return [_change("update", before, now, table, place)]
@@ -119,9 +132,12 @@ def _row(kind: str, data: _Row, old: _Row | None, table: _Table, place: _Place) 
 
 def _key(row: Image, table: _Table) -> tuple[object, ...]:
     try:
-        return tuple([row[name] for name in table.key_names])
+        key = tuple([row[name] for name in table.key_names])
     except KeyError:
         raise DecodeError("shape", "row: expected the columns that pkNames names, got a row without one") from None
+    if table.printed_key and any(type(value) is dict for value in key):
+        raise DecodeError("value", "key: expected text, got bytes that are none")
+    return key
 
 
 def _change(op: str, before: Image | None, after: Image | None, table: _Table, place: _Place, half: int = 1) -> RowChange:

@@ -22,8 +22,9 @@ from google.protobuf.message import DecodeError as ProtobufError
 from lakehouse.binlog_servers import server_of
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.canal_values import Reading, image, reading
+from lakehouse.formats.canal_values import IMPLICIT_KEYS, Reading, image, reading
 from lakehouse.formats.proto import canal_pb2 as wire
+from lakehouse.normal_form import PRINTED
 from lakehouse.schema import parse_type
 
 _BLOB = 2004  # the java.sql.Types code of what Canal spells as bytes: MariaDB's JSON too, and a TEXT with a length
@@ -153,6 +154,8 @@ def _change(
     if not now.keys() >= set(shape.key_names):
         raise DecodeError("shape", "row: expected all columns of the key, got fewer")
     key = tuple([now[name] for name in shape.key_names])
+    if shape.printed_key and any(type(value) is dict for value in key):
+        raise DecodeError("value", "key: expected text, got bytes that are none")
     return RowChange(
         header.schemaName, header.tableName, op, key, shape.key_names, header.executeTime, position, before, after, 0,
         "canal", shape.reading.types, flags, server=server_of(header.serverId, header.logfileName),
@@ -169,6 +172,8 @@ class _Shape(NamedTuple):
     reading: Reading
     key_names: tuple[str, ...]
     gaps: bool
+    printed_key: bool
+    hidden: tuple[str, ...]
 
 
 def _shape_of(columns: Sequence[wire.Column], zone: str) -> _Shape:
@@ -178,10 +183,13 @@ def _shape_of(columns: Sequence[wire.Column], zone: str) -> _Shape:
 @functools.lru_cache(maxsize=4096)
 def _shape(columns: tuple[tuple[str, str, bool, int, int], ...], zone: str) -> _Shape:
     names = tuple(column[0] for column in columns)
-    spelled = tuple(name for name, text, _, _, code in columns if code == _BLOB and parse_type(text).family in ("json", "text"))
-    keys = {name for name, _, is_key, _, _ in columns if is_key}
+    shown = [column for column in columns if not (column[2] and column[0] in IMPLICIT_KEYS)]
+    spelled = tuple(name for name, text, _, _, code in shown if code == _BLOB and parse_type(text).family in ("json", "text"))
+    keys = {name: parse_type(text).base for name, text, is_key, _, _ in shown if is_key}
     gaps = max((index for _, _, _, index, _ in columns), default=-1) + 1 > len(columns)
-    return _Shape(names, reading(names, tuple(column[1] for column in columns), zone, spelled), tuple(sorted(keys)), gaps)
+    read = reading(tuple(column[0] for column in shown), tuple(column[1] for column in shown), zone, spelled)
+    hidden = tuple(IMPLICIT_KEYS.intersection(names).difference(column[0] for column in shown))
+    return _Shape(names, read, tuple(sorted(keys)), gaps, not PRINTED.keys().isdisjoint(keys.values()), hidden)
 
 
 def _merged(old: _Shape, new: _Shape) -> _Shape:
@@ -189,11 +197,15 @@ def _merged(old: _Shape, new: _Shape) -> _Shape:
     if old is new:
         return new
     types = {**old.reading.types, **new.reading.types}
-    return new._replace(key_names=tuple(sorted({*old.key_names, *new.key_names})), reading=new.reading._replace(types=types))
+    names, printed_key = tuple(sorted({*old.key_names, *new.key_names})), old.printed_key or new.printed_key
+    return new._replace(key_names=names, reading=new.reading._replace(types=types), printed_key=printed_key)
 
 
 def _image(columns: Sequence[wire.Column], shape: _Shape) -> Image:
-    return image(dict(zip(shape.names, [None if c.isNull else c.value for c in columns], strict=True)), shape.reading.converters)
+    values = dict(zip(shape.names, [None if c.isNull else c.value for c in columns], strict=True))
+    for name in shape.hidden:
+        values.pop(name, None)
+    return image(values, shape.reading.converters)
 
 
 def _partial(which: str, shape: _Shape, other: _Shape | None = None) -> tuple[str, ...]:

@@ -12,11 +12,15 @@ from typing import Any, NamedTuple
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
 from lakehouse.formats.mysql_values import base64_text, bit_bytes, integer, latin1_base64, number, timestamp_utc
+from lakehouse.normal_form import normal_form
 from lakehouse.schema import parse_type
 
 Convert = Callable[[str], Any]
 Converters = list[tuple[str, Convert]]
 WireRow = Mapping[str, str | None]
+# the key that Alibaba's RDS and PolarDB-X give a table without one: no statement names it, yet its values are in the binlog
+IMPLICIT_KEYS = frozenset({"__#alibaba_rds_row_id#__", "_drds_implicit_id_"})
+_DIFFERENCES = ("JSON_REPLACE(", "JSON_INSERT(", "JSON_ARRAY_INSERT(", "JSON_REMOVE(")
 
 
 class Reading(NamedTuple):
@@ -35,7 +39,7 @@ def reading(names: tuple[str, ...], texts: tuple[str | None, ...], zone: str, sp
     `spelled` names the JSON and text columns whose UTF-8 bytes are spelled as characters.
     """
     types = {name: text for name, text in zip(names, texts, strict=True) if text is not None}
-    found = [(name, convert) for name, text in types.items() if (convert := converter(text, zone)) is not None]
+    found = [(name, convert) for name, text in types.items() if name not in spelled and (convert := converter(text, zone)) is not None]
     indexed = any(parse_type(text).family in ("enum", "set") for text in types.values())
     all_types = {**dict.fromkeys(names, ""), **types}
     return Reading([*found, *((name, utf8_of_latin1) for name in spelled)], all_types, indexed, len(types) == len(names))
@@ -60,6 +64,10 @@ def converter(type_text: str, zone: str) -> Convert | None:
             return functools.partial(_padded, length=kind.length or 0)
         case "binary" | "geometry":
             return latin1_base64
+        case "json":
+            return _document
+        case "text":
+            return normal_form(kind)  # of INET4, INET6 and UUID
         case _:
             return None
 
@@ -88,6 +96,12 @@ def _bit(text: str) -> int:
     return bit_bytes(text) if min(text, default="0") < " " else integer(text)
 
 
+def _document(text: str) -> str | dict[str, str]:
+    """With binlog_row_value_options=PARTIAL_JSON MySQL logs what an update changed in a document, and Canal prints that as a call of
+    functions (`JSON_REPLACE(j, '$.a', 1)`): no column holds it."""
+    return {"difference": text} if text.startswith(_DIFFERENCES) else text
+
+
 def _index_or_label(text: str) -> int | str:
     try:
         return integer(text)
@@ -95,9 +109,14 @@ def _index_or_label(text: str) -> int | str:
         return text
 
 
-def utf8_of_latin1(text: str) -> str:
-    """Text whose UTF-8 bytes Canal printed as one character each; text that is not of that kind stays."""
+def utf8_of_latin1(text: str) -> str | dict[str, str]:
+    """Text whose bytes Canal printed as one character each, UTF-8 but for what only the column's charset can read; text that is not of
+    that kind stays."""
     try:
-        return text.encode("latin-1").decode()
+        data = text.encode("latin-1")
     except UnicodeError:
         return text
+    try:
+        return data.decode()
+    except UnicodeError:
+        return {"base64": base64_text(data)}

@@ -99,7 +99,8 @@ def _order(message: Message, wire: _Message, extension: str) -> _Order:
     if commit_ts is not None:
         return _Order(message.epoch, commit_ts, None)
     if extension == "true" and wire.type != "TIDB_WATERMARK":
-        raise DecodeError("extension", "message: expected _tidb.commitTs as the option tidb_extension says, got none")
+        text = "message: expected _tidb.commitTs, got none; where the whole feed has none, say enable-tidb-extension: false"
+        raise DecodeError("extension", text)
     return _Order(message.epoch, wire.es << 18, message.offset)
 
 

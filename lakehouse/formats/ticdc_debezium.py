@@ -19,7 +19,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DDL, Event, Image, Message, RowChange, SchemaChange, Watermark, tidb_position
-from lakehouse.formats.connect_schema import Column, Columns, Field, always, bits, cached, embedded, named, negative, unsigned
+from lakehouse.formats.connect_schema import Column, Columns, Field, always, bits, cached, embedded, label, named, negative, unsigned
 from lakehouse.formats.debezium_envelope import Frame, TableChange, halves, image_flags, key_image, primary_key, schema_columns
 from lakehouse.formats.wire_json import read_json
 
@@ -115,7 +115,8 @@ def _columns(schema: bytes) -> Columns | None:
 def _column(field: Field) -> Column:
     """`tidb_type` is the type's word without length; where there is none, the schema's name or its plain type tells what it can."""
     known = named(field) or _plain(field)
-    return known._replace(type=field.tidb_type or known.type)
+    read = None if known.read is label else known.read  # TiCDC escapes commas in the list of an ENUM's labels, not in values
+    return known._replace(read=read, type=field.tidb_type or known.type)
 
 
 def _plain(field: Field) -> Column:

@@ -78,14 +78,14 @@ _STATEMENT = msgspec.json.Decoder(_Statement)
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one message."""
-    zone = options.get("time_zone", "UTC")
+    reading = _Reading(options.get("time_zone", "UTC"))
     keys, values = frames(message.key, message.value)
     index = 0
     for key_bytes, value in zip(keys, values, strict=True):
         key = None
         try:
             key = read_json(_KEY, key_bytes, "event key")
-            events = _events(key, value, message.epoch, zone)
+            events = _events(key, value, message.epoch, reading)
         except DecodeError as error:
             place = (key.scm or None, key.tbl or None) if key else (None, None)
             events = [DeadLetter(error.code, str(error), 0, *place)]
@@ -98,11 +98,14 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
 # Envelope
 
 
-def _events(key: _Key, value: bytes, epoch: int, zone: str) -> Sequence[Event]:
+def _events(key: _Key, value: bytes, epoch: int, reading: "_Reading") -> Sequence[Event]:
     """What one key and value mean; `index` is the caller's to set."""
     match key.t:
         case 1:
-            return _row(key, value, epoch, zone)
+            try:
+                return _row(key, value, epoch, reading)
+            except UnicodeDecodeError:
+                return _row(key, value, epoch, reading._replace(is_loose=True))
         case 2:
             statement = read_json(_STATEMENT, value, "DDL").q
             return [SchemaChange("ddl", key.scm, key.tbl or None, key.ts, (epoch, key.ts, DDL, 0, 0, 0), statement, 0)]
@@ -112,16 +115,16 @@ def _events(key: _Key, value: bytes, epoch: int, zone: str) -> Sequence[Event]:
             raise DecodeError("kind", f"event key: expected t 1, 2 or 3, got {key.t}")
 
 
-def _row(key: _Key, value: bytes, epoch: int, zone: str) -> Sequence[Event]:
+def _row(key: _Key, value: bytes, epoch: int, reading: "_Reading") -> Sequence[Event]:
     row, intact = _read_row(value)
     if row.d is not None:
-        return [_delete(key, row.d, epoch, zone)]
+        return [_delete(key, row.d, epoch, reading)]
     if not row.u:
         raise DecodeError("shape", "row: expected columns in u or d, got none")
     if key.ohk or key.ccl:
         why = "its claim-check file is missing or unreadable" if key.ccl else "the feed sends handle-key-only messages"
         raise DecodeError("unresolved", f"row: expected all columns, got the handle key only: {why}")
-    plan = _plan_of(row.u, zone)
+    plan = _plan_of(row.u, reading)
     after = _image(row.u, plan)
     if row.p is None:
         return [_change(key, "insert", None, after, plan, UPSERT, epoch)]
@@ -155,7 +158,7 @@ def _old_image(columns: _Columns, new: _Columns, after: Image, plan: "_Plan", in
     A malformed `p` has lost the names of columns that became NULL, and columns named as its spilled members: those stay out.
     """
     same_shape = columns.keys() == new.keys()
-    sent = _image(columns, plan if same_shape or columns.keys() <= new.keys() else _plan_of(columns, plan.zone), new, after)
+    sent = _image(columns, plan if same_shape or columns.keys() <= new.keys() else _plan_of(columns, plan.reading), new, after)
     if same_shape:
         return sent, ()
     if intact:
@@ -175,8 +178,8 @@ def _update(key: _Key, before: Image, after: Image, plan: "_Plan", epoch: int, f
     return [deleted, _change(key, "insert", None, after, plan, UPSERT, epoch)]
 
 
-def _delete(key: _Key, columns: _Columns, epoch: int, zone: str) -> RowChange:
-    plan = _plan_of(columns, zone)
+def _delete(key: _Key, columns: _Columns, epoch: int, reading: "_Reading") -> RowChange:
+    plan = _plan_of(columns, reading)
     # With delete-only-output-handle-key-columns the key is all there is; a table of key columns only looks the same.
     flags: tuple[str, ...] = ("partial_before",) if len(plan.key_names) == len(columns) else ()
     if not columns:
@@ -201,6 +204,13 @@ def _change(
 # Values
 
 
+class _Reading(NamedTuple):
+    """The server's zone; and whether a TEXT, which comes in base64, is read though its bytes are no text."""
+
+    zone: str
+    is_loose: bool = False
+
+
 class _Plan(NamedTuple):
     """How to read the values of one shape of row: everything that the values themselves do not change."""
 
@@ -210,28 +220,30 @@ class _Plan(NamedTuple):
     types: dict[str, str]
     key_names: tuple[str, ...]
     encoding: str
-    zone: str
+    reading: _Reading
 
 
 _KIND = attrgetter("t", "f", "h")
 
 
-def _plan_of(columns: _Columns, zone: str) -> _Plan:
-    return _plan(tuple(columns), tuple(map(_KIND, columns.values())), zone)
+def _plan_of(columns: _Columns, reading: _Reading) -> _Plan:
+    return _plan(tuple(columns), tuple(map(_KIND, columns.values())), reading)
 
 
 @functools.lru_cache(maxsize=4096)
-def _plan(names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], zone: str) -> _Plan:
+def _plan(names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], reading: _Reading) -> _Plan:
     legacy = bool(kinds) and all(flags is None for _, flags, _ in kinds)
     families = {name: _family(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)}
     types = {name: _type(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)}
-    converters = {name: _CONVERTERS[family](zone) for name, family in families.items() if family in _CONVERTERS}
     handle = [name for name, (_, flags, marked) in zip(names, kinds, strict=True) if marked or (flags or 0) & _HANDLE]
-    encoding = "ticdc-open" if any(code in (247, 248) for code, _, _ in kinds) else "canonical"
+    if reading.is_loose:
+        families = {name: "loose text" if family == "base64 text" and name not in handle else family for name, family in families.items()}
+    converters = {name: _CONVERTERS[family](reading.zone) for name, family in families.items() if family in _CONVERTERS}
+    encoding = "ticdc-open" if reading.is_loose or any(code in (247, 248) for code, _, _ in kinds) else "canonical"
     return _Plan(
         _types_of(name for name, family in families.items() if family == "integer"),
         _types_of(name for name, family in families.items() if family not in ("integer", "float")),
-        tuple(converters.items()), types, tuple(sorted(handle)), "ticdc-open-legacy" if legacy else encoding, zone,
+        tuple(converters.items()), types, tuple(sorted(handle)), "ticdc-open-legacy" if legacy else encoding, reading,
     )  # fmt: skip
 
 
@@ -268,7 +280,9 @@ def _image(columns: _Columns, plan: _Plan, new: _Columns = _NONE, new_image: Ima
             if value is not None:
                 same = new.get(name)
                 image[name] = new_image[name] if same is not None and same.v == value else convert(value)
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, UnicodeDecodeError) and not plan.reading.is_loose:
+            raise  # the row is read again
         raise DecodeError("value", f"column {name}: expected a {plan.types.get(name) or 'value'}, got something else") from None
     return image
 
@@ -351,6 +365,13 @@ def _checked_base64(text: str) -> str:
     return text
 
 
+def _loose_text(text: str) -> str | dict[str, str]:
+    try:
+        return base64_bytes(text).decode()
+    except UnicodeDecodeError:
+        return {"base64": text}
+
+
 def _float(value: Any) -> float:
     return number(value) if type(value) is str else float(value)
 
@@ -362,4 +383,5 @@ _CONVERTERS: dict[str, Callable[[str], Callable[[Any], Any]]] = {
     "quoted": lambda _: lambda text: base64_text(go_unquote(text)),
     "base64": lambda _: _checked_base64,
     "base64 text": lambda _: lambda text: base64_bytes(text).decode(),
+    "loose text": lambda _: _loose_text,
 }

@@ -29,6 +29,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.lease import layer_lock
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import register
+from lakehouse.spark.requeue import decode_late_files
 from lakehouse.spark.run_record import RunRecord, error_text, recorded
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver import Feed, run_silver
@@ -204,7 +205,10 @@ def pass_over(
             record.landed += landing()
     if "silver" in layers and not stop():
         with record.timed("silver"):
-            record.batches += run_silver(spark, source.lake, source.silver, log, progress, stop)
+            batches = run_silver(spark, source.lake, source.silver, log, progress, stop)
+            record.batches += batches
+            if batches and not stop():
+                decode_late_files(spark, source.lake, source.silver, log, progress)
     if "gold" in layers and not stop():
         with record.timed("gold"):
             published = run_gold(spark, source.lake, source.gold, log, progress)

@@ -14,6 +14,8 @@ from lakehouse.formats.canal_protobuf import decode as decode_packet
 from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.inspect import inspect_messages
 from lakehouse.recording import read_recording
+from lakehouse.resolve import resolve
+from lakehouse.schema import parse_type
 
 
 def flat(**members: Any) -> list[Any]:
@@ -81,6 +83,67 @@ def test_a_text_that_canal_takes_for_a_blob_is_text_again(type: str) -> None:
     (packed,) = decode_packet(rows("EVENT_INSERT", ([], told)), {})
 
     assert event.after["t"] == packed.after["t"] == "ж"
+
+
+def test_text_bytes_of_another_charset_are_read_by_the_table_s_schema() -> None:
+    (event,) = flat(
+        data=[{"id": "1", "t": "中".encode("gbk").decode("latin-1")}],
+        mysqlType={"id": "INT", "t": "TEXT(1000)"},
+        sqlType={"id": 4, "t": 2004},
+    )
+
+    assert event.after["t"] == {"base64": "1tA="}
+    assert resolve(event.after["t"], parse_type("text character set gbk"), event.encoding) == "中"
+    assert resolve(event.after["t"], parse_type("text"), event.encoding) == {"base64": "1tA="}
+
+
+def test_the_difference_of_a_document_is_not_taken_for_the_document() -> None:
+    """binlog_row_value_options=PARTIAL_JSON."""
+    types = {"mysqlType": {"id": "INT", "j": "JSON"}, "sqlType": {"id": 4, "j": 12}}
+    told = "JSON_REPLACE(j, '$.a', 2)"
+
+    (event,) = flat(type="UPDATE", data=[{"id": "1", "j": told}], old=[{"j": '{"a": 1}'}], **types)
+
+    assert (event.before, event.after) == ({"id": 1, "j": '{"a": 1}'}, {"id": 1, "j": {"difference": told}})
+
+
+@pytest.mark.parametrize(
+    ("type", "text"),
+    [("INET4", "10.0.0.1"), ("inet6", "::ffff:10.0.0.1"), ("UUID", "123e4567-e89b-12d3-a456-426655440000")],
+)
+def test_types_that_mariadb_logs_as_bytes_are_text_only_where_they_are_printed(type: str, text: str) -> None:
+    printed, logged = (flat(data=[{"id": "1", "a": told}], mysqlType={"id": "INT", "a": type})[0] for told in (text, "\n\ufffd\0\x01"))
+
+    assert printed.after["a"] == text
+    assert logged.after["a"] == {"base64": "Cu+/vQAB"}
+
+
+def test_a_row_whose_key_is_bytes_without_a_print_is_a_dead_letter() -> None:
+    (event,) = flat(data=[{"id": "\n\ufffd\0\x01"}], mysqlType={"id": "INET4"})
+
+    assert (event.code, event.message) == ("value", "key: expected text, got bytes that are none")
+
+
+@pytest.mark.parametrize("type", ["INET4", "inet6", "UUID"])
+def test_a_packed_row_whose_key_is_bytes_without_a_print_is_a_dead_letter_too(type: str) -> None:
+    def packed(value: str, x: str) -> list[wire.Column]:
+        key = wire.Column(index=0, name="id", isKey=True, value=value, mysqlType=type)
+        return [key, wire.Column(index=1, name="x", value=x, mysqlType="int")]
+
+    bytes_, text = "\n\ufffd\0\x01", {"INET4": "10.0.0.1", "inet6": "::1", "UUID": "123e4567-e89b-12d3-a456-426655440000"}[type]
+    letter = DeadLetter("value", "key: expected text, got bytes that are none", 0, "demo", "t")
+
+    kept, dead, gone = (
+        list(decode_packet(rows(op, pair), {}))
+        for op, pair in [
+            ("EVENT_INSERT", ([], packed(text, "1"))),
+            ("EVENT_UPDATE", (packed(bytes_, "1"), packed(bytes_, "2"))),
+            ("EVENT_DELETE", (packed(bytes_, "1"), [])),
+        ]
+    )
+
+    assert [event.key for event in kept] == [(text,)]
+    assert (dead, gone) == ([letter], [letter])
 
 
 def test_decimals_and_enum_indexes_are_left_to_the_schema() -> None:
@@ -197,3 +260,48 @@ def test_a_statement_format_entry_is_a_dead_letter_in_its_place() -> None:
     (event,) = decode_packet(packet(wire.RowChange(eventType="EVENT_UPDATE", sql="UPDATE t SET a=1")), {})
 
     assert event == DeadLetter("statement", "entry: expected rows, got a statement alone: is the source's binlog_format ROW?", 0)
+
+
+# The key that Alibaba gives a table without one
+
+
+IMPLICIT = ["__#alibaba_rds_row_id#__", "_drds_implicit_id_"]
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_a_key_that_no_statement_names_is_no_column(name: str) -> None:
+    row, types = {"a": "1", "b": "2", name: "7"}, {"a": "int", "b": "int", name: "bigint"}
+
+    inserted, updated = (
+        flat(type=type, data=[row], old=old, pkNames=[name], mysqlType=types) for type, old in (("INSERT", None), ("UPDATE", [{"b": "1"}]))
+    )
+
+    assert [(e.key_names, e.key, e.before, e.after, e.types, e.flags) for e in (*inserted, *updated)] == [
+        ((), (), None, {"a": 1, "b": 2}, {"a": "int", "b": "int"}, ()),
+        ((), (), {"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": "int", "b": "int"}, ()),
+    ]
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_a_key_that_no_statement_names_is_no_column_in_protobuf(name: str) -> None:
+    def told(b: str) -> list[wire.Column]:
+        return [column(0, "a", "1"), column(1, "b", b), wire.Column(index=2, name=name, isKey=True, value="7", mysqlType="bigint")]
+
+    (updated,) = decode_packet(rows("EVENT_UPDATE", (told("1"), told("2"))), {})
+    (deleted,) = decode_packet(rows("EVENT_DELETE", (told("2"), [])), {})
+
+    assert [(e.key_names, e.key, e.before, e.after, e.types, e.flags) for e in (updated, deleted)] == [
+        ((), (), {"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": "INT", "b": "INT"}, ()),
+        ((), (), {"a": 1, "b": 2}, None, {"a": "INT", "b": "INT"}, ()),
+    ]
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_rows_that_only_such_a_key_names_are_dead_letters(name: str) -> None:
+    """binlog_row_image=MINIMAL."""
+    (updated,) = flat(type="UPDATE", data=[{"b": "2", name: "7"}], old=[{}], pkNames=[name], mysqlType={"b": "int", name: "bigint"})
+    (deleted,) = flat(type="DELETE", data=[{name: "7"}], pkNames=[name], mysqlType={name: "bigint"})
+    key = [wire.Column(index=2, name=name, isKey=True, value="7", mysqlType="bigint")]
+    (packed,) = decode_packet(rows("EVENT_DELETE", (key, [])), {})
+
+    assert (updated.code, deleted.code, packed.code) == ("unresolved", "unresolved", "shape")

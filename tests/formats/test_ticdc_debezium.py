@@ -156,6 +156,13 @@ def test_a_double_is_open_only_where_it_may_be_a_decimal(tidb_type: str, encodin
     assert (event.after, event.encoding, event.types) == ({"f": 1.5}, encoding, {"f": tidb_type})
 
 
+def test_an_enum_s_label_is_as_it_is_and_only_the_list_of_labels_has_commas_escaped() -> None:
+    field = {"type": "string", "name": "io.debezium.data.Enum", "parameters": {"allowed": "a\\,b,a\\\\,b"}, "field": "e"}
+    schema = {"type": "struct", "fields": [{"type": "struct", "fields": [field], "field": "after"}]}
+
+    assert one(message(row("c", None, {"e": "a\\,b"}), schema=schema)).after == {"e": "a\\,b"}
+
+
 def test_a_negative_bigint_without_its_type_is_left_to_the_schema() -> None:
     schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": [{"field": "n", "type": "int64"}]}]}
     negative, positive = (one(message(row("c", None, {"n": n}), {}, schema)) for n in (-1, 1))

@@ -3,10 +3,11 @@
 import json
 
 import pytest
+from engine import Memory
 from feeds import TiCDC
 from hypothesis import given
 from hypothesis import strategies as st
-from wires import WIRES, Wire
+from wires import TS, WIRES, Wire, dumps
 
 from lakehouse.events import DeadLetter, Event, Image, Message, RowChange
 from lakehouse.formats import decode_message
@@ -134,6 +135,22 @@ def test_a_dts_key_that_its_charset_cannot_read_is_a_dead_letter() -> None:
     assert isinstance(letter, DeadLetter) and isinstance(event, RowChange)
     assert letter.message == "key: expected text, got bytes that are none in its charset"
     assert event.key == ("ok",)
+
+
+def test_a_text_of_open_protocol_is_told_in_base64_and_need_be_none() -> None:
+    new = {"id": {"t": 3, "h": True, "f": 11, "v": 1}, "a": {"t": 252, "f": 64, "v": "/w=="}}
+    key = {"ts": TS, "scm": "d", "tbl": "t", "t": 1}
+    ddl = {**key, "ts": TS - 1, "t": 2}, {"q": "CREATE TABLE t (id INT PRIMARY KEY, a TEXT)", "t": 3}
+    update = key, {"u": {**new, "a": {**new["a"], "v": "eA=="}}, "p": {"a": new["a"]}}
+    in_key = key, {"u": {**new, "a": {**new["a"], "h": True}}}
+    messages = [Message("t", 0, at, *framed([dumps(k)], [dumps(v)])) for at, (k, v) in enumerate((ddl, (key, {"u": new}), update, in_key))]
+
+    _, insert, update_, letter = [decode_message("ticdc-open", message, {})[0] for message in messages]
+
+    assert (insert.after, insert.encoding) == ({"id": 1, "a": {"base64": "/w=="}}, "ticdc-open")
+    assert (update_.before, update_.after) == ({"id": 1, "a": {"base64": "/w=="}}, {"id": 1, "a": "x"})
+    assert (letter.code, letter.message) == ("value", "column a: expected a text, got something else")
+    assert Memory("ticdc-open").add(messages[:2]).tables((0, TS, 2, 0, 0, 0)) == {"d.t": [{"id": 1, "a": None, "_raw_a": "/w=="}]}
 
 
 def test_gold_has_null_and_the_bytes_beside_it() -> None:

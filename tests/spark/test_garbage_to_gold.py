@@ -119,7 +119,7 @@ def through_arrow(format: str, messages: Iterable[Message], options: dict[str, s
         if "op" in event:
             parse_change(event["position"], event["op"], event["before"], event["after"], event["encoding"], event["flags"])
             assert not disagree(event["after"], event["after"])
-        for name in ("key", "types", "columns"):
+        for name in ("key", "types") if "op" in event else ("columns",):  # the key of a transaction is its id
             json.loads(event.get(name) or "null")
 
 
