@@ -1,15 +1,18 @@
-"""What decoding costs per format, one command: `python -m bench.formats --messages 30000`.
+"""What decoding costs per format, one command: `python -m bench.formats --messages 60000`.
 
-Row changes of the tests' generator (many types, small tables), written by the tests' encoders, are landed in bronze. Then, in one
-session and in turn: the floor, bronze copied by plain Spark into one Delta table, and silver's decode of the same rows, whose packed
-result is given to a sink that throws it away. Both are medians of the rounds, in CPU of the whole process tree. The result goes to
-docs/bench-formats.md. Needs a checkout: the encoders are the tests'.
+Row changes, written by the tests' encoders, are landed in bronze: those of the bench (`narrow`, five columns, or `wide`, forty; 20 tables
+whose values hardly ever repeat) or those of the tests' generator (`any`: many types, few columns, few values, a new schema every seventh
+message). Then, in one session and in turn: the floor, bronze copied by plain Spark into one Delta table, and silver's decode of the same
+rows, whose packed result is given to a sink that throws it away. Both are medians of the rounds, in CPU of the whole process tree. The
+result goes to docs/bench-formats.md, between its marks. Needs a checkout: the encoders are the tests'.
 """
 
 import argparse
 import os
 import platform
 import random
+import re
+import shutil
 import statistics
 import sys
 import tempfile
@@ -22,9 +25,12 @@ from typing import Any
 import msgspec
 
 from bench.baselines import copy_table
+from bench.generate import FIRST_TS, NARROW, WIDE, Field, change, table_names
 from bench.measure import Cost, measured
 from lakehouse.events import Message
 from lakehouse.formats import order_of
+from lakehouse.schema import Column, TableSchema, parse_type
+from lakehouse.spark.beside import beside
 from lakehouse.spark.bronze import land_messages
 from lakehouse.spark.decode import decode
 from lakehouse.spark.lake import Lake
@@ -32,6 +38,9 @@ from lakehouse.spark.session import get_session, many_rows
 
 FORMATS = ("ticdc-open", "ticdc-canal-json", "ticdc-debezium", "canal", "canal-protobuf", "debezium", "tencent-dts")
 OPTIONS = {"time_zone": "UTC"}
+TABLES = 20
+ROWS, WIDER = ("narrow", "wide", "any"), 6
+FIGURES = re.compile(r"(<!-- figures -->\n).*(\n<!-- end -->)", re.S)
 LIMIT = 2.5
 Costs = dict[str, list[Cost]]
 
@@ -39,24 +48,30 @@ Costs = dict[str, list[Cost]]
 def main() -> None:
     given = arguments()
     spark = get_session(app="bench")
-    found = {}
+    found: dict[tuple[str, str], tuple[int, int, Costs]] = {}
+    chosen = [(rows, format_) for rows in given.rows for format_ in given.formats]
     with tempfile.TemporaryDirectory(prefix="lakehouse-bench-") as folder:
         # the first one twice: its first time, the JVM is cold
-        for turn, format_ in enumerate((given.formats[0], *given.formats)):
-            messages = repeated(messages_of(format_, given.seed, given.messages), given.messages)
+        for turn, (rows, format_) in enumerate((chosen[0], *chosen)):
+            count = given.messages // (WIDER if rows == "wide" else 1)
+            messages = repeated(messages_of(format_, given.seed, count, rows), count)
             lake = Lake(f"{folder}/{turn}")
             land_messages(spark, lake, "bench", messages, lambda _: None)
             costs: Costs = {"floor": [], "decode": []}
             for number in range(given.rounds + 1):
-                one_round(spark, lake, format_, Path(folder) / f"{turn}-copy{number}", costs if number else {"floor": [], "decode": []})
-            found[format_] = (sum(len(m.key or b"") + len(m.value or b"") for m in messages), costs)
-            print(line(format_, given.messages, *found[format_]), file=sys.stderr, flush=True)
-    given.report.write_text(report(given, found))
+                one_round(
+                    spark, lake, format_, Path(folder) / str(turn) / f"copy{number}", costs if number else {"floor": [], "decode": []}
+                )
+            shutil.rmtree(f"{folder}/{turn}")
+            found[rows, format_] = (count, sum(len(m.key or b"") + len(m.value or b"") for m in messages), costs)
+            print(rows, line(format_, *found[rows, format_]), file=sys.stderr, flush=True)
+    place_figures(given, found)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.formats", description=__doc__)
-    parser.add_argument("--messages", type=int, default=30_000, help="messages per format")
+    parser.add_argument("--messages", type=int, default=60_000, help="messages per format; of wide rows a sixth")
+    parser.add_argument("--rows", nargs="*", choices=ROWS, default=ROWS, help="whose row changes")
     parser.add_argument("--formats", nargs="*", choices=FORMATS, default=FORMATS)
     parser.add_argument("--rounds", type=int, default=3, help="the median of so many, after one that warms")
     parser.add_argument("--seed", type=int, default=1)
@@ -64,7 +79,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def messages_of(format_: str, seed: int, count: int) -> list[Message]:
+def messages_of(format_: str, seed: int, count: int, rows: str = "any") -> list[Message]:
     """The row changes of one seeded history, as the format's producer writes them: about `count` messages or more."""
     sys.path.insert(0, "tests")
     from encode_binlog import binlog, cut, dts_entry, dts_envelopes, feed
@@ -73,7 +88,10 @@ def messages_of(format_: str, seed: int, count: int) -> list[Message]:
     from source_model import History
 
     chance, of_binlog = random.Random(seed), format_ in ("canal", "canal-protobuf", "debezium", "tencent-dts")
-    events = [event for event in History(seed, count * 3 // 2, raw_updates=of_binlog).events if event["kind"] == "row"]
+    if rows == "any":
+        events = [event for event in History(seed, count * 3 // 2, raw_updates=of_binlog).events if event["kind"] == "row"]
+    else:
+        events = list(row_events(chance, NARROW if rows == "narrow" else WIDE, count * (4 if of_binlog else 1)))
     if format_ == "tencent-dts":
         parts = (dts_envelopes([dts_entry(event) for event in entries], 10**6) for entries in cut(binlog(events, chance), chance))
         values = (value for part in parts for value in part)
@@ -87,13 +105,37 @@ def messages_of(format_: str, seed: int, count: int) -> list[Message]:
     return [Message("bench", 0, n, *debezium(event, event.get("shape"), "UTC")) for n, event in enumerate(events)]
 
 
+def row_events(chance: random.Random, fields: tuple[Field, ...], count: int) -> Iterator[dict[str, Any]]:
+    """Changes of the bench's rows, in transactions of one to seven of a table's rows, as the tests' encoders take them."""
+    columns = tuple(Column(number, field.name, parse_type(field.sql.partition(" ")[0])) for number, field in enumerate(fields, 1))
+    shape = TableSchema(columns, primary_key=(1,), next_id=len(columns) + 1)
+    tables: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in table_names(TABLES)}
+    done = 0
+    while done < count:
+        table, moment, seen = chance.choice(list(tables)), FIRST_TS + done * (1 << 18), set()
+        for number in range(done, done + chance.randrange(1, 8)):
+            key, told = change(chance, tables[table], number, fields)
+            if key not in seen:
+                seen.add(key)
+                before, after = cells(told.get("p") or told.get("d"), fields), cells(told.get("u"), fields)
+                row = {"kind": "row", "schema": "bench", "table": table, "commit_ts": moment, "row_id": key, "shape": shape}
+                yield row | ({"before": before} if before else {}) | ({"after": after} if after else {})
+        done += 7
+
+
+def cells(image: dict[str, Any] | None, fields: tuple[Field, ...]) -> dict[str, Any]:
+    types = {field.name: field.sql.partition(" ")[0].lower() for field in fields}
+    return {name: {"type": types[name], "value": str(cell["v"])} for name, cell in (image or {}).items()}
+
+
 def repeated(messages: list[Message], count: int) -> list[Message]:
     """The messages again and again, each with an offset of its own."""
     return [msgspec.structs.replace(message, offset=offset) for offset, message in enumerate(islice(cycle(messages), count))]
 
 
 def one_round(spark: Any, lake: Lake, format_: str, copy: Path, costs: Costs) -> None:
-    settings = {"format": format_, "options": OPTIONS, "order": order_of(format_, OPTIONS), "row_ids": False, "epochs": ()}
+    near = beside(spark, lake, "bench", format_, OPTIONS, [{"topic": "bench", "incarnation": "", "partition": 0, "first": 0}])
+    settings = {"format": format_, "options": OPTIONS, "order": order_of(format_, OPTIONS), "row_ids": False, "epochs": (), "beside": near}
     with many_rows(spark):
         with measured(costs["floor"].append):
             copy_table(spark, Path(lake.path("bronze", "bench")), copy)
@@ -106,30 +148,29 @@ def line(format_: str, messages: int, size: int, costs: Costs) -> str:
     return f"| {format_} | {size / messages:.0f} | {floor:.1f} | {decoded:.1f} | {decoded / messages * 1e6:.0f} | {decoded / floor:.2f} × |"
 
 
-def report(given: argparse.Namespace, found: dict[str, tuple[int, Costs]]) -> str:
-    return "\n".join(lines(given, found)) + "\n"
+def place_figures(given: argparse.Namespace, found: dict[tuple[str, str], tuple[int, int, Costs]]) -> None:
+    """The figures, in the place that the page keeps for them; a page of their own where it has none."""
+    text = "\n".join(lines(given, found))
+    page = given.report.read_text() if given.report.exists() else ""
+    given.report.write_text(FIGURES.sub(lambda marks: f"{marks[1]}{text}{marks[2]}", page) if FIGURES.search(page) else text + "\n")
 
 
-def lines(given: argparse.Namespace, found: dict[str, tuple[int, Costs]]) -> Iterator[str]:
-    assert __doc__ is not None
-    yield from (
-        "# What decoding costs per format",
-        "",
-        f"    python -m bench.formats --messages {given.messages} --rounds {given.rounds}",
-        "",
-    )
-    yield from __doc__.split("\n\n", 1)[1].splitlines()
+def lines(given: argparse.Namespace, found: dict[tuple[str, str], tuple[int, int, Costs]]) -> Iterator[str]:
+    yield f"    python -m bench.formats --messages {given.messages} --rounds {given.rounds}"
     yield ""
     yield (
-        f"{time.strftime('%Y-%m-%d')}; {given.messages:,} messages, median of {given.rounds}; {os.cpu_count()} cores, {platform.system()}"
+        f"{time.strftime('%Y-%m-%d')}; median of {given.rounds}; {os.cpu_count()} cores, {platform.system()}"
         f" {platform.machine()}, Python {platform.python_version()}; load average {os.getloadavg()[1]:.1f}. At most {LIMIT} × is aimed at."
     )
-    yield from (
-        "",
-        "| format | bytes a message | floor, CPU s | decode, CPU s | µs a message | against the floor |",
-        "|---|---|---|---|---|---|",
-    )
-    yield from (line(format_, given.messages, *told) for format_, told in found.items())
+    for rows in dict.fromkeys(rows for rows, _ in found):
+        yield from (
+            "",
+            f"## Rows: {rows}",
+            "",
+            "| format | bytes a message | floor, CPU s | decode, CPU s | µs a message | against the floor |",
+            "|---|---|---|---|---|---|",
+        )
+        yield from (line(format_, *told) for (kind, format_), told in found.items() if kind == rows)
 
 
 if __name__ == "__main__":
