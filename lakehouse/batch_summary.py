@@ -1,9 +1,9 @@
 """What the decoded rows of a silver batch hold: counts, bounds by table, progress. Made where rows are decoded, then merged.
 
-Rows are tuples in the order of CHANGE_COLUMNS and OTHER_COLUMNS of lakehouse/spark/decode.py. Pure.
+Changes come by column, others as tuples in the order of OTHER_COLUMNS (lakehouse/spark/decode.py). Pure.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from lakehouse.events import Position
 from lakehouse.transactions import Told
 
 Row = tuple[Any, ...]
+Changes = Mapping[str, Sequence[Any]]
 Mark = tuple[Position, int | None, str]
 _COUNTS = ("messages", "control", "decoded", "ddl", "watermarks", "dead", "below")
 _COUNTED = {"schema_change": "ddl", "watermark": "watermarks", "dead_letter": "dead", "below": "below"}
@@ -39,10 +40,10 @@ class Summary:
     servers: list[Stretch] = field(default_factory=list)
 
 
-def summarise(changes: list[Row], others: list[Row], messages: int, silent: int, servers: Iterable[Stretch] = ()) -> Summary:
+def summarise(changes: Changes, others: list[Row], messages: int, silent: int, servers: Iterable[Stretch] = ()) -> Summary:
     """The summary of some rows, decoded from so many records, of which `silent` gave none."""
     summary = Summary(
-        {**dict.fromkeys(_COUNTS, 0), "messages": messages, "control": silent, "decoded": len(changes)}, {}, servers=list(servers)
+        {**dict.fromkeys(_COUNTS, 0), "messages": messages, "control": silent, "decoded": len(changes["key"])}, {}, servers=list(servers)
     )
     _add_changes(summary, changes)
     for seen in summary.tables.values():
@@ -53,13 +54,13 @@ def summarise(changes: list[Row], others: list[Row], messages: int, silent: int,
     return summary
 
 
-def _add_changes(summary: Summary, changes: list[Row]) -> None:
+def _add_changes(summary: Summary, changes: Changes) -> None:
     tables = summary.tables
-    for change in changes:
-        position, before, after, names = change[5], change[6], change[7], change[11]
-        seen = tables.get(change[:2])
+    columns = [changes[name] for name in ("database", "table", "position", "before", "after", "key_names")]
+    for database, table, position, before, after, names in zip(*columns, strict=True):
+        seen = tables.get((database, table))
         if seen is None:
-            seen = tables[change[:2]] = {"low": position, "high": position, "n": 0, "bytes": 0, "keys": None}
+            seen = tables[database, table] = {"low": position, "high": position, "n": 0, "bytes": 0, "keys": None}
         elif position > seen["high"]:
             seen["high"] = position
         elif position < seen["low"]:
@@ -68,8 +69,7 @@ def _add_changes(summary: Summary, changes: list[Row]) -> None:
         seen["bytes"] += len(before or b"") + len(after or b"")
         if names and seen["keys"] is None:
             seen["keys"] = list(names)
-        if change[14] is not None:
-            summary.keyless = True
+    summary.keyless = any(half is not None for half in changes["half"])
 
 
 def _add_other(summary: Summary, other: Row) -> None:

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from lakehouse.batch_summary import from_bytes, merged, summarise, to_bytes
 from lakehouse.binlog_servers import Stretches, judged, server_of, standing, told_change
 from lakehouse.events import Message, SchemaChange, Watermark
+from lakehouse.spark.decode import CHANGE_COLUMNS
 
+NO_CHANGES: dict[str, list[Any]] = {name: [] for name in CHANGE_COLUMNS}
 Row = tuple[str, int, int, str, int]  # topic, offset, server id, file, position
 
 
@@ -128,7 +130,9 @@ def through(rows: list[Row], chance: random.Random) -> Any:
         files[-1] = files[-1][: max(0, until - at - 4 * (len(files) - 1))]
         chance.shuffle(files)
         half = chance.randint(0, len(files))
-        books = [summarise([], [], 0, 0, collected([row for file in part for row in file])) for part in (files[:half], files[half:])]
+        books = [
+            summarise(NO_CHANGES, [], 0, 0, collected([row for file in part for row in file])) for part in (files[:half], files[half:])
+        ]
         known = judged(known, merged(from_bytes(to_bytes(book)) for book in books).servers)
         at = until
     return known

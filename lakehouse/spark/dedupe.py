@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.batch_summary import Summary
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.packed import HASH_BYTES, IDENTITY, hashes_of
+from lakehouse.spark.packed import HASH_BYTES, IDENTITY, POSITION_BYTES, hashes_of
 from lakehouse.spark.session import kept
 from lakehouse.spark.type_text import columns
 
@@ -94,7 +94,7 @@ def is_distinct(
     if known.num_rows > KNOWN_LIMIT:
         return False
     databases, tables, keys, positions, *others = (known[name].to_pylist() for name in IDENTITY)
-    places = [tuple(position.values()) for position in positions]
+    places = [POSITION_BYTES(*position.values()) for position in positions]
     found = hashes_of([databases, tables, [key.encode() for key in keys], places, *others], feed.order)
     return not pc.any(pc.is_in(_hash_array(found), own)).as_py()
 

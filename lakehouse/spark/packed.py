@@ -21,27 +21,32 @@ _ARROW = {
 }  # fmt: skip
 _CHANGES = pa.schema([(name, _ARROW[type_]) for name, type_ in CHANGE_COLUMNS.items()])
 _OTHERS = pa.schema([(name, _ARROW[type_]) for name, type_ in OTHER_COLUMNS.items()])
-_POSITION_BYTES = struct.Struct("<6q").pack
+POSITION_BYTES = struct.Struct("=6q").pack
+_NO_POSITION = POSITION_BYTES(0, 0, 0, 0, 0, 0)
 HASH_BYTES = 8
 IDENTITY = ("database", "table", "key", "position", "row_id", "topic", "incarnation", "partition")
 
 
 def pack(taken: Taken, order: str) -> pa.RecordBatch:
     """One packed row: the book, 8 bytes for the identity of each change, and the rows as compressed Arrow streams."""
-    columns = list(zip(*taken.changes, strict=True))
-    named = dict(zip(CHANGE_COLUMNS, columns, strict=False))
+    changes = _with_position_bytes(taken.changes)
+    others = _with_position_bytes(dict(zip(OTHER_COLUMNS, zip(*taken.others, strict=True), strict=False)))
     values = [
         to_bytes(summarise(taken.changes, taken.others, taken.messages, taken.silent, taken.servers)),
-        hashes_of([named.get(name, ()) for name in IDENTITY], order),
-        _stream(columns, _CHANGES),
-        _stream(list(zip(*taken.others, strict=True)), _OTHERS),
+        hashes_of([changes[name] for name in IDENTITY], order),
+        _stream(changes, _CHANGES),
+        _stream(others, _OTHERS),
     ]
     return pa.RecordBatch.from_arrays([pa.array([value], pa.binary()) for value in values], names=["book", "hashes", "changes", "others"])
 
 
+def _with_position_bytes(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    return {**columns, "position": [position and POSITION_BYTES(*position) for position in columns.get("position", ())]}
+
+
 def hashes_of(columns: Sequence[Sequence[Any]], order: str) -> bytes:
-    """8 bytes for each change, from its IDENTITY, column by column: what makes two changes one (lakehouse/spark/dedupe.py, `identity`) has
-    equal hashes. Others seldom have, and cost but a second look, so checksums do."""
+    """8 bytes for each change, from its IDENTITY, column by column, keys and positions as bytes: what makes two changes one
+    (lakehouse/spark/dedupe.py, `identity`) has equal hashes. Others seldom have, and cost but a second look, so checksums do."""
     databases, tables, keys, positions, row_ids, *place = columns
     starts: dict[tuple[str, str], int] = {}
     hashes = []
@@ -49,7 +54,7 @@ def hashes_of(columns: Sequence[Sequence[Any]], order: str) -> bytes:
         start = starts.get((database, table))
         if start is None:
             start = starts[database, table] = crc32(f"{database}\0{table}".encode())
-        text = key + _POSITION_BYTES(*position)
+        text = key + position
         if row_id is not None:
             text += row_id.encode()
         hashes.append(crc32(text, start) << 32 | adler32(text))
@@ -58,26 +63,31 @@ def hashes_of(columns: Sequence[Sequence[Any]], order: str) -> bytes:
     return struct.pack(f"<{len(hashes)}Q", *hashes)
 
 
-def _stream(columns: list[tuple[Any, ...]], schema: pa.Schema) -> bytes | None:
-    if not columns:
+def _stream(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> bytes | None:
+    if not columns["position"]:
         return None
-    arrays = [
-        _positions(values) if field.type == _POSITION else pa.array(values, field.type)
-        for field, values in zip(schema, columns, strict=True)
-    ]
+    arrays = [_positions(columns[field.name]) if field.type == _POSITION else _array(columns[field.name], field.type) for field in schema]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return sink.getvalue().to_pybytes()
 
 
-def _positions(values: tuple[Any, ...]) -> pa.StructArray:
-    """Position tuples as one struct column, part by part."""
+def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """A column; many have one value in all rows."""
+    if values.count(values[0]) == len(values):
+        return pa.repeat(pa.scalar(values[0], type_), len(values))
+    return pa.array(values, type_)
+
+
+def _positions(values: Sequence[bytes | None]) -> pa.StructArray:
+    """Positions as one struct column."""
     missing = None
     if None in values:
         missing = pa.array([value is None for value in values])
-        values = tuple(value or (None,) * 6 for value in values)
-    parts = [pa.array(part, pa.int64()) for part in zip(*values, strict=True)]
+        values = [value or _NO_POSITION for value in values]
+    numbers = memoryview(b"".join(values)).cast("q")  # type: ignore[arg-type]  # none is None now
+    parts = [pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(numbers[part::6].tobytes())]) for part in range(6)]
     return pa.StructArray.from_arrays(parts, fields=list(_POSITION), mask=missing)
 
 

@@ -34,7 +34,7 @@ def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event],
     for _ in rows.read(message for batch in table.to_batches() for message in messages(batch, settings["epochs"])):
         pass
     taken = rows.take()
-    events = [dict(zip(_CHANGE_NAMES, ("change", *values), strict=True)) for values in taken.changes]
+    events = [dict(zip(_CHANGE_NAMES, ("change", *values), strict=True)) for values in zip(*taken.changes.values(), strict=True)]
     events += [dict(zip(_OTHER_NAMES, values, strict=True)) for values in taken.others]
     return events, summarise(taken.changes, taken.others, taken.messages, taken.silent, taken.servers)
 

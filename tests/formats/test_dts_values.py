@@ -33,7 +33,16 @@ VALUES = st.builds(
 @example("int", b"\x08\x03\x1a\x0201")
 @example("decimal(12,2)", b"\x08\x0c\x1a\x051.500")
 @example("varchar(9)", b"\x08\x0d\x12\x04utf8\x22\x02\xc3\xa9")
+@example("decimal(12,2)", b"\x08\x0c\x1a\x03.50")
+@example("decimal(12,2)", b"\x08\x0c\x1a\x05-.500")
+@example("decimal(12,2)", b"\x08\x0c\x1a\x05-1.50")
+@example("decimal(12,2)", b"\x08\x0c\x1a\x01-")
+@example("decimal(5,0)", b"\x08\x0c\x1a\x03-12")
 @example("date", b"\x08\x0d\x12\x04utf8\x22\x02\xc2\x80")
+@example("double", b"\x08\x0a\x1a\x02-0")
+@example("double", b"\x08\x0a\x1a\x03 -0")
+@example("double", b"\x08\x0a\x1a\x051e999")
+@example("double", b"\x08\x0a\x1a\x031e5")
 @example("double", b"\x08\x0a\x1a\x021_")
 def test_what_is_read_quickly_is_what_protobuf_and_the_columns_own_reading_give(column: str, data: bytes) -> None:
     cells = Cells("n", column, "UTC")
@@ -52,6 +61,7 @@ def outcome(read: Any, data: bytes) -> Any:
     [
         ("int", pb.Data(dataType=pb.INT32, sv="12"), b'"n":12'),
         ("decimal(9,2)", pb.Data(dataType=pb.DECIMAL, sv="-1.50"), b'"n":"-1.50"'),
+        ("decimal(9)", pb.Data(dataType=pb.DECIMAL, sv="-15"), b'"n":"-15"'),
         ("double", pb.Data(dataType=pb.FLOAT64, sv="1.5e3"), b'"n":1500.0'),
         ("varchar(9)", pb.Data(dataType=pb.STRING, charset="utf8mb4", bv='é"'.encode()), '"n":"é\\""'.encode()),
         ("datetime", pb.Data(dataType=pb.STRING, charset="utf8", bv=b"2024-01-01 00:00:00"), b'"n":"2024-01-01 00:00:00"'),
