@@ -2,9 +2,9 @@
 
 Row changes, written by the tests' encoders, are landed in bronze: those of the bench (`narrow`, five columns, or `wide`, forty; 20 tables
 whose values hardly ever repeat) or those of the tests' generator (`any`: many types, few columns, few values, a new schema every seventh
-message). Then, in one session and in turn: the floor, bronze copied by plain Spark into one Delta table, and silver's decode of the same
-rows, whose packed result is given to a sink that throws it away. Both are medians of the rounds, in CPU of the whole process tree. The
-result goes to docs/bench-formats.md, between its marks. Needs a checkout: the encoders are the tests'.
+message). Then, in a session of its own for each, as a job has it, and in turn: the floor, bronze copied by plain Spark into one Delta
+table, and silver's decode of the same rows, whose packed result is given to a sink that throws it away. Both are medians of the rounds, in
+CPU of the whole process tree. The result goes to docs/bench-formats.md, between its marks. Needs a checkout: the encoders are the tests'.
 """
 
 import argparse
@@ -12,13 +12,14 @@ import os
 import platform
 import random
 import re
-import shutil
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from itertools import cycle, islice
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -43,29 +44,33 @@ ROWS, WIDER = ("narrow", "wide", "any"), 6
 FIGURES = re.compile(r"(<!-- figures -->\n).*(\n<!-- end -->)", re.S)
 LIMIT = 2.5
 Costs = dict[str, list[Cost]]
+Found = tuple[int, int, Costs]  # messages, their bytes, costs
 
 
 def main() -> None:
     given = arguments()
-    spark = get_session(app="bench")
-    found: dict[tuple[str, str], tuple[int, int, Costs]] = {}
-    chosen = [(rows, format_) for rows in given.rows for format_ in given.formats]
-    with tempfile.TemporaryDirectory(prefix="lakehouse-bench-") as folder:
-        # the first one twice: its first time, the JVM is cold
-        for turn, (rows, format_) in enumerate((chosen[0], *chosen)):
-            count = given.messages // (WIDER if rows == "wide" else 1)
-            messages = repeated(messages_of(format_, given.seed, count, rows), count)
-            lake = Lake(f"{folder}/{turn}")
-            land_messages(spark, lake, "bench", messages, lambda _: None)
-            costs: Costs = {"floor": [], "decode": []}
-            for number in range(given.rounds + 1):
-                one_round(
-                    spark, lake, format_, Path(folder) / str(turn) / f"copy{number}", costs if number else {"floor": [], "decode": []}
-                )
-            shutil.rmtree(f"{folder}/{turn}")
-            found[rows, format_] = (count, sum(len(m.key or b"") + len(m.value or b"") for m in messages), costs)
-            print(rows, line(format_, *found[rows, format_]), file=sys.stderr, flush=True)
+    found: dict[tuple[str, str], Found] = {}
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as sessions:
+        for rows in given.rows:
+            for format_ in given.formats:
+                found[rows, format_] = sessions.submit(one_session, given, rows, format_).result()
+                print(rows, line(format_, *found[rows, format_]), file=sys.stderr, flush=True)
     place_figures(given, found)
+
+
+def one_session(given: argparse.Namespace, rows: str, format_: str) -> Found:
+    """The messages of one format landed, then copied and decoded in turn, in a session that does nothing else: as a job does."""
+    count = given.messages // (WIDER if rows == "wide" else 1)
+    messages = repeated(messages_of(format_, given.seed, count, rows), count)
+    costs: Costs = {"floor": [], "decode": []}
+    spark = get_session(app="bench")
+    with tempfile.TemporaryDirectory(prefix="lakehouse-bench-") as folder:
+        lake = Lake(f"{folder}/lake")
+        land_messages(spark, lake, "bench", messages, lambda _: None)
+        for number in range(given.rounds + 1):
+            one_round(spark, lake, format_, Path(folder) / f"copy{number}", costs if number else {"floor": [], "decode": []})
+    spark.stop()
+    return count, sum(len(m.key or b"") + len(m.value or b"") for m in messages), costs
 
 
 def arguments() -> argparse.Namespace:
@@ -148,14 +153,14 @@ def line(format_: str, messages: int, size: int, costs: Costs) -> str:
     return f"| {format_} | {size / messages:.0f} | {floor:.1f} | {decoded:.1f} | {decoded / messages * 1e6:.0f} | {decoded / floor:.2f} × |"
 
 
-def place_figures(given: argparse.Namespace, found: dict[tuple[str, str], tuple[int, int, Costs]]) -> None:
+def place_figures(given: argparse.Namespace, found: dict[tuple[str, str], Found]) -> None:
     """The figures, in the place that the page keeps for them; a page of their own where it has none."""
     text = "\n".join(lines(given, found))
     page = given.report.read_text() if given.report.exists() else ""
     given.report.write_text(FIGURES.sub(lambda marks: f"{marks[1]}{text}{marks[2]}", page) if FIGURES.search(page) else text + "\n")
 
 
-def lines(given: argparse.Namespace, found: dict[tuple[str, str], tuple[int, int, Costs]]) -> Iterator[str]:
+def lines(given: argparse.Namespace, found: dict[tuple[str, str], Found]) -> Iterator[str]:
     yield f"    python -m bench.formats --messages {given.messages} --rounds {given.rounds}"
     yield ""
     yield (

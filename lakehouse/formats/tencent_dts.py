@@ -13,6 +13,7 @@ Not supported: Avro and JSON subscriptions, PostgreSQL and Oracle sources.
 """
 
 import functools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -198,12 +199,14 @@ def _add_row(events: list[Stored], shared: _Row, columns: _Columns, row: pb.RowC
 
 def _image_reader(reads: Sequence[Read], key_at: Sequence[tuple[int, int]]) -> Callable[[list[bytes]], tuple[bytes, bytes]]:
     """Reads an image and its key as JSON text; TypeError where a value has none."""
+    first, cut = key_at[0] if len(key_at) == 1 else (0, 0)
 
     def read(values: list[bytes]) -> tuple[bytes, bytes]:
         if len(values) != len(reads):
             raise _miscounted(len(values), len(reads))
-        members: list[Any] = [read_value(value) for read_value, value in zip(reads, values)]  # noqa: B905
-        return b"{" + b",".join(members) + b"}", b"[" + b",".join([members[place][start:] for place, start in key_at]) + b"]"
+        members = list(map(operator.call, reads, values))
+        text = b"{" + b",".join(members) + b"}"
+        return text, b"[" + (members[first][cut:] if cut else b",".join([members[place][start:] for place, start in key_at])) + b"]"
 
     return read
 

@@ -74,8 +74,8 @@ def _stream(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> bytes | 
 
 
 def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """A column; many have one value in all rows."""
-    if values.count(values[0]) == len(values):
+    """A column; many have one value in all rows, which is quick to repeat if it is no list."""
+    if not pa.types.is_list(type_) and values.count(values[0]) == len(values):
         return pa.repeat(pa.scalar(values[0], type_), len(values))
     return pa.array(values, type_)
 
