@@ -15,7 +15,7 @@ Not supported: Avro and JSON subscriptions, PostgreSQL and Oracle sources.
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from google.protobuf.message import DecodeError as ProtobufError
