@@ -24,7 +24,7 @@ def _heads(*kinds: int) -> dict[bytes, int]:
     return {bytes((0x08, kind, 0x1A, size)): size + 4 for kind in kinds for size in _SHORT}
 
 
-def _texts_heads(*charsets: bytes) -> dict[bytes, int]:
+def _text_heads(*charsets: bytes) -> dict[bytes, int]:
     """All that stands before a text's bytes in `bv`, and how long the value is with it."""
     heads = [bytes((0x08, pb.STRING, 0x12, len(name))) + name + b"\x22" for name in charsets]
     return {head + bytes((size,)): len(head) + 1 + size for head in heads for size in range(1, 128)}
@@ -32,7 +32,7 @@ def _texts_heads(*charsets: bytes) -> dict[bytes, int]:
 
 _INTEGERS, _DECIMALS, _FLOATS = _heads(*range(pb.INT8, pb.UINT64 + 1)), _heads(pb.DECIMAL), _heads(pb.FLOAT32, pb.FLOAT64)
 # a charset that is UTF-8, of seven letters or four
-_SEVEN, _FOUR = _texts_heads(b"utf8mb4", b"utf8mb3"), _texts_heads(b"utf8")
+_SEVEN, _FOUR = _text_heads(b"utf8mb4", b"utf8mb3"), _text_heads(b"utf8")
 
 
 def quick_reader(column_type: ColumnType, member: bytes, slow: Read) -> Read:
