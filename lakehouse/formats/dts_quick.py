@@ -2,7 +2,7 @@
 
 A reader gives what the column's cells give (dts_values.py), which it asks for rare forms and all that is wrong. The two common forms are
 told by their first bytes, with lengths below 128: dataType and sv (numbers, of less than 80 characters); dataType, charset and bv (text,
-times). Such values are not kept: rows whose values are mostly their own cost less so (7 % with five columns, 30 % with forty).
+times). Such values are not kept: rows whose values are mostly their own cost less so.
 """
 
 from collections.abc import Callable
