@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.fold import Change
 from lakehouse.lineage import History, Lineage, Name
@@ -85,8 +86,12 @@ def named_changes(table: pa.Table) -> Iterator[tuple[Name, Change, int]]:
 
 
 def changes_in(rows: pa.Table, lineage: Lineage, at: Position) -> Iterator[Change]:
-    """The lineage's own changes up to `at`, among rows that were read for it."""
+    """The lineage's own changes up to `at`, among rows that were read for it. A row of a table that the lineage never was is a bug of
+    the reading: to pass over it would lose the row of another table in silence."""
+    names = {interval.name for interval in lineage.intervals}
     for name, change, _ in named_changes(rows):
+        if name not in names:
+            raise LakehouseError(f"silver's rows for {lineage.id}: expected rows of {sorted(names)}, got one of {name}")
         if change.position <= at and any(
             name == i.name and i.low < change.position and (i.high is None or change.position < i.high) for i in lineage.intervals
         ):

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -133,9 +133,11 @@ def _named(names: Iterable[Name]) -> Column:
 
 
 def _by_name(table: pa.Table) -> dict[Name, pa.Table]:
-    """Rows by the name of their table."""
+    """Rows by the name of their table: sorted by name, then cut wherever the name changes."""
     ordered = table.sort_by([("database", "ascending"), ("table", "ascending")])
-    counts = ordered.group_by(["database", "table"], use_threads=False).aggregate([([], "count_all")])  # in the order they come
-    names = zip(counts["database"].to_pylist(), counts["table"].to_pylist(), strict=True)
-    ends = list(accumulate(counts["count_all"].to_pylist()))
-    return {name: ordered[start:end] for name, start, end in zip(names, [0, *ends], ends, strict=False)}
+    changed = [pc.not_equal(ordered[column][1:], ordered[column][:-1]) for column in ("database", "table")]
+    # never by the order in which a group_by gives its groups: pyarrow promises none
+    starts = [0, *(number + 1 for number in pc.indices_nonzero(pc.or_(*changed)).to_pylist())] if ordered.num_rows else []
+    names = ordered.select(["database", "table"]).take(starts).to_pylist() if starts else []
+    ends = [*starts[1:], ordered.num_rows]
+    return {(row["database"], row["table"]): ordered[start:end] for row, start, end in zip(names, starts, ends, strict=False)}
