@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lakehouse.convert import UNKNOWABLE, compile_convert
-from lakehouse.defaults import default_value, zero_value
 from lakehouse.effects import Clear, Drop, Effect, Fill, Forget, RemoveRows, Retype
-from lakehouse.gold_types import spark_type, to_canonical, to_python
 from lakehouse.lineage import Lineage
-from lakehouse.partition_rule import decidable, partition_of
-from lakehouse.resolve import resolver
 from lakehouse.schema import ColumnType, TableSchema
+from lakehouse.values.convert import UNKNOWABLE, compile_convert
+from lakehouse.values.decode_with_schema import resolver
+from lakehouse.values.defaults import default_value, zero_value
+from lakehouse.values.gold_types import spark_type, to_canonical, to_python
+from lakehouse.values.partition_membership import decidable, partition_of
 
 Row = dict[int, Any]
 Move = Callable[[Row], Row | None]

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from lakehouse.assembling import assembled
 from lakehouse.errors import ConfigError
 from lakehouse.events import DeadLetter, Message
 from lakehouse.formats import FORMATS
+from lakehouse.formats.assemble import assembled
 from lakehouse.inspect import events_of
 
 _SAMPLE = 400

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lakehouse.carry import Carrier, Row, Upstream
-from lakehouse.convert import is_identity
 from lakehouse.effects import Clear, Rekey, Retype
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Lineage
+from lakehouse.values.convert import is_identity
 
 Key = tuple[Any, ...]
 PUT, PATCH, DELETE, REFUSE = "put", "patch", "delete", "refuse"

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from lakehouse.assembling import assembled
 from lakehouse.errors import ConfigError, DecodeError
 from lakehouse.events import Message, RowChange, Watermark
 from lakehouse.formats import decode_message, sends_watermarks
-from lakehouse.formats.debezium import transaction_end
-from lakehouse.formats.ticdc_canal_json import has_extension
+from lakehouse.formats.assemble import assembled
+from lakehouse.formats.debezium.connector import transaction_end
+from lakehouse.formats.ticdc.canal_json import has_extension
 from lakehouse.inspect import events_of
 from lakehouse.recording import read_recording
 from lakehouse.storage_detect import detect_options

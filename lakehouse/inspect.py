@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from lakehouse.assemble import attachment_names
-from lakehouse.assembling import ATTACHMENT, Beside, Unjoined, assembled
 from lakehouse.errors import ConfigError, DecodeError, LakehouseError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats import FORMATS, decode_message
+from lakehouse.formats.assemble import ATTACHMENT, Beside, Unjoined, assembled
+from lakehouse.formats.ticdc.large_messages import attachment_names
 from lakehouse.storage_files import LocalFiles
 
 Json = dict[str, Any]

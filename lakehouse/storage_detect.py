@@ -13,11 +13,11 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message
-from lakehouse.formats.storage_csv import Dialect, bare_words
-from lakehouse.formats.ticdc_storage import decode
+from lakehouse.formats.ticdc.storage import decode
+from lakehouse.formats.ticdc.storage_csv import Dialect, bare_words
+from lakehouse.formats.ticdc.storage_layout import DataFile, classify, setting
+from lakehouse.formats.ticdc.storage_schema import read_definition
 from lakehouse.storage_files import LocalFiles, all_files, read_tree
-from lakehouse.storage_layout import DataFile, classify, setting
-from lakehouse.storage_schema import read_definition
 
 _SAMPLES = 4
 _HEADER = b"ticdc-meta$operation"

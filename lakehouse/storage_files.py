@@ -25,8 +25,18 @@ from typing import NamedTuple, Protocol
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message
-from lakehouse.storage_layout import DataFile, Index, Other, SchemaFile, classify, join_schemas, read_checkpoint, setting, switch
-from lakehouse.storage_schema import read_definition
+from lakehouse.formats.ticdc.storage_layout import (
+    DataFile,
+    Index,
+    Other,
+    SchemaFile,
+    classify,
+    join_schemas,
+    read_checkpoint,
+    setting,
+    switch,
+)
+from lakehouse.formats.ticdc.storage_schema import read_definition
 
 _FEW = 1000  # numbers to look at one by one; a list is cheaper than more
 _SLACK = 600_000  # ms between the clocks of TiDB and of the storage, at most

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lakehouse.assemble import attachment_names
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.formats import order_of, sends_watermarks
+from lakehouse.formats.ticdc.large_messages import attachment_names
 from lakehouse.inspect import events_of
 
 Name = tuple[str, str]

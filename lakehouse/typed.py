@@ -6,9 +6,9 @@ from typing import Any
 
 from lakehouse.carry import Row, source_text
 from lakehouse.gold_options import PLAIN, TYPES, ColumnOptions, GoldOptions
-from lakehouse.gold_types import spark_type, to_canonical, to_python
 from lakehouse.masks import mask_of
 from lakehouse.schema import Column, GoldKeeps, TableSchema
+from lakehouse.values.gold_types import spark_type, to_canonical, to_python
 
 RAW = "_raw_"
 

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 from encode_open import Cells, Event, dumps, handle_names
 from storage_encoder import Value, encode_record
 
-from lakehouse.formats.storage_csv import Dialect
+from lakehouse.formats.ticdc.storage_csv import Dialect
 from lakehouse.schema import TableSchema, parse_type
 
 SQL_TYPES = {

@@ -16,8 +16,8 @@ from lakehouse.ddl.policy import Rules
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.fold import Change, key_ids
 from lakehouse.formats import order_of
-from lakehouse.formats.debezium import transaction_end
-from lakehouse.formats.debezium_transactions import transaction_row
+from lakehouse.formats.debezium.connector import transaction_end
+from lakehouse.formats.debezium.transactions import transaction_row
 from lakehouse.formats.wire_json import nests_too_deep
 from lakehouse.gold_options import PLAIN, GoldOptions
 from lakehouse.history import build

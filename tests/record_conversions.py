@@ -17,8 +17,8 @@ from typing import Any
 
 import pymysql
 
-from lakehouse.normal_form import single
 from lakehouse.schema import ColumnType, parse_type
+from lakehouse.values.normal_form import single
 
 VALUES = {
     "tinyint": ["0", "1", "-1", "127", "-128", "70"],

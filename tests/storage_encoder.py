@@ -1,6 +1,6 @@
 """What the storage sink's CSV encoder writes, in every setting: the other direction of formats/storage_csv.py."""
 
-from lakehouse.formats.storage_csv import Dialect
+from lakehouse.formats.ticdc.storage_csv import Dialect
 
 Value = str | int | float | bool | None
 

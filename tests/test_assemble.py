@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.assemble import attachment_names, decompressed, file_name, prepare
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message
 from lakehouse.formats.open_frames import framed, frames
+from lakehouse.formats.ticdc.large_messages import attachment_names, decompressed, file_name, prepare
 
 COMPRESS = {"lz4": cramjam.lz4.compress, "snappy": cramjam.snappy.compress_raw}
 JSON = b'{"a":1}'

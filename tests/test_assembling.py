@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judging import DATA
 
-from lakehouse.assembling import ATTACHMENT, Beside, Resume, Unjoined, assembled
 from lakehouse.events import Message
+from lakehouse.formats.assemble import ATTACHMENT, Beside, Resume, Unjoined, assembled
 from lakehouse.formats.proto.subscribe_pb2 import Envelope
+from lakehouse.formats.ticdc.storage_layout import SchemaFile, classify, join_schemas
 from lakehouse.recording import read_recording
-from lakehouse.storage_layout import SchemaFile, classify, join_schemas
 
 DTS = "tencent-dts"
 PLACE = ("t", "", 0)

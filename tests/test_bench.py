@@ -20,7 +20,7 @@ from bench.parts import Spent
 from bench.report import write
 from lakehouse.events import RowChange, SchemaChange, Watermark
 from lakehouse.formats import order_of
-from lakehouse.formats.ticdc_open import decode
+from lakehouse.formats.ticdc.open_protocol import decode
 from lakehouse.spark.decode import Rows
 
 

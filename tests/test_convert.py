@@ -8,10 +8,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from value_strategies import decimals, enums, integers, typed_values
 
-from lakehouse.convert import SERVERS, UNKNOWABLE, compile_convert, convert, is_identity, reason
-from lakehouse.gold_types import spark_type, to_python
-from lakehouse.normal_form import normal_form
 from lakehouse.schema import ColumnType, parse_type
+from lakehouse.values.convert import SERVERS, UNKNOWABLE, compile_convert, convert, is_identity, reason
+from lakehouse.values.gold_types import spark_type, to_python
+from lakehouse.values.normal_form import normal_form
 
 RECORDED = [json.loads(line) for line in (Path(__file__).parent / "data" / "conversions.jsonl").read_text().splitlines()]
 TARGETS = sorted({line["new"] for line in RECORDED} | {"json", "vector(3)", "point", "longtext"})

@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from value_strategies import typed_values
 
-from lakehouse.convert import SERVERS, UNKNOWABLE
-from lakehouse.defaults import default_reason, default_value
 from lakehouse.schema import ColumnType, parse_type
+from lakehouse.values.convert import SERVERS, UNKNOWABLE
+from lakehouse.values.defaults import default_reason, default_value
 
 RECORDED = [json.loads(line) for line in (Path(__file__).parent / "data" / "defaults.jsonl").read_text().splitlines()]
 TYPES = sorted({line["type"] for line in RECORDED} | {"json", "vector(2)", "point", "blob", "varchar(3) character set gbk"})

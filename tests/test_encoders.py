@@ -18,13 +18,13 @@ from judging import DATA, lines, messages, meta, name_of, options
 from lakehouse.ddl.apply import create
 from lakehouse.ddl.edits import CreateTable
 from lakehouse.ddl.reader import read
-from lakehouse.dts_envelopes import join
 from lakehouse.events import Message, RowChange
 from lakehouse.formats import decode_message
+from lakehouse.formats.dts.envelopes import join
 from lakehouse.formats.proto import canal_pb2, subscribe_pb2
 from lakehouse.recording import read_recording
-from lakehouse.resolve import resolve
 from lakehouse.schema import Column, TableSchema, make_schema, parse_type
+from lakehouse.values.decode_with_schema import resolve
 
 CANAL = [
     DATA / "ticdc-canal-json" / f"{name}.jsonl.gz"

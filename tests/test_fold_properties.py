@@ -19,8 +19,8 @@ from source_model import History, Snapshot
 
 from lakehouse.events import Position
 from lakehouse.lineage import Name
-from lakehouse.resolve import resolve
 from lakehouse.schema import parse_type
+from lakehouse.values.decode_with_schema import resolve
 
 ZONE = "Asia/Shanghai"
 OPTIONS = {"time_zone": ZONE}

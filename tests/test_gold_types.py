@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from value_strategies import as_single, typed_values
 
-from lakehouse.gold_types import POLICIES, arrow_type, spark_type, to_canonical, to_python
 from lakehouse.schema import ColumnType, parse_type
+from lakehouse.values.gold_types import POLICIES, arrow_type, spark_type, to_canonical, to_python
 
 SPARK = {
     "tinyint": "TINYINT",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.partition_rule import decidable, partition_of
 from lakehouse.schema import ColumnType, PartitionRule, parse_type
+from lakehouse.values.partition_membership import decidable, partition_of
 
 INT, DATE, TEXT = ColumnType("int"), ColumnType("date"), ColumnType("varchar", 20)
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from value_strategies import as_single, binaries, decimals, enums, sets, typed_values
 
-from lakehouse.normal_form import normal_form, single
-from lakehouse.resolve import resolve, resolver
 from lakehouse.schema import ColumnType, parse_type
+from lakehouse.values.decode_with_schema import resolve, resolver
+from lakehouse.values.normal_form import normal_form, single
 
 ENCODINGS = ("canonical", "ticdc-open", "ticdc-canal-json", "canal", "canal-protobuf", "ticdc-debezium", "debezium", "tencent-dts")
 LABELS = "enum('new','paid','with,comma')"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.formats.ticdc_storage import decode
+from lakehouse.formats.ticdc.storage import decode
 from lakehouse.storage_detect import detect_options
 from lakehouse.storage_files import read_tree
 

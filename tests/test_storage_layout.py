@@ -7,8 +7,18 @@ import msgspec
 import pytest
 
 from lakehouse.errors import DecodeError
-from lakehouse.storage_layout import Checkpoint, DataFile, Index, Other, SchemaFile, classify, join_schemas, read_checkpoint, schema_for
-from lakehouse.storage_schema import TableDefinition, Version, read_definition, virtual_columns
+from lakehouse.formats.ticdc.storage_layout import (
+    Checkpoint,
+    DataFile,
+    Index,
+    Other,
+    SchemaFile,
+    classify,
+    join_schemas,
+    read_checkpoint,
+    schema_for,
+)
+from lakehouse.formats.ticdc.storage_schema import TableDefinition, Version, read_definition, virtual_columns
 
 BY_ID = {"use-table-id-as-path": "true"}
 YEAR = {"date-separator": "year"}

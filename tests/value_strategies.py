@@ -7,8 +7,8 @@ from datetime import date, datetime
 
 from hypothesis import strategies as st
 
-from lakehouse.normal_form import duration_text, fraction, single, vector_text
 from lakehouse.schema import ColumnType
+from lakehouse.values.normal_form import duration_text, fraction, single, vector_text
 
 WIDTHS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 LABELS = st.lists(

@@ -15,7 +15,6 @@ The heaviest word of a statement's edits is the statement's own. Statements are 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakehouse.convert import compile_convert
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply import alter_by_edit, create
 from lakehouse.ddl.policy import Policy, action_of, judge, kinds_of, stopping
@@ -25,6 +24,7 @@ from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION
 from lakehouse.lineage import Name
 from lakehouse.schema import TableSchema
+from lakehouse.values.convert import compile_convert
 
 WORDS = ("nothing", "ignored", "in_place", "fill", "rewrite", "remove", "unknowable", "held")
 Outcome = dict[str, Any]

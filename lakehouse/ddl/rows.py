@@ -6,10 +6,10 @@ does not decide is Unknowable beside the effect that goes as far as it can: the 
 
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.generated import forgotten, spaceless
-from lakehouse.defaults import default_reason
 from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype, Unknowable
-from lakehouse.partition_rule import decidable
 from lakehouse.schema import Column, ColumnType, PartitionRule
+from lakehouse.values.defaults import default_reason
+from lakehouse.values.partition_membership import decidable
 
 Effects = tuple[Effect, ...]
 _ORDERED_BY_VALUE = ("integer", "date", "datetime", "year", "binary")

@@ -1,7 +1,7 @@
 """Bytes to events: one module per wire format, each with one `decode(message, options) -> Iterator[Event]`.
 
 A decoder is stateless and does no I/O; parts of messages are joined and compression is undone before it
-(`lakehouse.assemble`). It raises DecodeError for bytes that are no message of its format, and yields a DeadLetter for a
+(`lakehouse.formats.ticdc.large_messages`). It raises DecodeError for bytes that are no message of its format, and yields a DeadLetter for a
 row that can't be read where the rows beside it can. FORMATS is the table of all of them. A module is imported at its
 first message, so a worker pays only for the format it reads.
 """
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, Stored
-from lakehouse.storage_layout import OPTIONS, has_commit_ts
+from lakehouse.formats.ticdc.storage_layout import OPTIONS, has_commit_ts
 
 Decode = Callable[[Message, Mapping[str, str]], Iterator[Event]]
 DecodeStored = Callable[[Message, Mapping[str, str]], list[Stored]]
@@ -72,14 +72,14 @@ _DEBEZIUM = {
 
 # A module reads its options with `options.get(name, default)`; what stands here is what config and the CLI accept.
 FORMATS: dict[str, Format] = {
-    "ticdc-open": Format(_lazy("ticdc_open"), "tidb", {"time_zone": _TIME_ZONE, **_LARGE}, True),
-    "ticdc-canal-json": Format(_lazy("ticdc_canal_json"), "tidb", {"time_zone": _TIME_ZONE, "tidb_extension": _EXTENSION, **_LARGE}, True),
-    "ticdc-debezium": Format(_lazy("ticdc_debezium"), "tidb", {**_COMPRESSION}, True),
-    "ticdc-storage": Format(_lazy("ticdc_storage"), "tidb", _STORAGE, True),
-    "canal": Format(_lazy("canal"), "arrival", {"time_zone": _TIME_ZONE}, False),
-    "canal-protobuf": Format(_lazy("canal_protobuf"), "binlog", {"time_zone": _TIME_ZONE}, False),
-    "debezium": Format(_lazy("debezium"), "binlog", _DEBEZIUM, True),
-    "tencent-dts": Format(_lazy("tencent_dts"), "binlog", {"time_zone": _TIME_ZONE}, True, _lazy("tencent_dts", "decode_stored")),
+    "ticdc-open": Format(_lazy("ticdc.open_protocol"), "tidb", {"time_zone": _TIME_ZONE, **_LARGE}, True),
+    "ticdc-canal-json": Format(_lazy("ticdc.canal_json"), "tidb", {"time_zone": _TIME_ZONE, "tidb_extension": _EXTENSION, **_LARGE}, True),
+    "ticdc-debezium": Format(_lazy("ticdc.debezium"), "tidb", {**_COMPRESSION}, True),
+    "ticdc-storage": Format(_lazy("ticdc.storage"), "tidb", _STORAGE, True),
+    "canal": Format(_lazy("canal.flat_message"), "arrival", {"time_zone": _TIME_ZONE}, False),
+    "canal-protobuf": Format(_lazy("canal.protobuf"), "binlog", {"time_zone": _TIME_ZONE}, False),
+    "debezium": Format(_lazy("debezium.connector"), "binlog", _DEBEZIUM, True),
+    "tencent-dts": Format(_lazy("dts.subscription"), "binlog", {"time_zone": _TIME_ZONE}, True, _lazy("dts.subscription", "decode_stored")),
 }
 
 
@@ -91,7 +91,7 @@ def decode_message(format: str, message: Message, options: Mapping[str, str]) ->
     except DecodeError as error:
         events = [DeadLetter(error.code, str(error), 0)]
     if any(isinstance(event, DeadLetter) and event.code == "json" for event in events):
-        from lakehouse.formats.undecodable import decode_again
+        from lakehouse.formats.invalid_text import decode_again
 
         events = decode_again(decode, message, options, format) or events
     return events

@@ -7,11 +7,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.assembling import ATTACHMENT, Beside
+from lakehouse.formats.assemble import ATTACHMENT, Beside
+from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts, join_schemas
 from lakehouse.spark.bronze import BRONZE_SCHEMA, HEADERS
 from lakehouse.spark.decode import JOINS_RECORDS
 from lakehouse.spark.lake import Lake
-from lakehouse.storage_layout import DataFile, SchemaFile, classify, has_commit_ts, join_schemas
 
 PLACE = ["topic", "incarnation", "partition", "offset"]
 NAMES = "topic string, incarnation string, partition int, offset bigint, name string"
@@ -76,9 +76,9 @@ def _names_worker(format: str, options: dict[str, str]) -> Callable[[Iterator[pa
 
 def names_in(batch: pa.RecordBatch, format: str, options: Mapping[str, str]) -> pa.RecordBatch:
     """One row per name; a record that can't be read names nothing: decoding it says why."""
-    from lakehouse.assemble import attachment_names
     from lakehouse.errors import DecodeError
     from lakehouse.events import Message
+    from lakehouse.formats.ticdc.large_messages import attachment_names
 
     rows: list[tuple[Any, ...]] = []
     columns = [batch.column(name).to_pylist() for name in (*PLACE, "key", "value")]

@@ -11,10 +11,10 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.assembling import Beside, Unjoined, assembled
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.events import Event, Message
 from lakehouse.formats import decode_message
+from lakehouse.formats.assemble import Beside, Unjoined, assembled
 from lakehouse.inspect import event_json
 from lakehouse.recording import write_recording
 from lakehouse.spark.admin import opened

@@ -205,7 +205,7 @@ def _worker(lineage: Lineage, upstream: Upstream, columns: list[dict[int, GoldCo
 
 def writers(plain: list[dict[int, tuple[Any, str]]]) -> list[dict[int, Callable[[Any], Any]]]:
     """Per step and column id, the way of a value into its Spark type."""
-    from lakehouse.gold_types import to_python
+    from lakehouse.values.gold_types import to_python
 
     return [{key: to_python(column.type, spark) for key, (column, spark) in of_step.items()} for of_step in plain]
 

@@ -11,12 +11,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.formats.ticdc.storage_layout import DataFile, classify
 from lakehouse.spark.beside import beside
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.letters import closing, is_open
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.silver import Feed, read_silver, run_batch
-from lakehouse.storage_layout import DataFile, classify
 
 # so many ranges of offsets are decoded in one batch: each is a condition of its query
 RANGES = 500

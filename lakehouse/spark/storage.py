@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
 from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files
-from lakehouse.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
 
 METADATA = "metadata"
 CHUNK_BYTES = 64 * 1024 * 1024

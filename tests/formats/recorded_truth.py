@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.events import Message, RowChange
-from lakehouse.formats.mysql_values import timestamp_utc
-from lakehouse.resolve import resolve
 from lakehouse.schema import ColumnType, parse_type
+from lakehouse.values.decode_with_schema import resolve
+from lakehouse.values.scalars import timestamp_utc
 
 DATA = Path(__file__).parent.parent / "data"
 

@@ -9,13 +9,13 @@ from wires import dumps, packet
 
 from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange
 from lakehouse.formats import decode_message
-from lakehouse.formats.canal import decode
-from lakehouse.formats.canal_protobuf import decode as decode_packet
+from lakehouse.formats.canal.flat_message import decode
+from lakehouse.formats.canal.protobuf import decode as decode_packet
 from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.inspect import inspect_messages
 from lakehouse.recording import read_recording
-from lakehouse.resolve import resolve
 from lakehouse.schema import parse_type
+from lakehouse.values.decode_with_schema import resolve
 
 
 def flat(**members: Any) -> list[Any]:

@@ -11,8 +11,8 @@ from wires import COLUMNS, KEY, TS, WIRES, ZONE, Wire
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats import FORMATS, decode_message
-from lakehouse.formats.mysql_values import base64_text
 from lakehouse.schema import parse_type
+from lakehouse.values.scalars import base64_text
 
 every_format = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 

@@ -14,7 +14,7 @@ from recorded_truth import DATA, fold, recorded, wrong_cells
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, RowChange, SchemaChange
-from lakehouse.formats.debezium import TransactionEnd, decode, transaction_end
+from lakehouse.formats.debezium.connector import TransactionEnd, decode, transaction_end
 
 
 def events(recording: str) -> list[Event]:

@@ -10,8 +10,8 @@ from debezium_records import message, one, row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.resolve import resolve
 from lakehouse.schema import parse_type
+from lakehouse.values.decode_with_schema import resolve
 
 # Every handling mode, with the schema and without: a value of a type, as the connector would send it, comes back.
 

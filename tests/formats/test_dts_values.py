@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors import DecodeError
-from lakehouse.formats.dts_values import ABSENT, Cells
+from lakehouse.formats.dts.values import ABSENT, Cells
 from lakehouse.formats.proto import subscribe_pb2 as pb
 
 COLUMNS = ("int", "bigint unsigned", "year", "decimal(12,2)", "decimal(5,0)", "double", "varchar(9)", "text", "date", "datetime(6)", "time")

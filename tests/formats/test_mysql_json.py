@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.formats.mysql_json import json_text
+from lakehouse.values.mysql_json import json_text
 
 OBJECT, ARRAY, LITERAL, STRING, OPAQUE = 0, 2, 4, 12, 15
 INTEGERS = [(5, "<h", 15), (6, "<H", 16), (7, "<i", 31), (8, "<I", 32), (9, "<q", 63), (10, "<Q", 64)]

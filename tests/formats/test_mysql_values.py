@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.errors import DecodeError
-from lakehouse.formats.mysql_values import base64_bytes, base64_text, integer, latin1_base64, number, time_zone, timestamp_utc
+from lakehouse.values.scalars import base64_bytes, base64_text, integer, latin1_base64, number, time_zone, timestamp_utc
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from storage_encoder import Value, encode_record, encode_value
 
-from lakehouse.formats.storage_csv import BOOLEAN, INTEGER, NUMBER, TEXT, Broken, Dialect, Row, rows, split
+from lakehouse.formats.ticdc.storage_csv import BOOLEAN, INTEGER, NUMBER, TEXT, Broken, Dialect, Row, rows, split
 
 DIALECTS = st.builds(
     Dialect,

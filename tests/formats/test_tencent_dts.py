@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded_truth import DATA, fold, recorded, wrong_cells
 
-from lakehouse.dts_envelopes import Note, join
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
+from lakehouse.formats.dts.envelopes import Note, join
+from lakehouse.formats.dts.subscription import _columns, decode
 from lakehouse.formats.proto import subscribe_pb2 as pb
-from lakehouse.formats.tencent_dts import _columns, decode
 
 STREAM = DATA / "dts/inventory/stream.jsonl.gz"
 

@@ -8,7 +8,7 @@ from wires import TS, dumps
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message, RowChange
 from lakehouse.formats import decode_message
-from lakehouse.formats.ticdc_canal_json import decode
+from lakehouse.formats.ticdc.canal_json import decode
 
 ROW = {"type": "INSERT", "database": "d", "table": "t", "es": TS >> 18, "pkNames": ["id"], "mysqlType": {"id": "int", "a": "int"}}
 

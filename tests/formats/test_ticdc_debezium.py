@@ -10,9 +10,9 @@ from recorded_truth import DATA, recorded, true_value
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Event, Message, RowChange, SchemaChange, Watermark
-from lakehouse.formats.ticdc_debezium import decode
-from lakehouse.resolve import resolve
+from lakehouse.formats.ticdc.debezium import decode
 from lakehouse.schema import parse_type
+from lakehouse.values.decode_with_schema import resolve
 
 RECORDINGS = sorted((DATA / "ticdc-debezium").glob("*.jsonl.gz"))
 ZONES = {"timezone.tidb-ext.jsonl.gz": "Asia/Shanghai"}

@@ -11,9 +11,9 @@ from wires import TS, WIRES, Wire, dumps
 
 from lakehouse.events import DeadLetter, Event, Image, Message, RowChange
 from lakehouse.formats import decode_message
-from lakehouse.formats.mysql_values import base64_text
 from lakehouse.formats.open_frames import framed, frames
 from lakehouse.formats.proto import subscribe_pb2 as pb
+from lakehouse.values.scalars import base64_text
 
 JSON = [WIRES[name] for name in ("ticdc-open", "ticdc-canal-json", "canal")]
 every_json_format = pytest.mark.parametrize("wire", JSON, ids=[wire.format for wire in JSON])

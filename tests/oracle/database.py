@@ -8,8 +8,8 @@ from typing import Any
 import pymysql
 
 from lakehouse import schema
-from lakehouse.normal_form import single
 from lakehouse.schema import Index, TableSchema, parse_type
+from lakehouse.values.normal_form import single
 from oracle.program import OFFSET, STRICT
 
 Name = tuple[str, str]

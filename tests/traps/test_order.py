@@ -5,8 +5,8 @@ import random
 
 from feeds import Canal, Debezium, TiCDC
 
-from lakehouse.assembling import place_of
 from lakehouse.events import Message
+from lakehouse.formats.assemble import place_of
 from lakehouse.spark.decode import epoch_of
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"

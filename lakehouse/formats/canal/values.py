@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
-from lakehouse.formats.mysql_values import base64_text, bit_bytes, integer, latin1_base64, number, timestamp_utc
-from lakehouse.normal_form import normal_form
 from lakehouse.schema import parse_type
+from lakehouse.values.normal_form import normal_form
+from lakehouse.values.scalars import base64_text, bit_bytes, integer, latin1_base64, number, timestamp_utc
 
 Convert = Callable[[str], Any]
 Converters = list[tuple[str, Convert]]

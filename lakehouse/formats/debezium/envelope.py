@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from lakehouse.events import Image, Message, key_order
-from lakehouse.formats.connect_schema import type_text
+from lakehouse.formats.debezium.connect_schema import type_text
 from lakehouse.formats.wire_json import read_json
 from lakehouse.schema import unquote
 

@@ -13,8 +13,8 @@ import re
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import Any, NamedTuple
 
-from lakehouse.normal_form import duration_text, fraction, single
-from lakehouse.temporal import Moment, day_text, moment_text, moment_to_digits, to_digits
+from lakehouse.values.normal_form import duration_text, fraction, single
+from lakehouse.values.temporal import Moment, day_text, moment_text, moment_to_digits, to_digits
 
 WIDE = Context(prec=200, rounding=ROUND_HALF_UP)
 _ONE = Decimal(1)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from lakehouse.cells import NoRule
-from lakehouse.convert import UNKNOWABLE
-from lakehouse.defaults import default_value
-from lakehouse.normal_form import bytes_of
 from lakehouse.schema import ColumnType, PartitionRule
-from lakehouse.temporal import read_duration
+from lakehouse.values.convert import UNKNOWABLE
+from lakehouse.values.defaults import default_value
+from lakehouse.values.normal_form import bytes_of
+from lakehouse.values.server_value import NoRule
+from lakehouse.values.temporal import read_duration
 
 _Place = Callable[[Sequence[Any]], str | None]
 _WHOLE = ColumnType("decimal", 65, 0)

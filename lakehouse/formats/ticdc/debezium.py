@@ -19,8 +19,20 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DDL, Event, Image, Message, RowChange, SchemaChange, Watermark, tidb_position
-from lakehouse.formats.connect_schema import Column, Columns, Field, always, bits, cached, embedded, label, named, negative, unsigned
-from lakehouse.formats.debezium_envelope import Frame, TableChange, halves, image_flags, key_image, primary_key, schema_columns
+from lakehouse.formats.debezium.connect_schema import (
+    Column,
+    Columns,
+    Field,
+    always,
+    bits,
+    cached,
+    embedded,
+    label,
+    named,
+    negative,
+    unsigned,
+)
+from lakehouse.formats.debezium.envelope import Frame, TableChange, halves, image_flags, key_image, primary_key, schema_columns
 from lakehouse.formats.wire_json import read_json
 
 FORMAT = "ticdc-debezium"

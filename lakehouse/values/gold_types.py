@@ -21,8 +21,8 @@ from decimal import Decimal, DecimalException
 from types import MappingProxyType
 from typing import Any
 
-from lakehouse.normal_form import duration_text, normal_form, single, vector_text
 from lakehouse.schema import ColumnType
+from lakehouse.values.normal_form import duration_text, normal_form, single, vector_text
 
 Rule = Callable[[Any], Any]
 

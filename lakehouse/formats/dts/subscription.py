@@ -35,9 +35,9 @@ from lakehouse.events import (
     Watermark,
     opened,
 )
-from lakehouse.formats.debezium_envelope import halves, image_flags
-from lakehouse.formats.dts_quick import Read
-from lakehouse.formats.dts_values import ABSENT, Cells, Open
+from lakehouse.formats.debezium.envelope import halves, image_flags
+from lakehouse.formats.dts.fast_values import Read
+from lakehouse.formats.dts.values import ABSENT, Cells, Open
 from lakehouse.formats.proto import subscribe_pb2 as pb
 
 FORMAT = "tencent-dts"

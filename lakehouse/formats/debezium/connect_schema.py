@@ -20,8 +20,8 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
-from lakehouse.formats.mysql_values import base64_bytes, base64_text, bit_number, decimal_of_double, timestamp_utc
 from lakehouse.formats.wire_json import read_json
+from lakehouse.values.scalars import base64_bytes, base64_text, bit_number, decimal_of_double, timestamp_utc
 
 Read = Callable[[Any], Any]
 Test = Callable[[Any], bool]

@@ -19,10 +19,10 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.canal_values import IMPLICIT_KEYS, Reading, image, reading
+from lakehouse.formats.canal.values import IMPLICIT_KEYS, Reading, image, reading
 from lakehouse.formats.wire_json import read_json
-from lakehouse.normal_form import PRINTED
 from lakehouse.schema import parse_type
+from lakehouse.values.normal_form import PRINTED
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Row = dict[str, str | None]

@@ -16,12 +16,12 @@ import msgspec
 from google.protobuf.message import DecodeError as ProtobufError
 
 from lakehouse.errors import DecodeError
-from lakehouse.formats.charsets import decode_text
-from lakehouse.formats.dts_quick import Read, quick_reader
-from lakehouse.formats.mysql_values import ZONED, base64_text, bit_number, integer, number, timestamp_utc
+from lakehouse.formats.dts.fast_values import Read, quick_reader
 from lakehouse.formats.proto import subscribe_pb2 as pb
-from lakehouse.normal_form import bytes_vector, vector_text
 from lakehouse.schema import INTEGER_BITS, ColumnType, parse_type
+from lakehouse.values.charsets import decode_text
+from lakehouse.values.normal_form import bytes_vector, vector_text
+from lakehouse.values.scalars import ZONED, base64_text, bit_number, integer, number, timestamp_utc
 
 # what a column keeps of the values that dts_quick.py leaves to it: an update repeats most of the old image, and labels are few
 _KEPT, _KEPT_BYTES = 64, 256

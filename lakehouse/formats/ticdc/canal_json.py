@@ -20,7 +20,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DDL, DELETE, UPSERT, DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange, Watermark
-from lakehouse.formats.canal_values import Reading, image, reading
+from lakehouse.formats.canal.values import Reading, image, reading
 from lakehouse.formats.wire_json import read_json
 
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]

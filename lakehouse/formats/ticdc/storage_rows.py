@@ -19,11 +19,11 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DELETE, UPSERT, DeadLetter, Event, Image, Position, RowChange
-from lakehouse.formats.mysql_values import base64_text, number, timestamp_utc
-from lakehouse.formats.storage_csv import BOOLEAN, INTEGER, NUMBER, TEXT, Broken, Dialect, Row, rows, split
+from lakehouse.formats.ticdc.storage_csv import BOOLEAN, INTEGER, NUMBER, TEXT, Broken, Dialect, Row, rows, split
+from lakehouse.formats.ticdc.storage_layout import DataFile, setting, switch
+from lakehouse.formats.ticdc.storage_schema import read_definition, type_text
 from lakehouse.schema import parse_type
-from lakehouse.storage_layout import DataFile, setting, switch
-from lakehouse.storage_schema import read_definition, type_text
+from lakehouse.values.scalars import base64_text, number, timestamp_utc
 
 
 class Place(NamedTuple):

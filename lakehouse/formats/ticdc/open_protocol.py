@@ -22,9 +22,9 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DDL, DELETE, UPSERT, DeadLetter, Event, Image, Message, RowChange, SchemaChange, Watermark
-from lakehouse.formats.mysql_values import base64_bytes, base64_text, bit_bytes, integer, number, timestamp_utc
 from lakehouse.formats.open_frames import frames
 from lakehouse.formats.wire_json import read_json
+from lakehouse.values.scalars import base64_bytes, base64_text, bit_bytes, integer, number, timestamp_utc
 
 _BINARY, _HANDLE, _UNSIGNED = 1, 2, 128
 _SPILLED = frozenset("tfvh")  # member names that the malformed `p` writes in place of a column's

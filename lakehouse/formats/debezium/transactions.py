@@ -12,8 +12,8 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message, Position
-from lakehouse.formats.debezium import STREAMED, file_number
-from lakehouse.formats.debezium_envelope import header_members
+from lakehouse.formats.debezium.connector import STREAMED, file_number
+from lakehouse.formats.debezium.envelope import header_members
 from lakehouse.formats.wire_json import read_json
 
 T = TypeVar("T")

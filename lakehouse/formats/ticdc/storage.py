@@ -7,7 +7,7 @@ r"""TiCDC storage sink: one message per file, its `path` relative to the sink's 
 
 Producers: TiCDC 6.5 to 8.5 (classic) and the new architecture. Specification: docs.pingcap.com, "Sync data to storage services", "CSV".
 Headers of a data file: `schema`, its schema file's bytes; `virtual`, a JSON list of VIRTUAL columns; `dispatchers`, how many write into
-its folder (lakehouse.storage_layout.Schemas). Options are named as the sink's settings are (storage_layout.OPTIONS).
+its folder (lakehouse.formats.ticdc.storage_layout.Schemas). Options are named as the sink's settings are (storage_layout.OPTIONS).
 Order: with commit ts (include-commit-ts, enable-tidb-extension) positions are (epoch, commit ts, rank). Without, they are
 (epoch, table version, date, file number, row * 2 + half), a DDL's (epoch, table version): it stands before its version's rows. Several
 dispatchers have no order then and are refused, and `metadata` is silent.
@@ -23,12 +23,21 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DDL, DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
-from lakehouse.formats.storage_csv import Broken
-from lakehouse.formats.storage_rows import Place, csv_rows
-from lakehouse.formats.ticdc_canal_json import decode as decode_line
-from lakehouse.formats.undecodable import decode_again
-from lakehouse.storage_layout import Checkpoint, DataFile, Index, SchemaFile, classify, has_commit_ts, read_checkpoint, setting
-from lakehouse.storage_schema import TableDefinition, column_record, read_definition
+from lakehouse.formats.invalid_text import decode_again
+from lakehouse.formats.ticdc.canal_json import decode as decode_line
+from lakehouse.formats.ticdc.storage_csv import Broken
+from lakehouse.formats.ticdc.storage_layout import (
+    Checkpoint,
+    DataFile,
+    Index,
+    SchemaFile,
+    classify,
+    has_commit_ts,
+    read_checkpoint,
+    setting,
+)
+from lakehouse.formats.ticdc.storage_rows import Place, csv_rows
+from lakehouse.formats.ticdc.storage_schema import TableDefinition, column_record, read_definition
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:

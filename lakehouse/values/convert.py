@@ -18,11 +18,11 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from lakehouse.cells import UNNUMBERED, Bits, Cell, Dated, Document, Fixed, Label, NoRule, Single, Span
-from lakehouse.normal_form import Rule, bytes_of
 from lakehouse.schema import ColumnType
-from lakehouse.stores import STORES, Target, charset_codec, labels_mask
-from lakehouse.temporal import read_duration, read_moment, to_local
+from lakehouse.values.normal_form import Rule, bytes_of
+from lakehouse.values.server_value import UNNUMBERED, Bits, Cell, Dated, Document, Fixed, Label, NoRule, Single, Span
+from lakehouse.values.store_assignment import STORES, Target, charset_codec, labels_mask
+from lakehouse.values.temporal import read_duration, read_moment, to_local
 
 SERVERS = ("mysql", "mariadb", "tidb")
 

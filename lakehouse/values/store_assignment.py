@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from lakehouse.cells import (
+from lakehouse.schema import INTEGER_BITS, ColumnType
+from lakehouse.values.normal_form import duration_text, fraction, single, text_of
+from lakehouse.values.server_value import (
     WIDE,
     Bits,
     Cell,
@@ -26,9 +28,7 @@ from lakehouse.cells import (
     is_json,
     rounded,
 )
-from lakehouse.normal_form import duration_text, fraction, single, text_of
-from lakehouse.schema import INTEGER_BITS, ColumnType
-from lakehouse.temporal import (
+from lakehouse.values.temporal import (
     MAX_DURATION,
     ZERO,
     Moment,

@@ -12,11 +12,11 @@ import re
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from lakehouse.cells import Cell, Label, NoRule
-from lakehouse.convert import UNKNOWABLE
-from lakehouse.normal_form import vector_text
 from lakehouse.schema import ColumnType, unquote
-from lakehouse.stores import STORES, Target, charset_codec
+from lakehouse.values.convert import UNKNOWABLE
+from lakehouse.values.normal_form import vector_text
+from lakehouse.values.server_value import Cell, Label, NoRule
+from lakehouse.values.store_assignment import STORES, Target, charset_codec
 
 _NUMBER = re.compile(r"([+-]?)\s*((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)", re.I | re.ASCII)
 _BITS = re.compile(r"(?:b'([01]*)'|0b([01]+))", re.I)

@@ -23,8 +23,8 @@ import msgspec
 from lakehouse.binlog_servers import server_of
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.connect_schema import structured
-from lakehouse.formats.debezium_envelope import (
+from lakehouse.formats.debezium.connect_schema import structured
+from lakehouse.formats.debezium.envelope import (
     NULL,
     Frame,
     Half,
@@ -37,7 +37,7 @@ from lakehouse.formats.debezium_envelope import (
     primary_key,
     schema_columns,
 )
-from lakehouse.formats.debezium_values import embedded_columns, encoding, modes
+from lakehouse.formats.debezium.values import embedded_columns, encoding, modes
 from lakehouse.formats.wire_json import read_json
 
 S = TypeVar("S")

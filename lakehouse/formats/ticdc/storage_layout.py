@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from lakehouse.errors import DecodeError
-from lakehouse.storage_schema import Version, read_definition, virtual_columns
+from lakehouse.formats.ticdc.storage_schema import Version, read_definition, virtual_columns
 
 _BOOLEAN = ("false", "true")
 # The sink's settings by their producer's names: default, help, choices.

@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from lakehouse.formats.charsets import decode_text
-from lakehouse.formats.mysql_json import json_text
-from lakehouse.formats.mysql_values import ZONED, decimal_of_double, timestamp_utc
-from lakehouse.normal_form import Rule, bytes_of, bytes_vector, duration_text, normal_form, text_of, vector_text
 from lakehouse.schema import ColumnType
+from lakehouse.values.charsets import decode_text
+from lakehouse.values.mysql_json import json_text
+from lakehouse.values.normal_form import Rule, bytes_of, bytes_vector, duration_text, normal_form, text_of, vector_text
+from lakehouse.values.scalars import ZONED, decimal_of_double, timestamp_utc
 
 Modes = Mapping[str, str]
 

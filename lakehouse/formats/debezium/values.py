@@ -14,7 +14,7 @@ Encoding of a row that stays open: `debezium`, or `debezium/MODE=…,MODE=…` f
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from lakehouse.formats.connect_schema import (
+from lakehouse.formats.debezium.connect_schema import (
     Column,
     Columns,
     Field,
@@ -28,7 +28,7 @@ from lakehouse.formats.connect_schema import (
     unscaled,
     unsigned,
 )
-from lakehouse.formats.debezium_envelope import is_metadata
+from lakehouse.formats.debezium.envelope import is_metadata
 
 
 class Modes(NamedTuple):

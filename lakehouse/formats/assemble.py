@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from lakehouse.assemble import prepare
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message
-from lakehouse.storage_layout import DataFile, Schemas, classify
+from lakehouse.formats.ticdc.large_messages import prepare
+from lakehouse.formats.ticdc.storage_layout import DataFile, Schemas, classify
 
 ATTACHMENT = "lakehouse.attachment:"
 Place = tuple[str, str, int]
@@ -119,7 +119,7 @@ class _Tape:
 
 def _envelopes(messages: Iterable[Message], beside: Beside) -> Iterator[Message | Unjoined | Resume]:
     """Parts joined. What the batch before has given already, out of records before `starts`, is not given again."""
-    from lakehouse.dts_envelopes import join
+    from lakehouse.formats.dts.envelopes import join
 
     tape = _Tape(messages)
     resume: dict[Place, int] = {}

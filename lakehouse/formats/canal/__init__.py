@@ -1,0 +1,1 @@
+"""Alibaba Canal: FlatMessage (JSON) and the protobuf Entry of the replica protocol."""
