@@ -90,7 +90,7 @@ def ddl(
 ) -> None:
     """Say what DDL statements mean, before anyone runs them upstream."""
     from lakehouse.cli_text import meaning_lines
-    from lakehouse.ddl.answer import answers
+    from lakehouse.ddl.explain import answers
 
     with (Path("/dev/stdin") if file in (None, Path("-")) else file).open(encoding="utf-8") as lines:
         told = answers(lines)

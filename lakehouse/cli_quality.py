@@ -50,7 +50,7 @@ def quality_suite(
     ] = None,
 ) -> None:
     """Print a table's expectations as a Great Expectations suite, or an edited suite as YAML."""
-    from lakehouse.quality import from_gx, gx_suite, suite_of
+    from lakehouse.quality.suite import from_gx, gx_suite, suite_of
 
     if from_suite is not None:
         import yaml

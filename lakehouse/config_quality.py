@@ -7,7 +7,7 @@ from typing import Any
 from lakehouse.config_fidelity import Data, Finding
 from lakehouse.config_options import did_you_mean
 from lakehouse.config_yaml import Path
-from lakehouse.quality import FORMS, ROWS, Form
+from lakehouse.quality.suite import FORMS, ROWS, Form
 
 _REGEXES = ("regex", "regex_list")
 # A verdict on a row must be the same whenever it is given.

@@ -48,7 +48,7 @@ class RowChange(msgspec.Struct, gc=False, omit_defaults=True):
     whose values the schema has yet to resolve. `types` maps columns to the SQL type text that the message carried, "" where
     it has none; it is None where the message tells no types at all.
     `row_id` tells equal rows of keyless tables apart; `physical_table` is the partition's own id, where sent. `server` says whose
-    binlog a streamed change was read from (lakehouse/binlog_servers.py).
+    binlog a streamed change was read from (lakehouse/silver/binlog_servers.py).
     """
 
     database: str

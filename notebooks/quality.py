@@ -10,7 +10,7 @@
 import json
 import os
 
-from lakehouse.quality import gx_suite
+from lakehouse.quality.suite import gx_suite
 from lakehouse.spark.data_docs import gx_failures, suites_of_lake
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.notebook import saved_plot

@@ -9,27 +9,27 @@ from typing import Any
 
 import msgspec
 
-from lakehouse.arrival_order import Spread, report_disorder, report_repeats
-from lakehouse.arrival_order import Told as Statement
-from lakehouse.carry import Upstream, upstream_of
 from lakehouse.ddl.policy import Rules
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
-from lakehouse.fold import Change, key_ids
+from lakehouse.fold.current_rows import Change, key_ids
+from lakehouse.fold.upcast import Upstream, upstream_of
 from lakehouse.formats import order_of
 from lakehouse.formats.debezium.connector import transaction_end
 from lakehouse.formats.debezium.transactions import transaction_row
 from lakehouse.formats.wire_json import nests_too_deep
-from lakehouse.gold_options import PLAIN, GoldOptions
-from lakehouse.history import build
-from lakehouse.identity import RunCounter, image_hash, split_keyless
+from lakehouse.gold.columns import gold_columns, type_rows
+from lakehouse.gold.modes import Clock, Mode, own_columns
+from lakehouse.gold.options import PLAIN, GoldOptions
+from lakehouse.gold.shards import options_of
 from lakehouse.inspect import events_of
 from lakehouse.lineage import History, Lineage, Name
-from lakehouse.modes import Clock, Mode, own_columns
-from lakehouse.replays import Aligner, rule_of, sent
-from lakehouse.shapes import Record, Shape, shape_of_rows
-from lakehouse.shards import options_of
-from lakehouse.transactions import Told, aborted, advance
-from lakehouse.typed import gold_columns, type_rows
+from lakehouse.schema_history.build import build
+from lakehouse.schema_history.ordering_problems import Spread, report_disorder, report_repeats
+from lakehouse.schema_history.ordering_problems import Told as Statement
+from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
+from lakehouse.silver.identity import RunCounter, image_hash, split_keyless
+from lakehouse.silver.redelivery import Aligner, rule_of, sent
+from lakehouse.silver.transaction_watermark import Told, aborted, advance
 
 TSO = Clock(by_commit=True, tso=True)
 

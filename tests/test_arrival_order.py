@@ -12,8 +12,8 @@ from source_model import History
 from test_eight_formats import OPTIONS, SHORT, types_of
 from test_fold_properties import as_set, canonical, seeds, steps
 
-from lakehouse.arrival_order import KEYLESS, NAME, STATEMENT
 from lakehouse.events import Message
+from lakehouse.schema_history.ordering_problems import KEYLESS, NAME, STATEMENT
 
 ROW = '{"database":"d","table":"%s","type":"%s","es":1,"pkNames":["id"],"mysqlType":{"id":"int","v":"int"},"old":%s,"data":[%s]}'
 DDL = '{"database":"d","table":"%s","type":"ALTER","isDdl":true,"es":1,"sql":"%s"}'

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from source_model import History
 
-from lakehouse.compaction import compacted, floor_below, needs_log
 from lakehouse.ddl.policy import Rules
+from lakehouse.fold.compaction import compacted, floor_below, needs_log
 
 EXAMPLES = os.environ.get("LAKEHOUSE_EXAMPLES")
 QUICK = settings(

@@ -15,9 +15,9 @@ from encode_tidb import canal_json, csv_row, debezium, schema_file
 from engine import Memory
 from judging import DATA, lines, messages, meta, name_of, options
 
-from lakehouse.ddl.apply import create
+from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.edits import CreateTable
-from lakehouse.ddl.reader import read
+from lakehouse.ddl.parse.statements import read
 from lakehouse.events import Message, RowChange
 from lakehouse.formats import decode_message
 from lakehouse.formats.dts.envelopes import join

@@ -2,12 +2,12 @@
 
 import pytest
 
-from lakehouse.ddl.apply import create
+from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.edits import CreateTable
-from lakehouse.ddl.reader import read
-from lakehouse.fidelity import as_text, beyond, left_out
+from lakehouse.ddl.parse.statements import read
+from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
+from lakehouse.gold.lossy_columns import as_text, beyond, left_out
 from lakehouse.schema import Column, ColumnType, TableSchema, make_schema
-from lakehouse.typed import GoldColumn, gold_columns, type_rows
 
 
 def table(columns: str) -> tuple[TableSchema, dict[str, GoldColumn]]:

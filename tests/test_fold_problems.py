@@ -4,7 +4,7 @@ from typing import Any
 
 from feeds import TiCDC
 
-from lakehouse.fold import OLD_ROW_STAYS, Change, fold
+from lakehouse.fold.current_rows import OLD_ROW_STAYS, Change, fold
 
 KEYLESS = "CREATE TABLE t (id INT, a INT)"
 INTS = {"id": "int", "a": "int"}

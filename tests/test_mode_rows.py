@@ -7,8 +7,8 @@ from engine import TSO, Memory
 from feeds import TiCDC
 
 from lakehouse.events import Message
-from lakehouse.gold_options import ColumnOptions, GoldOptions
-from lakehouse.modes import Clock
+from lakehouse.gold.modes import Clock
+from lakehouse.gold.options import ColumnOptions, GoldOptions
 
 CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `a` VARCHAR(20))"
 KEYLESS = "CREATE TABLE `t` (`a` VARCHAR(20))"

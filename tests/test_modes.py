@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from source_model import History
 from test_versions import lineages, place, told
 
-from lakehouse.carry import Row
 from lakehouse.events import Position
-from lakehouse.fold import Change, row_key, target_step
-from lakehouse.gold_options import ColumnOptions, GoldOptions
+from lakehouse.fold.current_rows import Change, row_key, target_step
+from lakehouse.fold.row_history import plain
+from lakehouse.fold.upcast import Row
+from lakehouse.gold.columns import gold_columns, type_rows
+from lakehouse.gold.modes import Clock, Mode, canonical_rows, own_columns
+from lakehouse.gold.options import ColumnOptions, GoldOptions
 from lakehouse.lineage import Lineage
-from lakehouse.modes import Clock, Mode, canonical_rows, own_columns
-from lakehouse.replay import plain
-from lakehouse.typed import gold_columns, type_rows
 
 QUICK = settings(max_examples=30)
 seeds = st.integers(0, 2**32 - 1)

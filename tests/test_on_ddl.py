@@ -14,9 +14,9 @@ from source_model import History
 
 from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.events import Position
-from lakehouse.fold import fold
+from lakehouse.fold.current_rows import fold
 from lakehouse.lineage import Lineage
-from lakehouse.shapes import Record
+from lakehouse.schema_history.schema_records import Record
 
 EXAMPLES = os.environ.get("LAKEHOUSE_EXAMPLES")
 QUICK = settings(

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from source_model import History
 
-from lakehouse.carry import Carrier
-from lakehouse.ddl.apply import create
+from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.edits import CreateTable
-from lakehouse.ddl.outlook import Table, outlook
-from lakehouse.ddl.reader import read
+from lakehouse.ddl.impact import Table, outlook
+from lakehouse.ddl.parse.statements import read
+from lakehouse.fold.upcast import Carrier
 from lakehouse.lineage import Lineage
 
 EXAMPLES = os.environ.get("LAKEHOUSE_EXAMPLES")

@@ -6,13 +6,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.carry import Upstream
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.fold import REJECTED, Change, finish, fold, settle
+from lakehouse.fold.current_rows import REJECTED, Change, finish, fold, settle
+from lakehouse.fold.row_history import Replay
+from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Interval, Lineage, Step
-from lakehouse.replay import Replay
+from lakehouse.quality.row_states import States
 from lakehouse.schema import Column, make_schema, parse_type
-from lakehouse.states import States
 
 COLUMNS = ("id", "v", "w")
 KEYED = make_schema([Column(0, name, parse_type("int")) for name in COLUMNS], ("id",))

@@ -10,9 +10,9 @@ from judging import format_of, messages, name_of, options, recordings, states
 from test_recordings import place
 
 from lakehouse.events import Position
-from lakehouse.fold import rekeyings, target_step
-from lakehouse.gold_options import GoldOptions
-from lakehouse.modes import _TYPES
+from lakehouse.fold.current_rows import rekeyings, target_step
+from lakehouse.gold.modes import _TYPES
+from lakehouse.gold.options import GoldOptions
 
 OWN = {name for name, _ in _TYPES.values()}
 Rows = list[dict[str, Any]]
@@ -45,7 +45,7 @@ def test_every_mode_agrees_with_the_table_at_every_state(recording: Path) -> Non
 
 
 def key_names(silver: Memory, lineage: Any, at: Position) -> list[str]:
-    from lakehouse.fold import key_ids
+    from lakehouse.fold.current_rows import key_ids
 
     step = target_step(lineage, at)
     return [column.name for column in lineage.steps[step].schema.columns if column.id in key_ids(lineage, step)]

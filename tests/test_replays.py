@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Message
-from lakehouse.replays import RULES, Aligner, Sent, rule_of, sent
+from lakehouse.silver.redelivery import RULES, Aligner, Sent, rule_of, sent
 
 CANAL, TICDC = RULES["canal"], RULES["ticdc-canal-json"]
 CREATE = "CREATE TABLE t (id INT, a VARCHAR(9))"

@@ -6,7 +6,7 @@ from typing import Any
 from engine import Memory
 
 from lakehouse.events import Message
-from lakehouse.shapes import Shape, shape_of_rows
+from lakehouse.schema_history.schema_records import Shape, shape_of_rows
 
 FIRST, NEXT = (0, 1, 1, 0, 0, 0), (0, 2, 1, 0, 0, 0)
 

@@ -2,10 +2,10 @@
 
 from feeds import TiCDC
 
-from lakehouse.gold_options import GoldOptions
-from lakehouse.modes import SHARD, Clock, Mode, own_columns
-from lakehouse.shards import aligned, options_for, split_shards
-from lakehouse.typed import GoldColumn, gold_columns, type_rows
+from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
+from lakehouse.gold.modes import SHARD, Clock, Mode, own_columns
+from lakehouse.gold.options import GoldOptions
+from lakehouse.gold.shards import aligned, options_for, split_shards
 
 MERGED = GoldOptions(merged="shop.orders")
 CLOCK = Clock(by_commit=True, tso=True)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Position
-from lakehouse.transactions import Told, advance
+from lakehouse.silver.transaction_watermark import Told, advance
 
 # A transaction is how many rows it has; its rows lie in topics of their own, its END in one that all share.
 sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)

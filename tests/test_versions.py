@@ -1,6 +1,6 @@
 """Every mode of a gold table against the source's own states: what was true at each commit, and when.
 
-A seeded source (source_model) does random things, arrivals sends them as TiCDC would; the entries of lakehouse/replay.py
+A seeded source (source_model) does random things, arrivals sends them as TiCDC would; the entries of lakehouse/fold/row_history.py
 and the versions made of them are held to the fold, which other properties hold to the source.
 """
 
@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from source_model import History
 
-from lakehouse.carry import Row
 from lakehouse.events import Position
-from lakehouse.fold import Change, finish, fold, image_text, key_ids, rekeyings, row_key, target_step
+from lakehouse.fold.current_rows import Change, finish, fold, image_text, key_ids, rekeyings, row_key, target_step
+from lakehouse.fold.row_history import Entry, replay
+from lakehouse.fold.upcast import Row
+from lakehouse.fold.versions import Keeper, Version, last_known, versions
 from lakehouse.lineage import Lineage
-from lakehouse.replay import Entry, replay
-from lakehouse.versions import Keeper, Version, last_known, versions
 
 OPTIONS = {"time_zone": "Asia/Shanghai"}
 QUICK = settings(max_examples=40)

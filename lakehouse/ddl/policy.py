@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from lakehouse.ddl import edits as e
-from lakehouse.ddl.apply import alter_by_edit
-from lakehouse.ddl.rows import Effects
+from lakehouse.ddl.apply.effects import Effects
+from lakehouse.ddl.apply.schema import alter_by_edit
 from lakehouse.effects import Rekey, Retype, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import Position

@@ -27,8 +27,8 @@ class Beside:
 
     `starts`: the first record of each partition that is the batch's own; those before it are there for their parts only.
     `schemas`: the schema files that have landed. `dispatchers`: how many had written into a file's folder when it landed, by
-    the file's number; 1 where it is not there. `copies`: the records that a feed in order of arrival sent before (lakehouse.replays).
-    `final`: nothing comes behind, so parts that wait are dead.
+    the file's number; 1 where it is not there. `copies`: the records that a feed in order of arrival sent before
+    (lakehouse.silver.redelivery). `final`: nothing comes behind, so parts that wait are dead.
     """
 
     starts: Mapping[Place, int] = field(default_factory=dict)

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.ddl import edits as E
-from lakehouse.ddl.apply import create
-from lakehouse.ddl.reader import read
+from lakehouse.ddl.apply.schema import create
+from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.schema import TableSchema
 from lakehouse.spark.attachments import land_named

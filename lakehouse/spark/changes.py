@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
-from lakehouse.fold import Change
+from lakehouse.fold.current_rows import Change
 from lakehouse.lineage import History, Lineage, Name
+from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.spark.ops_log import OpsLog
-from lakehouse.transactions import aborted
 
 FOLD_COLUMNS = ["database", "table", "op", "position", "before", "after", "encoding", "flags", "batch", "commit_ts"]
 _decode = msgspec.json.decode

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.config import Config
 from lakehouse.errors import EnvironmentError_, LakehouseError, QualityError
-from lakehouse.quality import Suite, gx_suite, suite_of
+from lakehouse.quality.suite import Suite, gx_suite, suite_of
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.registry import sources

@@ -4,11 +4,11 @@ statements would do to a gold table."""
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lakehouse.carry import upstream_of
-from lakehouse.ddl.outlook import Table, outlook, unreadable
-from lakehouse.ddl.reader import read
+from lakehouse.ddl.impact import Table, outlook, unreadable
+from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import ConfigError, DdlError, LakehouseError
 from lakehouse.events import just_above
+from lakehouse.fold.upcast import upstream_of
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session

@@ -21,11 +21,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lakehouse.binlog_servers import FORMATS as BINLOG_FORMATS
-from lakehouse.binlog_servers import Stretch, Stretches
 from lakehouse.events import DeadLetter, JsonChange, Message, RowChange, SchemaChange, Stored, Watermark
 from lakehouse.formats.assemble import NOTHING, Resume, Unjoined, assembled, place_of
 from lakehouse.formats.wire_json import MAX_DEPTH, nests_too_deep
+from lakehouse.silver.binlog_servers import FORMATS as BINLOG_FORMATS
+from lakehouse.silver.binlog_servers import Stretch, Stretches
 
 POSITION = "struct<epoch:bigint,p1:bigint,p2:bigint,p3:bigint,p4:bigint,p5:bigint>"
 CHANGE_COLUMNS: dict[str, str] = {
@@ -113,7 +113,7 @@ class Rows:
         from lakehouse.formats import decode_stored
         from lakehouse.formats.debezium.connector import transaction_end
         from lakehouse.formats.debezium.transactions import transaction_row
-        from lakehouse.identity import image_hash, split_keyless
+        from lakehouse.silver.identity import image_hash, split_keyless
 
         self._decode, self._format, self._options = decode_stored, settings["format"], settings["options"]
         self._transaction_end, self._transaction_row = transaction_end, transaction_row

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.batch_summary import Summary
+from lakehouse.silver.batch_summary import Summary
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.packed import HASH_BYTES, IDENTITY, POSITION_BYTES, hashes_of
 from lakehouse.spark.session import kept

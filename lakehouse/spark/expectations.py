@@ -17,7 +17,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.errors import QualityError
-from lakehouse.quality import Check
+from lakehouse.quality.suite import Check
 from lakehouse.spark.lake import quote
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")

@@ -7,15 +7,15 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import just_above
-from lakehouse.fidelity import as_text, beyond, left_out
+from lakehouse.gold.columns import GoldColumn, gold_columns
+from lakehouse.gold.lossy_columns import as_text, beyond, left_out
+from lakehouse.gold.shards import options_of
 from lakehouse.lineage import Lineage
-from lakehouse.shards import options_of
 from lakehouse.spark.lake import Lake, quote
 from lakehouse.spark.registry import sources
 from lakehouse.spark.session import get_session
 from lakehouse.spark.show import Reader
 from lakehouse.spark.sources import options_in
-from lakehouse.typed import GoldColumn, gold_columns
 
 Entry = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""The fold of a large table in Spark: the same functions as lakehouse/fold.py, row by row, partitioned by key.
+"""The fold of a large table in Spark: the same functions as lakehouse/fold/current_rows.py, row by row, partitioned by key.
 
     silver rows ─carry─▶ (key, position, kind, image) ─by key, in position order─▶ net ─▶ (op, image) ─type─▶ gold's columns
 
@@ -19,15 +19,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lakehouse.carry import Upstream
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.fold import rekeyings
+from lakehouse.fold.current_rows import rekeyings
+from lakehouse.fold.upcast import Upstream
+from lakehouse.gold.columns import GoldColumn
 from lakehouse.lineage import Lineage
 from lakehouse.spark.changes import FOLD_COLUMNS, position_literal
 from lakehouse.spark.decode import POSITION
 from lakehouse.spark.type_text import columns as parse_columns
 from lakehouse.spark.type_text import data_type
-from lakehouse.typed import GoldColumn
 
 DELTAS = f"key string, position {POSITION}, kind string, image string"
 NETTED = "key string, kind string, image string"
@@ -106,7 +106,7 @@ def _of_piece(changes: DataFrame, piece: Piece, target: int) -> DataFrame:
 
 def _carry(piece: Piece) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.fold import Deltas, key_ids
+        from lakehouse.fold.current_rows import Deltas, key_ids
         from lakehouse.spark.changes import changes_of
 
         ids = key_ids(piece.lineage, piece.end)
@@ -122,8 +122,8 @@ def _cross(piece: Piece) -> Worker:
     """Rows of the piece before, as first images of this one's key."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.carry import Carrier
-        from lakehouse.fold import PUT, Delta, key_ids
+        from lakehouse.fold.current_rows import PUT, Delta, key_ids
+        from lakehouse.fold.upcast import Carrier
         from lakehouse.spark.fold_frame import decode_row
 
         ids = key_ids(piece.lineage, piece.end)
@@ -138,7 +138,7 @@ def _cross(piece: Piece) -> Worker:
 
 
 def _delta_batch(deltas: Iterable[Any], ids: tuple[int, ...]) -> pa.RecordBatch:
-    from lakehouse.fold import image_text, row_key
+    from lakehouse.fold.current_rows import image_text, row_key
     from lakehouse.spark.fold_frame import encode_key, encode_row
 
     keys, positions, kinds, images = [], [], [], []
@@ -166,7 +166,7 @@ def _net(piece: Piece, whole: frozenset[int]) -> Worker:
     """Net the deltas of each key. A patch that has every column of `whole` needs no earlier image: it is a put."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.fold import key_ids
+        from lakehouse.fold.current_rows import key_ids
         from lakehouse.spark.fold_frame import count_group, decode_row, net_group
 
         net = net_group if key_ids(piece.lineage, piece.end) else count_group
@@ -249,8 +249,8 @@ def _type(told: list[tuple[Any, str, str, str | None]], schema: StructType) -> W
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark.sql.pandas.types import to_arrow_schema
 
+        from lakehouse.gold.columns import gold_column, type_rows
         from lakehouse.spark.fold_frame import decode_row
-        from lakehouse.typed import gold_column, type_rows
 
         columns = [gold_column(*each) for each in told]
         arrow = to_arrow_schema(schema)

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position
-from lakehouse.fold import Change
+from lakehouse.fold.current_rows import Change
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.spark.changes import FOLD_COLUMNS, between, by_lineage, named_changes
 from lakehouse.spark.gold_table import SMALL_BYTES, SMALL_CHANGES, Size

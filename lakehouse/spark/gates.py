@@ -13,11 +13,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.carry import Upstream
 from lakehouse.events import Position
-from lakehouse.fold import REJECTED, Change
+from lakehouse.fold.current_rows import REJECTED, Change
+from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Held, History, Lineage, Name
-from lakehouse.quality import Suite
+from lakehouse.quality.suite import Suite
 from lakehouse.spark.changes import between, named_changes, of_lineage
 from lakehouse.spark.decode import POSITION
 from lakehouse.spark.judge import FAILED, Judge, check_names, commit_of

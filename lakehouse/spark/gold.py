@@ -18,10 +18,11 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION, Position, just_above, just_below
-from lakehouse.fold import key_ids
-from lakehouse.gold_options import PLAIN, GoldOptions, to_plain
+from lakehouse.fold.current_rows import key_ids
+from lakehouse.gold.options import PLAIN, GoldOptions, to_plain
+from lakehouse.gold.shards import options_for, options_of, split_shards
 from lakehouse.lineage import History, Lineage, Name, shape_of
-from lakehouse.shards import options_for, options_of, split_shards
+from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.spark.changes import between, changes_in, not_aborted, not_void, of_lineage
 from lakehouse.spark.drift import held_of, infer_columns, keep_waiting, waiting
 from lakehouse.spark.fresh import NOTHING, Fresh, Read, Share, begin, look
@@ -38,7 +39,6 @@ from lakehouse.spark.session import keeping, many_rows
 from lakehouse.spark.silver import read_silver
 from lakehouse.spark.table_names import claim, free_of, plain_name, renamed
 from lakehouse.topic_progress import told_loss
-from lakehouse.transactions import aborted
 
 THREADS = 3
 Progress = Callable[[str], None]

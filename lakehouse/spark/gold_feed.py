@@ -5,12 +5,12 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakehouse.carry import Upstream
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.gold_options import GoldOptions, to_plain
+from lakehouse.fold.upcast import Upstream
+from lakehouse.gold.modes import Clock
+from lakehouse.gold.options import GoldOptions, to_plain
 from lakehouse.lineage import Name
-from lakehouse.modes import Clock
-from lakehouse.quality import Suite
+from lakehouse.quality.suite import Suite
 from lakehouse.spark.ops_log import OPERATORS, OpsLog
 from lakehouse.spark.watermark import counting_partitions, partition_watermarks, source_watermark
 

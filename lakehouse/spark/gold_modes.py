@@ -1,7 +1,7 @@
 """The modes of a gold table in Spark: gold's rows of some keys, the log's new rows, and a large table's rows in jobs.
 
 A large table is told anew in parts: rows of different keys have nothing to do with each other, so the changes are dealt out by key and
-each part is told by the functions that tell a small table (lakehouse/modes.py). Where a DDL changes the key there is one part.
+each part is told by the functions that tell a small table (lakehouse/gold/modes.py). Where a DDL changes the key there is one part.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,18 +15,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from lakehouse.carry import Row
 from lakehouse.effects import Clear, RemoveRows
 from lakehouse.events import Position
-from lakehouse.fold import DELETE, Change, Deltas, image_text, rekeyings, row_key
+from lakehouse.fold.current_rows import DELETE, Change, Deltas, image_text, rekeyings, row_key
+from lakehouse.fold.upcast import Row
+from lakehouse.gold.columns import GoldColumn, type_rows
+from lakehouse.gold.modes import PARTS, POSITION, Mode, canonical_rows, remade
 from lakehouse.lineage import Lineage
-from lakehouse.modes import PARTS, POSITION, Mode, canonical_rows, remade
 from lakehouse.spark.changes import FOLD_COLUMNS, between, collect_changes, parse_change
 from lakehouse.spark.lake import quote
 from lakehouse.spark.layout import with_computed
 from lakehouse.spark.type_text import data_type
 from lakehouse.spark.write_gold import frame_of, version_of
-from lakehouse.typed import GoldColumn, type_rows
 
 if TYPE_CHECKING:
     from lakehouse.spark.gold_table import GoldTable
@@ -177,7 +177,7 @@ def _tell(parts: tuple[Any, ...], plain: list[tuple[Any, str, str, str | None]],
     """All rows of a part, typed: its changes are held in memory together."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.modes import Mode
+        from lakehouse.gold.modes import Mode
         from lakehouse.spark.gold_modes import change_of
 
         changes = [change_of(row) for batch in batches for row in batch.to_pylist()]

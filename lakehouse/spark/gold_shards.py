@@ -1,4 +1,4 @@
-"""One turn of a gold table that several lineages make up (lakehouse/shards.py): they are written in one commit, up to one place."""
+"""One turn of a gold table that several lineages make up (lakehouse/gold/shards.py): they are written in one commit, up to one place."""
 
 import functools
 import hashlib
@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 
 from lakehouse.config_models import split_name
 from lakehouse.events import Position, just_below
-from lakehouse.gold_options import GoldOptions, to_plain
+from lakehouse.gold.modes import CURRENT, DELETED, SHARD
+from lakehouse.gold.options import GoldOptions, to_plain
+from lakehouse.gold.shards import aligned
 from lakehouse.lineage import Lineage
-from lakehouse.modes import CURRENT, DELETED, SHARD
-from lakehouse.shards import aligned
 from lakehouse.spark import write_gold
 from lakehouse.spark.changes import between, of_lineage
 from lakehouse.spark.fresh import Fresh, Read

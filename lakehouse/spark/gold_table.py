@@ -9,13 +9,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.carry import Row, Upstream
 from lakehouse.events import Position, just_above
-from lakehouse.fold import OLD_KEY_UNKNOWN, OLD_ROW_STAYS, Change, Folded, finish, fold, key_ids, settle
-from lakehouse.gold_options import PLAIN, GoldOptions
+from lakehouse.fold.current_rows import OLD_KEY_UNKNOWN, OLD_ROW_STAYS, Change, Folded, finish, fold, key_ids, settle
+from lakehouse.fold.upcast import Row, Upstream
+from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
+from lakehouse.gold.modes import Clock, Mode, own_columns
+from lakehouse.gold.options import PLAIN, GoldOptions
+from lakehouse.gold.shards import INTEGERS
 from lakehouse.lineage import Lineage
-from lakehouse.modes import Clock, Mode, own_columns
-from lakehouse.shards import INTEGERS
 from lakehouse.spark import gold_modes, write_gold
 from lakehouse.spark.changes import between, changes_in, collect_changes, of_lineage
 from lakehouse.spark.fold_frame import fold_frame, look_over, named, typing_of, unknown_names
@@ -23,7 +24,6 @@ from lakehouse.spark.gates import Gate
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.layout import hide_key, key_names, show_key
 from lakehouse.spark.session import capabilities, kept
-from lakehouse.typed import GoldColumn, gold_columns, type_rows
 
 # up to this many changes a table is folded on the driver; a Spark job would cost more than the fold
 SMALL_CHANGES = 50_000

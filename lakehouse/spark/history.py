@@ -7,12 +7,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.arrival_order import Spread, Told, report_disorder, report_repeats
 from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.events import Position
-from lakehouse.history import build
 from lakehouse.lineage import History, Name
-from lakehouse.shapes import Record, Shape, shape_of_rows
+from lakehouse.schema_history.build import build
+from lakehouse.schema_history.ordering_problems import Spread, Told, report_disorder, report_repeats
+from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
 from lakehouse.spark.changes import between, not_aborted, not_void
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog

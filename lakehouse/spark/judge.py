@@ -19,17 +19,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from lakehouse.carry import Upstream
 from lakehouse.config_options import did_you_mean
 from lakehouse.errors import QualityError
 from lakehouse.events import Position
-from lakehouse.fold import REJECTED
+from lakehouse.fold.current_rows import REJECTED
+from lakehouse.fold.upcast import Upstream
+from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.lineage import Lineage
-from lakehouse.quality import Check, Suite
+from lakehouse.quality.suite import Check, Suite
 from lakehouse.spark.changes import FOLD_COLUMNS, position_literal
 from lakehouse.spark.expectations import Fields, failing
 from lakehouse.spark.type_text import data_type
-from lakehouse.typed import GoldColumn, gold_columns
 
 PASSED = [*FOLD_COLUMNS, "key", "origin"]
 FAILED = "failed"
@@ -192,8 +192,8 @@ def _worker(lineage: Lineage, upstream: Upstream, columns: list[dict[int, GoldCo
     plain = [{key: (column.column, column.spark) for key, column in of_step.items() if key in aliases} for of_step in columns]
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from lakehouse.quality.row_states import States
         from lakehouse.spark.judge import judged_batch, writers
-        from lakehouse.states import States
 
         states = States(lineage, upstream, remember=partial)
         write, arrow = writers(plain), to_arrow_schema(schema)

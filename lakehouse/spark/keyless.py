@@ -1,4 +1,4 @@
-"""Numbers the halves of keyless rows (lakehouse/identity.py) across the records of a partition, in arrival order."""
+"""Numbers the halves of keyless rows (lakehouse/silver/identity.py) across the records of a partition, in arrival order."""
 
 import json
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def number_halves(changes: DataFrame, others: DataFrame, runs: dict[str, Any]) -
 
 def _number(runs: dict[str, Any]) -> Callable[[pa.Table], pa.Table]:
     def number(group: pa.Table) -> pa.Table:
-        from lakehouse.identity import RunCounter
+        from lakehouse.silver.identity import RunCounter
 
         rows = sorted(group.to_pylist(), key=lambda row: (row["offset"], row["index"], row["rank"] or 0))
         place = {name: rows[0][name] for name in ("topic", "incarnation", "partition")}

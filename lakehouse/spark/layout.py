@@ -10,12 +10,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from lakehouse.gold_options import GoldOptions
+from lakehouse.gold.columns import RAW, GoldColumn
+from lakehouse.gold.options import GoldOptions
 from lakehouse.schema import TableSchema
 from lakehouse.spark.lake import Lake, quote
 from lakehouse.spark.session import capabilities
 from lakehouse.spark.type_text import data_type
-from lakehouse.typed import RAW, GoldColumn
 
 CHANGES = "delta.enableChangeDataFeed"
 # what holds every value of the keys that it is used for: a zero date would be NULL

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.binlog_servers import standing, told_change
+from lakehouse.silver.binlog_servers import standing, told_change
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 

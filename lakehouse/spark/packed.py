@@ -12,7 +12,7 @@ from zlib import adler32, crc32
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lakehouse.batch_summary import summarise, to_bytes
+from lakehouse.silver.batch_summary import summarise, to_bytes
 from lakehouse.spark.decode import CHANGE_COLUMNS, OTHER_COLUMNS, POSITION, Taken
 
 _POSITION = pa.struct([(name, pa.int64()) for name in ("epoch", "p1", "p2", "p3", "p4", "p5")])

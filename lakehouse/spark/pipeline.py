@@ -12,13 +12,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse.carry import upstream_of
 from lakehouse.config import Config
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.events import Message
+from lakehouse.fold.upcast import upstream_of
 from lakehouse.formats import FORMATS, order_of
+from lakehouse.gold.modes import clock_of
 from lakehouse.inputs import shown_options, tells_watermark
-from lakehouse.modes import clock_of
 from lakehouse.recording import read_recording
 from lakehouse.run_lock import has_flock, is_remote
 from lakehouse.spark.attachments import land_attachments

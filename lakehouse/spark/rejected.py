@@ -4,10 +4,10 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from lakehouse.carry import upstream_of
 from lakehouse.config import Config
 from lakehouse.errors import LakehouseError
-from lakehouse.quality import suite_of
+from lakehouse.fold.upcast import upstream_of
+from lakehouse.quality.suite import suite_of
 from lakehouse.spark.changes import not_void, of_lineage
 from lakehouse.spark.gates import open_rejections, rejected_rows
 from lakehouse.spark.gold import run_gold

@@ -1,4 +1,4 @@
-"""Which records of a batch a feed in order of arrival had sent before (lakehouse/replays.py), from bronze.
+"""Which records of a batch a feed in order of arrival had sent before (lakehouse/silver/redelivery.py), from bronze.
 
 Most batches cost one look at the messages' numbers. Only where these fall, or a replay goes on, the partition's run is read.
 """
@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.replays import Aligner, Rule, Sent, restarted
+from lakehouse.silver.redelivery import Aligner, Rule, Sent, restarted
 
 Place = tuple[str, str, int]
 Numbers = dict[Place, list[tuple[int, int, int | None]]]
@@ -111,7 +111,7 @@ def _copies(bronze: DataFrame, rule: Rule, place: Place, entry: dict[str, Any]) 
 def _marks(rule: Rule) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.events import Message
-        from lakehouse.replays import sent
+        from lakehouse.silver.redelivery import sent
 
         for batch in batches:
             offsets, values = batch.column("offset").to_pylist(), batch.column("value").to_pylist()

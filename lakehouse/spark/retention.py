@@ -13,13 +13,13 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.carry import Upstream, upstream_of
-from lakehouse.compaction import compacted, floor_below, named_image, needs_log
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
-from lakehouse.fold import key_ids
+from lakehouse.fold.compaction import compacted, floor_below, named_image, needs_log
+from lakehouse.fold.current_rows import key_ids
+from lakehouse.fold.upcast import Upstream, upstream_of
+from lakehouse.gold.shards import options_of
 from lakehouse.lineage import Lineage, Name
-from lakehouse.shards import options_of
 from lakehouse.spark.changes import between, collect_changes, not_void, of_lineage
 from lakehouse.spark.fold_frame import decode_row, fold_frame
 from lakehouse.spark.gold_table import SMALL_CHANGES

@@ -10,16 +10,17 @@ from typing import Any, TextIO
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.carry import upstream_of
 from lakehouse.config_models import split_name
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
-from lakehouse.fold import Change
-from lakehouse.gold_options import GoldOptions, from_plain
+from lakehouse.fold.current_rows import Change
+from lakehouse.fold.upcast import upstream_of
+from lakehouse.gold.columns import GoldColumn, Typed, gold_columns, type_rows
+from lakehouse.gold.modes import Mode, clock_of, computed_column, own_columns
+from lakehouse.gold.options import GoldOptions, from_plain
+from lakehouse.gold.shards import aligned, options_of
 from lakehouse.lineage import History, Lineage, Name
-from lakehouse.modes import Mode, clock_of, computed_column, own_columns
-from lakehouse.quality import suite_of
-from lakehouse.shards import aligned, options_of
+from lakehouse.quality.suite import suite_of
 from lakehouse.spark.changes import between, by_lineage, collect_changes, not_aborted, not_void, of_lineage
 from lakehouse.spark.floor import floors_of
 from lakehouse.spark.gates import Gate, open_gates
@@ -33,7 +34,6 @@ from lakehouse.spark.silver import read_silver
 from lakehouse.spark.sources import options_in
 from lakehouse.spark.table_names import named, the_one
 from lakehouse.spark.write_gold import frame_of
-from lakehouse.typed import GoldColumn, Typed, gold_columns, type_rows
 
 
 def show_all(root: str, folder: Path, ats: list[str]) -> list[Path]:

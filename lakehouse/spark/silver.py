@@ -17,8 +17,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakehouse.batch_summary import Summary, from_bytes, merged
-from lakehouse.replays import rule_of
+from lakehouse.silver.batch_summary import Summary, from_bytes, merged
+from lakehouse.silver.redelivery import rule_of
 from lakehouse.spark.beside import beside, has_attachments, with_attachments
 from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.decode import INPUT, POSITION, decode

@@ -5,9 +5,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.batch_summary import Summary
-from lakehouse.binlog_servers import judged
-from lakehouse.transactions import Told, advance
+from lakehouse.silver.batch_summary import Summary
+from lakehouse.silver.binlog_servers import judged
+from lakehouse.silver.transaction_watermark import Told, advance
 
 # the partition of a watermark that speaks of all of the source
 WHOLE_SOURCE = -1

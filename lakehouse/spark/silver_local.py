@@ -11,12 +11,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.batch_summary import Summary, summarise
-from lakehouse.identity import RunCounter
+from lakehouse.silver.batch_summary import Summary, summarise
+from lakehouse.silver.identity import RunCounter
+from lakehouse.silver.transaction_watermark import Told
 from lakehouse.spark.decode import CHANGE_COLUMNS, JOINS_RECORDS, OTHER_COLUMNS, PLACE, Rows, messages
 from lakehouse.spark.dedupe import CONFLICT, disagree, known_afters, overlaps
 from lakehouse.spark.lake import Lake
-from lakehouse.transactions import Told
 
 if TYPE_CHECKING:
     from lakehouse.spark.silver import Feed

@@ -4,13 +4,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from lakehouse.carry import upstream_of
 from lakehouse.config import Config, kafka_options, resolve_source
 from lakehouse.config_models import SourceConfig, TableConfig
+from lakehouse.fold.upcast import upstream_of
 from lakehouse.formats import order_of, sends_watermarks
-from lakehouse.gold_options import ColumnOptions, GoldOptions, from_plain, to_plain
-from lakehouse.modes import clock_of
-from lakehouse.quality import Suite, suite_of
+from lakehouse.gold.modes import clock_of
+from lakehouse.gold.options import ColumnOptions, GoldOptions, from_plain, to_plain
+from lakehouse.quality.suite import Suite, suite_of
 from lakehouse.spark.gold_feed import GoldFeed
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.silver import Feed

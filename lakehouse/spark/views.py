@@ -25,10 +25,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.carry import Carrier, upstream_of
 from lakehouse.effects import Drop, Retype
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
+from lakehouse.fold.upcast import Carrier, upstream_of
+from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.lineage import Lineage
 from lakehouse.spark.bronze import BRONZE_SCHEMA
 from lakehouse.spark.changes import of_lineage
@@ -40,7 +41,6 @@ from lakehouse.spark.registry import sources
 from lakehouse.spark.show import parse_position
 from lakehouse.spark.silver import SCHEMAS, read_silver, silver_schema
 from lakehouse.spark.type_text import data_type
-from lakehouse.typed import GoldColumn, gold_columns
 
 Settings = Mapping[str, Any]
 LOG = ["source", "op", "commit_ts", "committed_at", "key", "position", "flags", "origin", "batch"]

@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from lakehouse.gold_options import PLAIN, GoldOptions
+from lakehouse.gold.columns import RAW, GoldColumn, Typed
+from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.layout import cluster, record_changes, with_computed
 from lakehouse.spark.type_text import data_type
-from lakehouse.typed import RAW, GoldColumn, Typed
 
 # set at creation: none of them can be added later without an upgrade of the table
 PROPERTIES = {

@@ -5,8 +5,8 @@ import json
 import pytest
 from ddl_cases import cases, form
 
-from lakehouse.ddl.answer import answers, expect_form
-from lakehouse.ddl.reader import read
+from lakehouse.ddl.explain import answers, expect_form
+from lakehouse.ddl.parse.statements import read
 
 
 @pytest.mark.parametrize("name", ["statements", "mariadb", "refused", "grammar"])

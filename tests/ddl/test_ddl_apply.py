@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.ddl import edits as e
-from lakehouse.ddl.apply import alter, alter_by_edit, apply_edit, create
-from lakehouse.ddl.generated import computed_anew
-from lakehouse.ddl.reader import read
+from lakehouse.ddl.apply.generated_columns import computed_anew
+from lakehouse.ddl.apply.schema import alter, alter_by_edit, apply_edit, create
+from lakehouse.ddl.parse.statements import read
 from lakehouse.effects import Clear, Drop, Effect, Fill, Forget, Rekey, RemoveRows, Retype, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.schema import ColumnType, TableSchema, parse_type

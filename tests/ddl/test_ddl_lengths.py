@@ -3,8 +3,8 @@
 import pytest
 
 from lakehouse.ddl import edits as e
-from lakehouse.ddl.apply import alter, create
-from lakehouse.ddl.reader import read
+from lakehouse.ddl.apply.schema import alter, create
+from lakehouse.ddl.parse.statements import read
 
 
 def base_of(sql: str, *clauses: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from ddl_cases import cases
 
 from lakehouse.ddl import edits as e
-from lakehouse.ddl.reader import read
+from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import DdlError
 
 

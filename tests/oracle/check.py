@@ -19,11 +19,11 @@ from arrivals import DISPATCHERS, Feed
 from encode_open import Wire
 from engine import Memory
 
-from lakehouse.carry import Upstream
 from lakehouse.events import MIN_POSITION, Message, Position
+from lakehouse.fold.upcast import Upstream
+from lakehouse.gold.columns import RAW, GoldColumn, gold_columns
 from lakehouse.lineage import Lineage
 from lakehouse.schema import parse_type
-from lakehouse.typed import RAW, GoldColumn, gold_columns
 from oracle.cases import Case
 from oracle.database import Column, Name, Table
 from oracle.program import ZONE

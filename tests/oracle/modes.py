@@ -7,15 +7,15 @@ from typing import Any
 
 from engine import TSO
 
-from lakehouse.carry import Row
 from lakehouse.effects import Retype
 from lakehouse.events import Position
-from lakehouse.fold import Change, finish, fold, image_text, rekeyings, row_key, target_step
-from lakehouse.gold_options import GoldOptions
+from lakehouse.fold.current_rows import Change, finish, fold, image_text, rekeyings, row_key, target_step
+from lakehouse.fold.row_history import plain, replay
+from lakehouse.fold.upcast import Row
+from lakehouse.fold.versions import Keeper, versions
+from lakehouse.gold.modes import CURRENT, DELETED, OP, POSITION, Mode, source_part
+from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage
-from lakehouse.modes import CURRENT, DELETED, OP, POSITION, Mode, source_part
-from lakehouse.replay import plain, replay
-from lakehouse.versions import Keeper, versions
 from oracle.check import Silver, place, same
 from oracle.runner import Runner
 

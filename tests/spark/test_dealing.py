@@ -12,10 +12,10 @@ from source_model import History
 from test_modes import MODES, TSO, listed
 from test_versions import lineages, told
 
-from lakehouse.fold import Change, Deltas, rekeyings
-from lakehouse.gold_options import GoldOptions
+from lakehouse.fold.current_rows import Change, Deltas, rekeyings
+from lakehouse.gold.modes import PARTS, Mode
+from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage
-from lakehouse.modes import PARTS, Mode
 from lakehouse.spark.gold_modes import BUCKET, Dealer, change_of, valued
 
 seeds = st.integers(0, 2**32 - 1)

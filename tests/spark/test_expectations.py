@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors import QualityError
-from lakehouse.quality import FORMS, ROWS, Check, Suite, from_gx, gx_suite, suite_of
+from lakehouse.quality.suite import FORMS, ROWS, Check, Suite, from_gx, gx_suite, suite_of
 from lakehouse.spark.data_docs import gx_failures
 from lakehouse.spark.expectations import Fields, failing
 from lakehouse.spark.type_text import columns

@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from lakehouse.carry import Upstream
 from lakehouse.events import MIN_POSITION
+from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.schema import Column, make_schema, parse_type
 from lakehouse.spark.changes import FOLD_COLUMNS

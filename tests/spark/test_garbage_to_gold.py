@@ -20,8 +20,9 @@ from mutants import mutant
 from pyspark.sql.pandas.types import to_arrow_type
 
 from lakehouse.events import MIN_POSITION, Message, Position
-from lakehouse.fold import Change, finish, fold
+from lakehouse.fold.current_rows import Change, finish, fold
 from lakehouse.formats import FORMATS, order_of
+from lakehouse.gold.columns import gold_columns, type_rows
 from lakehouse.inputs import shown_options
 from lakehouse.lineage import History, Interval, Lineage, Step
 from lakehouse.recording import read_recording
@@ -33,7 +34,6 @@ from lakehouse.spark.fold_frame import decode_row, encode_row
 from lakehouse.spark.packed import pack, read_others
 from lakehouse.spark.type_text import data_type
 from lakehouse.storage_files import read_tree
-from lakehouse.typed import gold_columns, type_rows
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "20"))
 # a few feeds of each format, small ones that hold every kind of message

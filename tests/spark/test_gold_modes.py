@@ -15,7 +15,7 @@ from test_pipeline import in_order, quiet, shown, write_recording
 
 from lakehouse.config import load
 from lakehouse.events import Message
-from lakehouse.gold_options import ColumnOptions, GoldOptions
+from lakehouse.gold.options import ColumnOptions, GoldOptions
 from lakehouse.spark import gold, gold_table
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.pipeline import run

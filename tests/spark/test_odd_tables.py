@@ -9,7 +9,7 @@ from engine import Memory
 from feeds import Canal, TiCDC
 
 from lakehouse.events import Message
-from lakehouse.fold import OLD_ROW_STAYS
+from lakehouse.fold.current_rows import OLD_ROW_STAYS
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops_log import OpsLog
 from lakehouse.spark.pipeline import try_recording

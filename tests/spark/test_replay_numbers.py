@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Message
-from lakehouse.replays import RULES, sent
+from lakehouse.silver.redelivery import RULES, sent
 from lakehouse.spark.replays import _marks, _numbers_in
 
 CANAL = RULES["canal"]

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from feeds import TiCDC
 
+from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.spark import write_gold
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.maintain import GOLD_FILES, optimize
 from lakehouse.spark.write_gold import OP, key_bounds, merge_frame, replace_frame
-from lakehouse.typed import GoldColumn, gold_columns
 
 ROWS = 10_000
 

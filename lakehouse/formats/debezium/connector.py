@@ -20,7 +20,6 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from lakehouse.binlog_servers import server_of
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.debezium.connect_schema import structured
@@ -39,6 +38,7 @@ from lakehouse.formats.debezium.envelope import (
 )
 from lakehouse.formats.debezium.values import embedded_columns, encoding, modes
 from lakehouse.formats.wire_json import read_json
+from lakehouse.silver.binlog_servers import server_of
 
 S = TypeVar("S")
 SNAPSHOT, STREAMED = 0, 1

@@ -20,7 +20,6 @@ from typing import NamedTuple
 import msgspec
 from google.protobuf.message import DecodeError as ProtobufError
 
-from lakehouse.binlog_servers import Server, server_of
 from lakehouse.errors import DecodeError
 from lakehouse.events import (
     DeadLetter,
@@ -39,6 +38,7 @@ from lakehouse.formats.debezium.envelope import halves, image_flags
 from lakehouse.formats.dts.fast_values import Read
 from lakehouse.formats.dts.values import ABSENT, Cells, Open
 from lakehouse.formats.proto import subscribe_pb2 as pb
+from lakehouse.silver.binlog_servers import Server, server_of
 
 FORMAT = "tencent-dts"
 STREAMED = 1

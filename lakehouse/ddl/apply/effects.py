@@ -1,0 +1,100 @@
+"""What an edit does to rows that exist already, as far as the statement tells.
+
+New columns are filled from their default, types converted, partitions removed by their rule. What the statement alone
+does not decide is Unknowable beside the effect that goes as far as it can: the table is incomplete from there on.
+"""
+
+from lakehouse.ddl import edits as e
+from lakehouse.ddl.apply.generated_columns import forgotten, spaceless
+from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype, Unknowable
+from lakehouse.schema import Column, ColumnType, PartitionRule
+from lakehouse.values.defaults import default_reason
+from lakehouse.values.partition_membership import decidable
+
+Effects = tuple[Effect, ...]
+_ORDERED_BY_VALUE = ("integer", "date", "datetime", "year", "binary")
+
+
+def added(column: Column, auto_increment: bool) -> Effects:
+    """ADD COLUMN. A virtual generated column is stored nowhere and so fills nothing; `computed_anew` is for feeds whose rows carry it."""
+    if column.generated == "virtual":
+        return ()
+    fill = Fill(column.id, column.default, column.type, column.not_null)
+    why = _unknown_fill(column, auto_increment)
+    return (fill,) if why is None else (fill, Unknowable(f"column {column.name}: {why}"))
+
+
+def _unknown_fill(column: Column, auto_increment: bool) -> str | None:
+    if auto_increment:
+        return "AUTO_INCREMENT numbers existing rows in an order that no message tells"
+    if column.generated is not None:
+        return "the source computes a stored generated column for existing rows"
+    return default_reason(column.default, column.type, column.not_null, zone=None)  # the zone is its session's, which no message tells
+
+
+def redefined(old: Column, new: Column, auto_increment: bool) -> Effects:
+    """MODIFY and CHANGE. A rename, another default or place is nothing."""
+    effects: Effects = () if same_type(old.type, new.type) else (Retype(old.id, old.type, new.type),)
+    families = (old.type.family, new.type.family)
+    if families[0] != families[1] and "timestamp" in families:
+        effects += (Unknowable(f"column {new.name}: a session's time zone decides what TIMESTAMP is in another type"),)
+    elif families in (("time", "date"), ("time", "datetime")):
+        effects += (Unknowable(f"column {new.name}: the day of the statement becomes the date of a TIME"),)
+    computed = new.generated == "stored" and (old.generated != "stored" or spaceless(old) != spaceless(new))
+    if computed or (old.generated == "virtual" and new.generated is None):
+        effects += forgotten(new)
+    if auto_increment and not old.not_null:
+        effects += (Unknowable(f"column {new.name}: AUTO_INCREMENT numbers the rows that have NULL"),)
+    return effects
+
+
+def same_type(old: ColumnType, new: ColumnType) -> bool:
+    """Whether values of the one are values of the other as they are: YEAR's width says nothing, nor does a charset that is not known to
+    be one that lacks some characters."""
+    if old.family == "year" == new.family:
+        return True
+    if new.charset is None or (old.charset is None and new.charset == "utf8mb4"):
+        return _bare(old) == _bare(new)
+    return old == new
+
+
+def _bare(column_type: ColumnType) -> ColumnType:
+    return ColumnType(column_type.base, column_type.length, column_type.scale, column_type.unsigned, None, column_type.members)
+
+
+def dropped(column: Column) -> Effects:
+    return () if column.generated == "virtual" else (Drop(column.id),)
+
+
+def partition_effects(edit: e.Edit, rule: PartitionRule | None, types: dict[int, ColumnType]) -> Effects:
+    """DROP, TRUNCATE and EXCHANGE PARTITION under the rule that holds before the statement."""
+    match edit:
+        case e.TruncatePartition(_, True):
+            return (Clear(),)
+        case e.TruncatePartition(names, _):
+            return _removed(names, rule, types)
+        case e.DropPartition(names, if_exists):
+            known = set() if rule is None else {name.casefold() for name, _ in rule.partitions}
+            there = tuple(name for name in names if not (if_exists and known) or name.casefold() in known)
+            return _removed(there, rule, types) if there else ()
+        case e.ExchangePartition(partition):
+            return (Unknowable(f"EXCHANGE PARTITION {partition}: no message tells the rows that came"),)
+        case e.ReplaceRows(clause):
+            return (Unknowable(f"{clause}: rows were exchanged below the logs"),)
+        case e.DropDuplicates():
+            return (Unknowable("ALTER IGNORE: no message tells the rows that it removed"),)
+        case _:
+            return ()
+
+
+def _removed(names: tuple[str, ...], rule: PartitionRule | None, types: dict[int, ColumnType]) -> Effects:
+    known = {} if rule is None else {name.casefold(): name for name, _ in rule.partitions}
+    found = tuple(known[name.casefold()] for name in names if name.casefold() in known)
+    if rule is None or len(found) < len(names):
+        return (Unknowable(f"partition {', '.join(names)}: no rule over plain columns tells which rows it held"),)
+    if not decidable(rule, [types[column] for column in rule.columns]):
+        return (Unknowable(f"partition {', '.join(names)}: its bounds are no values of its columns, or tuples"),)
+    removed: Effects = (RemoveRows(rule, found),)
+    if any(types[column].family not in _ORDERED_BY_VALUE for column in rule.columns):
+        return (*removed, Unknowable(f"partition {', '.join(names)}: its bounds compare by a collation"))
+    return removed

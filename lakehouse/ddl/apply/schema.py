@@ -1,0 +1,310 @@
+"""Statements applied to schemas: `create` makes a table's first schema, `alter` the next one and its effects on rows.
+
+Pure functions. The clauses of one ALTER are simultaneous, as in MySQL: they name columns as they stand before it (so two
+names can be swapped), AFTER and new keys name them as they stand behind it. A column keeps its id through every change
+but DROP; one that is dropped and added again is another column. What does not fit the schema is a DdlError.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from lakehouse.ddl import edits as e
+from lakehouse.ddl.apply.effects import Effects, added, dropped, partition_effects, redefined, same_type
+from lakehouse.ddl.apply.generated_columns import recomputed, with_names
+from lakehouse.ddl.apply.indexes import Ids, Keys, add_keys, drop_and_rename, keys_of
+from lakehouse.ddl.apply.partition_rules import make_rule, next_rule
+from lakehouse.ddl.apply.text_lengths import by_length, widened
+from lakehouse.ddl.parse.column_types import with_charset
+from lakehouse.effects import Effect, Rekey, Retype
+from lakehouse.errors import DdlError
+from lakehouse.schema import Column, ColumnType, TableSchema
+
+
+def create(statement: e.CreateTable) -> TableSchema:
+    """The schema that CREATE TABLE gives; DdlError where a query decides its columns."""
+    if statement.as_select:
+        raise DdlError(f"CREATE TABLE {statement.table}: expected all columns in the statement, got a query that adds its own")
+    columns = [_column(column, number, statement.charset) for number, column in enumerate(statement.columns, 1)]
+    _check(columns)
+    keys = Keys(columns)
+    if statement.primary_key:
+        keys.set_primary(statement.primary_key)
+    taken = [index.name for index in statement.indexes if index.name]
+    for index in statement.indexes:
+        keys.add(index.columns, index.name, index.unique, taken)
+    return TableSchema(
+        columns=_with_primary(columns, keys.primary),
+        primary_key=keys.primary,
+        unique_keys=keys.unique,
+        partition=make_rule(statement.partition, keys.ids),
+        next_id=len(columns) + 1,
+        charset=statement.charset,
+        indexes=tuple(keys.indexes),
+    )
+
+
+def alter(schema: TableSchema, edits: Iterable[e.Edit]) -> tuple[TableSchema, Effects]:
+    """The schema behind an ALTER TABLE, and what it did to rows, in the order to apply it."""
+    following, steps = alter_by_edit(schema, edits)
+    return following, tuple(effect for _, effects in steps for effect in effects)
+
+
+def apply_edit(schema: TableSchema, edit: e.Edit) -> TableSchema:
+    """The schema behind one edit alone."""
+    return alter(schema, (edit,))[0]
+
+
+def alter_by_edit(schema: TableSchema, edits: Iterable[e.Edit]) -> tuple[TableSchema, list[tuple[e.Edit, Effects]]]:
+    """As `alter`, with the effects edit by edit; what the edits together do to the key stands with the last.
+
+    Edits whose IF [NOT] EXISTS is false are left out.
+    """
+    live = _whose_condition_holds(schema, edits)
+    work = _Columns(schema, live)
+    _check(work.columns)
+    keys = Keys(work.columns, schema.inferred)
+    keys.keep(schema)
+    drop_and_rename(keys, live)
+    keys.follow(work.successors())
+    add_keys(keys, live)
+    following = replace(
+        schema,
+        columns=_with_primary(work.columns, keys.primary),
+        primary_key=keys.primary,
+        unique_keys=keys.unique,
+        partition=next_rule(schema.partition, live, keys.ids, set(keys.names)),
+        next_id=work.next_id,
+        charset=work.charset,
+        indexes=tuple(keys.indexes),
+    )
+    work.columns = list(following.columns)
+    steps = [(edit, work.effects(edit)) for edit in live]
+    return following, _with_rekey(schema, following, _with_recomputed(schema, following, _with_nulls_gone(schema, following, steps)))
+
+
+def _with_recomputed(old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:
+    stay = [column for column in old.columns if new.by_id(column.id) is not None]
+    return [(edit, (*effects, *recomputed(old.columns, stay, effects))) for edit, effects in steps]
+
+
+def _with_nulls_gone(old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:
+    """Columns that may be NULL no more, by their own clause or by a primary key."""
+    pairs = [(column, after) for column in old.columns if (after := new.by_id(column.id)) is not None]
+    gone = {one.id: other.type for one, other in pairs if other.not_null and not one.not_null and other.generated is None}
+    if not gone or not steps or old.inferred:
+        return steps
+    marked = [(edit, tuple(_nulls_gone(effect, gone) for effect in effects)) for edit, effects in steps]
+    edit, effects = marked[-1]
+    return [*marked[:-1], (edit, (*effects, *(Retype(column, kind, kind, not_null=True) for column, kind in gone.items())))]
+
+
+def _nulls_gone(effect: Effect, gone: dict[int, ColumnType]) -> Effect:
+    """A change of type does both at once; such a column is taken out of `gone`."""
+    if isinstance(effect, Retype) and effect.column_id in gone:
+        del gone[effect.column_id]
+        return replace(effect, not_null=True)
+    return effect
+
+
+def _with_rekey(old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:
+    if set(old.handle_key) == set(new.handle_key) or not steps:
+        return steps
+    edit, effects = steps[-1]
+    return [*steps[:-1], (edit, (*effects, Rekey(old.handle_key, new.handle_key)))]
+
+
+# --- conditions ------------------------------------------------------------------------------------------------------
+
+
+def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[e.Edit]:
+    """Conditions look at the table before the statement, and at columns that the statement itself adds before."""
+    names = {column.name.casefold() for column in schema.columns}
+    live: list[e.Edit] = []
+    for edit in edits:
+        match edit:
+            case e.AddColumn(column, _, if_not_exists):
+                holds = not (if_not_exists and column.name.casefold() in names)
+                names.add(column.name.casefold())
+            case e.ModifyColumn(column, _, if_exists):
+                holds = not (if_exists and schema.column(column.name) is None)
+            case e.DropColumn(name, if_exists) | e.RenameColumn(name, _, if_exists) | e.AlterDefault(name, _, if_exists):
+                holds = not (if_exists and schema.column(name) is None)
+            case e.ChangeColumn(name, _, _, if_exists):
+                holds = not (if_exists and schema.column(name) is None)
+            case _:
+                holds = True
+        if holds:
+            live.append(edit)
+        elif isinstance(edit, (e.AddColumn, e.ModifyColumn, e.ChangeColumn)):
+            live += keys_of(edit.column, True)  # MariaDB leaves the column out, not the key that its definition asks for (run)
+    return live
+
+
+# --- columns ---------------------------------------------------------------------------------------------------------
+
+
+class _Columns:
+    """The columns behind a statement, and how each edit's column was found before it and stands behind it."""
+
+    def __init__(self, schema: TableSchema, edits: Sequence[e.Edit]) -> None:
+        self.old, self.next_id, self.charset = schema, schema.next_id, schema.charset
+        self.convert: e.TableCharset | None = None
+        self.new_names: set[str] = set()
+        self.columns: list[Column] = []
+        self.touched: dict[int, e.Edit] = {}
+        self.made: dict[int, Column] = {}  # id(edit) → the column that it makes or changes
+        for edit in edits:
+            self._note(edit)
+        self.defaults = {edit.name.casefold(): edit.default for edit in edits if isinstance(edit, e.AlterDefault)}
+        for name in self.defaults.keys() - self.new_names:
+            self._old(name)
+        self._keep()
+        for edit in edits:
+            self._place(edit)
+
+    def _note(self, edit: e.Edit) -> None:
+        """Which column, by its name before the statement, each clause speaks of."""
+        match edit:
+            case e.DropColumn(name) | e.RenameColumn(name, _) | e.ChangeColumn(name, _) | e.ModifyColumn(e.ColumnDef(name)):
+                column = self._old(name)
+                if column.id in self.touched:
+                    raise DdlError(f"column {name}: expected one clause of the statement to change it, got two")
+                self.touched[column.id] = edit
+                self.made[id(edit)] = column
+            case e.AddColumn(definition):
+                self.new_names.add(definition.name.casefold())
+            case e.TableCharset(charset, convert):
+                self.charset, self.convert = charset, edit if convert else self.convert
+
+    def _old(self, name: str) -> Column:
+        column = self.old.column(name)
+        if column is None:
+            raise DdlError(f"column {name}: expected a column of the table, got none of that name")
+        return column
+
+    def _keep(self) -> None:
+        """The columns that stay, where they are: those that FIRST or AFTER moves stand there too until their turn comes."""
+        for column in self.old.columns:
+            match self.touched.get(column.id):
+                case None:
+                    self.columns.append(self._converted(self._with_default(column)))
+                case e.RenameColumn(_, to):
+                    self.columns.append(replace(self._converted(self._with_default(column)), name=to))
+                case e.ModifyColumn(definition) | e.ChangeColumn(_, definition):
+                    self.columns.append(self._defined(definition, column.id))
+        names = {old.name.casefold(): new.name for new in self.columns if (old := self.old.by_id(new.id)) and old.name != new.name}
+        self.columns = [
+            column if isinstance(self.touched.get(column.id), _REDEFINING) else with_names(column, names) for column in self.columns
+        ]
+
+    def _with_default(self, column: Column) -> Column:
+        folded = column.name.casefold()
+        return replace(column, default=self.defaults[folded]) if folded in self.defaults else column
+
+    def _defined(self, definition: e.ColumnDef, column_id: int) -> Column:
+        return self._converted(_column(definition, column_id, self.charset))
+
+    def _converted(self, column: Column) -> Column:
+        """CONVERT TO CHARACTER SET reaches every text column, those that the statement itself defines too."""
+        if self.convert is None or column.type.family not in ("text", "enum", "set"):
+            return column
+        return replace(column, type=widened(column.type, with_charset(replace(column.type, charset=None), self.convert.charset)))
+
+    def successors(self) -> dict[int, int]:
+        """Which column keys have in place of each old one: itself, or a new one of its name if it comes first."""
+        old = {column.id for column in self.old.columns}
+        found: dict[int, int] = {}
+        for column in self.old.columns:
+            heirs = (new.id for new in self.columns if new.id == column.id or (new.id not in old and _same_name(new, column)))
+            if (heir := next(heirs, None)) is not None:
+                found[column.id] = heir
+        return found
+
+    def _place(self, edit: e.Edit) -> None:
+        """New columns, and those that FIRST or AFTER moves, in the order of their clauses."""
+        match edit:
+            case e.AddColumn(definition, position):
+                column = self._with_default(self._defined(definition, self.next_id))
+                self.next_id += 1
+                self.made[id(edit)] = column
+                self.columns.insert(self._index(position), column)
+            case e.ModifyColumn(_, str(position)) | e.ChangeColumn(_, _, str(position)):
+                moved = self._new(self.made[id(edit)].id)
+                self.columns.remove(moved)
+                self.columns.insert(self._index(position), moved)
+
+    def _index(self, position: str | None) -> int:
+        if position is None:
+            return len(self.columns)
+        if position == "first":
+            return 0
+        name = position.removeprefix("after ")
+        for index, column in enumerate(self.columns):
+            if column.name.casefold() == name.casefold():
+                return index + 1
+        raise DdlError(f"AFTER {name}: expected a column of the table, got none of that name")
+
+    def effects(self, edit: e.Edit) -> Effects:
+        match edit:
+            case e.AddColumn(definition):
+                return added(self._new(self.made[id(edit)].id), definition.auto_increment)
+            case e.DropColumn():
+                return dropped(self.made[id(edit)])
+            case e.ModifyColumn(definition) | e.ChangeColumn(_, definition):
+                old = self.made[id(edit)]
+                return redefined(old, self._new(old.id), definition.auto_increment and not self.old.inferred)
+            case e.TableCharset(_, True):
+                return self._charset_effects()
+            case _:
+                return partition_effects(edit, self.old.partition, {column.id: column.type for column in self.old.columns})
+
+    def _new(self, column_id: int) -> Column:
+        return next(column for column in self.columns if column.id == column_id)
+
+    def _charset_effects(self) -> Effects:
+        untouched = [column for column in self.old.columns if not isinstance(self.touched.get(column.id), _REDEFINING)]
+        pairs = [(column, self._new(column.id).type) for column in untouched]
+        return tuple(Retype(column.id, column.type, new) for column, new in pairs if not same_type(column.type, new))
+
+
+_REDEFINING = (e.DropColumn, e.ModifyColumn, e.ChangeColumn)
+
+
+def _same_name(one: Column, other: Column) -> bool:
+    return one.name.casefold() == other.name.casefold()
+
+
+def _column(definition: e.ColumnDef, column_id: int, table_charset: str | None) -> Column:
+    """The column as the table stores it: with its charset, labels without trailing spaces."""
+    return Column(
+        id=column_id,
+        name=definition.name,
+        type=_stored_type(definition, table_charset),
+        not_null=definition.not_null or definition.primary_key or definition.auto_increment,
+        default=definition.default,
+        generated=definition.generated,
+        expression=definition.expression,
+        comment=definition.comment,
+    )
+
+
+def _stored_type(definition: e.ColumnDef, table_charset: str | None) -> ColumnType:
+    found = definition.type
+    if found.members:
+        found = replace(found, members=tuple(member.rstrip(" ") for member in found.members))
+    return by_length(found if found.charset else with_charset(found, definition.charset or table_charset))
+
+
+def _with_primary(columns: Sequence[Column], primary: Ids) -> tuple[Column, ...]:
+    """Columns of a primary key are NOT NULL, whatever their definition says."""
+    return tuple(replace(column, not_null=True) if column.id in primary else column for column in columns)
+
+
+def _check(columns: Sequence[Column]) -> None:
+    if not columns:
+        raise DdlError("table: expected at least one column to stay, got none")
+    seen: set[str] = set()
+    for column in columns:
+        if column.name.casefold() in seen:
+            raise DdlError(f"column {column.name}: expected one column of that name, got two")
+        seen.add(column.name.casefold())

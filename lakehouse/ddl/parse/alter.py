@@ -1,0 +1,320 @@
+"""The clauses of ALTER TABLE. One whose first words are not in the table at the end is refused."""
+
+from collections.abc import Callable
+
+from lakehouse.ddl.edits import (
+    AddColumn,
+    AddIndex,
+    AddPrimaryKey,
+    AddUniqueKey,
+    AlterDefault,
+    ChangeColumn,
+    DropColumn,
+    DropIndex,
+    DropPrimaryKey,
+    Edit,
+    IndexDef,
+    ModifyColumn,
+    NoEffect,
+    RenameColumn,
+    RenameIndex,
+    RenameTo,
+    Repartition,
+    TableCharset,
+)
+from lakehouse.ddl.parse.column_types import read_charset
+from lakehouse.ddl.parse.columns import definition, place, read_default
+from lakehouse.ddl.parse.create import read_elements
+from lakehouse.ddl.parse.keys import PrimaryKey, at_constraint, constraint
+from lakehouse.ddl.parse.partition_clauses import (
+    add_partition,
+    coalesce_partition,
+    drop_partition,
+    exchange_partition,
+    maintain_partition,
+    names,
+    one_partition,
+    reorganize_partition,
+    tablespace,
+    truncate_partition,
+)
+from lakehouse.ddl.parse.table_options import read_option, read_table_charset
+from lakehouse.ddl.parse.tokens import Cursor
+
+
+def read_clauses(cursor: Cursor) -> tuple[Edit, ...]:
+    """All clauses to the statement's end, in order; one clause may be several edits."""
+    found: list[Edit] = []
+    if cursor.kind == "end":
+        return ()
+    while True:
+        found += _clause(cursor)
+        if cursor.take("PARTITION", "BY"):
+            found.append(one_partition_by(cursor))
+        elif cursor.take("REMOVE", "PARTITIONING"):
+            found.append(Repartition(None))
+        if not cursor.take(","):
+            break
+    cursor.end()
+    return tuple(found)
+
+
+def one_partition_by(cursor: Cursor) -> Edit:
+    cursor.at -= 1
+    return one_partition(cursor)
+
+
+def _clause(cursor: Cursor) -> list[Edit]:
+    start = cursor.at
+    reader = _CLAUSES.get(cursor.upper)
+    if reader is not None:
+        cursor.at += 1
+        edits = reader(cursor)
+        if edits is not None:
+            return edits if isinstance(edits, list) else [edits]
+        cursor.at = start
+    return [_options(cursor)]
+
+
+def _options(cursor: Cursor) -> Edit:
+    """One or more table options without commas are one clause."""
+    edit: Edit | None = None
+    while True:
+        charset = read_table_charset(cursor)
+        if charset is not None:
+            edit = TableCharset(charset or None)
+        elif read_option(cursor):
+            edit = edit or NoEffect("table options")
+        elif edit is None:
+            cursor.fail("a clause of ALTER TABLE")
+        else:
+            return edit
+
+
+# --- ADD -------------------------------------------------------------------------------------------------------------
+
+
+def _add(cursor: Cursor) -> list[Edit]:
+    if cursor.take("COLUMN"):
+        return _add_columns(cursor)
+    if at_constraint(cursor):
+        return [_key_edit(*constraint(cursor))]
+    if cursor.take("PARTITION"):
+        return [add_partition(cursor)]
+    if cursor.take("SYSTEM", "VERSIONING"):
+        return [NoEffect("ADD SYSTEM VERSIONING")]
+    if cursor.take("STATS_EXTENDED"):
+        return [_statistics(cursor)]
+    return _add_columns(cursor)
+
+
+def _add_columns(cursor: Cursor) -> list[Edit]:
+    condition = cursor.take("IF", "NOT", "EXISTS")
+    if cursor.upper != "(":
+        return [AddColumn(definition(cursor), place(cursor), condition)]
+    found = read_elements(cursor)
+    edits: list[Edit] = [AddColumn(column, None, condition) for column in found.columns]
+    if found.primary_key and not any(column.primary_key for column in found.columns):
+        edits.append(AddPrimaryKey(found.primary_key))
+    columns = [IndexDef(None, (column.name,), True) for column in found.columns if column.unique]
+    return edits + [_key_edit(index, False) for index in found.indexes if index not in columns]
+
+
+def _key_edit(key: PrimaryKey | IndexDef | None, condition: bool) -> Edit:
+    match key:
+        case None:
+            return NoEffect("ADD CONSTRAINT")
+        case IndexDef(name, columns, True):
+            return AddUniqueKey(columns, name, condition)
+        case IndexDef(name, columns, _):
+            return AddIndex(columns, name, condition)
+        case _:
+            return AddPrimaryKey(key, condition)
+
+
+def _statistics(cursor: Cursor) -> Edit:
+    cursor.take("IF", "NOT", "EXISTS")
+    cursor.name("a name")
+    cursor.name("a kind of statistics")
+    cursor.group()
+    return NoEffect("STATS_EXTENDED")
+
+
+# --- DROP ------------------------------------------------------------------------------------------------------------
+
+
+def _drop(cursor: Cursor) -> Edit:
+    if cursor.take("PARTITION"):
+        return drop_partition(cursor)
+    if cursor.take("PRIMARY", "KEY") or cursor.take("CONSTRAINT", "PRIMARY", "KEY"):
+        return DropPrimaryKey()
+    if cursor.take("FOREIGN", "KEY") or cursor.take("CHECK") or cursor.take("STATS_EXTENDED"):
+        cursor.take("IF", "EXISTS")
+        cursor.name("a constraint's name")
+        return NoEffect("DROP CONSTRAINT")
+    if cursor.take("SYSTEM", "VERSIONING"):
+        return NoEffect("DROP SYSTEM VERSIONING")
+    if cursor.take("PERIOD", "FOR") or cursor.take("PERIOD", "IF", "EXISTS", "FOR"):
+        cursor.name("a period's name")
+        return NoEffect("DROP PERIOD")
+    if cursor.take_one("INDEX", "KEY", "CONSTRAINT"):
+        condition = cursor.take("IF", "EXISTS")
+        return DropIndex(cursor.name("an index name"), condition)
+    cursor.take("COLUMN")
+    condition = cursor.take("IF", "EXISTS")
+    edit = DropColumn(cursor.column(), condition)
+    cursor.take_one("RESTRICT", "CASCADE")
+    return edit
+
+
+# --- columns that are there ------------------------------------------------------------------------------------------
+
+
+def _modify(cursor: Cursor) -> Edit:
+    cursor.take("COLUMN")
+    condition = cursor.take("IF", "EXISTS")
+    return ModifyColumn(definition(cursor), place(cursor), condition)
+
+
+def _change(cursor: Cursor) -> Edit:
+    cursor.take("COLUMN")
+    condition = cursor.take("IF", "EXISTS")
+    name = cursor.column()
+    return ChangeColumn(name, definition(cursor), place(cursor), condition)
+
+
+def _rename(cursor: Cursor) -> Edit:
+    if cursor.take("COLUMN"):
+        condition = cursor.take("IF", "EXISTS")
+        name = cursor.name("a column name")
+        cursor.need("TO")
+        return RenameColumn(name, cursor.name("a column name"), condition)
+    if cursor.take_one("INDEX", "KEY"):
+        cursor.take("IF", "EXISTS")
+        name = cursor.name("an index name")
+        cursor.need("TO")
+        return RenameIndex(name, cursor.name("an index name"))
+    cursor.take_one("TO", "AS", "=")
+    return RenameTo(cursor.table())
+
+
+def _alter(cursor: Cursor) -> Edit:
+    if cursor.take_one("INDEX", "KEY"):
+        cursor.take("IF", "EXISTS")
+        cursor.name("an index name")
+        if not cursor.take("NOT", "IGNORED"):
+            cursor.need_one("VISIBLE", "INVISIBLE", "IGNORED")
+        return NoEffect("ALTER INDEX")
+    if cursor.take_one("CHECK", "CONSTRAINT"):
+        cursor.name("a constraint's name")
+        cursor.take("NOT")
+        cursor.need("ENFORCED")
+        return NoEffect("ALTER CHECK")
+    cursor.take("COLUMN")
+    condition = cursor.take("IF", "EXISTS")
+    name = cursor.column()
+    if cursor.take("DROP"):
+        cursor.need("DEFAULT")
+        return AlterDefault(name, None, condition)
+    cursor.need("SET")
+    if cursor.take_one("VISIBLE", "INVISIBLE"):
+        return NoEffect("ALTER COLUMN")
+    cursor.need("DEFAULT")
+    return AlterDefault(name, read_default(cursor), condition)
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+def _convert(cursor: Cursor) -> Edit:
+    cursor.need("TO")
+    charset = read_charset(cursor)
+    if charset is None:
+        cursor.fail("CHARACTER SET")
+    if cursor.take("COLLATE"):
+        cursor.take("=")
+        cursor.at += 1
+    return TableCharset(None if charset == "default" else charset, convert=True)
+
+
+def _order_by(cursor: Cursor) -> Edit:
+    """The list's commas are its own; another clause can't follow."""
+    cursor.need("BY")
+    while True:
+        cursor.table()
+        cursor.take_one("ASC", "DESC")
+        if not cursor.take(","):
+            return NoEffect("ORDER BY")
+
+
+def _remove(cursor: Cursor) -> Edit:
+    return Repartition(None) if cursor.need_one("PARTITIONING", "TTL") == "PARTITIONING" else NoEffect("REMOVE TTL")
+
+
+def _set(cursor: Cursor) -> Edit:
+    cursor.take("HYPO")
+    cursor.need("TIFLASH")
+    cursor.need("REPLICA")
+    cursor.number("a number of replicas")
+    if cursor.take("LOCATION"):
+        cursor.need("LABELS")
+        cursor.string("a label")
+        while cursor.take(","):
+            cursor.string("a label")
+    return NoEffect("SET TIFLASH REPLICA")
+
+
+def _algorithm(cursor: Cursor) -> Edit:
+    cursor.take("=")
+    cursor.name("a method", reserved=cursor.upper == "DEFAULT")
+    return NoEffect("ALGORITHM or LOCK")
+
+
+def _validation(cursor: Cursor) -> Edit | None:
+    return NoEffect("VALIDATION") if cursor.take("VALIDATION") else None
+
+
+def _keys(cursor: Cursor) -> Edit:
+    cursor.need("KEYS")
+    return NoEffect("ENABLE or DISABLE KEYS")
+
+
+def _force(cursor: Cursor) -> Edit | None:
+    """FORCE alone; FORCE AUTO_INCREMENT = 5 is an option."""
+    return NoEffect("FORCE") if cursor.upper in ("", ",") else None
+
+
+def _read(cursor: Cursor) -> Edit:
+    cursor.need_one("ONLY", "WRITE")
+    return NoEffect("READ ONLY or WRITE")
+
+
+def _word(cursor: Cursor) -> Edit:
+    return NoEffect(cursor.tokens[cursor.at - 1].upper)
+
+
+def _upgrade(cursor: Cursor) -> Edit:
+    cursor.need("PARTITIONING")
+    return NoEffect("UPGRADE PARTITIONING")
+
+
+def _compact(cursor: Cursor) -> Edit:
+    """COMPACT [PARTITION p] [TIFLASH REPLICA]."""
+    if cursor.take("PARTITION"):
+        names(cursor)
+    if cursor.upper in ("", ","):
+        return NoEffect("COMPACT")
+    cursor.need("TIFLASH")
+    cursor.need("REPLICA")
+    return NoEffect("COMPACT")
+
+
+_CLAUSES: dict[str, Callable[[Cursor], Edit | list[Edit] | None]] = {
+    "ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename, "ALTER": _alter, "CONVERT": _convert,
+    "ORDER": _order_by, "REMOVE": _remove, "SET": _set, "ALGORITHM": _algorithm, "LOCK": _algorithm, "WITH": _validation,
+    "WITHOUT": _validation, "ENABLE": _keys, "DISABLE": _keys, "FORCE": _force, "CACHE": _word, "NOCACHE": _word,
+    "SECONDARY_LOAD": _word, "SECONDARY_UNLOAD": _word, "UPGRADE": _upgrade, "COMPACT": _compact, "READ": _read, "PARTITION": one_partition,
+    "TRUNCATE": truncate_partition, "EXCHANGE": exchange_partition, "REORGANIZE": reorganize_partition,
+    "COALESCE": coalesce_partition, "ANALYZE": maintain_partition, "CHECK": maintain_partition, "OPTIMIZE": maintain_partition,
+    "REBUILD": maintain_partition, "REPAIR": maintain_partition, "DISCARD": tablespace, "IMPORT": tablespace,
+}  # fmt: skip

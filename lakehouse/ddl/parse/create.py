@@ -1,0 +1,117 @@
+"""CREATE TABLE: its list, options, partitions, and whether a query fills it."""
+
+from lakehouse.ddl.edits import ColumnDef, CreateTable, CreateTableLike, IndexDef, Partitioning
+from lakehouse.ddl.parse.columns import definition
+from lakehouse.ddl.parse.keys import PrimaryKey, at_constraint, constraint
+from lakehouse.ddl.parse.partition_clauses import read_partitioning
+from lakehouse.ddl.parse.table_options import read_option, read_table_charset
+from lakehouse.ddl.parse.tokens import Cursor
+from lakehouse.errors import DdlError
+
+_QUERY_WORDS = ("AS", "SELECT", "WITH", "VALUES", "TABLE", "IGNORE", "REPLACE")
+
+
+class TableElements:
+    """What a table list holds: columns, the primary key's names, and indexes in the order they were declared."""
+
+    __slots__ = ("columns", "indexes", "primary_key")
+
+    def __init__(self) -> None:
+        self.columns: list[ColumnDef] = []
+        self.primary_key: tuple[str, ...] = ()
+        self.indexes: list[IndexDef] = []
+
+    def add_column(self, column: ColumnDef) -> None:
+        self.columns.append(column)
+        if column.primary_key:
+            self._add_primary_key((column.name,))
+        if column.unique:
+            self.indexes.append(IndexDef(None, (column.name,), True))
+
+    def add(self, element: PrimaryKey | IndexDef | None) -> None:
+        if isinstance(element, IndexDef):
+            self.indexes.append(element)
+        elif element is not None:
+            self._add_primary_key(element)
+
+    def _add_primary_key(self, names: tuple[str, ...]) -> None:
+        if self.primary_key:
+            raise DdlError("CREATE TABLE: expected one primary key, got two")
+        self.primary_key = names
+
+
+def read_elements(cursor: Cursor) -> TableElements:
+    """`(column | key | check, …)`."""
+    found = TableElements()
+    cursor.need("(")
+    while True:
+        if at_constraint(cursor):
+            found.add(constraint(cursor)[0])
+        else:
+            found.add_column(definition(cursor))
+        if not cursor.take(","):
+            break
+    cursor.need(")")
+    return found
+
+
+def create_table(cursor: Cursor, or_replace: bool) -> CreateTable | CreateTableLike:
+    """What follows CREATE [OR REPLACE] TABLE, to the statement's end."""
+    condition = cursor.take("IF", "NOT", "EXISTS")
+    database, table = cursor.table()
+    if cursor.take("LIKE") or cursor.take("(", "LIKE"):
+        bracket = cursor.tokens[cursor.at - 2].upper == "("
+        like = cursor.table()
+        if bracket:
+            cursor.need(")")
+        return CreateTableLike(database, table, like, condition, or_replace)
+    found = TableElements() if _at_query(cursor) else _elements(cursor)
+    charset, partition = _tail(cursor)
+    query = _query(cursor)
+    if not found.columns and not query:
+        raise DdlError("CREATE TABLE: expected columns, LIKE or a query, got none")
+    return CreateTable(
+        database, table, tuple(found.columns), found.primary_key, tuple(found.indexes), partition, charset, condition, or_replace, query
+    )
+
+
+def _elements(cursor: Cursor) -> TableElements:
+    """CREATE TABLE t ENGINE=InnoDB AS SELECT … has no list."""
+    return read_elements(cursor) if cursor.upper == "(" else TableElements()
+
+
+def _tail(cursor: Cursor) -> tuple[str | None, Partitioning | None]:
+    charset: str | None = None
+    partition = None
+    while True:
+        if (found := read_table_charset(cursor)) is not None:
+            charset = found or charset
+        elif cursor.take("PARTITION", "BY"):
+            partition = read_partitioning(cursor)
+        elif not read_option(cursor):
+            return charset, partition
+        cursor.take(",")
+
+
+def _at_query(cursor: Cursor) -> bool:
+    """A query in brackets, or behind AS."""
+    if cursor.upper in _QUERY_WORDS:
+        return not cursor.ahead("WITH", "SYSTEM")
+    return cursor.ahead("(", "SELECT") or cursor.ahead("(", "WITH") or cursor.ahead("(", "(")
+
+
+def _query(cursor: Cursor) -> bool:
+    """Is the rest a query? It is not read further than its first word."""
+    start = cursor.at
+    cursor.take_one("IGNORE", "REPLACE")
+    cursor.take("AS")
+    while cursor.take("("):
+        pass
+    if word := cursor.take_one("SELECT", "WITH", "VALUES", "TABLE"):
+        if cursor.kind == "end" or (word == "WITH" and cursor.kind not in ("name", "word")):
+            cursor.fail("a query")
+        cursor.at = len(cursor.tokens)
+        return True
+    cursor.at = start
+    cursor.end()
+    return False

@@ -1,0 +1,47 @@
+"""The retention floor: a table's changes up to a place become one `snapshot` change per row that lives there.
+
+    compacted(lineage, changes ≤ F) + changes > F    fold to the same rows as all changes do, at every place from F on
+
+A floor is a place where no DDL stands, and its snapshot changes stand right there: the schema below it is theirs.
+Tables that need their log are not compacted: those whose schema is inferred from it, and those that keep what the source has dropped.
+"""
+
+from collections.abc import Iterable
+
+from lakehouse.events import Position
+from lakehouse.fold.current_rows import UPSTREAM, Change, finish, fold
+from lakehouse.fold.upcast import Row, Upstream
+from lakehouse.lineage import Lineage
+from lakehouse.schema import TableSchema
+
+FLAG = "snapshot"
+
+
+def floor_below(position: Position) -> Position:
+    """The highest floor below a watermark, at which a DDL may stand."""
+    return (*position[:5], position[5] - 1)
+
+
+def needs_log(lineage: Lineage, floor: Position) -> str | None:
+    """Why a table's log can't be folded together, if it can't."""
+    if any(step.schema.inferred for step in lineage.steps if step.position <= floor):
+        return "its schema is inferred from its rows"
+    if lineage.schema_at(floor).keeps.dropped:
+        return "gold keeps columns that the source has dropped"
+    if lineage.held is not None and lineage.held.position <= floor:
+        return "a DDL below the floor holds it"
+    return None
+
+
+def compacted(lineage: Lineage, changes: Iterable[Change], floor: Position, upstream: Upstream = UPSTREAM) -> list[Change]:
+    """One change per row that lives at the floor; none where the table does not live there."""
+    if lineage.name_at(floor) is None:
+        return []
+    schema = lineage.schema_at(floor)
+    rows = finish(fold(lineage, changes, floor, upstream))
+    return [Change(floor, "snapshot", None, named_image(row, schema), "canonical", (FLAG,)) for row in rows]
+
+
+def named_image(row: Row, schema: TableSchema) -> dict[str, object]:
+    """A row by column name; columns that it does not have are left out, as they were."""
+    return {column.name: row[column.id] for column in schema.columns if column.id in row}

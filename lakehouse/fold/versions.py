@@ -1,0 +1,99 @@
+"""What entries (lakehouse/fold/row_history.py) are in each mode of a gold table.
+
+    append     every entry is a row of its own
+    history    a version is a stretch of time in which a row was the same: [since, until), by commit time
+    soft       one row per key, as it is or as it last was
+
+A row's times never fall: its commit times may run backwards in a binlog, so each bound is at least the one before. Of
+several versions that begin at one time the last stands, and two that meet and are alike are one; so no interval is empty and none
+overlap. Images of the past keep their values (`compile_kept`): a column that came later is null in them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from lakehouse.fold.row_history import Entry, Shown, plain
+from lakehouse.fold.upcast import Move, Row, Upstream, compile_kept
+from lakehouse.lineage import Lineage
+
+
+class Version(NamedTuple):
+    """A row as it was from `since` on, before `until` (None: it still is). The image is in the schema of `step`."""
+
+    row: Row
+    step: int
+    since: int
+    until: int | None
+
+
+class Last(NamedTuple):
+    """A row as it is, or as it was when it was deleted at `gone`."""
+
+    row: Row
+    step: int
+    gone: int | None
+    live: bool
+
+
+def versions(entries: Iterable[Entry], shown: Shown = plain, known: Mapping[int, list[Version]] | None = None) -> dict[int, list[Version]]:
+    """The versions of each row, in order. `known` are those of seeded rows, which are gone on from."""
+    found: dict[int, list[Version]] = defaultdict(list)
+    found.update({row: list(told) for row, told in (known or {}).items()})
+    for entry in entries:
+        if entry.after is None:
+            _close(found[entry.row], entry.time or 0)
+        else:
+            _put(found[entry.row], entry, entry.after, shown)
+    return found
+
+
+def _close(told: list[Version], time: int) -> None:
+    """The row is gone: its open version ends, or was never, where it began at this very time."""
+    if told and told[-1].until is None:
+        last = told.pop()
+        if last.since < time:
+            told.append(last._replace(until=time))
+
+
+def _put(told: list[Version], entry: Entry, row: Row, shown: Shown) -> None:
+    open_now = bool(told) and told[-1].until is None
+    if open_now and entry.before is not None and shown(entry.before) == shown(row):
+        return
+    time = entry.time or 0
+    if told:
+        last = told[-1]
+        time = max(time, last.since if last.until is None else last.until)
+        if open_now:
+            _close(told, time)
+    if told and told[-1].until == time and told[-1].step == entry.step and shown(told[-1].row) == shown(row):
+        told.append(told.pop()._replace(until=None))
+    else:
+        told.append(Version(row, entry.step, time, None))
+
+
+def last_known(entries: Iterable[Entry], known: Mapping[int, Last] | None = None) -> dict[int, Last]:
+    """Each row that ever was, as it is or last was; a delete of a row that nothing else tells of is none."""
+    found = dict(known or {})
+    for entry in entries:
+        if entry.after is not None:
+            found[entry.row] = Last(entry.after, entry.step, None, True)
+        elif entry.row in found and found[entry.row].live:
+            found[entry.row] = Last(entry.before or found[entry.row].row, entry.step, entry.time, False)
+    return found
+
+
+class Keeper:
+    """Takes images from the step they are in to a target step, as images of the past: compiled once per step."""
+
+    def __init__(self, lineage: Lineage, target: int, upstream: Upstream) -> None:
+        self.lineage, self.target, self.upstream = lineage, target, upstream
+        self.moves: dict[int, list[Move]] = {}
+
+    def __call__(self, row: Row, step: int) -> Row:
+        if step not in self.moves:
+            self.moves[step] = compile_kept(self.lineage, step, self.target, self.upstream)
+        moved: Any = dict(row)
+        for move in self.moves[step]:
+            moved = move(moved)
+        return dict(moved)

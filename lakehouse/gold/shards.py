@@ -1,0 +1,87 @@
+"""Several source tables that become one gold table: which lineages they are, and one shape for all of them.
+
+Gold's rows say in `_shard` which table they come from, and that is part of their key. So no shard's row stands in the way of another's:
+a key that two shards have is two rows, which is reported. Where shards have different columns, gold has all of them, null where a shard
+has none; where a column's types differ it has the wider integer, else text.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from lakehouse.fold.upcast import source_text
+from lakehouse.gold.columns import GoldColumn, gold_column
+from lakehouse.gold.options import PLAIN, GoldOptions
+from lakehouse.lineage import Lineage, Name
+
+INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+
+
+def options_for(name: Name, said: Mapping[Name, GoldOptions]) -> GoldOptions | None:
+    """What the YAMLs say of a name: its own, else that of a pattern which it fits."""
+    if name in said:
+        return said[name]
+    patterns = (pattern for pattern in sorted(said) if "*" in pattern[0] + pattern[1])
+    return next((said[pattern] for pattern in patterns if fnmatchcase(name[0], pattern[0]) and fnmatchcase(name[1], pattern[1])), None)
+
+
+def options_of(lineage: Lineage, said: Mapping[Name, GoldOptions]) -> GoldOptions:
+    """What the YAML says of a table, by the newest of its names that has one."""
+    found = (options_for(interval.name, said) for interval in reversed(lineage.intervals))
+    return next((options for options in found if options is not None), PLAIN)
+
+
+def split_shards(
+    lineages: Iterable[Lineage], said: Mapping[Name, GoldOptions]
+) -> tuple[list[Lineage], list[tuple[list[Lineage], GoldOptions]]]:
+    """The lineages that are tables of their own, and those that are one table together."""
+    alone: list[Lineage] = []
+    together: dict[str, tuple[list[Lineage], GoldOptions]] = {}
+    for lineage in lineages:
+        options = options_of(lineage, said)
+        if options.merged:
+            together.setdefault(options.merged, ([], options))[0].append(lineage)
+        else:
+            alone.append(lineage)
+    return alone, list(together.values())
+
+
+def aligned(shards: Mapping[str, list[GoldColumn]]) -> tuple[dict[str, list[GoldColumn]], list[str]]:
+    """Each shard's columns in the one order and types that gold has, and how the shards differ."""
+    spellings: dict[str, GoldColumn] = {}
+    for columns in shards.values():
+        for column in columns:
+            spellings.setdefault(column.name.casefold(), column)
+    order = sorted(spellings.values(), key=lambda column: column.column.id < 0)
+    held = {shard: {column.name.casefold(): column for column in columns} for shard, columns in shards.items()}
+    notes: list[str] = []
+    types = {column.name.casefold(): _one_type(column.name, held, notes) for column in order}
+    for column in order:
+        missing = [shard for shard, columns in held.items() if column.name.casefold() not in columns]
+        if missing:
+            notes.append(f"{', '.join(missing)}: no column {column.name}, which other shards have")
+    return {
+        shard: [_aligned(column, columns.get(column.name.casefold()), types[column.name.casefold()]) for column in order]
+        for shard, columns in held.items()
+    }, notes
+
+
+def _one_type(name: str, held: Mapping[str, Mapping[str, GoldColumn]], notes: list[str]) -> str:
+    types = {shard: columns[name.casefold()].spark for shard, columns in held.items() if name.casefold() in columns}
+    different = sorted(set(types.values()))
+    if len(different) == 1:
+        return different[0]
+    chosen = max(different, key=INTEGERS.index) if set(different) <= set(INTEGERS) else "STRING"
+    notes.append(f"column {name}: {', '.join(f'{type_} in {shard}' for shard, type_ in types.items())}; gold has {chosen}")
+    return chosen
+
+
+def _aligned(wanted: GoldColumn, own: GoldColumn | None, spark: str) -> GoldColumn:
+    """The column of one shard as gold has it: under gold's name and type; a column that the shard has not has no id."""
+    column = own or replace(wanted, column=replace(wanted.column, id=0))
+    renamed = replace(column, column=replace(column.column, name=wanted.name), companion=wanted.companion)
+    if spark == column.spark or column.column.id < 0:
+        return renamed
+    if spark in INTEGERS:
+        return gold_column(renamed.column, spark, wanted.companion)
+    return replace(renamed, spark=spark, to_python=source_text, to_canonical=lambda value: value)

@@ -1,0 +1,64 @@
+"""Which table a statement speaks of: its text may spell a name otherwise than messages do.
+
+A statement stands in the log as its author wrote it, while rows carry the server's own spelling. Where a server does not tell
+upper from lower case in names (TiDB; MySQL with lower_case_table_names=1), `ALTER TABLE ORDERS` is about `orders`; where it does,
+both are tables. And TiCDC names a renamed table's new database only, so an old name without a database may belong to another one.
+Hence a name is taken as it stands wherever something of that spelling is known, and only else as the one table it can mean.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from lakehouse.lineage import Name
+from lakehouse.schema_history.schema_records import Record
+
+
+def folded(name: Name) -> Name:
+    return (name[0].casefold(), name[1].casefold())
+
+
+def of_database(names: Iterable[Name], database: str) -> list[Name]:
+    """The names in a database, spelled as it is or, where there are none, in another case."""
+    names = list(names)
+    return [name for name in names if name[0] == database] or [name for name in names if name[0].casefold() == database.casefold()]
+
+
+class Spelling:
+    """The names that rows have, and those that a CREATE TABLE has."""
+
+    def __init__(self, sighted: Iterable[Name], records: Iterable[Record]) -> None:
+        self.sighted = frozenset(sighted)
+        self.alike: dict[Name, list[Name]] = defaultdict(list)
+        for name in sorted(self.sighted):
+            self.alike[folded(name)].append(name)
+        creates = (record for record in records if (record.ddl or "").lstrip()[:6].upper() == "CREATE")
+        self.created = frozenset((record.database, record.table) for record in creates if record.table is not None)
+
+    def known(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
+        """The one of `tables` that a statement means by a name; the name itself where it means none of them."""
+        name = (written[0] or record.database, written[1])
+        if name in tables:
+            return name
+        told = self.told(record, name)
+        if told in tables or name in self.sighted:
+            return told
+        alike = [table for table in tables if folded(table) == folded(name)]
+        return alike[0] if len(alike) == 1 else told
+
+    def elsewhere(self, table: str, tables: Iterable[Name]) -> Name | None:
+        """The only table of that name in any database."""
+        found = [name for name in tables if name[1].casefold() == table.casefold()]
+        return found[0] if len(found) == 1 else None
+
+    def made(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
+        """How rows will spell the name of a table that a statement creates."""
+        name = self.told(record, (written[0] or record.database, written[1]))
+        alike = self.alike.get(folded(name), [])
+        if name in self.sighted or len(alike) != 1 or alike[0] in self.created or alike[0] in tables:
+            return name
+        return alike[0]
+
+    def told(self, record: Record, name: Name) -> Name:
+        """The name as the message's own fields spell it, where they speak of it."""
+        told = (record.database, record.table or "")
+        return told if folded(told) == folded(name) else name

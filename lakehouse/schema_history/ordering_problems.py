@@ -1,0 +1,102 @@
+"""Feeds in arrival order: what their order can't tell is reported, not guessed.
+
+An offset orders rows within its partition alone. A key whose changes stay in one partition is exact. What is not:
+a statement that changes rows which lie in other partitions than it does, a name that two tables had, and keys of which changes came
+in several partitions (an update of the key goes to the new key's partition, and deletes the old one from there).
+
+A feed that is sent again comes at new offsets; silver leaves out what aligns with the run before. Of what does not, rows by key are
+right once it has caught up; a statement that comes again, at the same second with the same text, is not, for rows of before it follow
+it: its tables are reported. Files without commit ts are such a feed too, of one partition, and nothing in them aligns.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakehouse.ddl.edits import RenameTable
+from lakehouse.ddl.parse.statements import read
+from lakehouse.errors import DdlError
+from lakehouse.events import Position
+from lakehouse.fold.current_rows import key_ids
+from lakehouse.lineage import History, Lineage, Name, Step
+
+Place = tuple[str, int]
+STATEMENT = "a statement came in another partition than rows that it changes: which came first is not known"
+NAME = "another table had its name, and rows of the two came in other partitions than the statements: which are whose is not known"
+
+
+REPEATED = "a statement came again: the feed was sent again from before it, and its rows of then were applied on top"
+KEYLESS = "it has no key, and its feed tells no order but arrival: rows that are sent again, and are not seen to be, count twice"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A statement of the feed, and the second at which the source says that it began."""
+
+    position: Position
+    database: str
+    table: str | None
+    ddl: str | None
+    commit_ts: int | None
+
+
+def report_repeats(history: History, statements: Iterable[Told]) -> None:
+    """Mark the lineages of statements that came again, and say what a replay does to tables without a key."""
+    seen: set[tuple[Any, ...]] = set()
+    for told in sorted((told for told in statements if told.ddl), key=lambda told: told.position):
+        identity = (told.database, told.table, told.ddl, told.commit_ts)
+        if identity in seen:
+            for lineage in history.lineages:
+                if {interval.name for interval in lineage.intervals} & _names(told):
+                    lineage.incomplete.append((told.position, REPEATED))
+        seen.add(identity)
+    for lineage in history.lineages:
+        if not key_ids(lineage, len(lineage.steps) - 1):
+            lineage.notes.append(KEYLESS)
+
+
+def _names(told: Told) -> set[Name]:
+    """The tables that a statement speaks of: its own, and those of a RENAME."""
+    names = {(told.database, told.table or "")}
+    try:
+        statements = read(told.ddl or "")
+    except DdlError:
+        return names
+    pairs = [pair for statement in statements if isinstance(statement, RenameTable) for pair in statement.pairs]
+    return names | {(name[0] or told.database, name[1]) for pair in pairs for name in pair}
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Where a feed's rows and statements lie: partitions by table, and by a statement's place and text; `moved` counts the keys of a
+    table whose changes came in several partitions."""
+
+    rows: Mapping[Name, set[Place]] = field(default_factory=dict)
+    statements: Mapping[tuple[Position, str | None], Place] = field(default_factory=dict)
+    moved: Mapping[Name, int] = field(default_factory=dict)
+
+
+def report_disorder(history: History, spread: Spread) -> None:
+    """Mark the lineages of which something depends on an order that the feed does not tell."""
+    owners = Counter(name for lineage in history.lineages for name in {interval.name for interval in lineage.intervals})
+    for lineage in history.lineages:
+        names = {interval.name for interval in lineage.intervals}
+        shared = {name for name in names if owners[name] > 1}
+        lineage.incomplete += _found(lineage, names, shared, spread)
+
+
+def _found(lineage: Lineage, names: set[Name], shared: set[Name], spread: Spread) -> Iterable[tuple[Position, str]]:
+    rows = set().union(*(spread.rows.get(name, set()) for name in names))
+    for before, step in zip(lineage.steps, lineage.steps[1:], strict=False):
+        if rows - {spread.statements.get((step.position, step.ddl))} and _changes_rows(before, step):
+            yield step.position, STATEMENT
+    if shared and len(rows | set(spread.statements.values())) > 1:
+        yield lineage.start, NAME
+    if moved := sum(spread.moved.get(name, 0) for name in names):
+        yield lineage.start, f"changes of {moved} keys came in several partitions, whose order is not known"
+
+
+def _changes_rows(before: Step, step: Step) -> bool:
+    """Even a new column that is NULL at first: rows behind it may be read by the schema before it."""
+    return bool(step.effects) or before.schema.columns != step.schema.columns
