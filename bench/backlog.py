@@ -24,10 +24,10 @@ from typing import Any
 
 from bench.generate import DATABASE, FIRST_TS, PARTITIONS, RESOLVED_EVERY, TOPIC, WIDE, Topic, image
 from bench.measure import proportional
+from lakehouse.demo.kafka_broker import start_broker
 from lakehouse.events import Message
-from lakehouse.kafka_admin import list_topics
-from lakehouse.local.broker import start_broker
-from lakehouse.local.produce import produce
+from lakehouse.sources.kafka_admin import list_topics
+from lakehouse.sources.kafka_produce import produce
 
 CHUNK = 20_000
 RECENT = 1_000
@@ -122,7 +122,7 @@ class Run:
         self.lake = root / "lake"
         (root / "configs/sources").mkdir(parents=True)
         (root / "configs/sources/backlog.yml").write_text(SOURCE.format(bootstrap=bootstrap, topic=TOPIC))
-        self.command = [sys.executable, "-m", "lakehouse.cli", "run", "all", "--once", "--json", "--configs", str(root / "configs"),
+        self.command = [sys.executable, "-m", "lakehouse.cli.main", "run", "all", "--once", "--json", "--configs", str(root / "configs"),
                         "--lake", str(self.lake)]  # fmt: skip
         self.environment = {**os.environ, "LAKEHOUSE_DRIVER_MEMORY": memory}
         self.samples: list[Sample] = []

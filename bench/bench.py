@@ -22,14 +22,14 @@ from bench.generate import NARROW, TOPIC, WIDE, generate
 from bench.measure import Cost, measured
 from bench.parts import Spent, watched
 from bench.report import FLOORS, write
-from lakehouse.config import Config
-from lakehouse.config_models import KafkaInput, SourceConfig
+from lakehouse.config.load import Config
+from lakehouse.config.models import KafkaInput, SourceConfig
+from lakehouse.demo.kafka_broker import start_broker
 from lakehouse.events import Message
-from lakehouse.local.broker import start_broker
-from lakehouse.local.produce import produce
-from lakehouse.spark.pipeline import LAYERS, run
+from lakehouse.sources.kafka_produce import produce
+from lakehouse.spark.bronze.kafka import SMALL_BACKLOG
+from lakehouse.spark.pipeline.run import LAYERS, run
 from lakehouse.spark.session import get_session, many_rows
-from lakehouse.spark.topics import SMALL_BACKLOG
 
 # the warming round takes the same way through the layers as the measured one: a few messages are decoded on the driver
 WARM_FEW, WARM_MANY = 500, SMALL_BACKLOG + 5_000

@@ -31,11 +31,11 @@ from bench.measure import Cost, measured
 from lakehouse.events import Message
 from lakehouse.formats import order_of
 from lakehouse.schema import Column, TableSchema, parse_type
-from lakehouse.spark.beside import beside
-from lakehouse.spark.bronze import land_messages
-from lakehouse.spark.decode import decode
+from lakehouse.spark.bronze.recordings import land_messages
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.session import get_session, many_rows
+from lakehouse.spark.silver.context import beside
+from lakehouse.spark.silver.decode import decode
 
 FORMATS = ("ticdc-open", "ticdc-canal-json", "ticdc-debezium", "canal", "canal-protobuf", "debezium", "tencent-dts")
 OPTIONS = {"time_zone": "UTC"}

@@ -30,15 +30,15 @@ from bench.bench import children, quiet
 from bench.generate import DATABASE, FIRST_TS, NARROW, PARTITIONS
 from bench.measure import Cost, measured
 from bench.report import plot
-from lakehouse.config import Config
-from lakehouse.config_models import KafkaInput, SourceConfig
+from lakehouse.config.load import Config
+from lakehouse.config.models import KafkaInput, SourceConfig
+from lakehouse.demo.kafka_broker import start_broker
 from lakehouse.events import Message
 from lakehouse.formats.open_frames import framed
-from lakehouse.local.broker import start_broker
-from lakehouse.local.produce import produce
+from lakehouse.sources.kafka_produce import produce
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops_log import OpsLog
-from lakehouse.spark.pipeline import LAYERS, run
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.pipeline.run import LAYERS, run
 from lakehouse.spark.session import get_session, many_rows
 
 BATCH = 16  # row events a message, TiCDC's max-batch-size by default

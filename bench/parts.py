@@ -11,8 +11,12 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from bench.measure import Excluded, by_program
-from lakehouse.spark import gold, gold_table, silver, topics, write_gold
-from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.bronze import kafka as topics
+from lakehouse.spark.gold import merge as write_gold
+from lakehouse.spark.gold import run as gold
+from lakehouse.spark.gold import table as gold_table
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.silver import run as silver
 
 # what it is, and the function that does it
 PARTS: tuple[tuple[str, Any, str], ...] = (

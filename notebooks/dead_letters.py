@@ -12,10 +12,10 @@ import os
 
 from pyspark.sql import functions as F
 
-from lakehouse.spark.admin import requeue_dead_letters
-from lakehouse.spark.notebook import saved_plot
+from lakehouse.spark.operations.epochs import requeue_dead_letters
+from lakehouse.spark.readers.notebook import saved_plot
+from lakehouse.spark.readers.views import open_lake
 from lakehouse.spark.session import get_session
-from lakehouse.spark.views import open_lake
 
 spark = get_session()
 WIDGETS = {"lake": "./lake", "catalog": "", "bronze": "bronze", "silver": "silver", "gold": "gold", "ops": "ops", "redrive": ""}

@@ -12,8 +12,8 @@ import os
 
 from pyspark.sql import functions as F
 
+from lakehouse.spark.readers.views import free_name, open_lake
 from lakehouse.spark.session import get_session
-from lakehouse.spark.views import free_name, open_lake
 
 spark = get_session()
 WIDGETS = {"lake": "./lake", "catalog": "", "bronze": "bronze", "silver": "silver", "gold": "gold", "ops": "ops", "table": "", "key": ""}

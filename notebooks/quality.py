@@ -11,12 +11,12 @@ import json
 import os
 
 from lakehouse.quality.suite import gx_suite
-from lakehouse.spark.data_docs import gx_failures, suites_of_lake
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.notebook import saved_plot
-from lakehouse.spark.registry import sources
+from lakehouse.spark.operations.data_docs import gx_failures, suites_of_lake
+from lakehouse.spark.ops.lake_record import sources
+from lakehouse.spark.readers.notebook import saved_plot
+from lakehouse.spark.readers.views import open_lake
 from lakehouse.spark.session import get_session
-from lakehouse.spark.views import open_lake
 
 spark = get_session()
 WIDGETS = {"lake": "./lake", "catalog": "", "bronze": "bronze", "silver": "silver", "gold": "gold", "ops": "ops"}

@@ -11,9 +11,9 @@ import os
 
 from pyspark.sql import functions as F
 
-from lakehouse.spark.notebook import at_manifest, manifests_of, saved_plot
+from lakehouse.spark.readers.notebook import at_manifest, manifests_of, saved_plot
+from lakehouse.spark.readers.views import open_lake
 from lakehouse.spark.session import get_session
-from lakehouse.spark.views import open_lake
 
 spark = get_session()
 WIDGETS = {

@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from lakehouse.config import Config, load, warnings
+from lakehouse.config.load import Config, load, warnings
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.logs import say
+from lakehouse.reporting.logs import say
 
 
 def parser(program: str) -> argparse.ArgumentParser:
@@ -46,7 +46,7 @@ def run_layers(layers: tuple[str, ...], arguments: Sequence[str] | None = None) 
     """Run these layers as the arguments say (default: the command line's); SystemExit where they can't."""
 
     def work(given: argparse.Namespace, config: Config) -> Iterable[dict[str, Any]]:
-        from lakehouse.spark import pipeline
+        from lakehouse.spark.pipeline import run as pipeline
 
         return pipeline.runs(config, layers, given.once, selected(given), given.lake or None, say)
 

@@ -3,9 +3,9 @@
 import argparse
 from typing import Any
 
-from lakehouse.config import Config
+from lakehouse.config.load import Config
 from lakehouse.errors import ConfigError
-from lakehouse.logs import say
+from lakehouse.reporting.logs import say
 from pipelines import run_task, selected
 
 LEAST_DAYS = 7
@@ -15,9 +15,9 @@ def main() -> None:
     """The console script `lakehouse-maintain`."""
 
     def work(given: argparse.Namespace, config: Config) -> list[dict[str, Any]]:
-        from lakehouse.spark.maintain import maintain_source
+        from lakehouse.spark.operations.maintain import maintain_source
         from lakehouse.spark.session import get_session
-        from lakehouse.spark.sources import selected_sources
+        from lakehouse.spark.source import selected_sources
 
         if given.retain_days < LEAST_DAYS:
             raise ConfigError(f"--retain-days {given.retain_days}: expected at least {LEAST_DAYS}: readers and `show --at` need that long")

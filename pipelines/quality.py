@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from lakehouse.config import Config
+from lakehouse.config.load import Config
 from pipelines import run_task, selected
 
 
@@ -12,7 +12,7 @@ def main() -> None:
     """The console script `lakehouse-quality`."""
 
     def work(given: argparse.Namespace, config: Config) -> list[dict[str, Any]]:
-        from lakehouse.spark.data_docs import check_sources
+        from lakehouse.spark.operations.data_docs import check_sources
 
         return check_sources(config, selected(given), given.lake or None, Path(given.to))
 

@@ -18,13 +18,13 @@ settings.register_profile("ci", settings.get_profile("patient"), derandomize=Tru
 settings.load_profile("ci" if os.environ.get("CI") else "patient")
 
 if TYPE_CHECKING:
-    from lakehouse.local.broker import Broker
+    from lakehouse.demo.kafka_broker import Broker
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Broker"]:
     """A Kafka broker. Tests take topic names of their own (see `topic`)."""
-    from lakehouse.local.broker import start_broker
+    from lakehouse.demo.kafka_broker import start_broker
 
     with start_broker(tmp_path_factory.mktemp("broker")) as running:
         yield running

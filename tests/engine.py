@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from lakehouse.ddl.policy import Rules
+from lakehouse.discovery.inspect import events_of
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.fold.current_rows import Change, key_ids
 from lakehouse.fold.upcast import Upstream, upstream_of
@@ -21,7 +22,6 @@ from lakehouse.gold.columns import gold_columns, type_rows
 from lakehouse.gold.modes import Clock, Mode, own_columns
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.shards import options_of
-from lakehouse.inspect import events_of
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.schema_history.build import build
 from lakehouse.schema_history.ordering_problems import Spread, report_disorder, report_repeats
@@ -234,7 +234,7 @@ def printed(rows: list[Any], columns: list[Any], lineage: Any, at: Position) -> 
 
 
 def _is_too_deep(event: RowChange | SchemaChange) -> bool:
-    """What silver keeps no values of (lakehouse/spark/decode.py)."""
+    """What silver keeps no values of (lakehouse/spark/silver/decode.py)."""
     said = [event.before, event.after, list(event.key)] if isinstance(event, RowChange) else [event.columns]
     try:
         return any(nests_too_deep(msgspec.json.encode(value)) for value in said)

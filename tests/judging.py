@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from lakehouse.events import Message
-from lakehouse.recording import read_recording
+from lakehouse.sources.recording import read_recording
 
 DATA = Path(__file__).parent / "data"
 JUDGE = Path(__file__).parent / "judge"

@@ -89,7 +89,7 @@ def confs(settings: dict[str, str]) -> list[str]:
 
 def spark_environment(code: Path) -> dict[str, str]:
     """The environment of a server whose Python workers import the project from `code`."""
-    from lakehouse.local.java import java_home
+    from lakehouse.jvm.java import java_home
 
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_", "LAKEHOUSE_LAKE"))}
     own = {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(code)}

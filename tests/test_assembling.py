@@ -9,7 +9,7 @@ from lakehouse.events import Message
 from lakehouse.formats.assemble import ATTACHMENT, Beside, Resume, Unjoined, assembled
 from lakehouse.formats.proto.subscribe_pb2 import Envelope
 from lakehouse.formats.ticdc.storage_layout import SchemaFile, classify, join_schemas
-from lakehouse.recording import read_recording
+from lakehouse.sources.recording import read_recording
 
 DTS = "tencent-dts"
 PLACE = ("t", "", 0)

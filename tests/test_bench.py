@@ -21,7 +21,7 @@ from bench.report import write
 from lakehouse.events import RowChange, SchemaChange, Watermark
 from lakehouse.formats import order_of
 from lakehouse.formats.ticdc.open_protocol import decode
-from lakehouse.spark.decode import Rows
+from lakehouse.spark.silver.decode import Rows
 
 
 def test_the_same_seed_gives_the_same_messages() -> None:

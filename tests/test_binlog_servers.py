@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lakehouse.events import Message, SchemaChange, Watermark
 from lakehouse.silver.batch_summary import from_bytes, merged, summarise, to_bytes
 from lakehouse.silver.binlog_servers import Stretches, judged, server_of, standing, told_change
-from lakehouse.spark.decode import CHANGE_COLUMNS
+from lakehouse.spark.silver.decode import CHANGE_COLUMNS
 
 NO_CHANGES: dict[str, list[Any]] = {name: [] for name in CHANGE_COLUMNS}
 Row = tuple[str, int, int, str, int]  # topic, offset, server id, file, position

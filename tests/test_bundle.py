@@ -13,10 +13,10 @@ from databricks.bundles.jobs import Job
 from databricks.bundles.schemas import Schema
 from databricks.bundles.volumes import Volume
 
-from lakehouse.config import problems
-from lakehouse.dashboard import text
+from lakehouse.config.load import problems
+from lakehouse.databricks.bundle import write_bundle
+from lakehouse.databricks.dashboard import text
 from lakehouse.errors import LakehouseError
-from lakehouse.local.bundle import write_bundle
 from pipelines import parser
 
 ROOT = Path(__file__).parent.parent
@@ -214,7 +214,7 @@ def test_the_deployed_configuration_is_valid_and_reads_nothing_that_a_workspace_
 
     assert problems(folder) == []
     assert "127.0.0.1" not in "".join(path.read_text() for path in folder.rglob("*.yml"))
-    assert (folder / "sample.jsonl").read_bytes() == (ROOT / "lakehouse/local/demo.jsonl").read_bytes()
+    assert (folder / "sample.jsonl").read_bytes() == (ROOT / "lakehouse/demo/demo.jsonl").read_bytes()
 
 
 def test_init_writes_a_bundle_that_passes_with_the_package_as_its_wheel(tmp_path: Path) -> None:
@@ -225,7 +225,9 @@ def test_init_writes_a_bundle_that_passes_with_the_package_as_its_wheel(tmp_path
     assert faults == [[]] * 3
     with zipfile.ZipFile(written[-1]) as wheel:
         names = wheel.namelist()
-        assert {"lakehouse/cli.py", "pipelines/gold.py", "lakehouse/local/demo.jsonl"} <= set(names)
-        assert "lakehouse = lakehouse.cli:main" in wheel.read(next(name for name in names if name.endswith("entry_points.txt"))).decode()
+        assert {"lakehouse/cli/main.py", "pipelines/gold.py", "lakehouse/demo/demo.jsonl"} <= set(names)
+        assert (
+            "lakehouse = lakehouse.cli.main:main" in wheel.read(next(name for name in names if name.endswith("entry_points.txt"))).decode()
+        )
     with pytest.raises(LakehouseError, match=r"expected no such file, found one; write the bundle into another folder$"):
         write_bundle(tmp_path)

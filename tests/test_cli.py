@@ -20,11 +20,11 @@ from unittest.mock import patch
 import pytest
 from typer.testing import CliRunner
 
-from lakehouse.cli import COMMANDS, GROUPS, READY, build, main
-from lakehouse.cli_text import result_lines
+from lakehouse.cli.main import COMMANDS, GROUPS, READY, build, main
+from lakehouse.cli.output import result_lines
 
 ROOT = Path(__file__).parent.parent
-RUN = "from lakehouse.cli import main; main()"
+RUN = "from lakehouse.cli.main import main; main()"
 RUN_AS = "import sys; sys.argv[0] = 'lakehouse'; " + RUN
 KEY = b'{"ts":470606995728891908,"scm":"shop","tbl":"t","t":1}'
 VALUE = b'{"u":{"id":{"t":3,"h":true,"f":11,"v":1},"name":{"t":15,"f":64,"v":"Zo\xc3\xab"},"at":{"t":7,"f":65,"v":"2024-01-02 08:00:00"}}}'
@@ -343,9 +343,9 @@ def test_help_and_validate_cost_less_than_half_a_second_of_cpu_over_python_with_
 
 
 def test_the_committed_page_is_the_commands() -> None:
-    from lakehouse.cli_docs import text
+    from lakehouse.cli.docs import text
 
-    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == text(), "run `python -m lakehouse.cli_docs docs/cli.md`"
+    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == text(), "run `python -m lakehouse.cli.docs docs/cli.md`"
 
 
 def test_every_function_that_a_command_calls_by_name_is_there() -> None:

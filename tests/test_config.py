@@ -14,15 +14,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse import config_schema
-from lakehouse.config import NOT_YET, Problem, check, kafka_options, load, load_source, problems, resolve_source, warnings
-from lakehouse.config_checks import ONLY_FOR
-from lakehouse.config_fidelity import FIDELITY
-from lakehouse.config_models import FormatName, SourceConfig, TableConfig, split_name
-from lakehouse.config_options import decoder_options, known_option, nearest
-from lakehouse.config_problems import _value_at, option_names
-from lakehouse.config_secrets import Secrets, holds_secret, is_malformed, resolve_text
-from lakehouse.config_yaml import read_yaml, scalar
+from lakehouse.config import schema as config_schema
+from lakehouse.config.checks import ONLY_FOR
+from lakehouse.config.load import NOT_YET, Problem, check, kafka_options, load, load_source, problems, resolve_source, warnings
+from lakehouse.config.models import FormatName, SourceConfig, TableConfig, split_name
+from lakehouse.config.options import decoder_options, known_option, nearest
+from lakehouse.config.problems import _value_at, option_names
+from lakehouse.config.producer_settings import FIDELITY
+from lakehouse.config.secrets import Secrets, holds_secret, is_malformed, resolve_text
+from lakehouse.config.yaml_reader import read_yaml, scalar
 from lakehouse.errors import ConfigError
 from lakehouse.formats import FORMATS
 
@@ -488,7 +488,7 @@ SHAPES = st.recursive(
 
 @given(SHAPES)
 def test_data_of_any_shape_gives_problems_and_never_another_error(data: object) -> None:
-    from lakehouse.config import _source, _table
+    from lakehouse.config.load import _source, _table
 
     for read in (_source, _table):
         document = read_yaml("s.yml", json.dumps(data).encode())
@@ -629,7 +629,7 @@ def test_every_example_validates_names_its_schema_and_is_short(example: Path) ->
     source = load_source(example)
 
     assert source.format == example.stem
-    assert lines[0] == "# yaml-language-server: $schema=../../lakehouse/config_schema/source.json"
+    assert lines[0] == "# yaml-language-server: $schema=../../lakehouse/config/schema/source.json"
     assert (example.parent / lines[0].partition("=")[2]).is_file()
     assert len(lines) <= 25
 
@@ -646,13 +646,13 @@ def test_the_committed_configuration_has_no_problem_and_no_warning() -> None:
 def test_the_committed_json_schema_is_the_models(kind: str) -> None:
     committed = (config_schema.FOLDER / f"{kind}.json").read_text(encoding="utf-8")
 
-    assert committed == config_schema.schema_text(kind), "run `python -m lakehouse.config_schema docs/configuration.md`"
+    assert committed == config_schema.schema_text(kind), "run `python -m lakehouse.config.schema docs/configuration.md`"
 
 
 def test_the_committed_page_is_the_models() -> None:
     committed = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
 
-    assert committed == config_schema.docs_text(), "run `python -m lakehouse.config_schema docs/configuration.md`"
+    assert committed == config_schema.docs_text(), "run `python -m lakehouse.config.schema docs/configuration.md`"
 
 
 def test_every_option_of_the_models_says_what_it_does() -> None:

@@ -23,7 +23,7 @@ from test_eight_formats import OPTIONS, SHORT, ZONE, assert_states, binlog_silve
 from test_fold_properties import as_set, assert_every_state, assert_once, canonical, dispatchers, partitions, place, seeds, steps
 
 from lakehouse.events import Message
-from lakehouse.storage_files import read_tree
+from lakehouse.sources.storage_files import read_tree
 
 WRITERS = {
     "ticdc-canal-json": lambda event: (None, canal_json(event, event.get("shape"))),

@@ -7,11 +7,11 @@ from pathlib import Path
 import cramjam
 import pytest
 
-from lakehouse.detect import guess_format, spread
+from lakehouse.discovery.detect_format import guess_format, spread
+from lakehouse.discovery.survey import signs, survey
 from lakehouse.errors import ConfigError
 from lakehouse.events import Message
-from lakehouse.recording import read_recording
-from lakehouse.survey import signs, survey
+from lakehouse.sources.recording import read_recording
 
 DATA = Path(__file__).parent / "data"
 FOLDERS = {"dts": "tencent-dts"}

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import typer.main
 
-from lakehouse.cli import DEFAULT, READY, build
-from lakehouse.config import problems
+from lakehouse.cli.main import DEFAULT, READY, build
+from lakehouse.config.load import problems
 from pipelines import parser
 
 ROOT = Path(__file__).parent.parent

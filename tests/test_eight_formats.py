@@ -18,7 +18,7 @@ from source_model import MORE_TYPES, History
 from test_fold_properties import EXAMPLES, OPTIONS, QUICK, ZONE, as_set, assert_every_state, canonical, place, seeds, steps
 
 from lakehouse.events import Message, Position
-from lakehouse.storage_files import read_tree
+from lakehouse.sources.storage_files import read_tree
 
 # types that a format can't carry, and why; every other type is in the source of every format
 LOSSES = {"ticdc-debezium": {"decimal(38,10)": "a DECIMAL is sent as a double: digits beyond its 17 are lost"}}

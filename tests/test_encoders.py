@@ -22,8 +22,8 @@ from lakehouse.events import Message, RowChange
 from lakehouse.formats import decode_message
 from lakehouse.formats.dts.envelopes import join
 from lakehouse.formats.proto import canal_pb2, subscribe_pb2
-from lakehouse.recording import read_recording
 from lakehouse.schema import Column, TableSchema, make_schema, parse_type
+from lakehouse.sources.recording import read_recording
 from lakehouse.values.decode_with_schema import resolve
 
 CANAL = [

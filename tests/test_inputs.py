@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from judging import DATA
 
+from lakehouse.discovery.inspect import inspect_messages
+from lakehouse.discovery.read_input import read_input, shown_options, tells_watermark
 from lakehouse.errors import ConfigError
-from lakehouse.inputs import read_input, shown_options, tells_watermark
-from lakehouse.inspect import inspect_messages
 
 
 @pytest.mark.parametrize(

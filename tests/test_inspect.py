@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.discovery.inspect import event_json, inspect_messages, main
 from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange, Watermark
-from lakehouse.inspect import event_json, inspect_messages, main
-from lakehouse.recording import read_recording
+from lakehouse.sources.recording import read_recording
 
 DATA = Path(__file__).parent / "data"
 MESSAGE = Message("topic", 2, 7, None, None)

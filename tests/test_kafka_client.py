@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.config_checks import source_findings
+from lakehouse.config.checks import source_findings
 from lakehouse.errors import ConfigError
-from lakehouse.kafka_client import client_config, jks_certificates
-from lakehouse.local.java import _trust_store
+from lakehouse.jvm.java import _trust_store
+from lakehouse.sources.kafka_client import client_config, jks_certificates
 
 CA = Path(__file__).parent / "data/kafka/ca.pem"
 LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from test_cli import lakehouse
 
-from lakehouse.logs import JsonFormatter, say
+from lakehouse.reporting.logs import JsonFormatter, say
 
 
 def told(text: str) -> list[dict[str, Any]]:

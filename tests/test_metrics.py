@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from test_report_page import BEGUN, observed
 
 from lakehouse.errors import EnvironmentError_
-from lakehouse.metrics import METRICS, exposition, names, write_metrics
+from lakehouse.reporting.prometheus import METRICS, exposition, names, write_metrics
 
 DOCS = Path(__file__).parent.parent / "docs"
 

@@ -11,8 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from lakehouse.openlineage import Dataset, LayerRun, events, path_dataset, topic_dataset
-from lakehouse.openlineage_send import is_asked_for, job_namespace, send
+from lakehouse.reporting.openlineage import Dataset, LayerRun, events, path_dataset, topic_dataset
+from lakehouse.reporting.openlineage_client import is_asked_for, job_namespace, send
 
 SCHEMAS = [json.loads(path.read_text()) for path in sorted((Path(__file__).parent / "data/openlineage").glob("*.json"))]
 REGISTRY: Any = Registry().with_resources([(schema["$id"], Resource.from_contents(schema)) for schema in SCHEMAS])

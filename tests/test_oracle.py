@@ -26,7 +26,7 @@ SEEN = 3
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    from lakehouse.local.mariadb import start_mariadb
+    from tests.servers.mariadb import start_mariadb
 
     with start_mariadb(tmp_path_factory.mktemp("mariadb")) as server:
         yield Database(server.port)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import DecodeError, EnvironmentError_
 from lakehouse.events import Message
-from lakehouse.recording import read_recording, write_recording
+from lakehouse.sources.recording import read_recording, write_recording
 
 
 def b64(data: bytes | None) -> str | None:

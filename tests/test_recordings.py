@@ -24,8 +24,8 @@ from judging import (
     write_tables,
 )
 
+from lakehouse.discovery.inspect import inspect_messages
 from lakehouse.events import Position
-from lakehouse.inspect import inspect_messages
 
 RECORDINGS = recordings()
 

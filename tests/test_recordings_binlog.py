@@ -8,7 +8,7 @@ import pytest
 from engine import Memory
 from judging import DATA, check_tables, write_tables
 
-from lakehouse.recording import read_recording
+from lakehouse.sources.recording import read_recording
 
 # recording, format, truth, and whether the feed tells how far it is complete
 RECORDINGS = [

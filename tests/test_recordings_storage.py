@@ -7,9 +7,9 @@ import pytest
 from engine import Memory
 from judging import DATA, accepted_losses, check_tables, write_tables
 
+from lakehouse.discovery.detect_storage import detect_options
 from lakehouse.formats.ticdc.storage_layout import has_commit_ts
-from lakehouse.storage_detect import detect_options
-from lakehouse.storage_files import read_tree
+from lakehouse.sources.storage_files import read_tree
 
 TREES = sorted(path.parent for path in (DATA / "storage").glob("*/states.json"))
 HIDDEN = ("null", "binary-encoding-method", "time_zone")  # what no file shows

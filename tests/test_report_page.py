@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.report_charts import Bar, Mark, Series, bar_chart, clock, count, lanes_chart, line_chart, seconds
-from lakehouse.report_page import page
+from lakehouse.reporting.html_page import page
+from lakehouse.reporting.svg_charts import Bar, Mark, Series, bar_chart, clock, count, lanes_chart, line_chart, seconds
 
 BEGUN = 1_790_000_000_000
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

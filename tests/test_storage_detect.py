@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.discovery.detect_storage import detect_options
 from lakehouse.formats.ticdc.storage import decode
-from lakehouse.storage_detect import detect_options
-from lakehouse.storage_files import read_tree
+from lakehouse.sources.storage_files import read_tree
 
 TREES = sorted(path.parent for path in (Path(__file__).parent / "data" / "storage").glob("*/expected.json"))
 HIDDEN = ("null", "binary-encoding-method", "time_zone")  # what no file shows

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files, read_tree
+from lakehouse.sources.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files, read_tree
 
 HOUR = 3_600_000
 NOON = 1_795_262_400_000  # 2026-11-21 12:00 UTC, in ms

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from lakehouse.kafka_admin import Topic
-from lakehouse.topic_progress import (
+from lakehouse.sources.kafka_admin import Topic
+from lakehouse.sources.kafka_offsets import (
     Lost,
     Place,
     Reading,
@@ -59,7 +59,7 @@ class Kafka:
 
 
 class Bronze:
-    """The passes of lakehouse/spark/topics.py over that broker: the same calls, a dictionary for Delta."""
+    """The passes of lakehouse/spark/bronze/kafka.py over that broker: the same calls, a dictionary for Delta."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str, int, int], str] = {}

@@ -3,7 +3,7 @@
 from feeds import TiCDC
 
 from lakehouse.gold.columns import companion_names, gold_columns
-from lakehouse.spark.write_gold import merge_sql
+from lakehouse.spark.gold.merge import merge_sql
 
 
 def test_a_companion_has_its_columns_name_unless_the_source_has_a_column_of_that_name() -> None:

@@ -1,4 +1,4 @@
 """What makes two changes the same one, what a restarted feed sends again, and watermarks from transactions.
 
-lakehouse.spark.silver runs it.
+lakehouse.spark.silver.run runs it.
 """

@@ -1,6 +1,6 @@
 """What the decoded rows of a silver batch hold: counts, bounds by table, progress. Made where rows are decoded, then merged.
 
-Changes come by column, others as tuples in the order of OTHER_COLUMNS (lakehouse/spark/decode.py). Pure.
+Changes come by column, others as tuples in the order of OTHER_COLUMNS (lakehouse/spark/silver/decode.py). Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lakehouse.run_lock import is_remote
+from lakehouse.ops.file_lock import is_remote
 
 LAYERS = ("bronze", "silver", "gold", "ops")
 SILVER_TABLES = ("changes", "schema_changes", "watermarks", "dead_letters")

@@ -18,9 +18,9 @@ from pyspark import StorageLevel
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.local.class_archive import archive_options
-from lakehouse.local.jars import spark_jars
-from lakehouse.local.java import java_home
+from lakehouse.jvm.class_archive import archive_options
+from lakehouse.jvm.jars import spark_jars
+from lakehouse.jvm.java import java_home
 
 _LOG = Path(__file__).with_name("log4j2.properties")
 
@@ -38,7 +38,7 @@ _SETTINGS = {
     "spark.databricks.delta.schema.autoMerge.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
-    "spark.python.daemon.module": "lakehouse.spark.worker_daemon",
+    "spark.python.daemon.module": "lakehouse.spark.pipeline.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",

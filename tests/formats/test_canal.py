@@ -7,14 +7,14 @@ import pytest
 from recorded_truth import DATA, fold, wrong_cells
 from wires import dumps, packet
 
+from lakehouse.discovery.inspect import inspect_messages
 from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange
 from lakehouse.formats import decode_message
 from lakehouse.formats.canal.flat_message import decode
 from lakehouse.formats.canal.protobuf import decode as decode_packet
 from lakehouse.formats.proto import canal_pb2 as wire
-from lakehouse.inspect import inspect_messages
-from lakehouse.recording import read_recording
 from lakehouse.schema import parse_type
+from lakehouse.sources.recording import read_recording
 from lakehouse.values.decode_with_schema import resolve
 
 

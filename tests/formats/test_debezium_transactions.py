@@ -9,8 +9,8 @@ from debezium_records import message, row
 from engine import Memory
 
 from lakehouse.events import Message
-from lakehouse.spark.decode import OTHER_COLUMNS, Rows
-from lakehouse.spark.silver_local import transactions_told_rows
+from lakehouse.spark.silver.decode import OTHER_COLUMNS, Rows
+from lakehouse.spark.silver.driver_batch import transactions_told_rows
 
 
 def record(topic: str, offset: int, value: dict[str, Any] | bytes) -> Message:

@@ -7,8 +7,8 @@ import pytest
 from recorded_truth import DATA
 from truth import image, meta, options, truth
 
-from lakehouse.inspect import inspect_messages
-from lakehouse.recording import read_recording
+from lakehouse.discovery.inspect import inspect_messages
+from lakehouse.sources.recording import read_recording
 
 RECORDINGS = [path for format in ("ticdc-open", "ticdc-canal-json") for path in sorted((DATA / format).rglob("*.jsonl.gz"))]
 KINDS = {"row": "change", "ddl": "schema_change", "resolved": "watermark"}

@@ -14,7 +14,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats.ticdc.storage import decode
 from lakehouse.formats.ticdc.storage_csv import Dialect
-from lakehouse.storage_files import read_tree
+from lakehouse.sources.storage_files import read_tree
 
 TREES = sorted(path.parent for path in (Path(__file__).parents[1] / "data" / "storage").glob("*/expected.json"))
 SCHEMA = {

@@ -16,11 +16,11 @@ from confluent_kafka import Consumer, TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.cli import READY, build
+from lakehouse.cli.main import READY, build
+from lakehouse.demo.kafka_broker import Broker, start_broker
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import Message
-from lakehouse.local.broker import Broker, start_broker
-from lakehouse.local.produce import produce
+from lakehouse.sources.kafka_produce import produce
 
 Read = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
@@ -148,7 +148,7 @@ def test_a_second_broker_on_the_same_folder_is_refused_and_the_first_goes_on(bro
 
 def test_a_broker_ends_with_the_process_that_started_it_even_when_that_is_killed(tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from lakehouse.local.broker import start_broker\n"
+        "import sys, time; from pathlib import Path; from lakehouse.demo.kafka_broker import start_broker\n"
         "with start_broker(Path(sys.argv[1])) as broker: print(broker.port, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE) as parent:
@@ -204,7 +204,7 @@ def test_a_broker_that_does_not_start_says_why_and_where_its_log_is(tmp_path: Pa
 
 
 def test_producing_to_nobody_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakehouse.local.produce.TIMEOUT", 1.0)
+    monkeypatch.setattr("lakehouse.sources.kafka_produce.TIMEOUT", 1.0)
 
     with pytest.raises(EnvironmentError_, match=r"^127\.0\.0\.1:9: expected a Kafka broker that takes messages, got: "):
         produce([Message("t", 0, 0, None, b"v")], "127.0.0.1:9")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.local import class_archive
-from lakehouse.local.class_archive import archive_options
-from lakehouse.local.jars import broker_jars
-from lakehouse.local.java import java_home
+from lakehouse.jvm import class_archive
+from lakehouse.jvm.class_archive import archive_options
+from lakehouse.jvm.jars import broker_jars
+from lakehouse.jvm.java import java_home
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from test_cli import lakehouse
 
-from lakehouse.config_models import KafkaInput, SourceConfig
-from lakehouse.kafka_admin import Topic
-from lakehouse.local.doctor import Finding, doctor, failed, local_folder, machine, topic_told
-from lakehouse.local.produce import produce
+from lakehouse.config.models import KafkaInput, SourceConfig
+from lakehouse.discovery.doctor import Finding, doctor, failed, local_folder, machine, topic_told
+from lakehouse.sources.kafka_admin import Topic
+from lakehouse.sources.kafka_produce import produce
 
 DATA = Path(__file__).parent.parent / "data"
-DEMO = Path("lakehouse/local/demo.jsonl").absolute()
+DEMO = Path("lakehouse/demo/demo.jsonl").absolute()
 
 
 def quiet(_: str) -> None:

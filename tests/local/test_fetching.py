@@ -11,8 +11,8 @@ from threading import Thread
 import pytest
 
 from lakehouse.errors import EnvironmentError_
-from lakehouse.local.jars import spark_jars
-from lakehouse.local.java import trust_options
+from lakehouse.jvm.jars import spark_jars
+from lakehouse.jvm.java import trust_options
 
 CERTIFICATE = """-----BEGIN CERTIFICATE-----
 MIIBijCCAS+gAwIBAgIUYneEig8QzIdQPEk8qMj6UD0EQ98wCgYIKoZIzj0EAwIw
@@ -73,7 +73,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
 
 
 def test_two_processes_at_once_fetch_each_jar_once_and_both_have_all(repository: Repository) -> None:
-    program = "from lakehouse.local.jars import spark_jars; print(*sorted(jar.name for jar in spark_jars() if jar.is_file()))"
+    program = "from lakehouse.jvm.jars import spark_jars; print(*sorted(jar.name for jar in spark_jars() if jar.is_file()))"
 
     started = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     found = [process.communicate()[0].split() for process in started]

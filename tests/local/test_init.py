@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.config import check, load
-from lakehouse.config_yaml import read_yaml
+from lakehouse.config.load import check, load
+from lakehouse.config.yaml_reader import read_yaml
+from lakehouse.discovery.inspect import events_of
+from lakehouse.discovery.survey import SeenTable, Survey
+from lakehouse.discovery.write_config import check as validated
+from lakehouse.discovery.write_config import init, scalar, table_files, table_text
 from lakehouse.errors import ConfigError
 from lakehouse.events import RowChange
-from lakehouse.inspect import events_of
-from lakehouse.local.init import check as validated
-from lakehouse.local.init import init, scalar, table_files, table_text
-from lakehouse.recording import read_recording
-from lakehouse.survey import SeenTable, Survey
+from lakehouse.sources.recording import read_recording
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -59,13 +59,13 @@ def test_the_folder_of_a_storage_sink_is_described_as_its_files_show_it(tree: Pa
 
 def test_the_demo_is_described_in_full(tmp_path: Path) -> None:
     said: list[str] = []
-    look(tmp_path, said, recording=Path("lakehouse/local/demo.jsonl"), name="shop")
+    look(tmp_path, said, recording=Path("lakehouse/demo/demo.jsonl"), name="shop")
 
     assert (tmp_path / "sources/shop.yml").read_text() == (
-        "# Written by lakehouse init from lakehouse/local/demo.jsonl: all 58 messages, 3 tables, 27 DDLs, 18 watermarks.\n"
+        "# Written by lakehouse init from lakehouse/demo/demo.jsonl: all 58 messages, 3 tables, 27 DDLs, 18 watermarks.\n"
         "# Every option: `lakehouse schema json source`. What no message shows is asked for below.\n"
         "format: ticdc-open\n"
-        "recording: lakehouse/local/demo.jsonl\n"
+        "recording: lakehouse/demo/demo.jsonl\n"
         "# QUESTION: In which zone does the producer print TIMESTAMP? No message says it; unsaid, it is read as UTC. It\n"
         "# matters for shop.orders.placed_at.\n"
         "# time_zone: UTC\n"
@@ -103,8 +103,8 @@ def test_a_warning_tells_what_the_producer_leaves_out(tmp_path: Path) -> None:
         ({"storage": "s3a://bucket/x"}, "s3a://bucket/x: expected a folder, found none; init looks at local folders; copy some of its files"),
         ({"storage": "docs"}, "docs: expected the files of a TiCDC storage sink, found none that can be read; name the sink's root"),
         ({"storage": "docs", "format": "canal"}, "--format canal: a storage sink's files are ticdc-storage; leave --format out"),
-        ({"recording": Path("lakehouse/local/demo.jsonl"), "format": "canl"}, "--format canl: expected one of ticdc-open,"),
-        ({"recording": Path("lakehouse/local/demo.jsonl"), "format": "canal"}, "got others (none can be read); add --format NAME"),
+        ({"recording": Path("lakehouse/demo/demo.jsonl"), "format": "canl"}, "--format canl: expected one of ticdc-open,"),
+        ({"recording": Path("lakehouse/demo/demo.jsonl"), "format": "canal"}, "got others (none can be read); add --format NAME"),
     ],
 )  # fmt: skip
 def test_what_can_not_be_looked_at_is_one_sentence_and_writes_nothing(given: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.errors import EnvironmentError_
-from lakehouse.local.jars import broker_jars, spark_jars
+from lakehouse.jvm.jars import broker_jars, spark_jars
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.errors import EnvironmentError_
-from lakehouse.local.java import java, java_home
+from lakehouse.jvm.java import java, java_home
 
 
 @pytest.fixture(autouse=True)

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from lakehouse import kafka_sample
 from lakehouse.events import Message
-from lakehouse.kafka_admin import list_topics
-from lakehouse.kafka_sample import sample
-from lakehouse.local.produce import produce
+from lakehouse.sources import kafka_sample
+from lakehouse.sources.kafka_admin import list_topics
+from lakehouse.sources.kafka_produce import produce
+from lakehouse.sources.kafka_sample import sample
 
 
 def test_a_sample_has_both_ends_of_each_partition_and_leaves_no_group(broker: Any, topic: str) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.demo.kafka_broker import Broker
 from lakehouse.events import Message
-from lakehouse.local.broker import Broker
-from lakehouse.local.jars import spark_jars
-from lakehouse.local.produce import produce
+from lakehouse.jvm.jars import spark_jars
+from lakehouse.sources.kafka_produce import produce
 
 PROGRAM = """
 import sys

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lakehouse.local.mariadb import start_mariadb
 from oracle.cases import save_case
 from oracle.database import Database
 from oracle.formats import FORMATS, judge_in
 from oracle.generate import generate
 from oracle.runner import Runner
 from oracle.shrink import rerun, shrink
+from tests.servers.mariadb import start_mariadb
 
 COUNTED = ("steps", "statements", "refused", "ddl", "events", "watermarks", "tables")
 Line = dict[str, Any]

@@ -18,7 +18,7 @@ from encode_binlog import Logged, binlog, feed
 from encode_tidb import canal_json, debezium, storage_tree
 
 from lakehouse.events import Message, Position
-from lakehouse.storage_files import read_tree
+from lakehouse.sources.storage_files import read_tree
 from oracle.cases import Case
 from oracle.check import Judged, Silver, compare, judge, on_the_way, place, same, told
 from oracle.database import Table

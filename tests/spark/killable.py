@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.ops.log import OpsLog
 
 COMMITS = ("MERGE", "ALTER", "CREATE", "DELETE", "UPDATE", "INSERT")
 Picks = Callable[[str], bool]
@@ -79,8 +79,8 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
 
 def config_of(bootstrap: str, topic: str) -> Any:
     """A source of one topic, in batches of a few messages."""
-    from lakehouse.config import Config
-    from lakehouse.config_models import Batch, KafkaInput, SourceConfig
+    from lakehouse.config.load import Config
+    from lakehouse.config.models import Batch, KafkaInput, SourceConfig
 
     kafka = KafkaInput(bootstrap_servers=bootstrap, topics=[topic])
     source = SourceConfig(format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto", batch=Batch(max_records=5))
@@ -88,7 +88,7 @@ def config_of(bootstrap: str, topic: str) -> Any:
 
 
 def main() -> None:
-    from lakehouse.spark.pipeline import run
+    from lakehouse.spark.pipeline.run import run
     from lakehouse.spark.session import get_session
 
     bootstrap, topic, lake = sys.argv[1:]

@@ -13,15 +13,15 @@ from test_pipeline import write_recording
 
 from lakehouse.errors import LakehouseError
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.maintain import maintain
-from lakehouse.spark.ops_log import OpsLog
-from lakehouse.spark.pipeline import try_recording
-from lakehouse.spark.rebuild import rebuild_table
-from lakehouse.spark.retention import raise_floor
-from lakehouse.spark.show import show_all
-from lakehouse.spark.silver import read_silver
-from lakehouse.spark.status import book
-from lakehouse.spark.views import open_lake
+from lakehouse.spark.operations.maintain import maintain
+from lakehouse.spark.operations.rebuild import rebuild_table
+from lakehouse.spark.operations.retention import raise_floor
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.pipeline.run import try_recording
+from lakehouse.spark.readers.show import show_all
+from lakehouse.spark.readers.status import book
+from lakehouse.spark.readers.views import open_lake
+from lakehouse.spark.silver.run import read_silver
 
 BANKS = ("a", "b", "c")
 

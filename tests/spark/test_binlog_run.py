@@ -16,13 +16,13 @@ from test_pipeline import in_order, quiet, shown, silver_rows, text, write_recor
 from test_snapshots import first_snapshot
 
 from lakehouse.events import Message
-from lakehouse.recording import read_recording
-from lakehouse.spark import gold as spark_gold
-from lakehouse.spark import gold_table
-from lakehouse.spark import silver as spark_silver
-from lakehouse.spark.admin import raise_epoch
-from lakehouse.spark.pipeline import try_recording
-from lakehouse.spark.status import status
+from lakehouse.sources.recording import read_recording
+from lakehouse.spark.gold import run as spark_gold
+from lakehouse.spark.gold import table as gold_table
+from lakehouse.spark.operations.epochs import raise_epoch
+from lakehouse.spark.pipeline.run import try_recording
+from lakehouse.spark.readers.status import status
+from lakehouse.spark.silver import run as spark_silver
 
 GENERATED = History(23, 16, raw_updates=True, types=MORE_TYPES)
 

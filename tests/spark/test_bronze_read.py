@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
+from lakehouse.discovery.inspect import inspect_messages
+from lakehouse.discovery.read_input import shown_options
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.formats import order_of
-from lakehouse.inputs import shown_options
-from lakehouse.inspect import inspect_messages
-from lakehouse.recording import read_recording
-from lakehouse.spark.bronze import land_messages
-from lakehouse.spark.bronze_read import Chosen, chosen_records, inspect_bronze, replay
+from lakehouse.sources.recording import read_recording
+from lakehouse.spark.bronze.recordings import land_messages
+from lakehouse.spark.bronze.storage import land_storage
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops_log import OpsLog
-from lakehouse.spark.registry import register
-from lakehouse.spark.storage import land_storage
+from lakehouse.spark.ops.lake_record import register
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.readers.bronze_records import Chosen, chosen_records, inspect_bronze, replay
 
 DATA = Path(__file__).parent.parent / "data"
 SHOP = DATA / "ticdc-open/newarch-202606/shop.index-value.3p.jsonl.gz"
@@ -91,8 +91,8 @@ def test_a_replay_of_a_storage_sink_is_its_folder(lake: str, tmp_path: Path) -> 
 
 
 def test_a_replay_into_a_topic_has_every_message_in_its_partition(lake: str, broker: Any, topic: str) -> None:
-    from lakehouse.kafka_admin import list_topics
-    from lakehouse.kafka_sample import sample
+    from lakehouse.sources.kafka_admin import list_topics
+    from lakehouse.sources.kafka_sample import sample
 
     told = replay(lake, "shop", Chosen(), None, broker.bootstrap, topic, {})
 

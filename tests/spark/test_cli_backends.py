@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent / "lakehouse"
-FOLDERS = {"backend": "lakehouse.spark", "_local": "lakehouse.local"}
+FOLDERS = {"backend": "lakehouse.spark", "_local": "lakehouse"}
 _CALL = re.compile(r'\b(backend|_local)\("(\w+)"\)\.(\w+)')
 _IMPORT = re.compile(r'import_module\("([\w.]+)"\)\.(\w+)')
 
@@ -27,4 +27,8 @@ def test_what_a_command_calls_is_there(module: str, name: str) -> None:
 
 
 def test_the_commands_were_found() -> None:
-    assert {("lakehouse.spark.status", "plan"), ("lakehouse.spark.report", "report"), ("lakehouse.local.init", "init")} <= set(calls())
+    assert {
+        ("lakehouse.spark.readers.status", "plan"),
+        ("lakehouse.spark.readers.report", "report"),
+        ("lakehouse.discovery.write_config", "init"),
+    } <= set(calls())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from servers import CALL, ROOT, cluster, confs, spark_class, spark_environment
 
-from lakehouse.local.demo import RECORDING
+from lakehouse.demo.run import RECORDING
 
 # decodes and folds on the executors, however few the rows are, and says where they took the code from
 PROBE = """
@@ -75,7 +75,7 @@ def test_the_pipeline_runs_over_spark_connect_and_a_second_run_adds_nothing(conn
 
 
 def test_a_kafka_topic_lands_over_spark_connect(connect: str, installed: Path, broker: Any, topic: str, tmp_path: Path) -> None:
-    from lakehouse.local.produce import produce
+    from lakehouse.sources.kafka_produce import produce
 
     produce(RECORDING, broker.bootstrap, topic)
     folder = configs(

@@ -10,17 +10,17 @@ import pytest
 from canal_feed import CanalFeed
 from engine import Memory
 
-from lakehouse.config import load
+from lakehouse.config.load import load
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.spark.admin import import_schema, raise_epoch
-from lakehouse.spark.ddl import decide
-from lakehouse.spark.fidelity import fidelity
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops_log import OpsLog
-from lakehouse.spark.pipeline import run
-from lakehouse.spark.rebuild import rebuild_silver, rebuild_table
-from lakehouse.spark.show import show_all
-from lakehouse.spark.status import status
+from lakehouse.spark.operations.ddl_decisions import decide
+from lakehouse.spark.operations.epochs import import_schema, raise_epoch
+from lakehouse.spark.operations.rebuild import rebuild_silver, rebuild_table
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.pipeline.run import run
+from lakehouse.spark.readers.lossy_columns import fidelity
+from lakehouse.spark.readers.show import show_all
+from lakehouse.spark.readers.status import status
 
 SOURCE = "format: ticdc-canal-json\ntime_zone: {zone}\nrecording: {path}\n"
 

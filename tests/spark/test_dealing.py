@@ -16,7 +16,7 @@ from lakehouse.fold.current_rows import Change, Deltas, rekeyings
 from lakehouse.gold.modes import PARTS, Mode
 from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage
-from lakehouse.spark.gold_modes import BUCKET, Dealer, change_of, valued
+from lakehouse.spark.gold.modes import BUCKET, Dealer, change_of, valued
 
 seeds = st.integers(0, 2**32 - 1)
 

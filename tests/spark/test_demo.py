@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from lakehouse.demo.run import RECORDING, SOURCE, configuration, run_demo
 from lakehouse.errors import LakehouseError
-from lakehouse.local.demo import RECORDING, SOURCE, configuration, run_demo
-from lakehouse.recording import read_recording
-from lakehouse.run_lock import run_lock
+from lakehouse.ops.file_lock import run_lock
+from lakehouse.sources.recording import read_recording
+from lakehouse.spark.bronze.kafka import KafkaInput
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.pipeline import run
-from lakehouse.spark.status import plan, status
-from lakehouse.spark.topics import KafkaInput
+from lakehouse.spark.pipeline.run import run
+from lakehouse.spark.readers.status import plan, status
 
 
 def quiet(_: str) -> None:

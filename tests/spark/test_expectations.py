@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import QualityError
 from lakehouse.quality.suite import FORMS, ROWS, Check, Suite, from_gx, gx_suite, suite_of
-from lakehouse.spark.data_docs import gx_failures
-from lakehouse.spark.expectations import Fields, failing
-from lakehouse.spark.type_text import columns
+from lakehouse.spark.column_types import columns
+from lakehouse.spark.operations.data_docs import gx_failures
+from lakehouse.spark.quality.expectations import Fields, failing
 
 TYPES = {"id": "INT", "i": "BIGINT", "j": "BIGINT", "d": "DECIMAL(10,2)", "f": "DOUBLE", "s": "STRING", "t": "STRING", "day": "DATE"}
 FIELDS = Fields({name: name for name in TYPES}, TYPES)

@@ -6,8 +6,8 @@ from lakehouse.events import MIN_POSITION
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.schema import Column, make_schema, parse_type
-from lakehouse.spark.changes import FOLD_COLUMNS
-from lakehouse.spark.fold_frame import Piece, _carry, _net, unknown_names
+from lakehouse.spark.change_log.changes import FOLD_COLUMNS
+from lakehouse.spark.gold.fold_job import Piece, _carry, _net, unknown_names
 
 PARTS = ("epoch", "p1", "p2", "p3", "p4", "p5")
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from source_model import History
 
 from lakehouse.events import Message
-from lakehouse.spark import fresh, gold_table
-from lakehouse.spark.pipeline import try_recording
+from lakehouse.spark.gold import new_changes as fresh
+from lakehouse.spark.gold import table as gold_table
+from lakehouse.spark.pipeline.run import try_recording
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_pipeline import engine, quiet, run, shown, write_recording

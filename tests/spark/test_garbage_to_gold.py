@@ -19,21 +19,21 @@ from judging import DATA
 from mutants import mutant
 from pyspark.sql.pandas.types import to_arrow_type
 
+from lakehouse.discovery.read_input import shown_options
 from lakehouse.events import MIN_POSITION, Message, Position
 from lakehouse.fold.current_rows import Change, finish, fold
 from lakehouse.formats import FORMATS, order_of
 from lakehouse.gold.columns import gold_columns, type_rows
-from lakehouse.inputs import shown_options
 from lakehouse.lineage import History, Interval, Lineage, Step
-from lakehouse.recording import read_recording
 from lakehouse.schema import Column, make_schema, parse_type
-from lakehouse.spark.changes import parse_change
-from lakehouse.spark.decode import Rows
-from lakehouse.spark.dedupe import disagree
-from lakehouse.spark.fold_frame import decode_row, encode_row
-from lakehouse.spark.packed import pack, read_others
-from lakehouse.spark.type_text import data_type
-from lakehouse.storage_files import read_tree
+from lakehouse.sources.recording import read_recording
+from lakehouse.sources.storage_files import read_tree
+from lakehouse.spark.change_log.changes import parse_change
+from lakehouse.spark.column_types import data_type
+from lakehouse.spark.gold.fold_job import decode_row, encode_row
+from lakehouse.spark.silver.decode import Rows
+from lakehouse.spark.silver.dedupe import disagree
+from lakehouse.spark.silver.packed import pack, read_others
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "20"))
 # a few feeds of each format, small ones that hold every kind of message

@@ -13,12 +13,13 @@ from feeds import TiCDC
 from source_model import History
 from test_pipeline import in_order, quiet, shown, write_recording
 
-from lakehouse.config import load
+from lakehouse.config.load import load
 from lakehouse.events import Message
 from lakehouse.gold.options import ColumnOptions, GoldOptions
-from lakehouse.spark import gold, gold_table
+from lakehouse.spark.gold import run as gold
+from lakehouse.spark.gold import table as gold_table
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.pipeline import run
+from lakehouse.spark.pipeline.run import run
 
 Said = dict[tuple[str, str], GoldOptions]
 MASKED = {"a": ColumnOptions(hash="sha256"), "b": ColumnOptions(rename="bee")}

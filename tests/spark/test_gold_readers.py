@@ -8,10 +8,10 @@ from feeds import TiCDC
 from test_gold_modes import resolved, run_all, shop
 from test_pipeline import write_recording
 
-from lakehouse.spark import layout
+from lakehouse.spark.gold import layout
+from lakehouse.spark.gold.merge import version_of
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.session import Capabilities
-from lakehouse.spark.write_gold import version_of
 
 
 def run_with(folder: Path, feed: TiCDC, text: str) -> dict[str, Any]:

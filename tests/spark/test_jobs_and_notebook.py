@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from lakehouse.spark.views import open_lake
+from lakehouse.spark.readers.views import open_lake
 from pipelines import bronze, gold, silver
 
 ROOT = Path(__file__).parent.parent.parent
-RECORDING = ROOT / "lakehouse/local/demo.jsonl"
+RECORDING = ROOT / "lakehouse/demo/demo.jsonl"
 
 
 @pytest.fixture(scope="module")

@@ -16,19 +16,19 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from engine import Memory
 
-from lakehouse.config import Config
-from lakehouse.config_models import KafkaInput, SourceConfig
+from lakehouse.config.load import Config
+from lakehouse.config.models import KafkaInput, SourceConfig
+from lakehouse.demo.kafka_broker import Broker, start_broker
+from lakehouse.demo.run import RECORDING
 from lakehouse.errors import EnvironmentError_, LakehouseError
 from lakehouse.events import Message
-from lakehouse.kafka_admin import list_topics
-from lakehouse.local.broker import Broker, start_broker
-from lakehouse.local.demo import RECORDING
-from lakehouse.local.produce import produce
-from lakehouse.recording import read_recording
-from lakehouse.spark import admin
+from lakehouse.sources.kafka_admin import list_topics
+from lakehouse.sources.kafka_produce import produce
+from lakehouse.sources.recording import read_recording
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.pipeline import run
-from lakehouse.spark.status import status
+from lakehouse.spark.operations import epochs as admin
+from lakehouse.spark.pipeline.run import run
+from lakehouse.spark.readers.status import status
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_pipeline import garbage, in_order, shown
@@ -216,7 +216,7 @@ def test_a_continuous_run_outlives_a_killed_broker_and_ends_cleanly_on_sigterm(s
     half, log = len(TOLD) // 2, tmp_path / "said.txt"
     shop.produce(TOLD[:half])
 
-    command = [sys.executable, "-m", "lakehouse.cli", "run", "all", "--continuous", "--json", "--configs", str(tmp_path / "configs")]
+    command = [sys.executable, "-m", "lakehouse.cli.main", "run", "all", "--continuous", "--json", "--configs", str(tmp_path / "configs")]
     with log.open("wb") as stderr:
         process = subprocess.Popen([*command, "--lake", shop.lake], stdout=subprocess.PIPE, stderr=stderr, env={**os.environ})
     try:

@@ -15,13 +15,13 @@ import pytest
 from encode_open import message
 from test_operators import CREATE, T
 
+from lakehouse.demo.kafka_broker import Broker
+from lakehouse.demo.run import RECORDING
 from lakehouse.events import Message
-from lakehouse.local.broker import Broker
-from lakehouse.local.demo import RECORDING
-from lakehouse.local.produce import produce
-from lakehouse.recording import read_recording
+from lakehouse.sources.kafka_produce import produce
+from lakehouse.sources.recording import read_recording
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.pipeline import run as run_layers
+from lakehouse.spark.pipeline.run import run as run_layers
 
 sys.path.insert(0, str(Path(__file__).parent))
 from killable import Killed, config_of, killing

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import LakehouseError
-from lakehouse.run_lock import has_flock, is_remote
+from lakehouse.ops.file_lock import has_flock, is_remote
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.lease import Table, layer_lock, lease
+from lakehouse.spark.ops.lease import Table, layer_lock, lease
 
 SECONDS = 20.0
 

@@ -10,9 +10,9 @@ from engine import Memory
 from prometheus_client.parser import text_string_to_metric_families
 from test_cli import lakehouse
 
+from lakehouse.demo.run import RECORDING
 from lakehouse.events import Message
-from lakehouse.local.demo import RECORDING
-from lakehouse.recording import read_recording, write_recording
+from lakehouse.sources.recording import read_recording, write_recording
 
 
 def lines(text: str) -> list[dict[str, Any]]:

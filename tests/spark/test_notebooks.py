@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from orders_feed import OrdersFeed
 
-from lakehouse.config import load
-from lakehouse.spark.data_docs import check_lake
-from lakehouse.spark.pipeline import run
+from lakehouse.config.load import load
+from lakehouse.spark.operations.data_docs import check_lake
+from lakehouse.spark.pipeline.run import run
 
 NOTEBOOKS = Path(__file__).parent.parent.parent / "notebooks"
 CREATE = "CREATE TABLE `shop`.`orders` (`id` INT PRIMARY KEY, `total` DECIMAL(10,2), `note` VARCHAR(20))"

@@ -11,9 +11,9 @@ from feeds import Canal, TiCDC
 from lakehouse.events import Message
 from lakehouse.fold.current_rows import OLD_ROW_STAYS
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops_log import OpsLog
-from lakehouse.spark.pipeline import try_recording
-from lakehouse.spark.show import show_all
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.pipeline.run import try_recording
+from lakehouse.spark.readers.show import show_all
 
 Tables = dict[str, list[dict[str, Any]]]
 

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import cramjam
 import pytest
 
-from lakehouse.cli import main
+from lakehouse.cli.main import main
 from lakehouse.formats.open_frames import framed
 
 T = 470_606_995_725_312_000

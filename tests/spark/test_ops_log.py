@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from lakehouse.spark import ops_log
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops_log import OpsLog
+from lakehouse.spark.ops import log as ops_log
+from lakehouse.spark.ops.log import OpsLog
 
 
 def files(spark: Any, lake: Lake) -> int:

@@ -18,10 +18,10 @@ from source_model import VALUES, History
 from source_model import cell as source_cell
 
 from lakehouse.events import Message, Position
-from lakehouse.spark import silver as spark_silver
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.pipeline import try_recording
-from lakehouse.spark.show import show_all
+from lakehouse.spark.pipeline.run import try_recording
+from lakehouse.spark.readers.show import show_all
+from lakehouse.spark.silver import run as spark_silver
 
 SHOP = DATA / "ticdc-open/newarch-202606/shop.index-value.3p.jsonl.gz"
 Tables = dict[str, list[dict[str, Any]]]

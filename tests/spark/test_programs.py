@@ -16,10 +16,12 @@ from oracle.database import Database
 from oracle.generate import generate
 
 from lakehouse.events import MIN_POSITION, Message
-from lakehouse.spark import fresh, gold_table, write_gold
-from lakehouse.spark import gold as spark_gold
-from lakehouse.spark import silver as spark_silver
-from lakehouse.spark.pipeline import try_recording
+from lakehouse.spark.gold import merge as write_gold
+from lakehouse.spark.gold import new_changes as fresh
+from lakehouse.spark.gold import run as spark_gold
+from lakehouse.spark.gold import table as gold_table
+from lakehouse.spark.pipeline.run import try_recording
+from lakehouse.spark.silver import run as spark_silver
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_pipeline import engine, shown, write_recording
@@ -31,7 +33,7 @@ PROGRAMS = int(os.environ.get("LAKEHOUSE_PROGRAMS", "1"))
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    from lakehouse.local.mariadb import start_mariadb
+    from tests.servers.mariadb import start_mariadb
 
     with start_mariadb(tmp_path_factory.mktemp("mariadb")) as server:
         yield Database(server.port)

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from orders_feed import BASE, OrdersFeed
 
-from lakehouse.config import load
+from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
-from lakehouse.spark import gold as spark_gold
-from lakehouse.spark import gold_table
+from lakehouse.spark.gold import run as spark_gold
+from lakehouse.spark.gold import table as gold_table
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.pipeline import run
-from lakehouse.spark.rebuild import rebuild_table
-from lakehouse.spark.rejected import list_rejected, requeue
-from lakehouse.spark.show import show_all
+from lakehouse.spark.operations.rebuild import rebuild_table
+from lakehouse.spark.operations.rejected_rows import list_rejected, requeue
+from lakehouse.spark.pipeline.run import run
+from lakehouse.spark.readers.show import show_all
 
 TOTAL = "expect_column_values_to_be_between(total)"
 POSITIVE = "- {expect: expect_column_values_to_be_between, column: total, args: {min_value: 0}, action: reject}\n"

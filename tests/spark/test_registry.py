@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import LakehouseError
-from lakehouse.spark import registry
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.registry import register, sources
+from lakehouse.spark.ops import lake_record as registry
+from lakehouse.spark.ops.lake_record import register, sources
 
 
 def test_a_lake_of_a_newer_layout_is_refused_before_anything_is_read(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The look at a batch's numbers, which most batches cost no more than (lakehouse/spark/replays.py)."""
+"""The look at a batch's numbers, which most batches cost no more than (lakehouse/spark/silver/redelivery.py)."""
 
 import json
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakehouse.events import Message
 from lakehouse.silver.redelivery import RULES, sent
-from lakehouse.spark.replays import _marks, _numbers_in
+from lakehouse.spark.silver.redelivery import _marks, _numbers_in
 
 CANAL = RULES["canal"]
 

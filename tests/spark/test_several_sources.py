@@ -10,21 +10,21 @@ import pytest
 from engine import Memory
 from test_pipeline import in_order, quiet, shown
 
-from lakehouse.config import Config, load
+from lakehouse.config.load import Config, load
+from lakehouse.demo.run import RECORDING
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
-from lakehouse.local.demo import RECORDING
-from lakehouse.recording import read_recording, write_recording
-from lakehouse.spark import table_names
-from lakehouse.spark.ddl import table_now
+from lakehouse.sources.recording import read_recording, write_recording
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops_log import OpsLog
-from lakehouse.spark.pipeline import Round, Stop, _land_or_wait, run, runs, try_recording
-from lakehouse.spark.rebuild import rebuild_table
-from lakehouse.spark.rejected import requeue
-from lakehouse.spark.run_record import RunRecord
-from lakehouse.spark.show import show_table
-from lakehouse.spark.sources import selected_sources
+from lakehouse.spark.operations.ddl_decisions import table_now
+from lakehouse.spark.operations.rebuild import rebuild_table
+from lakehouse.spark.operations.rejected_rows import requeue
+from lakehouse.spark.ops import gold_names as table_names
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_record import RunRecord
+from lakehouse.spark.pipeline.run import Round, Stop, _land_or_wait, run, runs, try_recording
+from lakehouse.spark.readers.show import show_table
+from lakehouse.spark.source import selected_sources
 
 MESSAGES = list(read_recording(RECORDING))
 # the second source's changefeed began later and is not as far: other rows under the same names

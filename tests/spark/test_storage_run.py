@@ -13,10 +13,10 @@ from source_model import History
 from test_eight_formats import storage_options, write_tree
 from test_pipeline import in_order, quiet, shown
 
-from lakehouse.config import load
-from lakehouse.spark import storage
-from lakehouse.spark.pipeline import run
-from lakehouse.storage_files import FileInfo, LocalFiles, Scan, all_files, read_tree
+from lakehouse.config.load import load
+from lakehouse.sources.storage_files import FileInfo, LocalFiles, Scan, all_files, read_tree
+from lakehouse.spark.bronze import storage
+from lakehouse.spark.pipeline.run import run
 
 SOURCE = "format: ticdc-storage\nstorage: {path: %s}\ntables: auto\nlake: %s\ntime_zone: %s\noptions:\n%s"
 HISTORY = History(11, 14)

@@ -7,10 +7,10 @@ import pytest
 from feeds import TiCDC
 
 from lakehouse.gold.columns import GoldColumn, gold_columns
-from lakehouse.spark import write_gold
+from lakehouse.spark.gold import merge as write_gold
+from lakehouse.spark.gold.merge import OP, key_bounds, merge_frame, replace_frame
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.maintain import GOLD_FILES, optimize
-from lakehouse.spark.write_gold import OP, key_bounds, merge_frame, replace_frame
+from lakehouse.spark.operations.maintain import GOLD_FILES, optimize
 
 ROWS = 10_000
 

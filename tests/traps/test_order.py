@@ -7,7 +7,7 @@ from feeds import Canal, Debezium, TiCDC
 
 from lakehouse.events import Message
 from lakehouse.formats.assemble import place_of
-from lakehouse.spark.decode import epoch_of
+from lakehouse.spark.silver.decode import epoch_of
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"
 X, Y, Z = ({"id": 1, "a": text} for text in "xyz")

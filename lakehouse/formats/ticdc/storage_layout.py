@@ -8,7 +8,7 @@
     …/meta/CDC[_{dispatcher}].index                                  the newest data file's name (first releases: beside the data)
 
 With use-table-id-as-path `{table id}` stands for `{schema}/{table}`, and there is no physical id. Names are raw: any character but
-a slash. Paths are relative to the sink's root. Pure functions: no I/O here (lakehouse.storage_files has it).
+a slash. Paths are relative to the sink's root. Pure functions: no I/O here (lakehouse.sources.storage_files has it).
 """
 
 import re

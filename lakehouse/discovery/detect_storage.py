@@ -1,0 +1,123 @@
+"""The settings of a storage sink as its own files show them: for looking at a tree that nobody has described yet.
+
+`inspect` and `try` start from these; a configured source says its settings, and is held to them. Not visible in the files, and so never
+found: the time zone, base64 or hex, a null word other than \\N where texts have no quotes, and partition ids that look like years.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import DeadLetter, Message
+from lakehouse.formats.ticdc.storage import decode
+from lakehouse.formats.ticdc.storage_csv import Dialect, bare_words
+from lakehouse.formats.ticdc.storage_layout import DataFile, classify, setting
+from lakehouse.formats.ticdc.storage_schema import read_definition
+from lakehouse.sources.storage_files import LocalFiles, all_files, read_tree
+
+_SAMPLES = 4
+_HEADER = b"ticdc-meta$operation"
+_DATA = re.compile(r"/CDC[^/]*\.(?:csv|json)$")
+_BY_ID = re.compile(r"[0-9]+/[0-9]{10,19}(?:/[0-9]{4}(?:-[0-9]{2}){0,2})?")
+_FLAGS = ("output-handle-key", "output-old-value", "include-commit-ts")
+
+
+def detect_options(root: str | Path, options: Mapping[str, str]) -> dict[str, str]:
+    """`options`, and what they leave out as far as the tree shows it."""
+    found = dict(options)
+    if _is_by_id([info.path for info in all_files(LocalFiles(root), "")]):
+        found.setdefault("use-table-id-as-path", "true")
+    files = list(itertools.islice(_data_files(root, found), 200))
+    if not files:
+        return found
+    found.setdefault("protocol", "csv" if files[0][0].extension == "csv" else "canal-json")
+    if _is_year([file for file, _ in files]):
+        found.setdefault("date-separator", "year")
+    sample = files[0][1].value or b""
+    found.setdefault("terminator", "\r\n" if sample.endswith(b"\r\n") else "\n")
+    if found["protocol"] == "csv":
+        _detect_dialect(_table_of(*files[0]), sample, found)
+        _detect_null([message.value or b"" for _, message in files], found)
+        _detect_fields([message for _, message in files[:_SAMPLES]], found)
+    else:
+        found.setdefault("enable-tidb-extension", "true" if _has_extension(sample.split(found["terminator"].encode())[0]) else "false")
+    return found
+
+
+def _data_files(root: str | Path, options: Mapping[str, str]) -> Iterator[tuple[DataFile, Message]]:
+    for message in read_tree(root, options):
+        file = classify(message.path or "", options)
+        if isinstance(file, DataFile) and message.value:
+            yield file, message
+
+
+def _is_by_id(paths: list[str]) -> bool:
+    """Whether all data files lie in {table id}/{version}[/{date}]."""
+    data = [path for path in paths if _DATA.search(path)]
+    return bool(data) and all(_BY_ID.fullmatch(path.rpartition("/")[0]) for path in data)
+
+
+def _is_year(files: list[DataFile]) -> bool:
+    """Whether all that could be partition ids are years."""
+    numbers = {file.physical_id for file in files if file.date is None and file.physical_id is not None}
+    return bool(numbers) and all(2020 <= number < 2100 for number in numbers)
+
+
+def _has_extension(line: bytes) -> bool:
+    try:
+        row = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return isinstance(row, dict) and "_tidb" in row
+
+
+def _table_of(file: DataFile, message: Message) -> str:
+    """The name of a file's table, which its schema file tells where its path has an id."""
+    schema = dict(message.headers).get("schema")
+    try:
+        return file.table or (read_definition(schema).table if schema else "")
+    except DecodeError:
+        return ""
+
+
+def _detect_dialect(table: str, sample: bytes, found: dict[str, str]) -> None:
+    """Quote and delimiter stand around the operation that each row begins with, and its table behind."""
+    row = sample.partition(found["terminator"].encode())[2] if sample.startswith(_HEADER) else sample
+    quoted = row[1:2] in (b"I", b"D", b"U") and row[:1] == row[2:3]
+    found.setdefault("quote", row[:1].decode(errors="replace") if quoted else "")
+    behind, next_field = (row[3:], row[:1]) if quoted else (row[1:], table.encode())
+    place = behind.find(next_field, 1) if next_field else -1
+    if 0 < place <= 9:
+        found.setdefault("delimiter", behind[:place].decode(errors="replace"))
+
+
+def _detect_null(samples: list[bytes], found: dict[str, str]) -> None:
+    """Where texts have quotes, the one word that stands without them."""
+    delimiter, quote, terminator = (setting(found, name).encode() for name in ("delimiter", "quote", "terminator"))
+    if "null" in found or len(quote) != 1 or not delimiter:
+        return
+    rows = (sample.partition(terminator)[2] if sample.startswith(_HEADER) else sample for sample in samples)
+    words = set().union(*(bare_words(data, Dialect(delimiter, quote, terminator=terminator)) for data in rows))
+    if len(words) == 1:
+        found["null"] = words.pop().decode(errors="replace")
+
+
+def _detect_fields(samples: list[Message], found: dict[str, str]) -> None:
+    """The first choice of optional fields by which all samples can be read; a handle key, which could be any text, is the last."""
+    open_flags = [flag for flag in _FLAGS if flag not in found]
+    for values in itertools.product(("false", "true"), repeat=len(open_flags)):
+        chosen = {**found, **dict(zip(open_flags, values, strict=True))}
+        if all(_is_readable(message, chosen) for message in samples):
+            found.update(chosen)
+            return
+
+
+def _is_readable(message: Message, options: Mapping[str, str]) -> bool:
+    try:
+        return not any(isinstance(event, DeadLetter) for event in decode(message, options))
+    except DecodeError:
+        return False

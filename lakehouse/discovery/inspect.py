@@ -1,0 +1,146 @@
+"""What a decoder makes of messages, as the JSON objects of `lakehouse inspect --json`.
+
+    python -m lakehouse.discovery.inspect FILE --format ticdc-open [--option time_zone=Asia/Shanghai]…
+
+Claim-check files are read here, from the folder that the option `claim_check` names; decoders do no I/O.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lakehouse.errors import ConfigError, DecodeError, LakehouseError
+from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
+from lakehouse.formats import FORMATS, decode_message
+from lakehouse.formats.assemble import ATTACHMENT, Beside, Unjoined, assembled
+from lakehouse.formats.ticdc.large_messages import attachment_names
+from lakehouse.sources.storage_files import LocalFiles
+
+Json = dict[str, Any]
+
+
+def inspect_messages(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Iterator[Json]:
+    """One object per event, in the messages' order; what can't be decoded is a dead letter."""
+    for message, event in events_of(messages, format, options):
+        yield event_json(message, event)
+
+
+def events_of(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Iterator[tuple[Message, Event]]:
+    """The events of messages as they came from Kafka, a recording or a storage sink: assembled, then decoded."""
+    if options.get("claim_check"):
+        messages = (with_files(message, format, options) for message in messages)
+    for found in assembled(messages, format, options, Beside(final=True)):
+        if isinstance(found, Message):
+            yield from ((found, event) for event in decode_message(format, found, options))
+        elif isinstance(found, Unjoined) and found.letter is not None:
+            yield found.message, found.letter
+
+
+def with_files(message: Message, format: str, options: Mapping[str, str]) -> Message:
+    """The message with the claim-check files that it names, from the folder that `claim_check` says; no link leads out of it."""
+    folder = LocalFiles(options["claim_check"])
+    try:
+        names = attachment_names(message, format, options)
+    except DecodeError:  # assembling it says why
+        return message
+    files = tuple((ATTACHMENT + name, folder.read(name)) for name in names if (info := folder.stat(name)) and not info.is_dir)
+    return msgspec.structs.replace(message, headers=message.headers + files) if files else message
+
+
+def event_json(message: Message, event: Event) -> Json:
+    """The event as design.md's contract spells it; members that an event has none of are left out where they are optional."""
+    match event:
+        case RowChange():
+            body = _change(event)
+        case SchemaChange():
+            body = _schema_change(event)
+        case Watermark():
+            body = {"event": "watermark", "position": list(event.position), "resolved_ts": event.resolved_ts}
+        case DeadLetter():
+            body = {"event": "dead_letter", "error": {"code": event.code, "message": event.message}}
+    return {**body, "origin": _origin(message, event.index)}
+
+
+def _change(event: RowChange) -> Json:
+    body: Json = {
+        "event": "change",
+        "database": event.database,
+        "table": event.table,
+        "op": event.op,
+        "key": list(event.key),
+        "commit_ts": event.commit_ts,
+        "position": list(event.position),
+        "before": event.before,
+        "after": event.after,
+        "encoding": event.encoding,
+    }
+    if types := {name: text for name, text in (event.types or {}).items() if text}:
+        body["types"] = types
+    if event.flags:
+        body["flags"] = list(event.flags)
+    return body
+
+
+def _schema_change(event: SchemaChange) -> Json:
+    body: Json = {
+        "event": "schema_change",
+        "kind": event.kind,
+        "database": event.database,
+        "table": event.table,
+        "commit_ts": event.commit_ts,
+        "position": list(event.position),
+        "ddl": event.ddl,
+    }
+    if event.columns is not None:
+        body["columns"] = event.columns
+    return body
+
+
+def _origin(message: Message, index: int) -> Json:
+    if message.path is not None:
+        return {"path": message.path, "row": index, "index": index}
+    return {"topic": message.topic, "partition": message.partition, "offset": message.offset, "index": index}
+
+
+def parse_options(format: str, settings: Iterable[str]) -> dict[str, str]:
+    """`name=value` texts as options, each checked against the format's table."""
+    if format not in FORMATS:
+        raise ConfigError(f"format: expected one of {', '.join(FORMATS)}, got {format!r}")
+    options = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        known = FORMATS[format].options.get(name)
+        if not equals or known is None:
+            raise ConfigError(f"option {name!r} of {format}: expected one of {', '.join(FORMATS[format].options) or 'none'}, as name=value")
+        if known.choices and value not in known.choices:
+            raise ConfigError(f"option {name} of {format}: expected one of {', '.join(known.choices)}, got {value!r}")
+        options[name] = value
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print a recording's events as JSON lines."""
+    parser = argparse.ArgumentParser(prog="python -m lakehouse.discovery.inspect", description="print a recording's events as JSON lines")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--format", required=True)
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+    chosen = parser.parse_args(arguments)
+    try:
+        from lakehouse.discovery.read_input import read_input, shown_options
+
+        options = shown_options(chosen.file, chosen.format, parse_options(chosen.format, chosen.option))
+        for event in inspect_messages(read_input(chosen.file, chosen.format, options), chosen.format, options):
+            print(json.dumps(event))
+    except LakehouseError as error:
+        print(error, file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Kafka, storage sinks and recordings, read without Spark: clients, listings, offsets."""

@@ -1,0 +1,86 @@
+"""Lands claim-check payloads: `bronze.<source>_attachments`, one row per file, when a record that names it is first seen.
+
+Payloads expire at their storage; decoding reads the lake's copies alone, so that silver can be built again.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.sources.storage_files import LocalFiles
+from lakehouse.spark.bronze.recordings import BRONZE_SCHEMA
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.silver.context import attachments_table, has_attachments, named_attachments
+from lakehouse.spark.silver.run import after, in_ranges
+
+CHUNK = 32
+Progress = Callable[[str], None]
+
+
+def land_attachments(
+    spark: SparkSession, lake: Lake, source: str, format: str, options: Mapping[str, str], log: OpsLog, progress: Progress
+) -> int:
+    """Copy the payloads that records of bronze name for the first time; returns how many.
+
+    One that is not there is not waited for.
+    """
+    if not has_attachments(format, options) or not lake.exists(spark, "bronze", source):
+        return 0
+    bronze = lake.read(spark, "bronze", source)
+    looked = log.last("looked")
+    fresh = bronze.where(after(looked["next"])) if looked else bronze
+    ends = fresh.groupBy("topic", "incarnation", "partition").agg((F.max("offset") + 1).alias("offset")).toArrow().to_pylist()
+    if not ends:
+        return 0
+    names, landed = _copy(spark, lake, source, fresh, format, options)
+    if names:
+        progress(f"bronze  {source}: {names} claim-check payloads asked for")
+    known = {(entry["topic"], entry["incarnation"], entry["partition"]): entry for entry in [*(looked["next"] if looked else []), *ends]}
+    log.add("looked", {"next": list(known.values())})
+    return landed
+
+
+def land_named(
+    spark: SparkSession, lake: Lake, source: str, format: str, options: Mapping[str, str], ranges: list[dict[str, object]]
+) -> None:
+    """Copy the payloads that these records name and the lake does not have: their storage may have them by now."""
+    if ranges and has_attachments(format, options):
+        _copy(spark, lake, source, lake.read(spark, "bronze", source).where(in_ranges(ranges)), format, options)
+
+
+def _copy(spark: SparkSession, lake: Lake, source: str, records: DataFrame, format: str, options: Mapping[str, str]) -> tuple[int, int]:
+    """(payloads that were asked for, payloads that were there)."""
+    copies = lake.read_or_empty(spark, "bronze", attachments_table(source), BRONZE_SCHEMA).select(F.col("path").alias("name"))
+    wanted = named_attachments(records, format, options).select("name").distinct().join(copies, "name", "left_anti")
+    names = sorted(row.name for row in wanted.collect())
+    landed = 0
+    for start in range(0, len(names), CHUNK):
+        frame = _payloads(spark, options["claim_check"], names[start : start + CHUNK])
+        lake.append(frame, "bronze", attachments_table(source))
+        landed += min(CHUNK, len(names) - start)
+    return len(names), landed
+
+
+def _payloads(spark: SparkSession, folder: str, names: list[str]) -> DataFrame:
+    """The files of a folder in bronze's columns: a local one is read here, any other by Spark's binary reader."""
+    if "://" not in folder and not folder.startswith(("dbfs:", "/Volumes/")):
+        rows = pa.Table.from_pylist(list(_local(folder, names)), schema=to_arrow_schema(BRONZE_SCHEMA))
+        return spark.createDataFrame(rows, BRONZE_SCHEMA).coalesce(1)
+    escaped = ["".join("\\" + sign if sign in "{}[]*?,\\" else sign for sign in name) for name in names]
+    files = spark.read.format("binaryFile").option("pathGlobFilter", "{" + ",".join(escaped) + "}").load(folder)
+    told = {"path": F.element_at(F.split("path", "/"), -1), "value": F.col("content"), "size": F.col("length"),
+            "mtime": F.unix_millis("modificationTime")}  # fmt: skip
+    empty = {field.name: F.lit(None).cast(field.dataType) for field in BRONZE_SCHEMA.fields}
+    return files.select(*[column.alias(name) for name, column in {**empty, **told}.items()])
+
+
+def _local(folder: str, names: list[str]) -> Iterator[dict[str, object]]:
+    files = LocalFiles(folder)
+    for name in names:
+        info = files.stat(name)
+        if info is not None and not info.is_dir:
+            yield {"path": name, "value": files.read(name), "size": info.size, "mtime": info.mtime}

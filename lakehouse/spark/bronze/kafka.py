@@ -1,0 +1,248 @@
+"""Kafka topics into bronze: Structured Streaming, exactly once, in bounded batches, however it is interrupted.
+
+A pass takes what the topics hold now and ends. The ops log keeps where each pass ended (`read`), what retention took before it was
+read and which topics were created anew (`gap`). A topic that was created anew, or a checkpoint that is gone, begins a checkpoint of
+its own where bronze itself ends, so nothing is landed twice and nothing is left out.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.errors import ConfigError, EnvironmentError_
+from lakehouse.sources.kafka_admin import Topic, list_topics, offsets_at
+from lakehouse.sources.kafka_offsets import (
+    Lost,
+    Partition,
+    Reading,
+    Start,
+    advanced,
+    backlog,
+    begun,
+    come_back,
+    created_anew,
+    deleted,
+    first_offsets,
+    joined,
+    reading_of,
+)
+from lakehouse.spark.bronze.epochs import begin_epoch, bronze_ends
+from lakehouse.spark.bronze.recordings import BRONZE_SCHEMA, HEADERS
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.session import many_rows
+
+# up to so many records a pass is a matter of planning, see `many_rows`
+SMALL_BACKLOG = 20_000
+Progress = Callable[[str], None]
+Stopped = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaInput:
+    """A Kafka source: topic `names` or a `pattern`, and `options` passed to Spark's source as they are."""
+
+    bootstrap: str
+    names: list[str] | None = None
+    pattern: str | None = None
+    starting: Start = "earliest"
+    options: dict[str, str] = field(default_factory=dict, repr=False)  # resolved secrets are among them
+    max_records: int = 500_000
+    partitions: int | None = None
+    arrival: bool = False
+
+
+def listed(kafka: KafkaInput) -> list[Topic]:
+    """The source's topics as they are now."""
+    return list_topics(kafka.bootstrap, kafka.options, kafka.names, kafka.pattern)
+
+
+def land_topics(
+    spark: SparkSession, lake: Lake, name: str, kafka: KafkaInput, log: OpsLog, progress: Progress, stopped: Stopped, *, first: bool
+) -> int:
+    """Land what the topics hold now; returns how many records are new. `first`: the checkpoint has not been looked at in this run."""
+    topics = _settled(kafka, reading_of(log.last("read")))
+    _missing(name, kafka, topics, progress if first else lambda _: None)
+    reading = _reading(spark, lake, name, kafka, log, topics, progress, first=first)
+    landed, after, news = 0, topics, list[tuple[str, dict[str, Any]]]()
+    if (waiting := backlog(reading, topics)) > 0:
+        with many_rows(spark) if waiting > SMALL_BACKLOG else nullcontext():
+            landed, ends = _pass(spark, lake, name, kafka, reading, topics, progress, stopped)
+        after = listed(kafka)
+        for found in deleted(reading, after):
+            ends[found.place[0], found.place[2]] = max(found.end, ends.get((found.place[0], found.place[2]), 0))
+            _note_lost(spark, lake, name, log, found, progress)
+        news.append(("read", advanced(reading, ends).record()))
+    # taken again after the end offsets were fixed: a partition that is new holds the watermark
+    partitions = [[topic.name, number] for topic in after for number in topic.offsets if number < (kafka.partitions or number + 1)]
+    if (log.last("partitions") or {}).get("listed") != partitions:
+        news.append(("partitions", {"listed": partitions}))
+    if news:
+        log.add_all(news)
+    return landed
+
+
+def _missing(name: str, kafka: KafkaInput, topics: list[Topic], progress: Progress) -> None:
+    there = {topic.name for topic in topics}
+    if not there:
+        wanted = ", ".join(kafka.names or []) or kafka.pattern
+        raise ConfigError(f"{name}: expected topics {wanted} at {kafka.bootstrap}, found none; check kafka.topics")
+    for absent in sorted(set(kafka.names or []) - there):
+        progress(f"warning: {name}: {kafka.bootstrap} has no topic {absent}; it is read as soon as it is there")
+
+
+def _settled(kafka: KafkaInput, reading: Reading | None) -> list[Topic]:
+    """The topics; a log that seems to end too early is looked at again, for a new leader may be a moment behind."""
+    topics = listed(kafka)
+    for _ in range(3):
+        if reading is None or not any(
+            topic.id == reading.ids[topic.name] for topic in topics if topic.name in created_anew(reading, topics)
+        ):
+            break
+        time.sleep(1)
+        topics = listed(kafka)
+    return topics
+
+
+def _reading(
+    spark: SparkSession, lake: Lake, name: str, kafka: KafkaInput, log: OpsLog, topics: list[Topic], progress: Progress, *, first: bool
+) -> Reading:
+    """The reading to go on with, recorded before anything is read with it."""
+    known = reading_of(log.last("read"))
+    anew = created_anew(known, topics)
+    if known is not None and not anew and not come_back(known, topics) and (not first or _is_there(spark, _checkpoint(lake, name, known))):
+        reading = joined(known, topics)
+        if (reading.ids, reading.topics) == (known.ids, known.topics):
+            return reading
+    else:
+        start = _first(kafka, topics) if known is None else {}
+        # the new checkpoint may begin behind what a run that died has landed and not looked at
+        for found in deleted(known, topics) if known is not None else ():
+            _note_lost(spark, lake, name, log, found, progress)
+        ends = bronze_ends(spark, lake, name)
+        reading = begun(known, topics, ends, start)
+        for topic in anew:
+            _note_anew(log, topic, known, reading, progress)
+        if anew and kafka.arrival:  # offsets are the order of such a feed, and they have begun again
+            begin_epoch(log, ends, f"created anew: {', '.join(anew)}", goes_on=True)
+    log.add("read", reading.record())
+    return reading
+
+
+def _note_anew(log: OpsLog, topic: str, known: Reading | None, reading: Reading, progress: Progress) -> None:
+    assert known is not None
+    ends = {str(number): offset for (name, number), offset in sorted(known.following.items()) if name == topic}
+    log.add("gap", {"topic": topic, "incarnation": known.incarnations[topic], "by": reading.incarnations[topic], "read": ends,
+                    "seen_at": _now()})  # fmt: skip
+    progress(f"warning: {topic}: the topic was created anew: everything in it is landed; what its former life held unread is gone")
+
+
+def _first(kafka: KafkaInput, topics: list[Topic]) -> dict[Partition, int]:
+    if isinstance(kafka.starting, str) and kafka.starting.startswith("timestamp:"):
+        return offsets_at(kafka.bootstrap, kafka.options, topics, kafka.starting.removeprefix("timestamp:"))
+    return first_offsets(kafka.starting, topics)
+
+
+def _checkpoint(lake: Lake, name: str, reading: Reading) -> str:
+    return lake.checkpoint(f"bronze_{name}_{reading.stream}")
+
+
+def _is_there(spark: SparkSession, checkpoint: str) -> bool:
+    try:
+        return bool(spark.read.text(f"{checkpoint}/metadata").columns)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return False
+
+
+def _frame(spark: SparkSession, kafka: KafkaInput, reading: Reading, topics: list[Topic]) -> DataFrame:
+    """The stream in bronze's columns, of exactly the topics that are known, so that each has its incarnation."""
+    start: dict[str, dict[str, int]] = {}
+    for topic in topics:
+        start[topic.name] = {str(number): reading.following[topic.name, number] for number in topic.offsets}
+    reader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", kafka.bootstrap)
+        .option("startingOffsets", json.dumps(start))
+        .option("includeHeaders", "true")
+        .option("failOnDataLoss", "false")
+        .option("maxOffsetsPerTrigger", kafka.max_records)
+        .option("kafka.isolation.level", "read_committed")
+    )
+    for name, value in kafka.options.items():
+        reader = reader.option(name, value)
+    ids = F.create_map(*[F.lit(text) for topic in topics for text in (topic.name, reading.incarnations[topic.name])])
+    return reader.option("subscribe", ",".join(start)).load().select(
+        "topic", ids[F.col("topic")].alias("incarnation"), "partition", "offset", F.unix_millis("timestamp").alias("timestamp"),
+        F.col("timestampType").alias("timestamp_type"), "key", "value", F.col("headers").cast(HEADERS).alias("headers"),
+        F.lit(None).cast("string").alias("path"), F.length("value").cast("bigint").alias("size"), F.lit(None).cast("bigint").alias("mtime"),
+    )  # fmt: skip
+
+
+def _pass(
+    spark: SparkSession,
+    lake: Lake,
+    name: str,
+    kafka: KafkaInput,
+    reading: Reading,
+    topics: list[Topic],
+    progress: Progress,
+    stopped: Stopped,
+) -> tuple[int, dict[Partition, int]]:
+    """Run the stream over what is there; returns how many records it read, and the offsets at which it ended."""
+    writer = _frame(spark, kafka, reading, topics).writeStream.format("delta").outputMode("append")
+    writer = writer.option("checkpointLocation", _checkpoint(lake, name, reading)).trigger(availableNow=True)
+    query = writer.start(lake.path("bronze", name)) if lake.catalog is None else writer.toTable(lake.ref("bronze", name))
+    landed, seen, ends = 0, -1, dict[Partition, int]()
+    try:
+        ended = False
+        while not ended and not stopped():
+            ended = bool(query.awaitTermination(1))
+            for report in query.recentProgress:
+                if report["batchId"] > seen:
+                    told = json.loads(report.json)
+                    # a report over Connect has the numbers of its sources, and no sum of them
+                    new = sum(source["numInputRows"] for source in told["sources"])
+                    seen, landed = report["batchId"], landed + new
+                    ends |= _ends(told)
+                    if new:
+                        progress(f"bronze  {name}: {landed} new messages")
+    except StreamingQueryException as error:
+        raise EnvironmentError_(f"{name}: expected the stream into bronze to go on, got: {_reason(error)}; run again to go on") from error
+    finally:
+        query.stop()
+    return landed, ends
+
+
+def _ends(report: Mapping[str, Any]) -> dict[Partition, int]:
+    found = [source["endOffset"] for source in report["sources"] if isinstance(source["endOffset"], dict)]
+    return {(topic, int(number)): offset for end in found for topic, numbers in end.items() for number, offset in numbers.items()}
+
+
+def _reason(error: StreamingQueryException) -> str:
+    return str(error).partition("terminated with exception: ")[2].partition("\n")[0].partition(" SQLSTATE")[0][:200] or type(error).__name__
+
+
+def _note_lost(spark: SparkSession, lake: Lake, name: str, log: OpsLog, found: Lost, progress: Progress) -> None:
+    """Say what of a range is not in bronze although it was to be read."""
+    topic, incarnation, number = found.place
+    mine = (F.col("topic") == topic) & (F.col("incarnation") == incarnation) & (F.col("partition") == number)
+    rows = lake.read_or_empty(spark, "bronze", name, BRONZE_SCHEMA).where(mine & F.col("offset").between(found.first, found.end - 1))
+    missing = found.end - found.first - rows.select("offset").distinct().count()
+    if not missing:
+        return
+    log.add("gap", {"topic": topic, "incarnation": incarnation, "partition": number, "first": found.first, "last": found.end - 1,
+                    "missing": missing, "seen_at": _now()})  # fmt: skip
+    progress(f"warning: {topic}/{number}: {missing} offsets are missing from {found.first} on: they were deleted before they were read")
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

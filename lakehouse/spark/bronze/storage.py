@@ -1,0 +1,179 @@
+"""Lands the files of a TiCDC storage sink: one bronze row per file, schema files before data files, the checkpoint last.
+
+A row's topic is the source, its partition 0, its offset a growing number of landing; `path`, `size` and `mtime` tell the file.
+A file whose size or time changed lands again, and so does `metadata` when its text changed. A local folder is walked
+(lakehouse/sources/storage_files.py tells which folders need no more listing); any other root is listed whole by Spark's
+binary file reader, which is the one way to any Hadoop file system that every Spark has.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
+from lakehouse.sources.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files
+from lakehouse.spark.bronze.recordings import BRONZE_SCHEMA
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
+
+METADATA = "metadata"
+CHUNK_BYTES = 64 * 1024 * 1024
+Progress = Callable[[str], None]
+Landed = dict[str, tuple[int, int]]
+
+
+def land_storage(
+    spark: SparkSession, lake: Lake, source: str, root: str, options: Mapping[str, str], log: OpsLog, progress: Progress, sweep: bool = True
+) -> int:
+    """Land what is new below `root`; returns how many files. `sweep` looks into closed folders too, as the first scan of a run must."""
+    landed, following, metadata = landed_files(spark, lake, source)
+    done = (log.last("scan") or {}).get("checkpoint")
+    files: FileSystem = SparkFiles(spark, root, landed) if is_remote(root) else LocalFiles(root)
+    scan = new_files(files, landed, options, done, sweep)
+    if lack_schema(scan.files, landed, options):
+        # a schema file is written before its data: a second look sees it, and what still has none is a dead letter
+        files = SparkFiles(spark, root, landed) if is_remote(root) else LocalFiles(root)
+        scan = new_files(files, landed, options, done, sweep)
+    count = 0
+    for chunk in chunks(scan.files):
+        append(spark, lake, source, [(info, files.read(info.path)) for info in chunk], following + count)
+        count += len(chunk)
+        progress(f"bronze  {source}: {count} new files")
+    if scan.metadata and scan.metadata != metadata:
+        append(spark, lake, source, [(FileInfo(METADATA, len(scan.metadata), int(time.time() * 1000)), scan.metadata)], following + count)
+    report(scan, source, has_commit_ts(options), progress)
+    if scan.checkpoint is not None and scan.checkpoint != done:
+        log.add("scan", {"checkpoint": scan.checkpoint})
+    return count
+
+
+def landed_files(spark: SparkSession, lake: Lake, source: str) -> tuple[Landed, int, bytes | None]:
+    """What bronze holds: size and time by path, the next offset, and the newest checkpoint's text."""
+    if not lake.exists(spark, "bronze", source):
+        return {}, 0, None
+    bronze = lake.read(spark, "bronze", source)
+    rows = bronze.select("path", "size", "mtime", "offset").toArrow().to_pylist()
+    rows.sort(key=lambda row: row["offset"])
+    last = next((row["offset"] for row in reversed(rows) if row["path"] == METADATA), None)
+    metadata = None if last is None else bronze.where(F.col("offset") == last).select("value").first()
+    landed = {row["path"]: (row["size"], row["mtime"]) for row in rows if row["path"] != METADATA}
+    return landed, rows[-1]["offset"] + 1 if rows else 0, None if metadata is None else bytes(metadata.value)
+
+
+def lack_schema(found: Iterable[FileInfo], landed: Iterable[str], options: Mapping[str, str]) -> bool:
+    """Whether a data file's schema file is neither landed nor about to."""
+    files = [classify(path, options) for path in (*landed, *(info.path for info in found))]
+    described = {file[1:5] for file in files if isinstance(file, SchemaFile)}
+    return any(isinstance(file, DataFile) and file[1:5] not in described for file in files)
+
+
+def chunks(files: list[FileInfo]) -> Iterator[list[FileInfo]]:
+    """Files in order, a bounded number of bytes at a time."""
+    chunk: list[FileInfo] = []
+    size = 0
+    for info in files:
+        if chunk and size + info.size > CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(info)
+        size += info.size
+    if chunk:
+        yield chunk
+
+
+def append(spark: SparkSession, lake: Lake, source: str, files: list[tuple[FileInfo, bytes]], offset: int) -> None:
+    """One commit of files, numbered from `offset` on."""
+    rows = [
+        {"topic": source, "incarnation": "", "partition": 0, "offset": offset + number, "value": data, "path": info.path,
+         "size": info.size, "mtime": info.mtime, "timestamp": info.mtime}
+        for number, (info, data) in enumerate(files)
+    ]  # fmt: skip
+    arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(BRONZE_SCHEMA))
+    lake.append(spark.createDataFrame(arrow, BRONZE_SCHEMA).coalesce(1), "bronze", source)
+
+
+def report(scan: Scan, source: str, waits_for_checkpoint: bool, progress: Progress) -> None:
+    """Say what was seen and not taken."""
+    if waits_for_checkpoint and scan.checkpoint is None and not scan.pending:
+        progress(f"warning: {source}: the sink's `{METADATA}` is not there or tells no checkpoint-ts, which gold waits for")
+    if scan.pending:
+        waits = ": the checkpoint waits (a whole data file ends with the option `terminator`)" if scan.checkpoint is None else ""
+        progress(f"warning: {source}: {len(scan.pending)} files are not there or not whole yet, such as {scan.pending[0]}{waits}")
+    if scan.missing:
+        lacking = f"{len(scan.missing)} folders lack files that came before others, such as {scan.missing[0]}"
+        progress(f"warning: {source}: {lacking}: deleted or never copied, and their rows are in no table")
+    if scan.unknown:
+        other = scan.unknown[0]
+        progress(f"warning: {source}: {len(scan.unknown)} files are none of the sink's, such as {other.path}: {other.why}")
+
+
+def is_remote(root: str) -> bool:
+    return "://" in root or root.startswith(("dbfs:", "/Volumes/"))
+
+
+def below(root: str, path: str) -> str:
+    """A path as Spark tells it, relative to the root that it was found in."""
+    return _inner(path).removeprefix(_inner(root)).lstrip("/")
+
+
+def _inner(location: str) -> str:
+    """Without scheme and authority, which Spark may spell otherwise than a root does: `file:/a` for `file:///a`."""
+    scheme, told, rest = location.partition("://")
+    return "/" + rest.partition("/")[2] if told else re.sub(r"^[a-z]+:", "", scheme)
+
+
+class SparkFiles:
+    """A tree of any file system that Spark reads, listed once; the checkpoint is read before the listing."""
+
+    def __init__(self, spark: SparkSession, root: str, landed: Mapping[str, tuple[int, int]]) -> None:
+        self.spark, self.root = spark, root.rstrip("/")
+        self.metadata = self._bytes(METADATA, missing=b"")
+        self.children: dict[str, dict[str, FileInfo]] = {}
+        for row in self._listed().select("path", "length", F.unix_millis("modificationTime").alias("mtime")).toLocalIterator():
+            self._note(FileInfo(below(self.root, row.path), row.length, row.mtime))
+
+    def _listed(self) -> DataFrame:
+        """All files of tables. Their folders are asked for by a pattern: of those that Spark comes upon by itself it hides what begins with
+        `_` or `.`, which databases and tables may (gh-ost's do)."""
+        from pyspark.errors import AnalysisException, IllegalArgumentException
+
+        reader = self.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+        try:
+            return reader.load(f"{self.root}/*/*")
+        except (AnalysisException, IllegalArgumentException):
+            return reader.load(self.root)  # no table has a folder yet, no root is there, or a name has a colon, which no pattern takes
+
+    def _note(self, info: FileInfo) -> None:
+        while True:
+            folder = info.path.rpartition("/")[0]
+            known = self.children.setdefault(folder, {})
+            if info.path in known and info.is_dir:
+                return
+            known[info.path] = info
+            if not folder:
+                return
+            info = FileInfo(folder, 0, 0, is_dir=True)
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        return sorted(self.children.get(path, {}).values())
+
+    def stat(self, path: str) -> FileInfo | None:
+        return self.children.get(path.rpartition("/")[0], {}).get(path)
+
+    def read(self, path: str, start: int = 0) -> bytes:
+        return self.metadata if path == METADATA else self._bytes(path, missing=b"")[start:]
+
+    def _bytes(self, path: str, missing: bytes) -> bytes:
+        from pyspark.errors import AnalysisException
+
+        escaped = "".join("\\" + sign if sign in "{}[]*?\\" else sign for sign in path)
+        try:
+            row = self.spark.read.format("binaryFile").load(f"{self.root}/{escaped}").select("content").first()
+        except AnalysisException:
+            return missing
+        return missing if row is None else bytes(row.content)

@@ -1,0 +1,156 @@
+"""Silver's changes as the fold wants them: read by lineage intervals, parsed once."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Position
+from lakehouse.fold.current_rows import Change
+from lakehouse.lineage import History, Lineage, Name
+from lakehouse.silver.transaction_watermark import aborted
+from lakehouse.spark.ops.log import OpsLog
+
+FOLD_COLUMNS = ["database", "table", "op", "position", "before", "after", "encoding", "flags", "batch", "commit_ts"]
+_decode = msgspec.json.decode
+
+
+def position_literal(position: Position) -> Column:
+    """A position as Spark compares it."""
+    names = ("epoch", "p1", "p2", "p3", "p4", "p5")
+    return F.struct(*[F.lit(value).cast("bigint").alias(name) for value, name in zip(position, names, strict=True)])
+
+
+def between(low: Position | None, high: Position | None) -> Column:
+    """low < position <= high; the leading integers are compared on their own too, so that files are skipped by statistics."""
+    condition = F.lit(True)
+    if low is not None:
+        condition = condition & (F.col("position.epoch") >= low[0]) & (F.col("position") > position_literal(low))
+        if low[0] == (high[0] if high else None):
+            condition = condition & (F.col("position.p1") >= low[1])
+    if high is not None:
+        condition = condition & (F.col("position.epoch") <= high[0]) & (F.col("position") <= position_literal(high))
+        if high[0] == (low[0] if low else None):
+            condition = condition & (F.col("position.p1") <= high[1])
+    return condition
+
+
+def not_void(log: OpsLog) -> Column:
+    """Changes of an epoch that a restore upstream has made void are none."""
+    condition = F.lit(True)
+    for record in log.all("epoch"):
+        if record["restored_to"] is not None:
+            condition = condition & ~((F.col("position.epoch") < record["epoch"]) & (F.col("position.p1") > record["restored_to"]))
+    return condition
+
+
+def not_aborted(log: OpsLog) -> Column:
+    """Rows of a full snapshot that was broken off are void; the complete one has them all again."""
+    condition = F.lit(True)
+    for epoch, p1, p2, p3, *_ in aborted((log.last("done") or {}).get("transactions")):
+        here = (F.col("position.epoch") == epoch) & (F.col("position.p1") == p1)
+        here = here & (F.col("position.p2") == p2) & (F.col("position.p3") == p3)
+        full = ~F.coalesce(F.array_contains("flags", "snapshot=incremental"), F.lit(False))
+        condition = condition & ~(here & (F.col("op") == "snapshot") & full)
+    return condition
+
+
+def of_lineage(lineage: Lineage) -> Column:
+    """Rows of the lineage, by its name intervals."""
+    condition = F.lit(False)
+    for interval in lineage.intervals:
+        database, table = interval.name
+        mine = (F.col("database") == database) & (F.col("table") == table) & (F.col("position") > position_literal(interval.low))
+        if interval.high is not None:
+            mine = mine & (F.col("position") < position_literal(interval.high))
+        condition = condition | mine
+    return condition
+
+
+def collect_changes(frame: DataFrame) -> Iterator[tuple[Name, Change, int]]:
+    """The rows of silver's changes with their names and batches, on the driver."""
+    yield from named_changes(frame.select(*FOLD_COLUMNS).toArrow())
+
+
+def named_changes(table: pa.Table) -> Iterator[tuple[Name, Change, int]]:
+    """The rows of collected changes, with their names and batches."""
+    for batch in table.to_batches():
+        columns = [batch.column(name).to_pylist() for name in FOLD_COLUMNS]
+        for database, name, op, position, before, after, encoding, flags, number, commit_ts in zip(*columns, strict=True):
+            yield (database, name), parse_change(position, op, before, after, encoding, flags, commit_ts), number
+
+
+def changes_in(rows: pa.Table, lineage: Lineage, at: Position) -> Iterator[Change]:
+    """The lineage's own changes up to `at`, among rows that were read for it. A row of a table that the lineage never was is a bug of
+    the reading: to pass over it would lose the row of another table in silence."""
+    names = {interval.name for interval in lineage.intervals}
+    for name, change, _ in named_changes(rows):
+        if name not in names:
+            raise LakehouseError(f"silver's rows for {lineage.id}: expected rows of {sorted(names)}, got one of {name}")
+        if change.position <= at and any(
+            name == i.name and i.low < change.position and (i.high is None or change.position < i.high) for i in lineage.intervals
+        ):
+            yield change
+
+
+def changes_of(batch: pa.RecordBatch) -> Iterator[Change]:
+    """The changes of one Arrow batch, for a worker."""
+    columns = [batch.column(name).to_pylist() for name in FOLD_COLUMNS[2:8]]
+    for op, position, before, after, encoding, flags in zip(*columns, strict=True):
+        yield parse_change(position, op, before, after, encoding, flags)
+
+
+def parse_change(
+    position: dict[str, int],
+    op: str,
+    before: str | None,
+    after: str | None,
+    encoding: str,
+    flags: list[str] | None,
+    commit_ts: int | None = None,
+) -> Change:
+    epoch, p1, p2, p3, p4, p5 = position.values()
+    return Change(
+        (epoch, p1, p2, p3, p4, p5),
+        op,
+        None if before is None else _decode(before),
+        None if after is None else _decode(after),
+        encoding,
+        tuple(flags or ()),
+        commit_ts,
+    )
+
+
+def by_lineage(history: History, changes: Iterable[tuple[Name, Change, int]]) -> tuple[dict[str, list[tuple[Change, int]]], int]:
+    """Changes by the id of the lineage they belong to, and how many belong to none."""
+    owners = _Owners(history)
+    found: dict[str, list[tuple[Change, int]]] = defaultdict(list)
+    strays = 0
+    for name, change, batch in changes:
+        lineage = owners.of(name, change.position)
+        if lineage is None:
+            strays += 1
+        else:
+            found[lineage.id].append((change, batch))
+    return found, strays
+
+
+class _Owners:
+    """History.owner, with the intervals of each name at hand."""
+
+    def __init__(self, history: History) -> None:
+        self.intervals: dict[Name, list[tuple[Any, Lineage]]] = defaultdict(list)
+        for lineage in history.lineages:
+            for interval in lineage.intervals:
+                self.intervals[interval.name].append((interval, lineage))
+
+    def of(self, name: Name, position: Position) -> Lineage | None:
+        for interval, lineage in self.intervals.get(name, ()):
+            if interval.low < position and (interval.high is None or position < interval.high):
+                return lineage
+        return None

@@ -1,0 +1,119 @@
+"""Loads a source's schema history: its schema records from silver, and what silver's rows tell where no DDL does."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.ddl.policy import Decision, Rules
+from lakehouse.events import Position
+from lakehouse.lineage import History, Name
+from lakehouse.schema_history.build import build
+from lakehouse.schema_history.ordering_problems import Spread, Told, report_disorder, report_repeats
+from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
+from lakehouse.spark.change_log.changes import between, not_aborted, not_void
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.silver.run import read_silver
+
+
+def load_history(
+    spark: SparkSession, lake: Lake, source: str, done: dict[str, Any], log: OpsLog, settings: Mapping[str, Any] | None = None
+) -> History:
+    """The lineages of a source as of a done batch. Of its `settings` the YAMLs' `keys` count, for tables whose messages and DDL tell
+    none, their `on_ddl`, and `virtual`: whether rows carry VIRTUAL columns."""
+    rows = read_silver(spark, lake, source, "schema_changes").where((F.col("batch") <= done["batch"]) & not_void(log)).collect()
+    records = [
+        Record(row.kind, row.database, row.table, tuple(row.position), row.ddl, json.loads(row.columns) if row.columns else None,
+               tuple(row.primary_key) if row.primary_key else None, row.commit_ts)
+        for row in rows
+    ]  # fmt: skip
+    records += [
+        Record("schema", r["database"], r["table"], tuple(r["position"]), None, r["columns"], tuple(r["key"]) or None)
+        for r in log.all("imported")
+    ]
+    records += [Record("inferred", r["database"], r["table"], tuple(r["position"]), None, r["columns"]) for r in log.all("inferred")]
+    changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log) & not_aborted(log))
+    rules = rules_of(log, (settings or {}).get("on_ddl") or [])
+    sightings, virtual = SilverSightings(changes, done["tables"]), bool((settings or {}).get("virtual"))
+    history = build(records, sightings, rules, whole_snapshots(done), ordered=is_ordered(done), virtual=virtual)
+    if not is_ordered(done):
+        report_disorder(history, spread_of(changes, rows))
+    if done.get("arrival"):
+        report_repeats(history, [Told(tuple(row.position), row.database, row.table, row.ddl, row.commit_ts) for row in rows])
+    keys = (settings or {}).get("keys") or {}
+    for lineage in history.lineages:
+        named = keys.get(".".join(lineage.intervals[-1].name))
+        lineage.key_names = tuple(named) if named else lineage.key_names
+    return history
+
+
+def spread_of(changes: DataFrame, statements: Iterable[Any]) -> Spread:
+    """In which partitions a feed's rows and statements lie. All of silver is read: only a feed whose partitions do not compare needs it."""
+    place = F.struct(F.col("origin.topic").alias("topic"), F.col("origin.partition").alias("partition"))
+    keys = changes.groupBy("database", "table", "key").agg(F.collect_set(place).alias("places"))
+    scattered = (F.size("places") > 1) & (F.col("key") != "[]")
+    tables = keys.groupBy("database", "table").agg(
+        F.array_distinct(F.flatten(F.collect_list("places"))).alias("places"), F.count_if(scattered).alias("moved")
+    )
+    found = tables.collect()
+    return Spread(
+        {(row.database, row.table): {tuple(place) for place in row.places} for row in found},
+        {(tuple(row.position), row.ddl): (row.origin.topic, row.origin.partition) for row in statements},
+        {(row.database, row.table): row.moved for row in found},
+    )
+
+
+def rules_of(log: OpsLog, policies: Iterable[tuple[list[str], dict[str, str]]]) -> Rules:
+    """What the YAMLs (names with their `on_ddl`) and the operators say of DDLs."""
+    decisions = {
+        (tuple(record["position"]), record["ddl"]): Decision(record["decision"], record.get("instead")) for record in log.all("decision")
+    }
+    return Rules({(name[0], name[1]): policy for name, policy in policies}, decisions)
+
+
+def is_ordered(done: dict[str, Any]) -> bool:
+    """Whether places of different partitions compare: not where order is arrival, and there are several."""
+    return not (done.get("arrival") and len({(entry["topic"], entry["partition"]) for entry in done["next"]}) > 1)
+
+
+def whole_snapshots(done: dict[str, Any]) -> list[Position]:
+    """The places of the snapshots whose last row has arrived."""
+    return [tuple(position) for position in (done.get("transactions") or {}).get("snapshots", [])]
+
+
+class SilverSightings:
+    """Sightings from the done record's bounds, and from silver itself where they leave a doubt."""
+
+    def __init__(self, changes: DataFrame, tables: list[dict[str, Any]]) -> None:
+        self.changes = changes
+        self.bounds = {tuple(entry["name"]): entry for entry in tables}
+        self.shapes: dict[tuple[Name, Position, Position | None], Shape | None] = {}
+
+    def names(self) -> Iterable[Name]:
+        return list(self.bounds)
+
+    def maybe(self, name: Name, low: Position, high: Position | None) -> bool:
+        entry = self.bounds.get(name)
+        return entry is not None and tuple(entry["high"]) > low and (high is None or tuple(entry["low"]) < high)
+
+    def key_names(self, name: Name) -> tuple[str, ...]:
+        entry = self.bounds.get(name)
+        return tuple(entry.get("keys") or ()) if entry else ()
+
+    def shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
+        if (name, low, high) not in self.shapes:
+            self.shapes[name, low, high] = self._shape(name, low, high)
+        return self.shapes[name, low, high]
+
+    def _shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
+        mine = self.changes.where((F.col("database") == name[0]) & (F.col("table") == name[1]) & between(low, high))
+        # where a message tells types it names all of its columns: only images that come without are looked into
+        names = F.when(F.col("types").isNull(), F.json_object_keys(F.coalesce("after", "before"))).alias("columns")
+        told = mine.select("position", "types", "key_names", names).groupBy("types", "key_names", "columns")
+        rows = told.agg(F.min("position").alias("first")).orderBy("first", "types").collect()
+        return shape_of_rows(
+            (json.loads(row.types) if row.types else None, row.columns or (), tuple(row.key_names or ()), tuple(row.first)) for row in rows
+        )

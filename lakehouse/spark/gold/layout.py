@@ -1,0 +1,147 @@
+"""What a gold table is beside its rows: computed columns, partitioning or clustering, its record of changes, its key as the catalog
+shows it. And what of its YAML does not fit its schema."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from lakehouse.gold.columns import RAW, GoldColumn
+from lakehouse.gold.options import GoldOptions
+from lakehouse.schema import TableSchema
+from lakehouse.spark.column_types import data_type
+from lakehouse.spark.lake import Lake, quote
+from lakehouse.spark.session import capabilities
+
+CHANGES = "delta.enableChangeDataFeed"
+# what holds every value of the keys that it is used for: a zero date would be NULL
+NEVER_NULL = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL(20,0)", "STRING", "BINARY")
+
+
+def with_computed(frame: DataFrame, computed: Mapping[str, str], last: str | None = None) -> DataFrame:
+    """The frame with its computed columns, before companions and the column `last`."""
+    if not computed:
+        return frame
+    behind = [name for name in frame.columns if name.startswith(RAW) or name == last]
+    before = [name for name in frame.columns if name not in behind]
+    made = [F.expr(expression).alias(name) for name, expression in computed.items()]
+    return frame.select(*[F.col(quote(name)) for name in before], *made, *[F.col(quote(name)) for name in behind])
+
+
+def cluster(spark: SparkSession, lake: Lake, table: str, columns: tuple[str, ...]) -> None:
+    """Make the table's clustering these columns, where it is another one. A path's writer takes none, so it is said afterwards."""
+    row = spark.sql(f"DESCRIBE DETAIL {lake.ref('gold', table)}").select("clusteringColumns").first()
+    held = tuple(row[0] or ()) if row is not None else ()
+    if held != columns:
+        words = f"({', '.join(map(quote, columns))})" if columns else "NONE"
+        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} CLUSTER BY {words}")
+
+
+def record_changes(spark: SparkSession, lake: Lake, table: str, wanted: bool) -> None:
+    """Delta's change data feed, on from its first version with rows to read on, or off."""
+    row = spark.sql(f"DESCRIBE DETAIL {lake.ref('gold', table)}").select("properties").first()
+    held = dict(row[0] or {}) if row is not None else {}
+    if (held.get(CHANGES) == "true") != wanted:
+        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} SET TBLPROPERTIES ('{CHANGES}' = '{str(wanted).lower()}')")
+
+
+def hide_key(spark: SparkSession, lake: Lake, table: str) -> None:
+    """Take the declared key back: under it a table's schema can't be replaced. (Databricks SQL, ALTER TABLE … DROP PRIMARY KEY.)"""
+    spark.sql(f"ALTER TABLE {lake.ref('gold', table)} DROP PRIMARY KEY IF EXISTS")
+
+
+def show_key(spark: SparkSession, lake: Lake, table: str, key: Sequence[str]) -> None:
+    """Declare the key, which Unity Catalog shows and does not enforce. (Databricks SQL, ALTER TABLE … ADD CONSTRAINT.)"""
+    for name in key:
+        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ALTER COLUMN {quote(name)} SET NOT NULL")
+    names = ", ".join(map(quote, key))
+    spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ADD CONSTRAINT {quote(table + '_pk')} PRIMARY KEY ({names})")
+
+
+def take_back(spark: SparkSession, lake: Lake, table: str, known: Mapping[str, Any] | None, options: GoldOptions) -> None:
+    """Take back what a table's manifest entry tells of, where its YAML asks for it no more."""
+    before = (known or {}).get("options", {})
+    uncluster(spark, lake, table, known, options)
+    if before.get("change_data_feed") and not options.change_data_feed:
+        record_changes(spark, lake, table, False)
+    if before.get("primary_key") and not options.primary_key:
+        hide_key(spark, lake, table)
+
+
+def uncluster(spark: SparkSession, lake: Lake, table: str, known: Mapping[str, Any] | None, options: GoldOptions) -> None:
+    """Take back the clustering that a table's manifest entry tells of, where its YAML asks for none any more."""
+    if known is not None and known.get("options", {}).get("cluster_by") and not options.cluster_by:
+        cluster(spark, lake, table, ())
+
+
+def misfit(spark: SparkSession, options: GoldOptions, schema: TableSchema, columns: list[GoldColumn], ids: tuple[int, ...]) -> str | None:
+    """Why gold can't build the table as its YAML says, given the schema that the source's DDL tells; None where it can."""
+    return (
+        _hidden_key(options, schema, ids)
+        or _bad_layout(options, columns)
+        or _bad_key(spark, options, columns, ids)
+        or _bad_computed(spark, options, columns)
+    )
+
+
+def unknown_columns(options: GoldOptions, schema: TableSchema) -> list[str]:
+    """Columns that the YAML speaks of and the table has not."""
+    return [name for name, said in options.columns.items() if said.computed is None and schema.column(name) is None]
+
+
+def _hidden_key(options: GoldOptions, schema: TableSchema, ids: tuple[int, ...]) -> str | None:
+    if options.mode == "append":
+        return None
+    for column in (schema.by_id(key) for key in ids):
+        said = options.column(column.name) if column is not None else None
+        if column is not None and said is not None and (said.exclude or said.mask):
+            word = "exclude" if said.exclude else f"mask: {said.mask}"
+            return f"columns.{column.name}: {word} hides a column of the key, which tells rows apart; use hash: sha256, or mode: append"
+    return None
+
+
+def _bad_layout(options: GoldOptions, columns: list[GoldColumn]) -> str | None:
+    known = {column.name for column in columns} | options.computed.keys()
+    for word, said in (("cluster_by", options.cluster_by), ("partition_by", options.partition_by)):
+        for name in said:
+            if name not in known:
+                return f"gold.{word}: the gold table has no column {name}"
+    if options.partition_by and set(options.partition_by) >= known:
+        return "gold.partition_by: names all of the table's columns"
+    return None
+
+
+def key_names(columns: list[GoldColumn], ids: tuple[int, ...]) -> list[str]:
+    """The key's columns by gold's names, in the key's order."""
+    names = {column.column.id: column.name for column in columns}
+    return [names[key] for key in ids if key in names]
+
+
+def _bad_key(spark: SparkSession, options: GoldOptions, columns: list[GoldColumn], ids: tuple[int, ...]) -> str | None:
+    if not options.primary_key:
+        return None
+    if not capabilities(spark).keys:
+        return "gold.primary_key: needs Unity Catalog on Databricks; elsewhere remove it"
+    if not ids:
+        return "gold.primary_key: the table has no key"
+    key = set(key_names(columns, ids))
+    loose = [column for column in columns if column.name in key and column.spark not in NEVER_NULL]
+    return f"gold.primary_key: {loose[0].name} is {loose[0].spark}, which can't hold each of the source's keys" if loose else None
+
+
+def _bad_computed(spark: SparkSession, options: GoldOptions, columns: list[GoldColumn]) -> str | None:
+    names = {column.name.casefold() for column in columns}
+    schema = StructType([StructField(column.name, data_type(column.spark)) for column in columns])
+    for name, expression in options.computed.items():
+        if name.casefold() in names:
+            return f"columns.{name}.computed: the table has a column of that name; give it another"
+        try:
+            frame = spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
+            _ = frame.select(F.expr(expression)).schema
+        except AnalysisException as error:
+            return f"columns.{name}.computed: {error.getCondition() or 'it can not be read'}"
+    return None

@@ -1,0 +1,143 @@
+"""Rows into gold's Delta tables: created or replaced in one commit, or merged by key."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from lakehouse.gold.columns import RAW, GoldColumn, Typed
+from lakehouse.gold.options import PLAIN, GoldOptions
+from lakehouse.spark.column_types import data_type
+from lakehouse.spark.gold.layout import cluster, record_changes, with_computed
+from lakehouse.spark.lake import Lake, literal, quote
+
+# set at creation: none of them can be added later without an upgrade of the table
+PROPERTIES = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableTypeWidening": "true",
+    "delta.enableDeletionVectors": "false",
+    "delta.feature.timestampNtz": "supported",
+}
+OP = "_lakehouse_op"
+# A table of more rows than this is written in the order of its key, and a MERGE says which keys it is about: Delta then opens and
+# rewrites the files of these keys alone (docs/growth.md).
+ORDERED_ROWS, ROWS_PER_FILE = 400_000, 200_000
+# whose text is one value and no other
+_BOUNDED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP_NTZ", "STRING")
+
+
+def frame_of(spark: SparkSession, typed: Typed, columns: list[GoldColumn], ops: list[str] | None = None) -> DataFrame:
+    """Typed rows as a DataFrame in gold's column order, companions last."""
+    fields = [StructField(column.name, data_type(column.spark), True, comment_of(column)) for column in columns]
+    fields += [StructField(name, data_type("STRING")) for name in typed.raw]
+    values = [*typed.columns.values(), *typed.raw.values()]
+    if ops is not None:
+        fields.append(StructField(OP, data_type("STRING")))
+        values.append(ops)
+    return arrow_frame(spark, StructType(fields), values)
+
+
+def comment_of(column: GoldColumn) -> dict[str, Any] | None:
+    return {"comment": column.column.comment} if column.column.comment else None
+
+
+def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]) -> DataFrame:
+    """A DataFrame from columns of Python values, through Arrow."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    arrow_schema = to_arrow_schema(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(values, arrow_schema, strict=True)]
+    names = [f"c{index}" for index in range(len(arrays))]
+    plain = StructType([StructField(name, field.dataType) for name, field in zip(names, schema.fields, strict=True)])
+    frame = spark.createDataFrame(pa.Table.from_arrays(arrays, names=names), plain)
+    # renamed afterwards: a name may hold anything, dots and quotes included
+    return frame.select(
+        *[frame[name].alias(field.name, metadata=field.metadata or {}) for name, field in zip(names, schema.fields, strict=True)]
+    )
+
+
+def replace_frame(
+    spark: SparkSession,
+    lake: Lake,
+    table: str,
+    frame: DataFrame,
+    *,
+    create: bool,
+    options: GoldOptions = PLAIN,
+    keys: Sequence[GoldColumn] = (),
+    rows: int = 0,
+) -> int:
+    """Write the table anew in one commit; with `rows` of about so many, in the order of its `keys`. Returns the version."""
+    if rows > ORDERED_ROWS and keys and not (options.partition_by or options.cluster_by):
+        names = [F.col(quote(key.name)) for key in keys]
+        frame = frame.repartitionByRange(max(1, rows // ROWS_PER_FILE), *names).sortWithinPartitions(*names)
+    frame = with_computed(frame, options.computed)
+    lake.overwrite(frame, "gold", table, PROPERTIES if create else {}, options.partition_by)
+    if options.cluster_by:
+        cluster(spark, lake, table, options.cluster_by)
+    if options.change_data_feed:
+        record_changes(spark, lake, table, True)
+    return version_of(spark, lake, table)
+
+
+def merge_frame(
+    spark: SparkSession, lake: Lake, table: str, source: DataFrame, keys: list[GoldColumn], options: GoldOptions = PLAIN, rows: int = 0
+) -> int:
+    """MERGE a frame whose column OP says put or delete, into a table of about so many `rows`; companions that it lacks are added first."""
+    source = with_computed(source, options.computed, OP)
+    held = lake.read(spark, "gold", table).columns
+    missing = [name for name in source.columns if name.startswith(RAW) and name not in held]
+    if missing:
+        added = ", ".join(f"{quote(name)} STRING" for name in missing)
+        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ADD COLUMNS ({added})")
+    view = f"lakehouse_{uuid.uuid4().hex}"
+    source.createOrReplaceTempView(view)
+    try:
+        bounds = key_bounds(source, keys) if rows > ORDERED_ROWS else []
+        spark.sql(merge_sql(lake.ref("gold", table), view, [*held, *missing], source.columns, keys, bounds))
+    finally:
+        spark.catalog.dropTempView(view)
+    return version_of(spark, lake, table)
+
+
+def key_bounds(source: DataFrame, keys: list[GoldColumn]) -> list[str]:
+    """Conditions on gold's keys that hold for every row that the source can meet: Delta leaves out the files that have no such key."""
+    bounded = [key for key in keys if key.spark in _BOUNDED]
+    told = [
+        function(F.col(quote(key.name))).cast("string") for key in bounded for function in (F.min, F.max, lambda k: F.count_if(k.isNull()))
+    ]
+    row: Sequence[str | None] = source.agg(*told).first() or () if told else ()
+    found = []
+    for number, key in enumerate(bounded):
+        low, high, nulls = row[3 * number : 3 * number + 3]
+        if nulls == "0" and low is not None and high is not None and low.isprintable() and high.isprintable():
+            texts = [f"CAST({literal(text)} AS {key.spark})" for text in (low, high)]
+            found.append(f"t.{quote(key.name)} >= {texts[0]} AND t.{quote(key.name)} <= {texts[1]}")
+    return found
+
+
+def merge_sql(target: str, view: str, held: list[str], given: list[str], keys: list[GoldColumn], bounds: Sequence[str] = ()) -> str:
+    """The MERGE; columns of gold that the batch does not give (companions) become null. `bounds` are conditions that all matches meet.
+
+    A key that gold's type can't hold (a zero date) is NULL there: its companion, where the table has one, tells such rows apart.
+    """
+    values = {name: f"s.{quote(name)}" if name in given else "NULL" for name in held}
+    matched = [name for key in keys for name in (key.name, key.companion) if name in values]
+    condition = " AND ".join([*(f"t.{quote(name)} <=> {values[name]}" for name in matched), *bounds])
+    update = ", ".join(f"t.{quote(name)} = {value}" for name, value in values.items())
+    names = ", ".join(quote(name) for name in values)
+    return (
+        f"MERGE INTO {target} t USING {quote(view)} s ON {condition}"
+        f" WHEN MATCHED AND s.{OP} = 'delete' THEN DELETE"
+        f" WHEN MATCHED THEN UPDATE SET {update}"
+        f" WHEN NOT MATCHED AND s.{OP} = 'put' THEN INSERT ({names}) VALUES ({', '.join(values.values())})"
+    )
+
+
+def version_of(spark: SparkSession, lake: Lake, table: str) -> int:
+    row = spark.sql(f"DESCRIBE HISTORY {lake.ref('gold', table)} LIMIT 1").select("version").first()
+    return int(row[0]) if row is not None else -1

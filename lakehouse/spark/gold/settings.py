@@ -1,0 +1,59 @@
+"""What gold is told of a source: by its YAMLs, by operators, and by silver's watermarks."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakehouse.events import MIN_POSITION, Position
+from lakehouse.fold.upcast import Upstream
+from lakehouse.gold.modes import Clock
+from lakehouse.gold.options import GoldOptions, to_plain
+from lakehouse.lineage import Name
+from lakehouse.quality.suite import Suite
+from lakehouse.spark.change_log.watermark import counting_partitions, partition_watermarks, source_watermark
+from lakehouse.spark.ops.log import OPERATORS, OpsLog
+
+MILLIS = Clock()
+UPSTREAM = Upstream()
+
+
+@dataclass(frozen=True, slots=True)
+class GoldFeed:
+    """What gold needs to know of a source. `tables` is None for all, else the selected names; `options` are those of the tables that
+    have a YAML."""
+
+    name: str
+    upstream: Upstream = UPSTREAM
+    consistency: str = "resolved"
+    virtual: bool = False
+    tables: frozenset[Name] | None = None
+    policies: dict[str, str] = field(default_factory=dict)
+    options: dict[Name, GoldOptions] = field(default_factory=dict)
+    clock: Clock = MILLIS
+    drift_timeout: float | None = None
+    suites: dict[Name, Suite] = field(default_factory=dict)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the tables' YAMLs say that the schema history needs."""
+        return {
+            "keys": {".".join(name): list(options.key) for name, options in self.options.items() if options.key},
+            "on_ddl": [[list(name), options.on_ddl] for name, options in self.options.items() if options.on_ddl],
+        }
+
+
+def asked_of(feed: GoldFeed, log: OpsLog) -> str:
+    """A digest of what YAMLs and operators ask of gold: another one is a reason to run although silver has nothing new."""
+    tables = [None if feed.tables is None else sorted(feed.tables), [(name, to_plain(said)) for name, said in sorted(feed.options.items())]]
+    suites = sorted((name, suite.digest) for name, suite in feed.suites.items() if suite.digest)
+    asked = json.dumps([tables, suites, feed.policies, feed.virtual, *(log.all(kind) for kind in OPERATORS)], default=str)
+    return hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()
+
+
+def find_watermark(feed: GoldFeed, log: OpsLog, done: dict[str, Any]) -> tuple[Position, Any]:
+    """W and the partition that holds it; under `eventual` everything that has arrived."""
+    if feed.consistency == "eventual":
+        return tuple(done["reach"] or MIN_POSITION), None
+    marks = partition_watermarks(done)
+    return source_watermark(marks, counting_partitions(done, log))

@@ -1,0 +1,86 @@
+"""What operators say of the DDL that holds a table, a record of the ops log that the schema history honours from then on; and what
+statements would do to a gold table."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lakehouse.ddl.impact import Table, outlook, unreadable
+from lakehouse.ddl.parse.statements import read
+from lakehouse.errors import ConfigError, DdlError, LakehouseError
+from lakehouse.events import just_above
+from lakehouse.fold.upcast import upstream_of
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.gold_names import gold_entry
+from lakehouse.spark.ops.lake_record import sources
+from lakehouse.spark.readers.show import Reader
+from lakehouse.spark.session import get_session
+
+Entry = dict[str, Any]
+
+
+def decide(root: str, table: str, action: str, why: str, instead: str | None = None) -> Entry:
+    """Approve or skip the DDL that holds a table. Gold's next run goes on from there. Said again it is nothing new."""
+    log, entry = gold_entry(get_session(), Lake(root), table)
+    held = entry["held"]
+    known = next((record for record in reversed(log.all("decision")) if _is_of(record, held)), None) if held else None
+    if held is None:
+        raise LakehouseError(f"{table}: expected a table that a DDL holds, it is {entry['state']}")
+    if held["by"] == "rows":
+        raise LakehouseError(f"{table}: its rows have columns that no DDL has added: set drift_timeout, or `lakehouse schema import`")
+    if action == "approve":
+        _check_approval(table, held, instead)
+    said = {"decision": action, "instead": instead}
+    answer = {"table": table, **said, "ddl": held["ddl"], "position": held["position"]}
+    if known is not None and {name: known[name] for name in said} == said:
+        return {**answer, "recorded": False}
+    log.add("decision", {**said, "table": table, "position": held["position"], "ddl": held["ddl"] or "", "why": why})
+    return {**answer, "recorded": True}
+
+
+def _is_of(record: Entry, held: Entry) -> bool:
+    return bool(record["position"] == held["position"] and record["ddl"] == (held["ddl"] or ""))
+
+
+def _check_approval(table: str, held: Entry, instead: str | None) -> None:
+    if held["by"] == "reject":
+        raise LakehouseError(f"{table}: its on_ddl rejects this DDL: change the YAML, or `lakehouse ddl skip` it")
+    if held["by"] == "reader" and instead is None:
+        raise LakehouseError(
+            f"{table}: this DDL can't be applied as it stands: say what it means with --as SQL, or `lakehouse ddl skip` it"
+        )
+    if instead is not None:
+        try:
+            read(instead)
+        except DdlError as error:
+            raise ConfigError(f"--as: expected a statement that can be read: {error}") from error
+
+
+def answers_for(root: str, table: str, answers: Iterable[Entry]) -> Iterator[Entry]:
+    """The answers of `lakehouse ddl`, each with what its statements would do to the gold table as it is now."""
+    now = table_now(root, table)
+    for answer in answers:
+        outcomes = []
+        try:
+            for statement in read(answer["sql"]):
+                outcome, now = outlook(now, statement)
+                outcomes.append(outcome)
+        except DdlError as error:
+            outcomes = [unreadable(str(error))]
+        yield {**answer, "outlook": outcomes}
+
+
+def table_now(root: str, table: str) -> Table:
+    """A gold table's schema at the published watermark, and the policy of its YAML."""
+    spark, lake = get_session(), Lake(root)
+    log, entry = gold_entry(spark, lake, table)
+    settings = sources(spark, lake)[log.source]
+    reader = Reader(spark, lake, log.source, settings)
+    lineage = next((one for one in reader.history.lineages if one.id == entry["lineage"]), None)
+    if lineage is None:
+        raise LakehouseError(f"{table}: expected a table of its own, it is several tables as one")
+    at = tuple(entry["since"]) if entry["state"] == "behind" else tuple((reader.manifest or {})["watermark"])
+    policies = {(name[0], name[1]): policy for name, policy in settings.get("on_ddl") or []}
+    policy: dict[str, str] = next((policies[i.name] for i in reversed(lineage.intervals) if i.name in policies), {})
+    upstream = upstream_of(settings["format"], settings["options"])
+    schema = lineage.schema_at(just_above(at))
+    return Table((entry["database"], entry["table"]), schema, policy, upstream.server, upstream.zone)

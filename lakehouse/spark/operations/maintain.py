@@ -1,0 +1,149 @@
+"""Maintenance of a lake's tables: small files together (OPTIMIZE), and files that nothing needs any more gone (VACUUM).
+
+It breaks neither a replay nor a kept manifest. Bronze and silver lose no row by it. Of gold, every version stays readable that the
+last manifest names, or one younger than `snapshots`: a version's files live at least as long as the version after it is old.
+OPTIMIZE makes a new version of the same rows, so the manifest is published again with it.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakehouse.errors import LakehouseError
+from lakehouse.spark.gold.merge import version_of
+from lakehouse.spark.lake import SILVER_TABLES, Lake
+from lakehouse.spark.ops.lake_record import sources
+from lakehouse.spark.ops.lease import layer_lock
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.session import capabilities, get_session, many_rows
+
+Entry = dict[str, Any]
+Progress = Callable[[str], None]
+HOUR = 3600
+# A large gold table is many files in the order of its key, of which a MERGE opens a few: they are not put together to one of a gigabyte.
+GOLD_FILES = {"spark.databricks.delta.optimize.minFileSize": str(8 << 20), "spark.databricks.delta.optimize.maxFileSize": str(32 << 20)}
+LISTING, LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 16
+# the operations, by how Delta's history names them, that leave a table's rows as they are
+SAME_ROWS = ("OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CLUSTER BY", "REORG", "ADD DELETION VECTORS TOMBSTONES")
+
+
+def maintain(root: str, source: str | None, snapshots: float, progress: Progress) -> list[Entry]:
+    """Maintain the tables of one source, or of all; manifests younger than `snapshots` seconds stay readable."""
+    spark, lake = get_session(), Lake(root)
+    known = sources(spark, lake)
+    if source is not None and source not in known:
+        raise LakehouseError(f"{source}: expected a source of {root}, which has {', '.join(sorted(known)) or 'none'}")
+    return [maintain_source(spark, lake, name, snapshots, progress) for name in ([source] if source else known)]
+
+
+def maintain_source(spark: SparkSession, lake: Lake, source: str, snapshots: float, progress: Progress) -> Entry:
+    """The source's own tables at any time; its gold while no gold run goes on."""
+    log = OpsLog(spark, lake, source).load()
+    own = [("bronze", source), *(("silver", f"{source}_{name}") for name in SILVER_TABLES)]
+    own += [("ops", f"{source}_{name}") for name in ("log", "rejected", "quality")]
+    for layer, name in own:
+        if lake.exists(spark, layer, name):
+            keep_history(spark, lake.ref(layer, name), snapshots)
+            optimize(spark, lake.ref(layer, name))
+            vacuum(spark, lake.ref(layer, name), hours_of(snapshots))
+            progress(f"{layer}.{name}: optimized")
+    with layer_lock(spark, lake, source, ["gold"]):
+        log.load()
+        tables = [entry["gold"] for entry in (log.last("manifest") or {"tables": []})["tables"]]
+        published = optimize_gold(spark, lake, log, snapshots, progress)
+        hours = {table: vacuum_gold(spark, lake, log, table, snapshots) for table in tables}
+    return {"source": source, "gold_tables": len(tables), "published_again": published, "kept_hours": max(hours.values(), default=None)}
+
+
+def optimize(spark: SparkSession, ref: str, settings: Mapping[str, str] = {}) -> None:
+    with many_rows(spark), under(spark, settings):
+        spark.sql(f"OPTIMIZE {ref}").collect()
+
+
+def optimize_gold(spark: SparkSession, lake: Lake, log: OpsLog, snapshots: float, progress: Progress) -> bool:
+    """OPTIMIZE each table whose newest version has the rows that its manifest names, and publish the versions that come of it."""
+    manifest = log.last("manifest")
+    if manifest is None:
+        return False
+    entries = []
+    for entry in manifest["tables"]:
+        ref = lake.ref("gold", entry["gold"])
+        if has_same_rows(spark, ref, entry["version"]):
+            keep_history(spark, ref, snapshots)
+            optimize(spark, ref, {} if capabilities(spark).keys else GOLD_FILES)  # Databricks chooses sizes by itself
+            progress(f"gold.{entry['gold']}: optimized")
+            entry = {**entry, "version": version_of(spark, lake, entry["gold"])}
+        entries.append(entry)
+    if entries == manifest["tables"]:
+        return False
+    log.add("manifest", {**manifest, "tables": entries})
+    return True
+
+
+def has_same_rows(spark: SparkSession, ref: str, version: int) -> bool:
+    """Whether nothing but maintenance made versions above this one: after a crash a merge may have."""
+    return all(row.operation.startswith(SAME_ROWS) for row in history_of(spark, ref) if row.version > version)
+
+
+def keep_history(spark: SparkSession, ref: str, snapshots: float) -> None:
+    """Neither Delta's clean-up of its log (30 days unless said) nor a VACUUM by hand may be quicker than what manifests need; nor
+    does Delta's default of a week stand in the way of less."""
+    hours = hours_of(snapshots)
+    wanted = {
+        "delta.logRetentionDuration": f"interval {max(30 * 24, hours + 24)} hours",
+        "delta.deletedFileRetentionDuration": f"interval {hours} hours",
+    }
+    detail = spark.sql(f"DESCRIBE DETAIL {ref}").select("properties").first()
+    held = dict(detail[0]) if detail is not None else {}
+    if any(held.get(name) != value for name, value in wanted.items()):
+        told = ", ".join(f"'{name}' = '{value}'" for name, value in wanted.items())
+        spark.sql(f"ALTER TABLE {ref} SET TBLPROPERTIES ({told})")
+
+
+def vacuum_gold(spark: SparkSession, lake: Lake, log: OpsLog, table: str, snapshots: float) -> int:
+    """Remove files that no kept manifest needs; returns for how many hours they are kept."""
+    ended = {row.version - 1: row.timestamp.timestamp() for row in history_of(spark, lake.ref("gold", table))}
+    needed = [ended[version] for version in kept_versions(log, table, snapshots) if version in ended]
+    hours = max([hours_of(snapshots), *(math.ceil((time.time() - moment) / HOUR) + 1 for moment in needed)])
+    vacuum(spark, lake.ref("gold", table), hours)
+    return hours
+
+
+def history_of(spark: SparkSession, ref: str) -> list[Any]:
+    return list(spark.sql(f"DESCRIBE HISTORY {ref}").select("version", "timestamp", "operation").collect())
+
+
+def kept_versions(log: OpsLog, table: str, snapshots: float) -> set[int]:
+    """The versions of a gold table that the last manifest names, or one that was in force less than `snapshots` seconds ago."""
+    manifests = [(at, body) for _, kind, at, body in log.records if kind == "manifest"]
+    since = (time.time() - snapshots) * 1000
+    ends = [at for at, _ in manifests[1:]] + [math.inf]
+    kept = [body for (_, body), end in zip(manifests, ends, strict=True) if end >= since]
+    return {entry["version"] for body in kept for entry in body["tables"] if entry["gold"] == table}
+
+
+def hours_of(seconds: float) -> int:
+    return math.ceil(seconds / HOUR)
+
+
+def vacuum(spark: SparkSession, ref: str, hours: int) -> None:
+    """VACUUM lists a table's folders in as many tasks as this setting says, 10,000 by default: minutes for a table of ten files."""
+    with under(spark, {LISTING: str(LISTING_TASKS)} if capabilities(spark).persist else {}):
+        spark.sql(f"VACUUM {ref} RETAIN {hours} HOURS").collect()
+
+
+@contextmanager
+def under(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """The session with these settings, and as it was afterwards."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, earlier in before.items():
+            spark.conf.unset(name) if earlier is None else spark.conf.set(name, earlier)

@@ -1,0 +1,222 @@
+"""Gold from silver again, and silver from bronze again: first what differs, then, with `yes`, the switch.
+
+A gold table is folded into a shadow, `_rebuild_<table>`, and compared with what is published. Replacing it is a request in the ops
+log: gold's next run folds the table anew and overwrites it in one commit; it runs at once unless another gold run goes on.
+
+Silver is built as a new generation beside the old one, in tables of its own (`<source>_changes_g2`), with a log of its own. One
+commit of the source's log makes it the one that counts; gold's next run then folds every table anew.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Position
+from lakehouse.spark.change_log.schema_history import load_history
+from lakehouse.spark.gold.run import GoldRun, Window, run_gold
+from lakehouse.spark.lake import SILVER_TABLES, Lake
+from lakehouse.spark.ops.gold_names import gold_entry
+from lakehouse.spark.ops.lake_record import sources
+from lakehouse.spark.ops.lease import layer_lock
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.readers.show import check_floor, parse_position
+from lakehouse.spark.session import get_session, many_rows
+from lakehouse.spark.silver.run import Feed, read_silver, run_silver
+from lakehouse.spark.source import feed_of, silver_feed_of
+
+Entry = dict[str, Any]
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+# --- one gold table ----------------------------------------------------------------------------------------------------------
+
+
+def rebuild_table(root: str, table: str, at: str | None, yes: bool, why: str = "") -> Entry:
+    """Fold a table anew from silver and say how it differs from what is published; with `yes`, replace it.
+
+    With `at` T it is the state at T: compared with the manifest of that moment if there is one, else with the live table.
+    """
+    spark, lake = get_session(), Lake(root)
+    log, entry = gold_entry(spark, lake, table)
+    source, manifest = log.source, log.last("manifest")
+    settings = sources(spark, lake)[source]
+    assert manifest is not None
+    if yes and at is not None:
+        raise LakehouseError("rebuild: --at compares only; leave out --yes, or --at")
+    watermark = tuple(manifest["watermark"])
+    position = watermark if at is None else parse_position(at, watermark)
+    check_floor(log, at or "now", position)
+    published, compared_with = at_position(log, entry, position)
+    run = shadow_run(spark, lake, source, settings, log, manifest, position)
+    outcome = {"table": table, "compared_with": compared_with, **shadow_difference(run, entry, published)}
+    return {**outcome, "replaced": request(spark, lake, source, settings, log, entry, why) if yes else False}
+
+
+def at_position(log: OpsLog, entry: Entry, position: Position) -> tuple[Entry, str]:
+    """The table's entry in the manifest of a moment, else in the last one."""
+    for manifest in reversed(log.all("manifest")):
+        found = next((one for one in manifest["tables"] if one["lineage"] == entry["lineage"]), None)
+        if tuple(manifest["watermark"]) == position and found is not None:
+            return found, "the manifest of that moment" if manifest is not log.last("manifest") else "the live table"
+    return entry, "the live table"
+
+
+def shadow_run(spark: SparkSession, lake: Lake, source: str, settings: Entry, log: OpsLog, manifest: Entry, position: Position) -> GoldRun:
+    """A gold run over what the manifest saw, up to a position, that publishes nothing."""
+    feed = feed_of(source, settings, manifest["consistency"])
+    done = next(record for record in reversed(log.all("done")) if record["batch"] == manifest["batch"])
+    window = Window(manifest["batch"], position, manifest["batch"], position)
+    history = load_history(spark, lake, source, done, log, {**feed.told, "virtual": feed.virtual})
+    return GoldRun(spark, lake, feed, log, history, window, None)
+
+
+def shadow_difference(run: GoldRun, entry: Entry, published: Entry) -> Entry:
+    """How many rows the live and the rebuilt table have in common, and not."""
+    shadow = f"_rebuild_{entry['gold']}"
+    try:
+        if not run.shadow(entry["lineage"], shadow):
+            raise LakehouseError(f"{entry['database']}.{entry['table']}: expected a table of its own, at a moment at which it lives")
+        live = run.lake.read(run.spark, "gold", published["gold"], published["version"])
+        with many_rows(run.spark):
+            return difference(live, run.lake.read(run.spark, "gold", shadow))
+    finally:
+        discard(run.spark, run.lake, shadow)
+
+
+def difference(live: DataFrame, rebuilt: DataFrame) -> Entry:
+    """Rows of two tables by all of their columns, as multisets."""
+    names = sorted({*live.columns, *rebuilt.columns})
+    lines = [frame.select(as_text(frame, names).alias("line")) for frame in (live, rebuilt)]
+    only_live, only_rebuilt = lines[0].exceptAll(lines[1]).count(), lines[1].exceptAll(lines[0]).count()
+    columns = [name for name in names if (name in live.columns) != (name in rebuilt.columns)]
+    return {"equal": lines[0].count() - only_live, "only_live": only_live, "only_rebuilt": only_rebuilt, "columns_that_differ": columns}
+
+
+def as_text(frame: DataFrame, names: list[str]) -> Any:
+    """A row as an array of texts that are equal when its values are; columns that it lacks are null."""
+    types = {field.name: field.dataType for field in frame.schema.fields}
+    return F.array(*[F.lit(None).cast("string") if name not in types else _text(frame[_quoted(name)], types[name]) for name in names])
+
+
+def _text(column: Any, data_type: T.DataType) -> Any:
+    if isinstance(data_type, T.BinaryType):
+        return F.base64(column)
+    if isinstance(data_type, T.ArrayType) or data_type.simpleString() == "variant":
+        return F.to_json(column)
+    return column.cast("string")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def discard(spark: SparkSession, lake: Lake, table: str) -> None:
+    """Remove a scratch table of gold; on a remote path its rows alone."""
+    if not lake.exists(spark, "gold", table):
+        return
+    if lake.catalog is not None:
+        spark.sql(f"DROP TABLE {lake.ref('gold', table)}")
+    elif "://" in lake.root:
+        lake.overwrite(lake.read(spark, "gold", table).limit(0), "gold", table)
+    else:
+        shutil.rmtree(Path(lake.path("gold", table)))
+
+
+def request(spark: SparkSession, lake: Lake, source: str, settings: Entry, log: OpsLog, entry: Entry, why: str) -> str | bool:
+    """Ask gold to fold the table anew; it is done at once where no other gold run goes on."""
+    log.add("rebuild", {"lineage": entry["lineage"], "why": why})
+    try:
+        with layer_lock(spark, lake, source, ["gold"]):
+            log.load()
+            manifest = log.last("manifest")
+            assert manifest is not None
+            run_gold(spark, lake, feed_of(source, settings, manifest["consistency"]), log, quiet)
+            return True
+    except LakehouseError as error:
+        return f"requested: {error}"
+
+
+# --- silver ------------------------------------------------------------------------------------------------------------------
+
+
+def rebuild_silver(root: str, source: str, yes: bool, why: str = "") -> Entry:
+    """Decode all of bronze into a new generation and say how it differs from the present one; with `yes`, switch to it."""
+    spark, lake = get_session(), Lake(root)
+    settings = sources(spark, lake).get(source)
+    if settings is None:
+        raise LakehouseError(f"{source}: expected a source of {root}, found none; `lakehouse status` lists them")
+    log = OpsLog(spark, lake, source).load()
+    check_bronze(spark, lake, source, log)
+    number = next_generation(log, again=not yes)
+    beside, scratch = generation(spark, lake, source, number)
+    feed = silver_feed_of(source, settings)
+    catch_up(spark, beside, feed, log, scratch)
+    outcome = {"source": source, "generation": number, **silver_difference(spark, lake, beside, source)}
+    if not yes:
+        return {**outcome, "switched": False}
+    with layer_lock(spark, lake, source, ["silver"]):
+        log.load()
+        catch_up(spark, beside, feed, log, scratch)
+        planned, done = scratch.last("planned"), scratch.last("done")
+        assert planned is not None and done is not None
+        log.add_all([("planned", planned), ("done", done), ("generation", {"number": number, "why": why})])
+    return {**outcome, "switched": True}
+
+
+def check_bronze(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> None:
+    """Bronze must still hold the first record that silver ever read of each partition."""
+    first: dict[tuple[str, str, int], int] = {}
+    for plan in log.all("planned"):
+        for entry in plan["ranges"]:
+            place = (entry["topic"], entry["incarnation"], entry["partition"])
+            first[place] = min(first.get(place, entry["first"]), entry["first"])
+    held = lake.read(spark, "bronze", source).groupBy("topic", "incarnation", "partition").agg(F.min("offset").alias("low")).collect()
+    low = {(row.topic, row.incarnation, row.partition): row.low for row in held}
+    lost = [f"{topic}/{number}" for (topic, mark, number), offset in first.items() if low.get((topic, mark, number), offset + 1) > offset]
+    if lost:
+        raise LakehouseError(f"{source}: bronze no longer holds the beginning of {', '.join(sorted(lost))}: silver can't be built from it")
+
+
+def next_generation(log: OpsLog, *, again: bool) -> int:
+    """The generation to build: the one that is begun and not in use yet, unless it is to begin `again`."""
+    begun = max((record["number"] for record in log.all("rebuilding")), default=log.generation)
+    if begun > log.generation and not again:
+        return begun
+    log.add("rebuilding", {"number": begun + 1})
+    return int(begun) + 1
+
+
+def generation(spark: SparkSession, lake: Lake, source: str, number: int) -> tuple[Lake, OpsLog]:
+    """The lake as it is when that generation of a source's silver counts, and the log in which it is built."""
+    beside = Lake(lake.root, lake.catalog, lake.schemas)
+    beside.use_generation(source, number)
+    return beside, OpsLog(spark, beside, source, suffix=f"_g{number}").load()
+
+
+def catch_up(spark: SparkSession, beside: Lake, feed: Feed, log: OpsLog, scratch: OpsLog) -> None:
+    """Decode what bronze has and the new generation has not; epochs are the source's own."""
+    for record in log.all("epoch")[len(scratch.all("epoch")) :]:
+        scratch.add("epoch", record)
+    run_silver(spark, beside, feed, scratch, quiet)
+
+
+def silver_difference(spark: SparkSession, old: Lake, new: Lake, source: str) -> Entry:
+    """How the change logs and the dead letters of two generations differ."""
+    columns = ["database", "table", "key", "op", "position", "before", "after", "row_id"]
+    frames = [read_silver(spark, lake, source, "changes").select(*columns) for lake in (old, new)]
+    letters = [read_silver(spark, lake, source, "dead_letters").count() for lake in (old, new)]
+    with many_rows(spark):
+        only_old, only_new = frames[0].exceptAll(frames[1]).count(), frames[1].exceptAll(frames[0]).count()
+    return {
+        "equal": frames[0].count() - only_old, "only_old": only_old, "only_new": only_new,
+        "dead_letters_old": letters[0], "dead_letters_new": letters[1],
+        "tables": [new.path("silver", f"{source}_{name}") for name in SILVER_TABLES],
+    }  # fmt: skip

@@ -1,0 +1,111 @@
+"""Rejected rows, for operators: what they are, and letting them be judged again or pass."""
+
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from lakehouse.config.load import Config
+from lakehouse.errors import LakehouseError
+from lakehouse.fold.upcast import upstream_of
+from lakehouse.quality.suite import suite_of
+from lakehouse.spark.change_log.changes import not_void, of_lineage
+from lakehouse.spark.change_log.schema_history import load_history
+from lakehouse.spark.gold.run import run_gold
+from lakehouse.spark.gold.settings import GoldFeed
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.gold_names import the_one
+from lakehouse.spark.ops.lake_record import sources
+from lakehouse.spark.ops.lease import layer_lock
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.quality.evaluate import Judge, commit_of, identity
+from lakehouse.spark.quality.gates import open_rejections, rejected_rows
+from lakehouse.spark.session import get_session
+from lakehouse.spark.silver.run import read_silver
+from lakehouse.spark.source import selected_sources
+
+
+class Rejections:
+    """One source's rejected rows."""
+
+    def __init__(self, lake: Lake, source: str, settings: dict[str, Any]) -> None:
+        self.spark, self.lake, self.source, self.settings = get_session(), lake, source, settings
+        self.log = OpsLog(self.spark, lake, source).load()
+        self.manifest = self.log.last("manifest") or {"tables": [], "watermark": [0] * 6}
+        done = self.log.last("done")
+        self.history = load_history(self.spark, lake, source, done, self.log, settings) if done else None
+        self.silver = read_silver(self.spark, lake, source, "changes").where(not_void(self.log))
+        self.rows = rejected_rows(self.spark, lake, source)
+
+    def lineage(self, name: str) -> Any:
+        found = [entry["lineage"] for entry in self.manifest["tables"] if name in map(".".join, entry["names"])]
+        return next((one for one in (self.history.lineages if self.history else ()) if one.id in found), None)
+
+    def of(self, lineage: Any, *, all_: bool) -> list[dict[str, Any]]:
+        """Rejected changes of a table in order; without `all_` those alone that nothing came after."""
+        mine = self.rows.where(F.col("lineage") == lineage.id)
+        rows = mine if all_ else open_rejections(mine, lineage, self.silver, tuple(self.manifest["watermark"]))
+        return [
+            {"source": self.source, "table": f"{row.database}.{row.table}", "key": row.key, "position": list(row.position),
+             "reasons": row.reasons, "origin": {name: value for name, value in row.origin.asDict().items() if value is not None}}
+            for row in rows.orderBy("position", "key").collect()
+        ]  # fmt: skip
+
+    def stopping(self, lineage: Any, suite: list[dict[str, Any]], place: list[int]) -> list[str]:
+        """The identities of the changes at the place where a table stands, which its checks stop."""
+        virtual, upstream = self.settings["virtual"], upstream_of(self.settings["format"], self.settings["options"])
+        judge = Judge(lineage, suite_of(suite), upstream, {}, virtual)
+        judged = judge.frame(self.silver.where(of_lineage(lineage)), partial=True)
+        failing = judged.where(F.arrays_overlap("failed", F.array(*[F.lit(index) for index in judge.stops])))
+        rows = failing.select("position", identity().alias("name")).orderBy("position").collect()
+        stood = [row for row in rows if commit_of(tuple(row.position), upstream) >= tuple(place)]
+        first = commit_of(tuple(stood[0].position), upstream) if stood else None
+        return [row.name for row in stood if commit_of(tuple(row.position), upstream) == first]
+
+
+def list_rejected(root: str, table: str | None, all_: bool) -> list[dict[str, Any]]:
+    """Rejected rows with their reasons and the place of their bytes."""
+    lake, found = Lake(root), []
+    for source, settings in sources(get_session(), lake).items():
+        told = Rejections(lake, source, settings)
+        names = {name for entry in told.manifest["tables"] for name in map(".".join, entry["names"])}
+        lineages = {lineage.id: lineage for name in sorted(names) if table in (None, name) and (lineage := told.lineage(name))}
+        for lineage in lineages.values():
+            found += told.of(lineage, all_=all_)
+    return found
+
+
+def requeue(config: Config, table: str, root: str | None, accept: bool, why: str | None) -> dict[str, Any]:
+    """Judge a table's rows again by the suite of today and fold it; with `accept`, those that fail today pass from now on."""
+    if accept and not why:
+        raise LakehouseError(f"{table}: expected --why with --accept: the reason is kept")
+    prefix, _, rest = table.partition(":")
+    select, name = ((prefix,), rest) if prefix in config.sources and rest else ((), table)
+    found = {}
+    for source in selected_sources(config, select, root):
+        settings = sources(get_session(), source.lake).get(source.name)
+        told = Rejections(source.lake, source.name, settings) if settings else None
+        if told is not None and (lineage := told.lineage(name)) is not None:
+            found[source.name] = source, told, lineage
+    if not found:
+        raise LakehouseError(f"{table}: expected a gold table that has expectations, found none; `lakehouse status` lists the tables")
+    source, told, lineage = the_one(found, table, source.lake.root)
+    before = told.of(lineage, all_=True)
+    with layer_lock(told.spark, source.lake, source.name, ("gold",)):
+        if accept:
+            _accept(told, lineage, table, source.gold, before, str(why))
+        told.log.load()
+        run_gold(told.spark, source.lake, source.gold, told.log, lambda _: None, again=frozenset([lineage.id]))
+    after = Rejections(source.lake, source.name, source.settings).of(lineage, all_=True)
+    entry = next(one for one in (told.log.last("manifest") or {})["tables"] if one["lineage"] == lineage.id)
+    return {"table": table, "rejected_before": len(before), "rejected_now": len(after), "state": entry["state"], "why": entry["why"]}
+
+
+def _accept(told: Rejections, lineage: Any, table: str, feed: GoldFeed, before: list[dict[str, Any]], why: str) -> None:
+    """Record the rows by name. The records are kept with the suite's own verdicts, so that a rebuild gives the same table."""
+    earlier = [name for record in told.log.all("accepted") if record["lineage"] == lineage.id for name in record["changes"]]
+    names = [" ".join([row["key"], *map(str, row["position"])]) for row in before]
+    entry = next(one for one in told.manifest["tables"] if one["lineage"] == lineage.id)
+    suite = next((suite.plain() for name, suite in feed.suites.items() if ".".join(name) in map(".".join, entry["names"])), None)
+    if entry.get("stopped") and suite:
+        names += told.stopping(lineage, suite, entry["stopped"][0])
+    told.log.add("accepted", {"lineage": lineage.id, "changes": sorted({*earlier, *names}), "why": why})

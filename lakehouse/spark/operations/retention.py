@@ -1,0 +1,165 @@
+"""The retention floor of a source: below it silver keeps one snapshot row per live row in place of the log.
+
+It is said first (a record of the ops log: from then on what arrives below it is refused and counted), and done then, in one commit
+of silver's changes. Said again it is done again. Schema changes stay whole; so do the logs of tables that need theirs.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Position
+from lakehouse.fold.compaction import compacted, floor_below, named_image, needs_log
+from lakehouse.fold.current_rows import key_ids
+from lakehouse.fold.upcast import Upstream, upstream_of
+from lakehouse.gold.shards import options_of
+from lakehouse.lineage import Lineage, Name
+from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_lineage
+from lakehouse.spark.change_log.schema_history import load_history
+from lakehouse.spark.column_types import columns
+from lakehouse.spark.gold.fold_job import decode_row, fold_frame
+from lakehouse.spark.gold.table import SMALL_CHANGES
+from lakehouse.spark.lake import Lake, literal
+from lakehouse.spark.ops.lake_record import sources
+from lakehouse.spark.ops.lease import layer_lock
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.readers.show import parse_position
+from lakehouse.spark.session import get_session, many_rows
+from lakehouse.spark.silver.run import read_silver, silver_schema
+from lakehouse.spark.source import options_in
+
+Entry = dict[str, Any]
+IMAGE = "after string"
+
+
+def raise_floor(root: str, source: str, at: str | None, older_than: float | None, yes: bool, why: str) -> Entry:
+    """Fold the log below a moment together; without `yes` only say what would go."""
+    spark, lake = get_session(), Lake(root)
+    settings = sources(spark, lake).get(source)
+    if settings is None:
+        raise LakehouseError(f"{source}: expected a source of {root}, found none; `lakehouse status` lists them")
+    with layer_lock(spark, lake, source, ["silver", "gold"]):
+        log = OpsLog(spark, lake, source).load()
+        done, manifest = log.last("done"), log.last("manifest")
+        if done is None or manifest is None or manifest["batch"] != done["batch"]:
+            raise LakehouseError(f"{source}: gold has not taken all that silver has; `lakehouse run gold` first")
+        place = floor_below(moment(settings, at, older_than, tuple(manifest["watermark"])))
+        lineages = [one for one in load_history(spark, lake, source, done, log, settings).lineages if one.start < place]
+        kept = {one.id: why_kept for one in lineages if (why_kept := reason(one, place, settings)) is not None}
+        folded = [one for one in lineages if one.id not in kept]
+        changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log))
+        outcome = {
+            "source": source, "floor": list(place), "keeps_its_log": dict(sorted(kept.items())),
+            "changes_below": changes.where(of_any(folded) & between(None, place)).count() if folded else 0,
+        }  # fmt: skip
+        if not yes or not folded:
+            return {**outcome, "done": False}
+        names = sorted({i.name for one in folded for i in one.intervals if i.low < place})
+        log.add("floor", {"generation": log.generation, "place": list(place), "names": [list(name) for name in names], "why": why})
+        with many_rows(spark):
+            rows = snapshot_rows(spark, lake, source, changes, folded, place, settings, done["batch"])
+            lake.replace_where(rows, "silver", f"{source}_changes", predicate(folded, place))
+        return {**outcome, "done": True}
+
+
+def moment(settings: Entry, at: str | None, older_than: float | None, watermark: Position) -> Position:
+    if at is not None:
+        return parse_position(at, watermark)
+    if older_than is None or settings["order"] != "tidb":
+        raise LakehouseError("floor raise: expected --at T, or --older-than on a feed whose positions are TSOs")
+    return (watermark[0], min(watermark[1], int((time.time() - older_than) * 1000) << 18), *watermark[2:])
+
+
+def reason(lineage: Lineage, place: Position, settings: Entry) -> str | None:
+    """Why a table keeps its log: its mode shows more than the newest rows, or its fold needs it."""
+    options = options_of(lineage, options_in(settings))
+    if options.merged or not options.plain:
+        return "gold shows more of it than its live rows"
+    return needs_log(lineage, place)
+
+
+def of_any(lineages: Iterable[Lineage]) -> Column:
+    condition = F.lit(False)
+    for lineage in lineages:
+        condition = condition | of_lineage(lineage)
+    return condition
+
+
+def predicate(lineages: Iterable[Lineage], place: Position) -> str:
+    """The rows of the lineages at or below the floor, as SQL."""
+    names = [
+        f"(`database` = {literal(i.name[0])} AND `table` = {literal(i.name[1])} AND position > {struct(i.low)}"
+        + (f" AND position < {struct(i.high)})" if i.high is not None else ")")
+        for lineage in lineages
+        for i in lineage.intervals
+        if i.low < place
+    ]
+    return f"position <= {struct(place)} AND ({' OR '.join(names)})"
+
+
+def struct(position: Position) -> str:
+    names = ("epoch", "p1", "p2", "p3", "p4", "p5")
+    return "named_struct(" + ", ".join(f"'{name}', {value}L" for name, value in zip(names, position, strict=True)) + ")"
+
+
+def snapshot_rows(
+    spark: SparkSession, lake: Lake, source: str, changes: DataFrame, lineages: list[Lineage], place: Position, settings: Entry, batch: int
+) -> DataFrame:
+    """Silver rows for what lives at the floor."""
+    upstream = upstream_of(settings["format"], settings["options"])
+    schema = silver_schema("changes")
+    rows = spark.createDataFrame(pa.Table.from_pylist([], schema=_arrow(schema)), schema)
+    for lineage in lineages:
+        name = lineage.name_at(place)
+        if name is not None:
+            mine = changes.where(of_lineage(lineage) & between(None, place))
+            rows = rows.unionByName(silver_rows(images(spark, mine, lineage, place, upstream), lineage, name, place, source, batch))
+    return rows
+
+
+def images(spark: SparkSession, mine: DataFrame, lineage: Lineage, place: Position, upstream: Upstream) -> DataFrame:
+    """The images of the rows that live at the floor, as JSON text by column name."""
+    count = mine.count()
+    if count <= SMALL_CHANGES:
+        below = compacted(lineage, (change for _, change, _ in collect_changes(mine)), place, upstream)
+        texts = [json.dumps(change.after, ensure_ascii=False) for change in below]
+        return spark.createDataFrame(pa.table({"after": pa.array(texts, pa.string())}), columns(IMAGE)).coalesce(1)
+    netted = fold_frame(mine, lineage, place, lineage.step_at(place), upstream, count, frozenset())
+    return netted.where("kind in ('put', 'patch')").mapInArrow(_named(lineage, place), IMAGE)
+
+
+def _named(lineage: Lineage, place: Position) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = lineage.schema_at(place)
+        for batch in batches:
+            rows = [named_image(decode_row(text), schema) for text in batch.column("image").to_pylist()]
+            texts = [json.dumps(row, ensure_ascii=False) for row in rows]
+            yield pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], names=["after"])
+
+    return work
+
+
+def silver_rows(images: DataFrame, lineage: Lineage, name: Name, place: Position, source: str, batch: int) -> DataFrame:
+    schema = lineage.schema_at(place)
+    names = sorted(column.name for key in key_ids(lineage, lineage.step_at(place)) if (column := schema.by_id(key)) is not None)
+    parts = ("epoch", "p1", "p2", "p3", "p4", "p5")
+    told = {
+        "source": F.lit(source), "database": F.lit(name[0]), "table": F.lit(name[1]), "key": F.lit("[]"), "op": F.lit("snapshot"),
+        "commit_ts": F.lit(place[1]), "encoding": F.lit("canonical"), "flags": F.array(F.lit("snapshot")), "batch": F.lit(batch),
+        "position": F.struct(*[F.lit(value).alias(part) for value, part in zip(place, parts, strict=True)]),
+        "key_names": F.array(*[F.lit(one) for one in names]).cast("array<string>"), "after": F.col("after"),
+    }  # fmt: skip
+    fields = silver_schema("changes").fields
+    return images.select(*[told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields])
+
+
+def _arrow(schema: Any) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema)

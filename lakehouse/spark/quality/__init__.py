@@ -1,0 +1,1 @@
+"""Expectations in Spark: compiled to columns, evaluated by Great Expectations, applied to changes before gold."""

@@ -1,0 +1,1 @@
+"""What is read from a lake and never written: rows, views, status, the timeline, reports."""

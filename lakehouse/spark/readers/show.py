@@ -1,0 +1,278 @@
+"""Gold tables as JSON lines in silver's value encoding, live or as of any position up to the watermark."""
+
+import functools
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.config.models import split_name
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Position
+from lakehouse.fold.current_rows import Change
+from lakehouse.fold.upcast import upstream_of
+from lakehouse.gold.columns import GoldColumn, Typed, gold_columns, type_rows
+from lakehouse.gold.modes import Mode, clock_of, computed_column, own_columns
+from lakehouse.gold.options import GoldOptions, from_plain
+from lakehouse.gold.shards import aligned, options_of
+from lakehouse.lineage import History, Lineage, Name
+from lakehouse.quality.suite import suite_of
+from lakehouse.spark.change_log.changes import between, by_lineage, collect_changes, not_aborted, not_void, of_lineage
+from lakehouse.spark.change_log.schema_history import load_history
+from lakehouse.spark.gold.layout import with_computed
+from lakehouse.spark.gold.merge import frame_of
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.gold_names import named, the_one
+from lakehouse.spark.ops.lake_record import sources
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.retention_floors import floors_of
+from lakehouse.spark.quality.gates import Gate, open_gates
+from lakehouse.spark.session import get_session
+from lakehouse.spark.silver.run import read_silver
+from lakehouse.spark.source import options_in
+
+
+def show_all(root: str, folder: Path, ats: list[str]) -> list[Path]:
+    """Write every live table as `db.table.jsonl` into `folder`; with several `ats`, into a folder of its own per moment."""
+    spark, lake = get_session(), Lake(root)
+    written: list[Path] = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for source, settings in sources(spark, lake).items():
+        reader = Reader(spark, lake, source, settings)
+        if not ats:
+            written += [write_lines(free_file(folder, source, name, written), reader.live(name)) for name in reader.live_names()]
+        for at in ats:
+            target = folder / at if len(ats) > 1 else folder
+            target.mkdir(parents=True, exist_ok=True)
+            written += [write_lines(free_file(target, source, name, written), lines) for name, lines in reader.at(at)]
+    return written
+
+
+def free_file(folder: Path, source: str, name: Name, written: list[Path]) -> Path:
+    """A table's file; the source's name stands before it where another source has a table of the same name."""
+    path = folder / f"{name[0]}.{name[1]}.jsonl".replace("/", "_")
+    return folder / f"{source}:{path.name}" if path in written else path
+
+
+def write_lines(path: Path, lines: Iterator[str]) -> Path:
+    with path.open("w", encoding="utf-8") as out:
+        out.writelines(line + "\n" for line in lines)
+    return path
+
+
+def show_table(root: str, table: str, layer: str, at: str | None, limit: int | None, as_json: bool, out: TextIO) -> None:
+    """Print one table's rows, or its changes (`layer` silver), as JSON lines or as text."""
+    spark, lake = get_session(), Lake(root)
+    known, name = named(spark, lake, table)
+    readers = {source: Reader(spark, lake, source, settings) for source, settings in known.items()}
+    live = layer == "gold" and at is None
+    reader = the_one({source: reader for source, reader in readers.items() if reader.has(name, live=live)}, table, lake.root)
+    lines = reader.find(name, at) if layer == "gold" else reader.changes(name, at)
+    if lines is None:
+        raise LakehouseError(f"{table}: expected a table that existed at {at}, found none")
+    out.writelines((line if as_json else as_text(line)) + "\n" for line in islice(lines, limit))
+
+
+def as_text(line: str) -> str:
+    """A JSON line as `name=value` pairs."""
+    return "  ".join(f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in json.loads(line).items())
+
+
+class Reader:
+    """Reads one source's gold: published tables from Delta, any other moment by folding silver."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, source: str, settings: dict[str, Any]) -> None:
+        self.spark, self.lake, self.source, self.settings = spark, lake, source, settings
+        self.log = OpsLog(spark, lake, source).load()
+        self.manifest = self.log.last("manifest")
+        self.done = self.log.last("done")
+        self._history: History | None = None
+        self._changes: dict[str, list[tuple[Change, int]]] | None = None
+
+    @property
+    def history(self) -> History:
+        if self._history is None:
+            assert self.done is not None
+            self._history = load_history(self.spark, self.lake, self.source, self.done, self.log, self.settings)
+        return self._history
+
+    def entries(self) -> dict[Name, dict[str, Any]]:
+        entries = (self.manifest or {}).get("tables", [])
+        return {(entry["database"], entry["table"]): entry for entry in entries if entry["state"] != "retired"}
+
+    def live_names(self) -> list[Name]:
+        return sorted(self.entries())
+
+    def has(self, table: str, *, live: bool) -> bool:
+        """Whether gold has the table; if not `live`, whether a message ever spoke of it will do."""
+        if any(".".join(name) == table for name in self.entries()):
+            return True
+        if live or self.done is None:
+            return False
+        met = [entry["name"] for entry in self.done["tables"]]
+        met += [interval.name for lineage in self.history.lineages for interval in lineage.intervals]
+        return any(".".join(name) == table for name in met)
+
+    def find(self, table: str, at: str | None) -> Iterator[str] | None:
+        if at is None:
+            return next((self.live(name) for name in self.entries() if ".".join(name) == table), None)
+        return next((lines for name, lines in self.at(at) if ".".join(name) == table), None)
+
+    def live(self, name: Name) -> Iterator[str]:
+        """The rows of the Delta table, at the version that the manifest names."""
+        entry = self.entries()[name]
+        at = self._watermark() if entry["state"] != "behind" else tuple(entry["since"])
+        ids = entry.get("shards") or [entry["lineage"]]
+        modes = by_name(self._mode(lineage, at) for lineage in self.history.lineages if lineage.id in ids)
+        columns = self._aligned(modes)[0]
+        return self._frame_lines(modes[0], columns, self.lake.read(self.spark, "gold", entry["gold"], entry["version"]))
+
+    def _frame_lines(self, mode: Mode, columns: list[GoldColumn], frame: DataFrame) -> Iterator[str]:
+        columns = [*columns, *(computed_column(name) for name in mode.options.computed if name in frame.columns)]
+        raws = [column.companion for column in columns if column.companion in frame.columns]
+        names = [column.name for column in columns]
+        table = frame.select(*[F.col(_quoted(held)).alias(f"c{i}") for i, held in enumerate([*names, *raws])]).toArrow()
+        values = [table.column(i).to_pylist() for i in range(len(names) + len(raws))]
+        rows = [dict(zip([*names, *raws], row, strict=True)) for row in zip(*values, strict=True)] if values else []
+        return _lines(rows, columns, _names(columns, mode.row_ids), raws)
+
+    def at(self, at: str) -> Iterator[tuple[Name, Iterator[str]]]:
+        """Every table that existed right after `at`, dropped and renamed ones included, folded from silver."""
+        position = parse_position(at, self._watermark())
+        check_floor(self.log, at, position)
+        changes = self._all_changes()
+        tables: dict[Name, list[Mode]] = {}
+        for name, lineage in self.history.live(position).items():
+            mode = self._mode(lineage, position)
+            tables.setdefault(split_name(mode.options.merged) if mode.options.merged else name, []).append(mode)
+        for name, modes in sorted(tables.items(), key=lambda item: item[0]):
+            modes = by_name(modes)
+            told = [[change for change, _ in changes.get(mode.lineage.id, [])] for mode in modes]
+            yield name, self._told_lines(modes, told)
+
+    def changes(self, table: str, at: str | None) -> Iterator[str]:
+        """A table's change log up to `at`, in position order, as silver holds it."""
+        frame = read_silver(self.spark, self.lake, self.source, "changes")
+        mine = frame.where(F.concat_ws(".", "database", "table") == table)
+        if at is not None:
+            mine = mine.where(between(None, parse_position(at, self._watermark())))
+        return (row.value for row in mine.orderBy("position").select(F.to_json(F.struct("*")).alias("value")).toLocalIterator())
+
+    def _told_lines(self, modes: list[Mode], changes: list[list[Change]]) -> Iterator[str]:
+        """The rows of a table, or of its shards together."""
+        shapes = self._aligned(modes)
+        parts = [type_rows(mode.rows(told), columns) for mode, told, columns in zip(modes, changes, shapes, strict=True)]
+        if modes[0].options.computed:
+            frames = [frame_of(self.spark, typed, columns) for typed, columns in zip(parts, shapes, strict=True)]
+            frame = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+            return self._frame_lines(modes[0], shapes[0], with_computed(frame, modes[0].options.computed))
+        raws = list(dict.fromkeys(name for typed in parts for name in typed.raw))
+        rows = [row for typed in parts for row in _dicts(typed, raws)]
+        return _lines(rows, shapes[0], _names(shapes[0], modes[0].row_ids), raws)
+
+    def _all_changes(self) -> dict[str, list[tuple[Change, int]]]:
+        if self._changes is None:
+            assert self.done is not None
+            silver = read_silver(self.spark, self.lake, self.source, "changes").where(
+                (F.col("batch") <= self.done["batch"]) & not_void(self.log) & not_aborted(self.log)
+            )
+            told = silver.where(between(None, self._watermark()))
+            self._changes, _ = by_lineage(self.history, collect_changes(told))
+            for gate in self._gates():
+                self._changes[gate.judge.lineage.id] = [(change, 0) for change in gate.changes(told.where(of_lineage(gate.judge.lineage)))]
+        return self._changes
+
+    def _gates(self) -> list[Gate]:
+        """The judges of the tables that have a suite: a rejected row is in no state of gold."""
+        suites = {(database, table): suite_of(entries) for database, table, entries in self.settings.get("suites", ())}
+        upstream = upstream_of(self.settings["format"], self.settings["options"])
+        gates = open_gates(self.spark, self.lake, self.source, 0, suites, self.history, self.log, upstream, {}, self.settings["virtual"])
+        return [gate for lineage in self.history.lineages if (gate := gates.of(lineage)) is not None]
+
+    def _watermark(self) -> Position:
+        if self.manifest is None:
+            raise LakehouseError(f"{self.source}: gold has published nothing yet; `lakehouse run gold` does")
+        return tuple(self.manifest["watermark"])
+
+    def _mode(self, lineage: Lineage, at: Position) -> Mode:
+        upstream = upstream_of(self.settings["format"], self.settings["options"])
+        return Mode(lineage, at, upstream, clock_of(self.settings["format"], self.settings["order"]), self._options(lineage))
+
+    def _options(self, lineage: Lineage) -> GoldOptions:
+        """Those that gold was built with, else those that the lake knows of."""
+        entries = (self.manifest or {}).get("tables", [])
+        built = next((entry for entry in entries if lineage.id in (entry.get("shards") or [entry["lineage"]])), None)
+        return from_plain(built["options"]) if built and "options" in built else options_of(lineage, options_in(self.settings))
+
+    def _aligned(self, modes: list[Mode]) -> list[list[GoldColumn]]:
+        """The columns of a table; of its shards' each in one order."""
+        columns = [self._columns(mode) for mode in modes]
+        if not modes[0].options.merged:
+            return columns
+        return list(aligned({str(number): told for number, told in enumerate(columns)})[0].values())
+
+    def _columns(self, mode: Mode) -> list[GoldColumn]:
+        columns = gold_columns(mode.lineage.steps[mode.target].schema, {}, virtual=self.settings["virtual"], options=mode.options)
+        return columns + own_columns(mode.options, [column.name for column in columns])
+
+
+def by_name(modes: Iterable[Mode]) -> list[Mode]:
+    """In the order in which gold takes the shards of a table."""
+    return sorted(modes, key=lambda mode: mode.lineage.name_at(mode.at) or ("", ""))
+
+
+def _dicts(typed: Typed, raws: list[str]) -> list[dict[str, Any]]:
+    nothing = [None] * typed.count
+    named = {**typed.columns, **{name: typed.raw.get(name, nothing) for name in raws}}
+    return [dict(zip(named, row, strict=True)) for row in zip(*named.values(), strict=True)]
+
+
+def _names(columns: list[GoldColumn], ids: Iterable[int]) -> list[str]:
+    return [column.name for column_id in ids for column in columns if column.column.id == column_id]
+
+
+def parse_position(text: str, watermark: Position) -> Position:
+    """A TSO (of the watermark's epoch), or all six integers as a JSON list; never above the watermark."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if isinstance(value, int):
+        position = (watermark[0], value, 2, 0, 0, 0)
+    elif isinstance(value, list) and len(value) <= 6 and all(isinstance(item, int) for item in value):
+        position = (*value, *[0] * (6 - len(value)))
+    else:
+        raise LakehouseError(f"--at {text}: expected a TSO or a position such as [0,470606995731251200,2,0,0,0]")
+    if position > watermark:
+        raise LakehouseError(f"--at {text}: expected a moment up to the watermark {watermark[1]}")
+    return position
+
+
+def check_floor(log: OpsLog, at: str, position: Position) -> None:
+    """Below silver's floor there is no log to tell of a moment."""
+    floor = max(floors_of(log).values(), default=position)
+    if position < floor:
+        raise LakehouseError(f"--at {at}: expected a moment at or above silver's floor {floor[1]}")
+
+
+def _lines(rows: list[dict[str, Any]], columns: list[GoldColumn], keys: list[str], raws: list[str]) -> Iterator[str]:
+    """Rows as JSON text, in key order, columns in the table's order, companions last and only where they say something."""
+    rows.sort(key=lambda row: [_sortable(row[name]) for name in (keys or row)])
+    for row in rows:
+        line = {column.name: None if row[column.name] is None else column.to_canonical(row[column.name]) for column in columns}
+        line.update({name: row[name] for name in raws if row[name] is not None})
+        yield json.dumps(line, ensure_ascii=False)
+
+
+def _sortable(value: Any) -> tuple[bool, Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return (value is not None, value if value is not None else 0)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,145 @@
+"""What the ops log and silver tell of one source over time, as plain data: for the report, the metrics and `status --history`."""
+
+import time
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.events import MIN_POSITION
+from lakehouse.spark.change_log.dead_letters import open_losses
+from lakehouse.spark.change_log.watermark import counting_partitions, partition_watermarks, source_watermark
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.lake_record import sources
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.readers.status import source_status
+from lakehouse.spark.silver.run import read_silver
+from lakehouse.spark.source import Source
+
+BATCHES = 400
+LATEST = 50
+Observed = dict[str, Any]
+
+
+def observe(spark: SparkSession, lake: Lake, name: str, source: Source | None) -> Observed:
+    """Everything there is to show of a source; lists are ordered by time, oldest first, and bounded."""
+    log = OpsLog(spark, lake, name).load()
+    settings = sources(spark, lake).get(name, {})
+    return {
+        "source": name,
+        "format": settings.get("format", ""),
+        "now": int(time.time() * 1000),
+        "status": source_status(spark, lake, name, source),
+        "totals": totals(log),
+        "batches": batches(spark, lake, log, settings),
+        "manifests": manifests(log),
+        "runs": runs(log, LATEST),
+        "ddl": ddl_timeline(spark, lake, name, settings),
+        "dead_letters": dead_letters(spark, lake, name),
+        "gaps": open_losses(log),
+        "epochs": [{"epoch": body["epoch"], "why": body["why"], "at": at} for _, kind, at, body in log.records if kind == "epoch"],
+    }
+
+
+def runs(log: OpsLog, number: int) -> list[dict[str, Any]]:
+    """The last runs that did something or failed, oldest first."""
+    return log.all("run")[-number:] if number else []
+
+
+def totals(log: OpsLog) -> dict[str, int]:
+    """What silver has counted since the lake began."""
+    found: dict[str, int] = {}
+    for body in log.all("done"):
+        for name, number in body["counts"].items():
+            found[name] = found.get(name, 0) + number
+    return found
+
+
+def batches(spark: SparkSession, lake: Lake, log: OpsLog, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Silver's batches: when, how long, how much, and the source's time up to which all had arrived (`fresh`)."""
+    planned = {body["batch"]: at for _, kind, at, body in log.records if kind == "planned"}
+    done = [(at, body) for _, kind, at, body in log.records if kind == "done"][-BATCHES:]
+    by_position = settings.get("order") == "tidb"
+    newest = {} if by_position or not done else newest_commits(spark, lake, log.source, settings, done[0][1]["batch"])
+    return [
+        {
+            "batch": body["batch"],
+            "at": at,
+            "seconds": max(0.0, (at - planned.get(body["batch"], at)) / 1000),
+            "bytes": body.get("bytes", 0),
+            **{name: body["counts"].get(name, 0) for name in ("messages", "inserted", "duplicate", "conflict", "ddl", "dead")},
+            "fresh": watermark_millis(body, log) if by_position else newest.get(body["batch"]),
+        }
+        for at, body in done
+    ]
+
+
+def watermark_millis(done: dict[str, Any], log: OpsLog) -> int | None:
+    """The time of a TiCDC source's watermark after a batch; None where a partition has sent none."""
+    position, _ = source_watermark(partition_watermarks(done), counting_partitions(done, log))
+    return None if position == MIN_POSITION else tso_millis(position[1])
+
+
+def tso_millis(tso: int) -> int:
+    """The physical part of a TiDB timestamp."""
+    return tso >> 18
+
+
+def commit_millis(settings: dict[str, Any], commit_ts: int) -> int:
+    """A change's commit time in milliseconds: TiCDC's are TSOs, in all of its formats."""
+    return tso_millis(commit_ts) if str(settings.get("format", "")).startswith("ticdc") else commit_ts
+
+
+def newest_commits(spark: SparkSession, lake: Lake, name: str, settings: dict[str, Any], first: int) -> dict[int, int]:
+    """The newest commit time of each batch, where positions are no times."""
+    changes = read_silver(spark, lake, name, "changes").where(F.col("batch") >= first)
+    rows = changes.groupBy("batch").agg(F.max("commit_ts").alias("newest")).collect()
+    return {row.batch: commit_millis(settings, row.newest) for row in rows if row.newest is not None}
+
+
+def manifests(log: OpsLog) -> list[dict[str, Any]]:
+    """What gold published: when, the states of its tables, and its watermark."""
+    found = [(at, body) for _, kind, at, body in log.records if kind == "manifest"][-BATCHES:]
+    return [
+        {"at": at, "watermark": body["watermark"], "states": _counted([entry["state"] for entry in body["tables"]])} for at, body in found
+    ]
+
+
+def _counted(words: list[str]) -> dict[str, int]:
+    return {word: words.count(word) for word in sorted(set(words))}
+
+
+def ddl_timeline(spark: SparkSession, lake: Lake, name: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The last statements, oldest first."""
+    records = read_silver(spark, lake, name, "schema_changes").where("kind = 'ddl'")
+    rows = records.orderBy(F.col("position").desc()).select("database", "table", "commit_ts", "ddl").limit(BATCHES).collect()
+    return [
+        {
+            "table": ".".join(part for part in (row.database, row.table) if part),
+            "at": None if row.commit_ts is None else commit_millis(settings, row.commit_ts),
+            "ddl": row.ddl,
+        }
+        for row in reversed(rows)
+    ]
+
+
+def dead_letters(spark: SparkSession, lake: Lake, name: str) -> dict[str, Any]:
+    """How many by code and table, and the last ones with the place of their bytes."""
+    letters = read_silver(spark, lake, name, "dead_letters")
+    grouped = letters.groupBy("code", "database", "table").count().orderBy("code", "database", "table").collect()
+    latest = letters.orderBy(F.col("batch").desc()).limit(20).collect() if grouped else []
+    return {
+        "counts": [{"code": row.code, "table": _table(row), "number": row["count"]} for row in grouped],
+        "latest": [{"code": row.code, "message": row.message, "table": _table(row), "origin": _origin(row.origin)} for row in latest],
+    }
+
+
+def _table(row: Any) -> str:
+    return ".".join(part for part in (row.database, row.table) if part)
+
+
+def _origin(origin: Any) -> str:
+    index = origin["index"]  # a Row is a tuple, which has an `index` of its own
+    if origin.path is not None:
+        return f"{origin.path}[{index}]"
+    return f"{origin.topic}/{origin.partition}@{origin.offset}[{index}]"

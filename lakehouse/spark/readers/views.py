@@ -1,0 +1,240 @@
+"""What notebooks read: every table of a lake by its name, and each source table's changes with typed columns.
+
+    lake = open_lake(spark, "./lake")        a dict of DataFrames, each of them a temp view of the same name too
+    silver_<db>__<table>                     one row per change of the table, `before` and `after` as structs of the newest schema
+    gold_<db>__<table>                       the table as published
+    changes, schema_changes, watermarks, dead_letters    silver itself, of all sources
+    manifests                                what gold has published, and when
+    rejected, quality                        what expectations kept out of gold, and how each did in every run
+    bronze                                   the messages as they came
+
+Values are resolved by the functions that gold uses. A renamed column is followed under its newest name, a retyped one is
+converted; a column that came later is null in older rows, not its default: this is the log, not the table. What a type
+can't hold is null here; silver's own text has it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.effects import Drop, Retype
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Position
+from lakehouse.fold.upcast import Carrier, upstream_of
+from lakehouse.gold.columns import GoldColumn, gold_columns
+from lakehouse.lineage import Lineage
+from lakehouse.spark.bronze.recordings import BRONZE_SCHEMA
+from lakehouse.spark.change_log.changes import of_lineage
+from lakehouse.spark.change_log.schema_history import load_history
+from lakehouse.spark.column_types import data_type
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.lake_record import sources
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.quality.gates import REJECTED_ROWS, RESULTS
+from lakehouse.spark.readers.show import parse_position
+from lakehouse.spark.silver.run import SCHEMAS, read_silver, silver_schema
+
+Settings = Mapping[str, Any]
+LOG = ["source", "op", "commit_ts", "committed_at", "key", "position", "flags", "origin", "batch"]
+READ = [*LOG, "before", "after", "encoding"]
+# one frame for all sources, where the table does not name its source: view, layer, the table's ending, schema
+OF_SOURCES = (
+    ("rejected", "ops", "_rejected", REJECTED_ROWS),
+    ("quality", "ops", "_quality", RESULTS),
+    ("bronze", "bronze", "", BRONZE_SCHEMA),
+)
+_MANIFEST = T.StructType(
+    [
+        T.StructField("source", T.StringType()),
+        T.StructField("published_at", T.LongType()),
+        T.StructField("watermark", T.ArrayType(T.LongType())),
+    ]
+)
+
+
+def open_lake(
+    spark: SparkSession, root: str, catalog: str | None = None, schemas: Mapping[str, str] | None = None, at: str | None = None
+) -> dict[str, DataFrame]:
+    """Every table of a lake, registered as temp views. `catalog` and `schemas` are those of the source's `lake:`.
+
+    All gold tables of a source are as of one manifest: the last, or the newest of `at`, which is a TSO or a position, or an
+    instant such as 2026-11-21T10:00:00Z at which it was published.
+    """
+    lake = Lake(root, catalog, dict(schemas or {}))
+    known = sources(spark, lake)
+    for source in known:
+        OpsLog(spark, lake, source).load()  # it says which generation of silver counts
+    frames = {name: _of_all(spark, lake, list(known), name) for name in SCHEMAS}
+    frames["manifests"] = _manifests(spark, lake, list(known))
+    for name, layer, suffix, schema in OF_SOURCES:
+        frames[name] = _with_source(spark, lake, list(known), layer, suffix, schema)
+    for source, settings in known.items():
+        frames.update(_gold(spark, lake, source, frames, at))
+        frames.update(_silver(spark, lake, source, settings, frames))
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+    return frames
+
+
+def _of_all(spark: SparkSession, lake: Lake, names: list[str], table: str) -> DataFrame:
+    """A silver table of all sources together."""
+    found = _empty(spark, silver_schema(table))
+    for source in names:
+        found = found.unionByName(read_silver(spark, lake, source, table))
+    return found
+
+
+def _with_source(spark: SparkSession, lake: Lake, names: list[str], layer: str, suffix: str, schema: T.StructType) -> DataFrame:
+    """A table of all sources together, with the source's name."""
+    found = _empty(spark, schema).select(F.lit("").alias("source"), "*")
+    for source in names:
+        rows = lake.read_or_empty(spark, layer, f"{source}{suffix}", schema).select(*schema.names)
+        found = found.unionByName(rows.select(F.lit(source).alias("source"), "*"))
+    return found
+
+
+def _manifests(spark: SparkSession, lake: Lake, names: list[str]) -> DataFrame:
+    logs = ((source, OpsLog(spark, lake, source).load()) for source in names)
+    rows = [(source, at, body["watermark"]) for source, log in logs for _, kind, at, body in log.records if kind == "manifest"]
+    frame = spark.createDataFrame(rows, _MANIFEST) if rows else _empty(spark, _MANIFEST)
+    return frame.withColumn("published_at", F.timestamp_millis("published_at"))
+
+
+def manifest_of(log: OpsLog, at: str | None) -> dict[str, Any]:
+    """The last manifest, or the last one at a moment."""
+    manifests = [(when, body) for _, kind, when, body in log.records if kind == "manifest"]
+    if at is not None and manifests:
+        upto = _upto(at, tuple(manifests[-1][1]["watermark"]))
+        manifests = [(when, body) for when, body in manifests if upto(when, tuple(body["watermark"]))]
+        if not manifests:
+            raise LakehouseError(f"{log.source}: expected a manifest at or before {at}, the first one is later")
+    return manifests[-1][1] if manifests else {"tables": []}
+
+
+def _upto(at: str, watermark: Position) -> Callable[[int, Position], bool]:
+    """Whether a manifest, by when it was published and its watermark, is not after the moment."""
+    try:
+        published = datetime.fromisoformat(at).timestamp() * 1000 if "-" in at else None
+    except ValueError as error:
+        raise LakehouseError(f"{at}: expected a TSO, a position, or an instant such as 2026-11-21T10:00:00Z") from error
+    if published is not None:
+        return lambda when, _: when <= published
+    position = parse_position(at, watermark)
+    return lambda _, mark: mark <= position
+
+
+def _gold(spark: SparkSession, lake: Lake, source: str, taken: Mapping[str, DataFrame], at: str | None) -> dict[str, DataFrame]:
+    manifest = manifest_of(OpsLog(spark, lake, source).load(), at)
+    found: dict[str, DataFrame] = {}
+    for entry in manifest["tables"]:
+        name = free_name(f"gold_{entry['gold']}", {**taken, **found})
+        found[name] = lake.read(spark, "gold", entry["gold"], entry["version"])
+    return found
+
+
+def _silver(spark: SparkSession, lake: Lake, source: str, settings: Settings, taken: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """The typed changes of each table: the live ones have the first claim on a name, the newest of the dropped ones the next."""
+    log = OpsLog(spark, lake, source).load()
+    done = log.last("done")
+    if done is None:
+        return {}
+    lineages = load_history(spark, lake, source, done, log, settings).lineages
+    changes = read_silver(spark, lake, source, "changes").where(F.col("batch") <= done["batch"])
+    found: dict[str, DataFrame] = {}
+    for lineage in sorted(lineages, key=lambda one: (one.end is not None, tuple(-part for part in one.start))):
+        name = free_name("silver_" + "__".join(lineage.intervals[-1].name), {**taken, **found})
+        found[name] = typed_changes(changes, lineage, settings)
+    return found
+
+
+def free_name(wanted: str, taken: Mapping[str, Any]) -> str:
+    """A view's name: letters, digits and underscores, and no other view's in any case of letters."""
+    plain = "".join(char if char.isalnum() or char == "_" else "_" for char in wanted)
+    used = {name.casefold() for name in taken}
+    numbers = (plain if number == 1 else f"{plain}_{number}" for number in range(1, len(used) + 2))
+    return next(name for name in numbers if name.casefold() not in used)
+
+
+def typed_changes(changes: DataFrame, lineage: Lineage, settings: Settings) -> DataFrame:
+    """The changes of one table's life, with `before` and `after` as structs of its newest schema."""
+    columns = gold_columns(lineage.steps[-1].schema, {}, virtual=settings["virtual"])
+    image = T.StructType([T.StructField(column.name, data_type(column.spark)) for column in columns])
+    # a TiCDC commit_ts is a TSO, of which the upper bits are milliseconds; elsewhere it is milliseconds
+    millis = F.shiftright("commit_ts", 18) if settings["format"].startswith("ticdc-") else F.col("commit_ts")
+    mine = changes.where(of_lineage(lineage)).withColumn("committed_at", F.timestamp_millis(millis)).select(*READ)
+    kept = [field for field in mine.schema.fields if field.name in LOG]
+    schema = T.StructType([*kept, T.StructField("before", image), T.StructField("after", image)])
+    return mine.mapInArrow(_worker(as_log(lineage), dict(settings), to_arrow_schema(schema)), schema)
+
+
+def as_log(lineage: Lineage) -> Lineage:
+    """The lineage with those effects alone that say how a value reads today, not which rows there are."""
+    steps = [replace(step, effects=tuple(effect for effect in step.effects if isinstance(effect, Drop | Retype))) for step in lineage.steps]
+    return Lineage(lineage.id, steps, lineage.intervals, lineage.key_names)
+
+
+def _worker(
+    lineage: Lineage, settings: dict[str, Any], schema: pa.Schema
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from lakehouse.spark.readers.views import Images
+
+        images = Images(lineage, settings)
+        for batch in batches:
+            rows = images.typed(batch)
+            typed = [pa.array(rows[name], schema.field(name).type) for name in ("before", "after")]
+            kept = [batch.column(name).cast(schema.field(name).type) for name in LOG]
+            yield pa.RecordBatch.from_arrays([*kept, *typed], schema=schema)
+
+    return work
+
+
+class Images:
+    """Reads images of one table under its newest schema; what is compiled for an encoding and a step is kept."""
+
+    def __init__(self, lineage: Lineage, settings: Settings) -> None:
+        self.lineage, self.upstream = lineage, upstream_of(settings["format"], settings["options"])
+        self.columns = gold_columns(lineage.steps[-1].schema, {}, virtual=settings["virtual"])
+        self.carriers: dict[tuple[int, str], Carrier] = {}
+
+    def typed(self, batch: pa.RecordBatch) -> dict[str, list[dict[str, Any] | None]]:
+        """The images of a batch, as dicts of Python values by column."""
+        read = [
+            self.carrier(tuple(row["position"].values()), row["encoding"]) for row in batch.select(["position", "encoding"]).to_pylist()
+        ]
+        return {
+            name: [
+                None if text is None else self.image(carry, text) for carry, text in zip(read, batch.column(name).to_pylist(), strict=True)
+            ]
+            for name in ("before", "after")
+        }
+
+    def carrier(self, position: Any, encoding: str) -> Carrier:
+        place = (self.lineage.step_at(position), encoding)
+        if place not in self.carriers:
+            self.carriers[place] = Carrier(self.lineage, place[0], len(self.lineage.steps) - 1, encoding, self.upstream)
+        return self.carriers[place]
+
+    def image(self, carry: Carrier, text: str) -> dict[str, Any]:
+        row = carry(msgspec.json.decode(text)) or {}
+        return {column.name: held(column, row.get(column.column.id)) for column in self.columns}
+
+
+def held(column: GoldColumn, value: Any) -> Any:
+    """The value in its column's type; None where the type can't hold it."""
+    try:
+        return None if value is None else column.to_python(value)
+    except ValueError:
+        return None
+
+
+def _empty(spark: SparkSession, schema: T.StructType) -> DataFrame:
+    return spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)

@@ -1,0 +1,116 @@
+"""Decoded rows as a few large values, and back: what passes between workers and Spark without becoming rows.
+
+`pack` runs in a worker; `changes_frame` and `others_frame` give the rows of a packed frame, `read_others` those that the
+driver takes for itself.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from zlib import adler32, crc32
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from lakehouse.silver.batch_summary import summarise, to_bytes
+from lakehouse.spark.silver.decode import CHANGE_COLUMNS, OTHER_COLUMNS, POSITION, Taken
+
+_POSITION = pa.struct([(name, pa.int64()) for name in ("epoch", "p1", "p2", "p3", "p4", "p5")])
+_ARROW = {
+    "string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "array<string>": pa.list_(pa.string()), POSITION: _POSITION,
+}  # fmt: skip
+_CHANGES = pa.schema([(name, _ARROW[type_]) for name, type_ in CHANGE_COLUMNS.items()])
+_OTHERS = pa.schema([(name, _ARROW[type_]) for name, type_ in OTHER_COLUMNS.items()])
+POSITION_BYTES = struct.Struct("=6q").pack
+_NO_POSITION = POSITION_BYTES(0, 0, 0, 0, 0, 0)
+HASH_BYTES = 8
+IDENTITY = ("database", "table", "key", "position", "row_id", "topic", "incarnation", "partition")
+
+
+def pack(taken: Taken, order: str) -> pa.RecordBatch:
+    """One packed row: the book, 8 bytes for the identity of each change, and the rows as compressed Arrow streams."""
+    changes = _with_position_bytes(taken.changes)
+    others = _with_position_bytes(dict(zip(OTHER_COLUMNS, zip(*taken.others, strict=True), strict=False)))
+    values = [
+        to_bytes(summarise(taken.changes, taken.others, taken.messages, taken.silent, taken.servers)),
+        hashes_of([changes[name] for name in IDENTITY], order),
+        _stream(changes, _CHANGES),
+        _stream(others, _OTHERS),
+    ]
+    return pa.RecordBatch.from_arrays([pa.array([value], pa.binary()) for value in values], names=["book", "hashes", "changes", "others"])
+
+
+def _with_position_bytes(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    return {**columns, "position": [position and POSITION_BYTES(*position) for position in columns.get("position", ())]}
+
+
+def hashes_of(columns: Sequence[Sequence[Any]], order: str) -> bytes:
+    """8 bytes for each change, from its IDENTITY, column by column, keys and positions as bytes: what makes two changes one
+    (lakehouse/spark/silver/dedupe.py, `identity`) has equal hashes. Others seldom have, and cost but a second look, so checksums do."""
+    databases, tables, keys, positions, row_ids, *place = columns
+    starts: dict[tuple[str, str], int] = {}
+    hashes = []
+    for database, table, key, position, row_id in zip(databases, tables, keys, positions, row_ids, strict=True):
+        start = starts.get((database, table))
+        if start is None:
+            start = starts[database, table] = crc32(f"{database}\0{table}".encode())
+        text = key + position
+        if row_id is not None:
+            text += row_id.encode()
+        hashes.append(crc32(text, start) << 32 | adler32(text))
+    if order == "arrival":
+        hashes = [found ^ crc32(repr(told).encode()) for found, *told in zip(hashes, *place, strict=True)]
+    return struct.pack(f"<{len(hashes)}Q", *hashes)
+
+
+def _stream(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> bytes | None:
+    if not columns["position"]:
+        return None
+    arrays = [_positions(columns[field.name]) if field.type == _POSITION else _array(columns[field.name], field.type) for field in schema]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return sink.getvalue().to_pybytes()
+
+
+def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """A column; many have one value in all rows, which is quick to repeat if it is no list."""
+    if not pa.types.is_list(type_) and values.count(values[0]) == len(values):
+        return pa.repeat(pa.scalar(values[0], type_), len(values))
+    return pa.array(values, type_)
+
+
+def _positions(values: Sequence[bytes | None]) -> pa.StructArray:
+    """Positions as one struct column."""
+    missing = None
+    if None in values:
+        missing = pa.array([value is None for value in values])
+        values = [value or _NO_POSITION for value in values]
+    numbers = memoryview(b"".join(values)).cast("q")  # type: ignore[arg-type]  # none is None now
+    parts = [pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(numbers[part::6].tobytes())]) for part in range(6)]
+    return pa.StructArray.from_arrays(parts, fields=list(_POSITION), mask=missing)
+
+
+def changes_frame(packed: DataFrame) -> DataFrame:
+    """The changes of packed rows, in CHANGE_COLUMNS."""
+    return packed.select("changes").where("changes is not null").mapInArrow(_unpack, _sql(CHANGE_COLUMNS))
+
+
+def others_frame(packed: DataFrame) -> DataFrame:
+    """Everything else, in OTHER_COLUMNS."""
+    return packed.select("others").where("others is not null").mapInArrow(_unpack, _sql(OTHER_COLUMNS))
+
+
+def _sql(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"`{name}` {type_}" for name, type_ in columns.items())
+
+
+def _unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for value in batch.column(0):
+            yield from pa.ipc.open_stream(value.as_buffer())
+
+
+def read_others(values: Iterable[bytes]) -> list[dict[str, Any]]:
+    """Unpacked on the driver, in arrival order within each value."""
+    return [row for value in values for row in pa.ipc.open_stream(value).read_all().to_pylist()]

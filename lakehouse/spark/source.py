@@ -1,0 +1,142 @@
+"""A source's configuration as the layers want it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse.config.load import Config, kafka_options, resolve_source
+from lakehouse.config.models import SourceConfig, TableConfig
+from lakehouse.fold.upcast import upstream_of
+from lakehouse.formats import order_of, sends_watermarks
+from lakehouse.gold.modes import clock_of
+from lakehouse.gold.options import ColumnOptions, GoldOptions, from_plain, to_plain
+from lakehouse.quality.suite import Suite, suite_of
+from lakehouse.spark.bronze.kafka import KafkaInput
+from lakehouse.spark.gold.settings import GoldFeed
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.silver.run import Feed
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source, ready to run."""
+
+    name: str
+    config: SourceConfig
+    lake: Lake
+    silver: Feed
+    gold: GoldFeed
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a reader of the lake must know of it."""
+        return settings_of(self.silver, self.gold)
+
+
+def settings_of(silver: Feed, gold: GoldFeed) -> dict[str, Any]:
+    """What a reader of the lake must know of a source."""
+    told = {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual,
+            "row_ids": silver.row_ids, "settled": silver.settled, "drift_timeout": gold.drift_timeout, **gold.told}  # fmt: skip
+    tables = [[list(name), to_plain(options)] for name, options in sorted(gold.options.items())]
+    suites = {"suites": [[*name, suite.plain()] for name, suite in gold.suites.items()]} if gold.suites else {}
+    return json.loads(json.dumps({**told, "auto": gold.tables is None, "tables": tables, **suites}))  # as it is read again
+
+
+def silver_feed_of(name: str, settings: dict[str, Any]) -> Feed:
+    """The silver feed that a source's recorded settings describe."""
+    row_ids, settled = settings.get("row_ids", False), settings.get("settled", False)
+    return Feed(name, settings["format"], settings["order"], settings["options"], row_ids, settled=settled)
+
+
+def feed_of(name: str, settings: dict[str, Any], consistency: str) -> GoldFeed:
+    """The gold feed that a source's recorded settings describe, for commands that have no YAML at hand."""
+    options = options_in(settings)
+    return GoldFeed(
+        name, upstream_of(settings["format"], settings["options"]), consistency, settings["virtual"],
+        None if settings.get("auto", True) else frozenset(options), options=options,
+        clock=clock_of(settings["format"], settings["order"]), drift_timeout=settings.get("drift_timeout"),
+        suites={(database, table): suite_of(entries) for database, table, entries in settings.get("suites", ())},
+    )  # fmt: skip
+
+
+def options_in(settings: dict[str, Any]) -> dict[tuple[str, str], GoldOptions]:
+    """The tables' options, from what the lake knows of a source."""
+    return {(name[0], name[1]): from_plain(said) for name, said in settings.get("tables") or []}
+
+
+def selected_sources(config: Config, select: tuple[str, ...], lake: str | None) -> list[Source]:
+    """The sources that `--select` names, by themselves or by one of their tables; all where it names none."""
+    wanted = set(select)
+    named = {table.source for name, table in config.tables.items() if name in wanted} | wanted
+    return [source_of(config, name, lake) for name in config.sources if not wanted or name in named]
+
+
+def source_of(config: Config, name: str, lake: str | None) -> Source:
+    """One source with its tables."""
+    found = resolve_source(config.sources[name])
+    options = found.decoder_options()
+    order = order_of(found.format, options)
+    settled = found.recording is not None
+    silver = Feed(name, found.format, order, options, found.row_ids == "sent", found.batch.max_records, found.batch.max_bytes, settled)
+    consistency = found.consistency or ("resolved" if sends_watermarks(found.format, options) else "eventual")
+    said = options_of_tables(config, name)
+    gold = GoldFeed(
+        name, upstream_of(found.format, options), consistency, carries_virtual(found.format),
+        None if found.tables == "auto" else frozenset(said), options=said, clock=clock_of(found.format, order),
+        drift_timeout=None if found.drift_timeout is None else found.drift_timeout.total_seconds(),
+        suites=suites_of(config, name),
+    )  # fmt: skip
+    return Source(name, found, lake_of(found, lake), silver, gold)
+
+
+def carries_virtual(format_: str) -> bool:
+    """Whether rows have VIRTUAL generated columns: binlogs do, TiCDC leaves them out."""
+    return not format_.startswith("ticdc")
+
+
+def options_of_tables(config: Config, source: str) -> dict[tuple[str, str], GoldOptions]:
+    """What the YAMLs say of a source's tables."""
+    mine = [(name, table) for name, table in config.tables.items() if table.source == source]
+    return {name: gold_options(file, table) for file, table in mine for name in table.source_tables}
+
+
+def gold_options(file: str, table: TableConfig) -> GoldOptions:
+    """A table's options; several tables become one under the name of their file."""
+    columns = {name: ColumnOptions(**said.model_dump()) for name, said in table.columns.items()}
+    gold = table.gold
+    return GoldOptions(
+        gold.target, tuple(table.key or ()), gold.mode, gold.deletes, columns, tuple(gold.cluster_by or ()),
+        tuple(gold.partition_by or ()), file if table.tables else "",
+        {str(kind): str(word) for kind, word in table.on_ddl.items()}, gold.change_data_feed, gold.primary_key,
+    )  # fmt: skip
+
+
+def suites_of(config: Config, source: str) -> dict[tuple[str, str], Suite]:
+    """The expectations of the source's tables, of those that have any."""
+    mine = [table for table in config.tables.values() if table.source == source and table.quality]
+    return {name: suite_of(check.model_dump() for check in table.quality) for table in mine for name in table.source_tables}
+
+
+def lake_of(source: SourceConfig, given: str | None) -> Lake:
+    """The source's own lake, unless the command names another root."""
+    own = source.lake
+    if given is not None or own is None:
+        return Lake(given or "./lake")
+    schemas = {"bronze": own.bronze, "silver": own.silver, "gold": own.gold, "ops": own.ops}
+    return Lake(own.path, own.catalog, schemas)
+
+
+def kafka_input(source: Source) -> KafkaInput:
+    """The Kafka source as bronze wants it, secrets resolved."""
+    kafka = source.config.kafka
+    assert kafka is not None
+    return KafkaInput(
+        bootstrap=kafka.bootstrap_servers,
+        names=kafka.topics,
+        pattern=kafka.topic_pattern,
+        starting=kafka.starting,
+        options=dict(kafka_options(source.config)),
+        max_records=source.config.batch.max_records,
+        partitions=kafka.partitions,
+        arrival=source.silver.order == "arrival",
+    )
