@@ -1,9 +1,10 @@
 """A backlog through a small driver, one command: `python -m bench.backlog --megabytes 2048`.
 
-Publishes seeded Open Protocol messages of that size to a broker of its own, runs `lakehouse run all --once` with a driver of 2 GB,
-and samples the memory of its whole process tree (Python, JVM, Python workers; without the broker). Memory that grows
-with the backlog would show in the second half of the run: its peak may be at most 1.1 times that of the first. The result goes to
-docs/backlog.md. Exit code 1 when it is exceeded, or when a row is missing at the end.
+Publishes seeded Open Protocol messages of that size to a broker of its own, runs `lakehouse run all --once`
+with a driver of 2 GB, and samples the memory of its whole process tree (Python, JVM, Python workers; without
+the broker). Memory that grows with the backlog would show in the second half of the run: its peak may be at
+most 1.1 times that of the first. The result goes to docs/backlog.md. Exit code 1 when it is exceeded, or when
+a row is missing at the end.
 """
 
 import argparse
@@ -32,7 +33,10 @@ from lakehouse.sources.kafka_produce import produce
 CHUNK = 20_000
 RECENT = 1_000
 LIMIT = 1.1
-SOURCE = "format: ticdc-open\nkafka: {{bootstrap_servers: '{bootstrap}', topics: [{topic}]}}\ntime_zone: UTC\ntables: auto\n"
+SOURCE = (
+    "format: ticdc-open\nkafka: {{bootstrap_servers: '{bootstrap}', topics: "
+    "[{topic}]}}\ntime_zone: UTC\ntables: auto\n"
+)
 Sample = tuple[float, int]
 
 
@@ -41,13 +45,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lakehouse-backlog-", dir=given.folder) as folder:
         root = Path(folder)
         with start_broker(root / "broker") as broker:
-            publisher = Process(target=publish, args=(broker.bootstrap, given.megabytes * 10**6, given.tables, given.seed))
+            publisher = Process(
+                target=publish, args=(broker.bootstrap, given.megabytes * 10**6, given.tables, given.seed)
+            )
             publisher.start()
             publisher.join()
             if publisher.exitcode:
                 sys.exit("backlog: the messages could not be published")
             messages = sum(
-                end - first for topic in list_topics(broker.bootstrap, {}, [TOPIC], None) for first, end in topic.offsets.values()
+                end - first
+                for topic in list_topics(broker.bootstrap, {}, [TOPIC], None)
+                for first, end in topic.offsets.values()
             )
             run = Run(root, broker.bootstrap, given.memory)
             run.go()
@@ -65,8 +73,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tables", type=int, default=4)
     parser.add_argument("--memory", default="2g", help="the driver's memory")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=None, help="where broker and lake may lie while it runs")
-    parser.add_argument("--report", type=Path, default=None, help="the file to write, such as docs/backlog.md")
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="where broker and lake may lie while it runs"
+    )
+    parser.add_argument(
+        "--report", type=Path, default=None, help="the file to write, such as docs/backlog.md"
+    )
     return parser.parse_args()
 
 
@@ -78,7 +90,9 @@ def publish(bootstrap: str, size: int, tables: int, seed: int) -> None:
 
 
 def generate(size: int, tables: int, seed: int) -> Iterator[Message]:
-    """Wide rows of some tables: six inserts to three updates to one delete, updates and deletes of recent rows."""
+    """Wide rows of some tables: six inserts to three updates to one delete, updates and deletes of recent
+    rows.
+    """
     chance, topic, ts, made = random.Random(seed), Topic(), FIRST_TS, 0
     columns = ", ".join(f"`{field.name}` {field.sql}" for field in WIDE)
     for number in range(tables):
@@ -91,7 +105,9 @@ def generate(size: int, tables: int, seed: int) -> Iterator[Message]:
         ts += chance.randrange(1, 1 << 20)
         table = number % tables
         row, value = change(chance, recent[table], number)
-        message = topic.message(row % PARTITIONS, {"ts": ts, "scm": DATABASE, "tbl": f"t{table}", "t": 1}, value)
+        message = topic.message(
+            row % PARTITIONS, {"ts": ts, "scm": DATABASE, "tbl": f"t{table}", "t": 1}, value
+        )
         made += len(message.key or b"") + len(message.value or b"")
         yield message
         number += 1
@@ -100,7 +116,9 @@ def generate(size: int, tables: int, seed: int) -> Iterator[Message]:
     yield from topic.broadcast({"ts": ts + 1, "t": 3}, None)
 
 
-def change(chance: random.Random, recent: dict[int, dict[str, Any]], number: int) -> tuple[int, dict[str, Any]]:
+def change(
+    chance: random.Random, recent: dict[int, dict[str, Any]], number: int
+) -> tuple[int, dict[str, Any]]:
     """One change; `recent` keeps the images of the last rows alone."""
     dice = chance.random()
     if len(recent) < RECENT or dice < 0.6:
@@ -116,14 +134,27 @@ def change(chance: random.Random, recent: dict[int, dict[str, Any]], number: int
 
 
 class Run:
-    """One `run all --once` as a process of its own, its progress with the time of each line, and its memory."""
+    """One `run all --once` as a process of its own, its progress with the time of each line, and
+    its memory.
+    """
 
     def __init__(self, root: Path, bootstrap: str, memory: str) -> None:
         self.lake = root / "lake"
         (root / "configs/sources").mkdir(parents=True)
         (root / "configs/sources/backlog.yml").write_text(SOURCE.format(bootstrap=bootstrap, topic=TOPIC))
-        self.command = [sys.executable, "-m", "lakehouse.cli.main", "run", "all", "--once", "--json", "--configs", str(root / "configs"),
-                        "--lake", str(self.lake)]  # fmt: skip
+        self.command = [
+            sys.executable,
+            "-m",
+            "lakehouse.cli.main",
+            "run",
+            "all",
+            "--once",
+            "--json",
+            "--configs",
+            str(root / "configs"),
+            "--lake",
+            str(self.lake),
+        ]
         self.environment = {**os.environ, "LAKEHOUSE_DRIVER_MEMORY": memory}
         self.samples: list[Sample] = []
         self.lines: list[tuple[float, str]] = []
@@ -131,7 +162,9 @@ class Run:
 
     def go(self) -> None:
         begun = time.monotonic()
-        with subprocess.Popen(self.command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            self.command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
             listener = Thread(target=self._listen, args=(process.stderr, begun))
             listener.start()
             while process.poll() is None:
@@ -152,11 +185,18 @@ class Run:
         first, second = halves(self.samples, 0, self.samples[-1][0])
         tables = self.outcome["tables"]
         return {
-            "wall": self.samples[-1][0], "first": first, "second": second, "ratio": second / first,
-            "layers": {name: (end - begin, *halves(self.samples, begin, end)) for name, begin, end in self.layers()},
-            "landed": self.outcome["new_messages"], "batches": self.outcome["silver_batches"], "tables": len(tables),
+            "wall": self.samples[-1][0],
+            "first": first,
+            "second": second,
+            "ratio": second / first,
+            "layers": {
+                name: (end - begin, *halves(self.samples, begin, end)) for name, begin, end in self.layers()
+            },
+            "landed": self.outcome["new_messages"],
+            "batches": self.outcome["silver_batches"],
+            "tables": len(tables),
             "whole": bool(tables) and all(table["state"] == "exact" for table in tables),
-        }  # fmt: skip
+        }
 
     def layers(self) -> Iterator[tuple[str, float, float]]:
         """When each layer worked: it says a line at the end of each of its batches."""
@@ -171,7 +211,9 @@ class Run:
 def halves(samples: list[Sample], begin: float, end: float) -> tuple[float, float]:
     """The peak in MB before and after the middle of a stretch of time."""
     middle = (begin + end) / 2
-    parts = [[size for at, size in samples if low <= at <= high] for low, high in ((begin, middle), (middle, end))]
+    parts = [
+        [size for at, size in samples if low <= at <= high] for low, high in ((begin, middle), (middle, end))
+    ]
     first, second = (max(part, default=0) / 1e6 for part in parts)
     return first, second
 
@@ -183,16 +225,25 @@ def report(given: argparse.Namespace, found: dict[str, Any]) -> str:
     lines = [
         "# A backlog through a small driver",
         "",
-        f"    python -m bench.backlog --megabytes {given.megabytes} --tables {given.tables} --memory {given.memory} --seed {given.seed}",
+        (
+            f"    python -m bench.backlog --megabytes {given.megabytes} --tables {given.tables} "
+            f"--memory {given.memory} --seed {given.seed}"
+        ),
         "",
-        f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python"
+        f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} "
+        f"{platform.machine()}, Python"
         f" {platform.python_version()}; load average {os.getloadavg()[2]:.1f}.",
-        f"`lakehouse run all --once` with a driver of {given.memory}: {given.megabytes:,} MB of Open Protocol messages in {given.tables}"
+        f"`lakehouse run all --once` with a driver of {given.memory}: {given.megabytes:,} MB of "
+        f"Open Protocol messages in {given.tables}"
         " wide tables (40 columns),",
-        f"{found['messages']:,} messages; {found['landed']:,} landed, {found['batches']} silver batches, {found['tables']} gold tables,"
+        f"{found['messages']:,} messages; {found['landed']:,} landed, {found['batches']} silver "
+        f"batches, {found['tables']} gold tables,"
         f" {'all exact' if found['whole'] else 'NOT all exact'}.",
         "",
-        "Peak of the memory of the process tree (Python, JVM, Python workers; pages that processes share are divided among them), in MB:",
+        (
+            "Peak of the memory of the process tree (Python, JVM, Python workers; pages that processes "
+            "share are divided among them), in MB:"
+        ),
         "",
         "| | wall s | first half | second half |",
         "|---|---|---|---|",

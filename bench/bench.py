@@ -1,8 +1,9 @@
 """The benchmark, one command: `python -m bench.bench --messages 20000 --tables 1 --narrow`.
 
-Generates seeded Open Protocol messages, publishes them to a broker of its own, and runs bronze, silver and gold next to their
-baselines, all in one session, after one small round that warms it; each figure is the median of the rounds. The result goes to
-docs/bench.md, into the section of its size, and as a plot beside it where matplotlib is installed.
+Generates seeded Open Protocol messages, publishes them to a broker of its own, and runs bronze, silver and
+gold next to their baselines, all in one session, after one small round that warms it; each figure is the
+median of the rounds. The result goes to docs/bench.md, into the section of its size, and as a plot beside it
+where matplotlib is installed.
 """
 
 import argparse
@@ -31,7 +32,8 @@ from lakehouse.spark.bronze.kafka import SMALL_BACKLOG
 from lakehouse.spark.pipeline.run import LAYERS, run
 from lakehouse.spark.session import get_session, many_rows
 
-# the warming round takes the same way through the layers as the measured one: a few messages are decoded on the driver
+# the warming round takes the same way through the layers as the measured one: a few messages are decoded on
+# the driver
 WARM_FEW, WARM_MANY = 500, SMALL_BACKLOG + 5_000
 Costs = dict[str, list[Cost]]
 Parts = dict[str, list[Spent]]
@@ -56,10 +58,28 @@ def main() -> None:
                 produce(load, broker.bootstrap, TOPIC, quiet)
                 for number in range(times):
                     folder, many = root / f"{part}-{number}", len(load) > SMALL_BACKLOG
-                    one_round(spark, broker.bootstrap, folder, given.tables, fields, costs, parts, brokers, many, given.only)
+                    one_round(
+                        spark,
+                        broker.bootstrap,
+                        folder,
+                        given.tables,
+                        fields,
+                        costs,
+                        parts,
+                        brokers,
+                        many,
+                        given.only,
+                    )
     rows = sum(b'"t":1' in (message.key or b"") for message in messages)
     about = describe(given, rows, messages)
-    write(given.report, about, {name: median(found) for name, found in costs.items()}, rows, size(messages), medians(parts))
+    write(
+        given.report,
+        about,
+        {name: median(found) for name, found in costs.items()},
+        rows,
+        size(messages),
+        medians(parts),
+    )
 
 
 def arguments() -> argparse.Namespace:
@@ -72,7 +92,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="the median of so many")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--only", choices=list(FLOORS), help="this layer and its floor alone, with what it needs; default: all, and the notebook"
+        "--only",
+        choices=list(FLOORS),
+        help="this layer and its floor alone, with what it needs; default: all, and the notebook",
     )
     parser.add_argument("--report", type=Path, default=Path("docs/bench.md"))
     return parser.parse_args()
@@ -90,7 +112,9 @@ def one_round(
     many: bool,
     only: str | None,
 ) -> None:
-    """Every layer and every baseline once, in folders of their own. Baselines have the settings that the layers choose by `many`."""
+    """Every layer and every baseline once, in folders of their own. Baselines have the settings that the
+    layers choose by `many`.
+    """
     lake = folder / "lake"
     config = configuration(bootstrap)
     steps: dict[str, Callable[[], Any]] = {
@@ -98,7 +122,9 @@ def one_round(
         "bronze": lambda: run(config, ("bronze",), True, (), str(lake), quiet),
         "copy of bronze": lambda: baselines.copy_table(spark, lake / "bronze/bench", folder / "bronze"),
         "silver": lambda: run(config, ("silver",), True, (), str(lake), quiet),
-        "copy of silver": lambda: baselines.copy_table(spark, lake / "silver/bench_changes", folder / "silver"),
+        "copy of silver": lambda: baselines.copy_table(
+            spark, lake / "silver/bench_changes", folder / "silver"
+        ),
         "gold": lambda: run(config, ("gold",), True, (), str(lake), quiet),
         "notebook": lambda: baselines.notebook(spark, bootstrap, folder / "notebook", tables, fields),
     }
@@ -110,7 +136,11 @@ def one_round(
         apart = watched(name, lambda spent: add(parts, spent), brokers) if told else nullcontext()
         with settings, measured(costs.setdefault(name, []).append, brokers), apart:
             step()
-        print(f"{name:18} {costs[name][-1].wall:7.1f} s  {costs[name][-1].cpu:7.1f} CPU s", file=sys.stderr, flush=True)
+        print(
+            f"{name:18} {costs[name][-1].wall:7.1f} s  {costs[name][-1].cpu:7.1f} CPU s",
+            file=sys.stderr,
+            flush=True,
+        )
     if only is None:
         check(spark, lake, folder / "notebook", tables)
 
@@ -118,7 +148,10 @@ def one_round(
 def check(spark: Any, lake: Path, folder: Path, tables: int) -> None:
     """Both ways must have the same rows: a fast wrong answer is no figure."""
     for number in range(tables):
-        ours, theirs = (spark.read.format("delta").load(str(path)) for path in (lake / f"gold/bench__t{number}", folder / f"t{number}"))
+        ours, theirs = (
+            spark.read.format("delta").load(str(path))
+            for path in (lake / f"gold/bench__t{number}", folder / f"t{number}")
+        )
         names = [f"`{name}`" for name in theirs.columns]
         if ours.count() != theirs.count() or not ours.select(names).exceptAll(theirs.select(names)).isEmpty():
             raise SystemExit(f"bench: gold and notebook differ in table t{number}")
@@ -126,7 +159,9 @@ def check(spark: Any, lake: Path, folder: Path, tables: int) -> None:
 
 def configuration(bootstrap: str) -> Config:
     kafka = KafkaInput(bootstrap_servers=bootstrap, topics=[TOPIC])
-    source = SourceConfig(format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto", consistency="resolved")
+    source = SourceConfig(
+        format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto", consistency="resolved"
+    )
     return Config(sources={"bench": source}, tables={}, documents={})
 
 
@@ -141,7 +176,10 @@ def add(parts: Parts, spent: dict[str, Spent]) -> None:
 
 
 def medians(parts: Parts) -> dict[str, Spent]:
-    return {label: Spent(*(statistics.median(values) for values in zip(*found, strict=True))) for label, found in parts.items()}
+    return {
+        label: Spent(*(statistics.median(values) for values in zip(*found, strict=True)))
+        for label, found in parts.items()
+    }
 
 
 def median(found: list[Cost]) -> Cost:
@@ -155,17 +193,25 @@ def size(messages: list[Message]) -> int:
 def describe(given: argparse.Namespace, rows: int, messages: list[Message]) -> dict[str, str]:
     width = "wide" if given.wide else "narrow"
     command = (
-        f"python -m bench.bench --messages {given.messages} --tables {given.tables} --{width} --rounds {given.rounds} --seed {given.seed}"
-        + (f" --only {given.only}" if given.only else "")
-    )
+        f"python -m bench.bench --messages {given.messages} --tables {given.tables} --{width} "
+        f"--rounds {given.rounds} --seed {given.seed}"
+    ) + (f" --only {given.only}" if given.only else "")
     tables = "table" if given.tables == 1 else "tables"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return {
-        "title": ", ".join(filter(None, (f"{given.tables} {width} {tables}", f"{given.messages:,} row messages", given.only))),
+        "title": ", ".join(
+            filter(None, (f"{given.tables} {width} {tables}", f"{given.messages:,} row messages", given.only))
+        ),
         "command": command,
         "rounds": str(given.rounds),
-        "input": f"{rows:,} row events of {size(messages) / max(len(messages), 1):.0f} bytes on average, {size(messages) / 1e6:.1f} MB",
-        "machine": f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "input": (
+            f"{rows:,} row events of {size(messages) / max(len(messages), 1):.0f} bytes on average, "
+            f"{size(messages) / 1e6:.1f} MB"
+        ),
+        "machine": (
+            f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, "
+            f"Python {platform.python_version()}"
+        ),
         "load": f"{os.getloadavg()[1]:.1f}",
         "date": time.strftime("%Y-%m-%d"),
     }

@@ -1,10 +1,12 @@
 """What decoding costs per format, one command: `python -m bench.formats --messages 60000`.
 
-Row changes, written by the tests' encoders, are landed in bronze: those of the bench (`narrow`, five columns, or `wide`, forty; 20 tables
-whose values hardly ever repeat) or those of the tests' generator (`any`: many types, few columns, few values, a new schema every seventh
-message). Then, in a session of its own for each, as a job has it, and in turn: the floor, bronze copied by plain Spark into one Delta
-table, and silver's decode of the same rows, whose packed result is given to a sink that throws it away. Both are medians of the rounds, in
-CPU of the whole process tree. The result goes to docs/bench-formats.md, between its marks. Needs a checkout: the encoders are the tests'.
+Row changes, written by the tests' encoders, are landed in bronze: those of the bench (`narrow`, five columns,
+or `wide`, forty; 20 tables whose values hardly ever repeat) or those of the tests' generator (`any`: many
+types, few columns, few values, a new schema every seventh message). Then, in a session of its own for each,
+as a job has it, and in turn: the floor, bronze copied by plain Spark into one Delta table, and silver's
+decode of the same rows, whose packed result is given to a sink that throws it away. Both are medians of the
+rounds, in CPU of the whole process tree. The result goes to docs/bench-formats.md, between its marks. Needs a
+checkout: the encoders are the tests'.
 """
 
 import argparse
@@ -37,7 +39,15 @@ from lakehouse.spark.session import get_session, many_rows
 from lakehouse.spark.silver.context import beside
 from lakehouse.spark.silver.decode import decode
 
-FORMATS = ("ticdc-open", "ticdc-canal-json", "ticdc-debezium", "canal", "canal-protobuf", "debezium", "tencent-dts")
+FORMATS = (
+    "ticdc-open",
+    "ticdc-canal-json",
+    "ticdc-debezium",
+    "canal",
+    "canal-protobuf",
+    "debezium",
+    "tencent-dts",
+)
 OPTIONS = {"time_zone": "UTC"}
 TABLES = 20
 ROWS, WIDER = ("narrow", "wide", "any"), 6
@@ -59,7 +69,9 @@ def main() -> None:
 
 
 def one_session(given: argparse.Namespace, rows: str, format_: str) -> Found:
-    """The messages of one format landed, then copied and decoded in turn, in a session that does nothing else: as a job does."""
+    """The messages of one format landed, then copied and decoded in turn, in a session that does nothing
+    else: as a job does.
+    """
     count = given.messages // (WIDER if rows == "wide" else 1)
     messages = repeated(messages_of(format_, given.seed, count, rows), count)
     costs: Costs = {"floor": [], "decode": []}
@@ -68,14 +80,22 @@ def one_session(given: argparse.Namespace, rows: str, format_: str) -> Found:
         lake = Lake(f"{folder}/lake")
         land_messages(spark, lake, "bench", messages, lambda _: None)
         for number in range(given.rounds + 1):
-            one_round(spark, lake, format_, Path(folder) / f"copy{number}", costs if number else {"floor": [], "decode": []})
+            one_round(
+                spark,
+                lake,
+                format_,
+                Path(folder) / f"copy{number}",
+                costs if number else {"floor": [], "decode": []},
+            )
     spark.stop()
     return count, sum(len(m.key or b"") + len(m.value or b"") for m in messages), costs
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.formats", description=__doc__)
-    parser.add_argument("--messages", type=int, default=60_000, help="messages per format; of wide rows a sixth")
+    parser.add_argument(
+        "--messages", type=int, default=60_000, help="messages per format; of wide rows a sixth"
+    )
     parser.add_argument("--rows", nargs="*", choices=ROWS, default=ROWS, help="whose row changes")
     parser.add_argument("--formats", nargs="*", choices=FORMATS, default=FORMATS)
     parser.add_argument("--rounds", type=int, default=3, help="the median of so many, after one that warms")
@@ -85,7 +105,9 @@ def arguments() -> argparse.Namespace:
 
 
 def messages_of(format_: str, seed: int, count: int, rows: str = "any") -> list[Message]:
-    """The row changes of one seeded history, as the format's producer writes them: about `count` messages or more."""
+    """The row changes of one seeded history, as the format's producer writes them: about `count` messages or
+    more.
+    """
     sys.path.insert(0, "tests")
     from encode_binlog import binlog, cut, dts_entry, dts_envelopes, feed
     from encode_open import encode, message
@@ -94,25 +116,47 @@ def messages_of(format_: str, seed: int, count: int, rows: str = "any") -> list[
 
     chance, of_binlog = random.Random(seed), format_ in ("canal", "canal-protobuf", "debezium", "tencent-dts")
     if rows == "any":
-        events = [event for event in History(seed, count * 3 // 2, raw_updates=of_binlog).events if event["kind"] == "row"]
+        events = [
+            event
+            for event in History(seed, count * 3 // 2, raw_updates=of_binlog).events
+            if event["kind"] == "row"
+        ]
     else:
-        events = list(row_events(chance, NARROW if rows == "narrow" else WIDE, count * (4 if of_binlog else 1)))
+        events = list(
+            row_events(chance, NARROW if rows == "narrow" else WIDE, count * (4 if of_binlog else 1))
+        )
     if format_ == "tencent-dts":
-        parts = (dts_envelopes([dts_entry(event) for event in entries], 10**6) for entries in cut(binlog(events, chance), chance))
+        parts = (
+            dts_envelopes([dts_entry(event) for event in entries], 10**6)
+            for entries in cut(binlog(events, chance), chance)
+        )
         values = (value for part in parts for value in part)
-        return [Message("bench", 0, n, None, value, (("ps", str(n + 1).encode()),)) for n, value in enumerate(values)]
+        return [
+            Message("bench", 0, n, None, value, (("ps", str(n + 1).encode()),))
+            for n, value in enumerate(values)
+        ]
     if of_binlog:
         return feed(format_, binlog(events, chance), chance)
     if format_ == "ticdc-open":
         return [message([encode(event, event.get("shape"))], "bench", 0, n) for n, event in enumerate(events)]
     if format_ == "ticdc-canal-json":
-        return [Message("bench", 0, n, None, canal_json(event, event.get("shape"))) for n, event in enumerate(events)]
-    return [Message("bench", 0, n, *debezium(event, event.get("shape"), "UTC")) for n, event in enumerate(events)]
+        return [
+            Message("bench", 0, n, None, canal_json(event, event.get("shape")))
+            for n, event in enumerate(events)
+        ]
+    return [
+        Message("bench", 0, n, *debezium(event, event.get("shape"), "UTC")) for n, event in enumerate(events)
+    ]
 
 
 def row_events(chance: random.Random, fields: tuple[Field, ...], count: int) -> Iterator[dict[str, Any]]:
-    """Changes of the bench's rows, in transactions of one to seven of a table's rows, as the tests' encoders take them."""
-    columns = tuple(Column(number, field.name, parse_type(field.sql.partition(" ")[0])) for number, field in enumerate(fields, 1))
+    """Changes of the bench's rows, in transactions of one to seven of a table's rows, as the tests' encoders
+    take them.
+    """
+    columns = tuple(
+        Column(number, field.name, parse_type(field.sql.partition(" ")[0]))
+        for number, field in enumerate(fields, 1)
+    )
     shape = TableSchema(columns, primary_key=(1,), next_id=len(columns) + 1)
     tables: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in table_names(TABLES)}
     done = 0
@@ -123,7 +167,14 @@ def row_events(chance: random.Random, fields: tuple[Field, ...], count: int) -> 
             if key not in seen:
                 seen.add(key)
                 before, after = cells(told.get("p") or told.get("d"), fields), cells(told.get("u"), fields)
-                row = {"kind": "row", "schema": "bench", "table": table, "commit_ts": moment, "row_id": key, "shape": shape}
+                row = {
+                    "kind": "row",
+                    "schema": "bench",
+                    "table": table,
+                    "commit_ts": moment,
+                    "row_id": key,
+                    "shape": shape,
+                }
                 yield row | ({"before": before} if before else {}) | ({"after": after} if after else {})
         done += 7
 
@@ -135,29 +186,55 @@ def cells(image: dict[str, Any] | None, fields: tuple[Field, ...]) -> dict[str, 
 
 def repeated(messages: list[Message], count: int) -> list[Message]:
     """The messages again and again, each with an offset of its own."""
-    return [msgspec.structs.replace(message, offset=offset) for offset, message in enumerate(islice(cycle(messages), count))]
+    return [
+        msgspec.structs.replace(message, offset=offset)
+        for offset, message in enumerate(islice(cycle(messages), count))
+    ]
 
 
 def one_round(spark: Any, lake: Lake, format_: str, copy: Path, costs: Costs) -> None:
-    near = beside(spark, lake, "bench", format_, OPTIONS, [{"topic": "bench", "incarnation": "", "partition": 0, "first": 0}])
-    settings = {"format": format_, "options": OPTIONS, "order": order_of(format_, OPTIONS), "row_ids": False, "epochs": (), "beside": near}
+    near = beside(
+        spark,
+        lake,
+        "bench",
+        format_,
+        OPTIONS,
+        [{"topic": "bench", "incarnation": "", "partition": 0, "first": 0}],
+    )
+    settings = {
+        "format": format_,
+        "options": OPTIONS,
+        "order": order_of(format_, OPTIONS),
+        "row_ids": False,
+        "epochs": (),
+        "beside": near,
+    }
     with many_rows(spark):
         with measured(costs["floor"].append):
             copy_table(spark, Path(lake.path("bronze", "bench")), copy)
         with measured(costs["decode"].append):
-            decode(lake.read(spark, "bronze", "bench"), settings).write.format("noop").mode("overwrite").save()
+            decode(lake.read(spark, "bronze", "bench"), settings).write.format("noop").mode(
+                "overwrite"
+            ).save()
 
 
 def line(format_: str, messages: int, size: int, costs: Costs) -> str:
     floor, decoded = (statistics.median(cost.cpu for cost in costs[name]) for name in ("floor", "decode"))
-    return f"| {format_} | {size / messages:.0f} | {floor:.1f} | {decoded:.1f} | {decoded / messages * 1e6:.0f} | {decoded / floor:.2f} × |"
+    return (
+        f"| {format_} | {size / messages:.0f} | {floor:.1f} | {decoded:.1f} | "
+        f"{decoded / messages * 1e6:.0f} | {decoded / floor:.2f} × |"
+    )
 
 
 def place_figures(given: argparse.Namespace, found: dict[tuple[str, str], Found]) -> None:
     """The figures, in the place that the page keeps for them; a page of their own where it has none."""
     text = "\n".join(lines(given, found))
     page = given.report.read_text() if given.report.exists() else ""
-    given.report.write_text(FIGURES.sub(lambda marks: f"{marks[1]}{text}{marks[2]}", page) if FIGURES.search(page) else text + "\n")
+    given.report.write_text(
+        FIGURES.sub(lambda marks: f"{marks[1]}{text}{marks[2]}", page)
+        if FIGURES.search(page)
+        else text + "\n"
+    )
 
 
 def lines(given: argparse.Namespace, found: dict[tuple[str, str], Found]) -> Iterator[str]:
@@ -165,7 +242,8 @@ def lines(given: argparse.Namespace, found: dict[tuple[str, str], Found]) -> Ite
     yield ""
     yield (
         f"{time.strftime('%Y-%m-%d')}; median of {given.rounds}; {os.cpu_count()} cores, {platform.system()}"
-        f" {platform.machine()}, Python {platform.python_version()}; load average {os.getloadavg()[1]:.1f}. At most {LIMIT} × is aimed at."
+        f" {platform.machine()}, Python {platform.python_version()}; load average {os.getloadavg()[1]:.1f}. "
+        f"At most {LIMIT} × is aimed at."
     )
     for rows in dict.fromkeys(rows for rows, _ in found):
         yield from (

@@ -1,7 +1,8 @@
-"""Seeded TiCDC Open Protocol messages: CREATE TABLE, inserts, updates with old values, deletes, resolved events.
+"""Seeded TiCDC Open Protocol messages: CREATE TABLE, inserts, updates with old values, deletes, resolved
+events.
 
-One row event per message, as with `max-batch-size=1`: the baselines then need no loop over a message's frames, which
-favours them. The same seed gives the same bytes.
+One row event per message, as with `max-batch-size=1`: the baselines then need no loop over a message's
+frames, which favours them. The same seed gives the same bytes.
 """
 
 import json
@@ -35,7 +36,12 @@ NARROW = (
     Field("quantity", "INT", INT, "int"),
     Field("at", "DATETIME(6)", DATETIME, "timestamp_ntz"),
 )
-KINDS = (("VARCHAR(64)", VARCHAR, "string"), ("DECIMAL(12,2)", DECIMAL, "decimal(12,2)"), ("INT", INT, "int"), ("DOUBLE", DOUBLE, "double"))
+KINDS = (
+    ("VARCHAR(64)", VARCHAR, "string"),
+    ("DECIMAL(12,2)", DECIMAL, "decimal(12,2)"),
+    ("INT", INT, "int"),
+    ("DOUBLE", DOUBLE, "double"),
+)
 WIDE = (*NARROW, *(Field(f"c{number}", *KINDS[number % len(KINDS)]) for number in range(35)))
 
 
@@ -49,7 +55,10 @@ def generate(count: int, tables: int, fields: tuple[Field, ...], seed: int = 1) 
     for name in table_names(tables):
         ts += 1 << 18
         columns = ", ".join(f"`{field.name}` {field.sql}" for field in fields)
-        yield from topic.broadcast({"ts": ts, "scm": DATABASE, "tbl": name, "t": 2}, {"q": f"CREATE TABLE `{name}` ({columns})", "t": 3})
+        yield from topic.broadcast(
+            {"ts": ts, "scm": DATABASE, "tbl": name, "t": 2},
+            {"q": f"CREATE TABLE `{name}` ({columns})", "t": 3},
+        )
     rows: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in table_names(tables)}
     for number in range(count):
         ts += chance.randrange(1, 1 << 20)
@@ -61,8 +70,12 @@ def generate(count: int, tables: int, fields: tuple[Field, ...], seed: int = 1) 
     yield from topic.broadcast({"ts": ts + 1, "t": 3}, None)
 
 
-def change(chance: random.Random, rows: dict[int, dict[str, Any]], number: int, fields: tuple[Field, ...]) -> tuple[int, dict[str, Any]]:
-    """One change of a table: six inserts to three updates to one delete; returns the key and the wire's value."""
+def change(
+    chance: random.Random, rows: dict[int, dict[str, Any]], number: int, fields: tuple[Field, ...]
+) -> tuple[int, dict[str, Any]]:
+    """One change of a table: six inserts to three updates to one delete; returns the key and the wire's
+    value.
+    """
     dice = chance.random()
     if not rows or dice < 0.6:
         rows[number] = image(chance, number, fields)
@@ -77,7 +90,12 @@ def change(chance: random.Random, rows: dict[int, dict[str, Any]], number: int, 
 def image(chance: random.Random, key: int, fields: tuple[Field, ...]) -> dict[str, Any]:
     first = {fields[0].name: {"t": BIGINT, "h": True, "f": 11, "v": key}}
     return first | {
-        field.name: {"t": field.code, "f": 65 if field.code != VARCHAR else 64, "v": value(chance, field.code)} for field in fields[1:]
+        field.name: {
+            "t": field.code,
+            "f": 65 if field.code != VARCHAR else 64,
+            "v": value(chance, field.code),
+        }
+        for field in fields[1:]
     }
 
 

@@ -3,11 +3,12 @@
     python -m bench.growth rows     100,000 changes merged into 1 million rows, and into 10 million
     python -m bench.growth tables   2 million changes of one table, and of 200 tables
 
-`rows` loads two lakes (their first rows from a broker of its own, the others written into silver, all folded by gold) and then gives
-both the same batches in turn, through all layers: first *recent* ones (six inserts to four updates of the newest rows), then
-*scattered* ones (updates of rows anywhere, which leave no file as it was). Each figure is the median of the rounds, in
-CPU of the whole process tree, after a batch of each kind that is not counted. `tables` runs the whole path twice in one session. The
-result goes to docs/growth.md, a section per command.
+`rows` loads two lakes (their first rows from a broker of its own, the others written into silver, all folded
+by gold) and then gives both the same batches in turn, through all layers: first *recent* ones (six inserts to
+four updates of the newest rows), then *scattered* ones (updates of rows anywhere, which leave no file as it
+was). Each figure is the median of the rounds, in CPU of the whole process tree, after a batch of each kind
+that is not counted. `tables` runs the whole path twice in one session. The result goes to docs/growth.md, a
+section per command.
 """
 
 import argparse
@@ -69,7 +70,10 @@ class Feed:
 
     def changes(self, count: int, kind: str) -> Iterator[Message]:
         """A batch of one kind: `recent` or `scattered`."""
-        return self.told(self.insert() if kind == "recent" and self.chance.random() < 0.6 else self.update(kind) for _ in range(count))
+        return self.told(
+            self.insert() if kind == "recent" and self.chance.random() < 0.6 else self.update(kind)
+            for _ in range(count)
+        )
 
     def insert(self) -> tuple[int, str]:
         self.count += 1
@@ -109,9 +113,12 @@ def image(key: int, version: int) -> str:
     """A row on the wire."""
     mixed = (key * 2654435761 + version * 40503) & 0xFFFFFFFF
     return (
-        f'{{"id":{{"t":8,"h":true,"f":11,"v":{key}}},"customer":{{"t":15,"f":64,"v":"{mixed:08x}{mixed * 7:010x}"}},'
-        f'"amount":{{"t":246,"f":65,"v":"{mixed % 99999999}.{mixed % 90 + 10}"}},"quantity":{{"t":3,"f":65,"v":{mixed >> 1}}},'
-        f'"at":{{"t":12,"f":65,"v":"2026-11-{mixed % 28 + 1:02} 12:30:{mixed % 60:02}.{mixed % 1000000:06}"}}}}'
+        f'{{"id":{{"t":8,"h":true,"f":11,"v":{key}}},'
+        f'"customer":{{"t":15,"f":64,"v":"{mixed:08x}{mixed * 7:010x}"}},'
+        f'"amount":{{"t":246,"f":65,"v":"{mixed % 99999999}.{mixed % 90 + 10}"}},'
+        f'"quantity":{{"t":3,"f":65,"v":{mixed >> 1}}},'
+        f'"at":{{"t":12,"f":65,"v":"2026-11-{mixed % 28 + 1:02} '
+        f'12:30:{mixed % 60:02}.{mixed % 1000000:06}"}}}}'
     )
 
 
@@ -122,22 +129,38 @@ def publish(messages: Iterator[Message], bootstrap: str, topic: str) -> None:
 
 def configuration(bootstrap: str, topic: str) -> Config:
     kafka = KafkaInput(bootstrap_servers=bootstrap, topics=[topic])
-    return Config({topic: SourceConfig(format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto", consistency="resolved")}, {}, {})
+    return Config(
+        {
+            topic: SourceConfig(
+                format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto", consistency="resolved"
+            )
+        },
+        {},
+        {},
+    )
 
 
-def passed(bootstrap: str, topic: str, lake: Path, costs: Costs, key: tuple[str, ...], brokers: frozenset[int]) -> None:
+def passed(
+    bootstrap: str, topic: str, lake: Path, costs: Costs, key: tuple[str, ...], brokers: frozenset[int]
+) -> None:
     """One pass of each layer over what is new."""
     for layer in LAYERS:
         with measured(costs.setdefault((*key, layer), []).append, brokers):
             run(configuration(bootstrap, topic), (layer,), True, (), str(lake), quiet)
         cost = costs[(*key, layer)][-1]
-        print(f"{' '.join((*key, layer)):40} {cost.wall:7.1f} s  {cost.cpu:7.1f} CPU s", file=sys.stderr, flush=True)
+        print(
+            f"{' '.join((*key, layer)):40} {cost.wall:7.1f} s  {cost.cpu:7.1f} CPU s",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def multiply(spark: Any, root: Path, feed: Feed, count: int, began: int) -> None:
-    """Write `count` further inserts into silver, as if they had come: what loading is for is to be there, and decoding takes an hour.
+    """Write `count` further inserts into silver, as if they had come: what loading is for is to be there, and
+    decoding takes an hour.
 
-    `began` is the feed's time before its first insert. The inserts that came are written by the same expressions first, and must be equal.
+    `began` is the feed's time before its first insert. The inserts that came are written by the same
+    expressions first, and must be equal.
     """
     lake = Lake(str(root))
     changes = lake.read(spark, "silver", f"{feed.topic}_changes")
@@ -148,9 +171,16 @@ def multiply(spark: Any, root: Path, feed: Feed, count: int, began: int) -> None
         key, ts = F.col("id"), F.lit(began) + F.col("id") * 1024
         mixed = F.expr("(id * 2654435761) & 4294967295")
         parts = {
-            "key": F.concat(F.lit("["), key, F.lit("]")), "commit_ts": ts, "after": after(key, mixed),
-            "position": F.struct(*[(ts if name == "p1" else F.lit(value)).alias(name) for name, value in held["position"].items()]),
-        }  # fmt: skip
+            "key": F.concat(F.lit("["), key, F.lit("]")),
+            "commit_ts": ts,
+            "after": after(key, mixed),
+            "position": F.struct(
+                *[
+                    (ts if name == "p1" else F.lit(value)).alias(name)
+                    for name, value in held["position"].items()
+                ]
+            ),
+        }
         others = [column for column in changes.columns if column not in parts]
         numbers = spark.range(first, last + 1, 1, max(2, (last - first) // 500_000))
         frame = numbers.crossJoin(F.broadcast(template.select(*others))).withColumns(parts)
@@ -177,12 +207,23 @@ def after(key: Any, mixed: Any) -> Any:
     """The JSON text of `image(key, 0)` as silver has it."""
     return F.format_string(
         '{"id":%d,"customer":"%08x%010x","amount":"%d.%d","quantity":%d,"at":"2026-11-%02d 12:30:%02d.%06d"}',
-        key, mixed, mixed * 7, mixed % 99999999, mixed % 90 + 10, F.shiftright(mixed, 1), mixed % 28 + 1, mixed % 60, mixed % 1000000,
-    )  # fmt: skip
+        key,
+        mixed,
+        mixed * 7,
+        mixed % 99999999,
+        mixed % 90 + 10,
+        F.shiftright(mixed, 1),
+        mixed % 28 + 1,
+        mixed % 60,
+        mixed % 1000000,
+    )
 
 
 def count_rows(spark: Any, lake: Path, topic: str, tables: int) -> int:
-    return sum(spark.read.format("delta").load(f"{lake}/gold/{DATABASE}__t{number}").count() for number in range(tables))
+    return sum(
+        spark.read.format("delta").load(f"{lake}/gold/{DATABASE}__t{number}").count()
+        for number in range(tables)
+    )
 
 
 def rows(given: argparse.Namespace, root: Path) -> list[str]:
@@ -197,7 +238,14 @@ def rows(given: argparse.Namespace, root: Path) -> list[str]:
             publish(feed.created(), broker.bootstrap, feed.topic)
             began = feed.ts
             publish(feed.inserts(FIRST), broker.bootstrap, feed.topic)
-            run(configuration(broker.bootstrap, feed.topic), ("bronze", "silver"), True, (), str(root / feed.topic), quiet)
+            run(
+                configuration(broker.bootstrap, feed.topic),
+                ("bronze", "silver"),
+                True,
+                (),
+                str(root / feed.topic),
+                quiet,
+            )
             multiply(spark, root / feed.topic, feed, sizes[name] - FIRST, began)
             feed.ts += 1 << 18
             publish(feed.broadcast(f'{{"ts":{feed.ts},"t":3}}', ""), broker.bootstrap, feed.topic)
@@ -217,18 +265,26 @@ def rows(given: argparse.Namespace, root: Path) -> list[str]:
 def row_lines(given: argparse.Namespace, costs: Costs) -> list[str]:
     sizes = [f"{size:,}" for size in given.sizes]
     small, large = sizes
-    lines = [f"| changes | layer | into {small} rows, CPU s | into {large} rows, CPU s | ratio |", "|---|---|---|---|---|"]
+    lines = [
+        f"| changes | layer | into {small} rows, CPU s | into {large} rows, CPU s | ratio |",
+        "|---|---|---|---|---|",
+    ]
     bars: dict[str, float] = {}
     for kind in KINDS:
         found = {(name, layer): middle(costs[kind, name, layer]) for name in sizes for layer in LAYERS}
         for layer in (*LAYERS, "all"):
-            one, other = (sum(found[name, one] for one in (LAYERS if layer == "all" else (layer,))) for name in sizes)
+            one, other = (
+                sum(found[name, one] for one in (LAYERS if layer == "all" else (layer,))) for name in sizes
+            )
             lines.append(f"| {kind} | {layer} | {one:.1f} | {other:.1f} | {other / one:.2f} |")
             if layer in ("gold", "all"):
                 bars |= {f"{kind}, {layer}, {small}": one, f"{kind}, {layer}, {large}": other}
     loads = "; ".join(f"{middle(costs['load', name, 'gold']):,.0f} CPU s for {name}" for name in sizes)
     plotted = picture(given.report, "rows", f"{given.changes:,} changes merged", bars)
-    about = f"{given.changes:,} changes a batch, median of {given.rounds}. The tables' first fold took {loads} rows."
+    about = (
+        f"{given.changes:,} changes a batch, median of {given.rounds}. The tables' first fold took "
+        f"{loads} rows."
+    )
     return [about, "", *lines, *plotted]
 
 
@@ -238,7 +294,11 @@ def tables(given: argparse.Namespace, root: Path) -> list[str]:
     spark, before = get_session(app="bench"), children()
     with start_broker(root / "broker") as broker:
         brokers = children() - before
-        for label, number, count in (("warming", 1, 20_000), ("one", 1, given.changes), ("many", given.tables, given.changes)):
+        for label, number, count in (
+            ("warming", 1, 20_000),
+            ("one", 1, given.changes),
+            ("many", given.tables, given.changes),
+        ):
             feed = Feed(f"t{label}", number, given.seed)
             publish(feed.created(), broker.bootstrap, feed.topic)
             publish(feed.changes(count, "recent"), broker.bootstrap, feed.topic)
@@ -248,11 +308,21 @@ def tables(given: argparse.Namespace, root: Path) -> list[str]:
     lines = [f"| layer | 1 table, CPU s | {given.tables} tables, CPU s | ratio |", "|---|---|---|---|"]
     bars: dict[str, float] = {}
     for layer in (*LAYERS, "all"):
-        one, many = (sum(middle(costs[name, each]) for each in (LAYERS if layer == "all" else (layer,))) for name in ("one", "many"))
+        one, many = (
+            sum(middle(costs[name, each]) for each in (LAYERS if layer == "all" else (layer,)))
+            for name in ("one", "many")
+        )
         lines.append(f"| {layer} | {one:.1f} | {many:.1f} | {many / one:.2f} |")
         bars |= {f"{layer}, 1 table": one, f"{layer}, {given.tables} tables": many}
-    plotted = picture(given.report, "tables", f"{given.changes:,} changes of 1 and of {given.tables} tables", bars)
-    return [f"{given.changes:,} changes on one topic, run once each: six inserts to four updates of recent rows.", "", *lines, *plotted]
+    plotted = picture(
+        given.report, "tables", f"{given.changes:,} changes of 1 and of {given.tables} tables", bars
+    )
+    return [
+        f"{given.changes:,} changes on one topic, run once each: six inserts to four updates of recent rows.",
+        "",
+        *lines,
+        *plotted,
+    ]
 
 
 def picture(report: Path, part: str, title: str, bars: dict[str, float]) -> list[str]:
@@ -275,7 +345,10 @@ def main() -> None:
 def write_page(given: argparse.Namespace, lines: list[str]) -> None:
     """The part's section of the page, written anew; the other one stays."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    machine = f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    machine = (
+        f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python "
+        f"{platform.python_version()}"
+    )
     told = f"{time.strftime('%Y-%m-%d')}; {machine}; load average {os.getloadavg()[2]:.1f}."
     sections = read_sections(given.report)
     sections[given.part] = "\n".join([f"    {command(given)}", "", told, *lines, ""])
@@ -285,16 +358,22 @@ def write_page(given: argparse.Namespace, lines: list[str]) -> None:
 
 HEAD = """# What grows
 
-CPU of the whole process tree (Python, JVM, Python workers; not the broker), narrow rows of five columns, Open Protocol,
+CPU of the whole process tree (Python, JVM, Python workers; not the broker), narrow rows of five columns,
+Open Protocol,
 16 row events a message.
 
-A table of more than 400,000 changes is written in the order of its key, 200,000 rows a file, and a MERGE says from which key to which
-its batch goes: Delta opens the files of these keys alone, and rewrites those that have one of them. A batch of recent keys costs what
-the batch costs. A scattered one rewrites every file, and leaves a few large ones in no order: after it a batch of recent keys is as dear,
+A table of more than 400,000 changes is written in the order of its key, 200,000 rows a file, and a MERGE
+says from which key to which
+its batch goes: Delta opens the files of these keys alone, and rewrites those that have one of them. A batch
+of recent keys costs what
+the batch costs. A scattered one rewrites every file, and leaves a few large ones in no order: after it a
+batch of recent keys is as dear,
 until the table is folded again (a DDL, `lakehouse rebuild`). Deletion vectors are off.
 
-Tables of up to 50,000 changes are read from silver together, in lots of up to 200,000 changes, and so are the changes of a large batch
-that many tables share: a lot is one look through silver. Table by table, 200 tables had looked through two million changes each.
+Tables of up to 50,000 changes are read from silver together, in lots of up to 200,000 changes, and so are
+the changes of a large batch
+that many tables share: a lot is one look through silver. Table by table, 200 tables had looked through two
+million changes each.
 """
 TITLES = {"rows": "With the rows of a table", "tables": "With the number of tables"}
 PARTS = {"rows": rows, "tables": tables}
@@ -310,23 +389,34 @@ def read_sections(report: Path) -> dict[str, str]:
 
 def command(given: argparse.Namespace) -> str:
     memory = os.environ.get("LAKEHOUSE_DRIVER_MEMORY")
-    said = f"{f'LAKEHOUSE_DRIVER_MEMORY={memory} ' if memory else ''}python -m bench.growth {given.part} --changes {given.changes}"
+    said = (
+        f"{f'LAKEHOUSE_DRIVER_MEMORY={memory} ' if memory else ''}python -m bench.growth "
+        f"{given.part} --changes {given.changes}"
+    )
     return said + (
-        f" --sizes {' '.join(map(str, given.sizes))} --rounds {given.rounds}" if given.part == "rows" else f" --tables {given.tables}"
+        f" --sizes {' '.join(map(str, given.sizes))} --rounds {given.rounds}"
+        if given.part == "rows"
+        else f" --tables {given.tables}"
     )
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m bench.growth", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m bench.growth",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("part", choices=list(PARTS))
     parser.add_argument("--changes", type=int, default=None, help="changes a batch, or in all")
-    parser.add_argument("--sizes", type=int, nargs=2, default=[1_000_000, 10_000_000], help="rows of the two tables")
+    parser.add_argument(
+        "--sizes", type=int, nargs=2, default=[1_000_000, 10_000_000], help="rows of the two tables"
+    )
     parser.add_argument("--tables", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=None, help="where broker and lakes may lie while it runs")
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="where broker and lakes may lie while it runs"
+    )
     parser.add_argument("--report", type=Path, default=Path("docs/growth.md"))
     given = parser.parse_args()
     given.changes = given.changes or (100_000 if given.part == "rows" else 2_000_000)

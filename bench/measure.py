@@ -1,4 +1,6 @@
-"""What a step costs: wall time, CPU of this process and all that it started (JVM, Python workers), and their peak memory."""
+"""What a step costs: wall time, CPU of this process and all that it started (JVM, Python workers), and their
+peak memory.
+"""
 
 import os
 import threading
@@ -14,7 +16,9 @@ Excluded = frozenset[int]
 
 
 class Cost(NamedTuple):
-    """Seconds, CPU seconds, and the highest sum of resident memory seen, in MB (pages that processes share count in each)."""
+    """Seconds, CPU seconds, and the highest sum of resident memory seen, in MB (pages that processes share
+    count in each).
+    """
 
     wall: float
     cpu: float
@@ -22,7 +26,9 @@ class Cost(NamedTuple):
 
 
 def tree(root: int, excluded: Excluded) -> Iterator[tuple[tuple[int, int], str, float, int]]:
-    """((pid, when it was started), program, CPU seconds, resident bytes) of each live process below `root`, itself included."""
+    """((pid, when it was started), program, CPU seconds, resident bytes) of each live process below `root`,
+    itself included.
+    """
     parents: dict[int, list[int]] = {}
     found: dict[int, tuple[tuple[int, int], str, float, int]] = {}
     for entry in Path("/proc").iterdir():
@@ -43,8 +49,8 @@ def tree(root: int, excluded: Excluded) -> Iterator[tuple[tuple[int, int], str, 
         waiting += [child for child in parents.get(pid, []) if child not in excluded]
 
 
-# what each process that was ever seen had spent when it was last looked at: Spark's Python daemon ignores the end of its workers,
-# so that nobody is told what those that have ended had spent
+# what each process that was ever seen had spent when it was last looked at: Spark's Python daemon ignores the
+# end of its workers, so that nobody is told what those that have ended had spent
 _SEEN: dict[tuple[int, int], tuple[str, float]] = {}
 
 
@@ -59,7 +65,8 @@ def by_program(root: int, excluded: Excluded) -> dict[str, float]:
 
 
 def proportional(root: int) -> int:
-    """The memory of `root` and all that it started, in bytes: pages that processes share are divided among them (proc(5), Pss).
+    """The memory of `root` and all that it started, in bytes: pages that processes share are divided among
+    them (proc(5), Pss).
 
     What a JVM starts has the JVM's own memory until it is another program: it is left out for that moment.
     """
@@ -99,7 +106,9 @@ def _pss(pid: int) -> int:
 
 @contextmanager
 def measured(keep: Callable[[Cost], None], excluded: Excluded = frozenset()) -> Iterator[None]:
-    """Measure the block; `excluded` are processes (and what they started) that are not part of it, such as a broker."""
+    """Measure the block; `excluded` are processes (and what they started) that are not part of it, such as a
+    broker.
+    """
     ended, peak, me = threading.Event(), [0], os.getpid()
 
     def watch() -> None:

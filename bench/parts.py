@@ -1,7 +1,8 @@
-"""Where a layer's time goes: its functions, measured while they run, each without those it calls that are measured too.
+"""Where a layer's time goes: its functions, measured while they run, each without those it calls that are
+measured too.
 
-What the JVM does for a job counts for the function that waits for it. Several gold tables are written at once: their functions
-overlap, so gold is told apart only where it has one table.
+What the JVM does for a job counts for the function that waits for it. Several gold tables are written at
+once: their functions overlap, so gold is told apart only where it has one table.
 """
 
 import os
@@ -52,8 +53,12 @@ NOTHING = Spent(0.0, 0.0, 0.0)
 
 
 @contextmanager
-def watched(layer: str, keep: Callable[[dict[str, Spent]], None], excluded: Excluded = frozenset()) -> Iterator[None]:
-    """Measure the block, a run of one layer, by its parts; what none of them did is the layer's `everything else`."""
+def watched(
+    layer: str, keep: Callable[[dict[str, Spent]], None], excluded: Excluded = frozenset()
+) -> Iterator[None]:
+    """Measure the block, a run of one layer, by its parts; what none of them did is the layer's `everything
+    else`.
+    """
     spent: dict[str, Spent] = {}
     inner = [NOTHING]  # of each call that is going on: what its own measured calls have spent
 

@@ -10,16 +10,22 @@ HEAD = """# Benchmark
 
 `python -m bench.bench --messages N --tables 1|50 --wide|--narrow` writes a section here.
 
-Each step is measured in one session after a small round that warms it: wall and CPU seconds of the whole process tree (Python, JVM,
-Python workers; without the broker), and the highest sum of resident memory seen. *copy of …* is the floor: the layer's own input copied
-by plain Spark into one Delta table. *notebook* is what most people write: from_json in foreachBatch, row_number, one MERGE per table; it
-keeps no log, follows no DDL and waits for no watermark. At the end of a round the rows of gold and of the notebook are compared; where
+Each step is measured in one session after a small round that warms it: wall and CPU seconds of the whole
+process tree (Python, JVM,
+Python workers; without the broker), and the highest sum of resident memory seen. *copy of …* is the floor:
+the layer's own input copied
+by plain Spark into one Delta table. *notebook* is what most people write: from_json in foreachBatch,
+row_number, one MERGE per table; it
+keeps no log, follows no DDL and waits for no watermark. At the end of a round the rows of gold and of the
+notebook are compared; where
 they differ there are no figures.
 """
 FLOORS = {"bronze": "copy of the topic", "silver": "copy of bronze", "gold": "copy of silver"}
 
 
-def write(page: Path, about: dict[str, str], costs: dict[str, Cost], rows: int, size: int, parts: dict[str, Spent]) -> None:
+def write(
+    page: Path, about: dict[str, str], costs: dict[str, Cost], rows: int, size: int, parts: dict[str, Spent]
+) -> None:
     text = page.read_text() if page.exists() else HEAD
     title = f"## {about['title']}"
     rest = re.sub(rf"^{re.escape(title)}$.*?(?=^## |\Z)", "", text, flags=re.M | re.S).rstrip()
@@ -30,25 +36,36 @@ def write(page: Path, about: dict[str, str], costs: dict[str, Cost], rows: int, 
 
 def section(title: str, about: dict[str, str], costs: dict[str, Cost], rows: int, size: int) -> str:
     lines = [
-        title, "",
-        f"    {about['command']}", "",
+        title,
+        "",
+        f"    {about['command']}",
+        "",
         f"{about['date']}; median of {about['rounds']}; {about['input']}.",
-        f"Machine: {about['machine']}; load average at the end {about['load']}.", "",
-        "| step | wall s | CPU s | events/s | MB/s | peak MB | CPU against its floor |", "|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+        f"Machine: {about['machine']}; load average at the end {about['load']}.",
+        "",
+        "| step | wall s | CPU s | events/s | MB/s | peak MB | CPU against its floor |",
+        "|---|---|---|---|---|---|---|",
+    ]
     lines += [line(name, cost, rows, size, costs.get(FLOORS.get(name, ""))) for name, cost in costs.items()]
     if "notebook" in costs:
         layers = [costs[name] for name in FLOORS]
         whole = Cost(sum(c.wall for c in layers), sum(c.cpu for c in layers), max(c.peak for c in layers))
         lines.append(line("bronze + silver + gold", whole, rows, size, None))
-        lines += ["", f"The whole path costs {whole.cpu / costs['notebook'].cpu:.2f} × the CPU of the notebook."]
+        lines += [
+            "",
+            f"The whole path costs {whole.cpu / costs['notebook'].cpu:.2f} × the CPU of the notebook.",
+        ]
     return "\n".join([*lines, "", ""])
 
 
 def parts_table(parts: dict[str, Spent]) -> str:
     """Which functions the layers' time went into, those that took a tenth of a CPU second or more."""
-    lines = ["Where the layers' time goes (bench/parts.py), medians:", "", "| part | wall s | CPU s of the JVM | CPU s of Python |",
-             "|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "Where the layers' time goes (bench/parts.py), medians:",
+        "",
+        "| part | wall s | CPU s of the JVM | CPU s of Python |",
+        "|---|---|---|---|",
+    ]
     told = [(label, one) for label, one in parts.items() if one.jvm + one.python >= 0.1]
     lines += [f"| {label} | {one.wall:.1f} | {one.jvm:.1f} | {one.python:.1f} |" for label, one in told]
     return "\n".join([*lines, ""])

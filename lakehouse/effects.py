@@ -27,15 +27,19 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """The source computed a column's values anew, which no message tells: not known is another thing than what they were."""
+    """The source computed a column's values anew, which no message tells: not known is another thing than
+    what they were.
+    """
 
     column_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Retype:
-    """A column's values become those of another type by MySQL's conversion rules. `not_null`: it may be NULL no more, and a lax server has
-    made every NULL the type's zero (a strict one refuses the statement where there is one)."""
+    """A column's values become those of another type by MySQL's conversion rules. `not_null`: it may be NULL
+    no more, and a lax server has made every NULL the type's zero (a strict one refuses the statement where
+    there is one).
+    """
 
     column_id: int
     old: ColumnType
@@ -53,7 +57,9 @@ class Rekey:
 
 @dataclass(frozen=True, slots=True)
 class RemoveRows:
-    """Rows of these partitions are gone (TRUNCATE PARTITION, DROP PARTITION) under a rule that decides membership."""
+    """Rows of these partitions are gone (TRUNCATE PARTITION, DROP PARTITION) under a rule that decides
+    membership.
+    """
 
     rule: PartitionRule
     partitions: tuple[str, ...]

@@ -2,8 +2,8 @@
 
     Message ──decode──▶ RowChange | SchemaChange | Watermark | DeadLetter
 
-A position is six integers, epoch first, padded with 0, so that every family's order is one total order that Python
-(tuples) and Spark (structs) share:
+A position is six integers, epoch first, padded with 0, so that every family's order is one total order that
+Python (tuples) and Spark (structs) share:
 
     TiCDC     (epoch, commit_ts, rank)                        rank: delete 0, upsert 1, DDL 2
     binlog    (epoch, file number, offset, phase, row, half)  phase: snapshot 0, streamed 1
@@ -26,7 +26,9 @@ MIN_POSITION: Position = (0, 0, 0, 0, 0, 0)
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """One record of a feed with everything its decoder needs: parts are joined and compression is undone before."""
+    """One record of a feed with everything its decoder needs: parts are joined and compression is undone
+    before.
+    """
 
     topic: str
     partition: int
@@ -43,12 +45,12 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 class RowChange(msgspec.Struct, gc=False, omit_defaults=True):
     """One change of one row.
 
-    `key` holds the handle key's values in the order of `key_names`, which is name order; both are empty where the
-    message knows no key. `op` is insert, update, delete or snapshot. `encoding` is "canonical", or the wire family
-    whose values the schema has yet to resolve. `types` maps columns to the SQL type text that the message carried, "" where
-    it has none; it is None where the message tells no types at all.
-    `row_id` tells equal rows of keyless tables apart; `physical_table` is the partition's own id, where sent. `server` says whose
-    binlog a streamed change was read from (lakehouse/silver/binlog_servers.py).
+    `key` holds the handle key's values in the order of `key_names`, which is name order; both are empty where
+    the message knows no key. `op` is insert, update, delete or snapshot. `encoding` is "canonical", or the
+    wire family whose values the schema has yet to resolve. `types` maps columns to the SQL type text that the
+    message carried, "" where it has none; it is None where the message tells no types at all. `row_id` tells
+    equal rows of keyless tables apart; `physical_table` is the partition's own id, where sent. `server` says
+    whose binlog a streamed change was read from (lakehouse/silver/binlog_servers.py).
     """
 
     database: str
@@ -70,7 +72,8 @@ class RowChange(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class JsonChange(msgspec.Struct, gc=False):
-    """A RowChange as silver stores it: key, images and types are JSON text, which some decoders make cheaper than the values.
+    """A RowChange as silver stores it: key, images and types are JSON text, which some decoders make cheaper
+    than the values.
 
     `canonical`, without flags, and none of the parts that it does not name.
     """
@@ -90,7 +93,8 @@ class JsonChange(msgspec.Struct, gc=False):
 
 
 class SchemaChange(msgspec.Struct, omit_defaults=True):
-    """One DDL statement as received, or one schema record (`kind` schema or snapshot), which never drops anything.
+    """One DDL statement as received, or one schema record (`kind` schema or snapshot), which never drops
+    anything.
 
     `columns` and `primary_key` come from schema records; `columns` is a list of `{"name", "type", …}`.
     """
@@ -132,9 +136,23 @@ Stored = Event | JsonChange
 def opened(change: JsonChange) -> RowChange:
     """The change with its values."""
     key, types = tuple(msgspec.json.decode(change.key)), msgspec.json.decode(change.types)
-    before, after = (None if image is None else msgspec.json.decode(image) for image in (change.before, change.after))
-    return RowChange(change.database, change.table, change.op, key, change.key_names, change.commit_ts, change.position, before, after,
-                     change.index, types=types, server=change.server)  # fmt: skip
+    before, after = (
+        None if image is None else msgspec.json.decode(image) for image in (change.before, change.after)
+    )
+    return RowChange(
+        change.database,
+        change.table,
+        change.op,
+        key,
+        change.key_names,
+        change.commit_ts,
+        change.position,
+        before,
+        after,
+        change.index,
+        types=types,
+        server=change.server,
+    )
 
 
 def tidb_position(epoch: int, commit_ts: int, rank: int) -> Position:

@@ -1,7 +1,7 @@
 """Names over positions become lineages: a table's life from CREATE to DROP, through renames and schema steps.
 
-Every read of silver selects by a lineage's name intervals, never by name alone. A row at position p belongs to the
-schema of the last step below p; a DDL's own position never equals a row's.
+Every read of silver selects by a lineage's name intervals, never by name alone. A row at position p belongs
+to the schema of the last step below p; a DDL's own position never equals a row's.
 """
 
 import hashlib
@@ -18,7 +18,9 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From `position` on (exclusive for rows) the table has `schema`; `effects` fell on the rows that existed then."""
+    """From `position` on (exclusive for rows) the table has `schema`; `effects` fell on the rows that existed
+    then.
+    """
 
     position: Position
     schema: TableSchema
@@ -36,8 +38,9 @@ class Interval:
 
 
 class Held(NamedTuple):
-    """A DDL that gold stops before, and why. `by`: "reader" where it was not understood or does not fit, "hold" or "reject" where a
-    policy asks for it, "rows" where rows have `columns` that no DDL has added yet."""
+    """A DDL that gold stops before, and why. `by`: "reader" where it was not understood or does not fit,
+    "hold" or "reject" where a policy asks for it, "rows" where rows have `columns` that no DDL has added yet.
+    """
 
     position: Position
     why: str
@@ -48,9 +51,10 @@ class Held(NamedTuple):
 
 @dataclass(slots=True)
 class Lineage:
-    """One table's life. `end` is the position of its DROP. `held` is the first DDL that gold can't apply. `since` is where a
-    table without a CREATE was first met: its first step may lie below, but nothing shows that it was there. `times` are the commit times
-    of its steps, where they are told."""
+    """One table's life. `end` is the position of its DROP. `held` is the first DDL that gold can't apply.
+    `since` is where a table without a CREATE was first met: its first step may lie below, but nothing shows
+    that it was there. `times` are the commit times of its steps, where they are told.
+    """
 
     id: str
     steps: list[Step]
@@ -75,19 +79,31 @@ class Lineage:
         return self.steps[self.step_at(position)].schema
 
     def name_at(self, position: Position) -> Name | None:
-        """The name that the table has right after everything at or below `position`, or None where it does not live."""
+        """The name that the table has right after everything at or below `position`, or None where it does
+        not live.
+        """
         if position < self.start or (self.end is not None and self.end <= position):
             return None
-        live = [interval for interval in self.intervals if interval.low <= position and (interval.high is None or position < interval.high)]
+        live = [
+            interval
+            for interval in self.intervals
+            if interval.low <= position and (interval.high is None or position < interval.high)
+        ]
         return live[-1].name if live else None
 
     def cleared_at(self, position: Position) -> Position:
-        """Where the table was emptied last, at or below `position`: by a statement, or by a snapshot that has all of it."""
-        clears = [step.position for step in self.steps if any(isinstance(effect, Clear) for effect in step.effects)]
+        """Where the table was emptied last, at or below `position`: by a statement, or by a snapshot that has
+        all of it.
+        """
+        clears = [
+            step.position for step in self.steps if any(isinstance(effect, Clear) for effect in step.effects)
+        ]
         return max((place for place in clears if place <= position), default=MIN_POSITION)
 
     def incomplete_at(self, position: Position) -> tuple[Position, str] | None:
-        """Since when, and why, something of the table is known to be missing at `position`. What clears the table mends it."""
+        """Since when, and why, something of the table is known to be missing at `position`. What clears the
+        table mends it.
+        """
         cleared = self.cleared_at(position)
         known = [entry for entry in self.incomplete if entry[0] <= position]
         unknowable = [
@@ -116,13 +132,25 @@ class History:
         """The lineage that a row of `name` at `position` belongs to."""
         for lineage in self.lineages:
             for interval in lineage.intervals:
-                if interval.name == name and interval.low < position and (interval.high is None or position < interval.high):
+                if (
+                    interval.name == name
+                    and interval.low < position
+                    and (interval.high is None or position < interval.high)
+                ):
                     return lineage
         return None
 
 
 def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | None]) -> str:
-    """A digest of the schema history up to `at` and of what was made void: what was folded under another one is folded again."""
-    steps = [(step.position, repr(step.schema), repr(step.effects)) for step in lineage.steps if step.position <= at]
+    """A digest of the schema history up to `at` and of what was made void: what was folded under another one
+    is folded again.
+    """
+    steps = [
+        (step.position, repr(step.schema), repr(step.effects))
+        for step in lineage.steps
+        if step.position <= at
+    ]
     names = [(interval.name, interval.low) for interval in lineage.intervals if interval.low <= at]
-    return hashlib.blake2b(repr((steps, names, lineage.key_names, restores)).encode(), digest_size=12).hexdigest()
+    return hashlib.blake2b(
+        repr((steps, names, lineage.key_names, restores)).encode(), digest_size=12
+    ).hexdigest()

@@ -1,7 +1,7 @@
 """Column types, columns with ids, and table schemas: plain values that DDL edits turn into the next ones.
 
-A column has an id for life: a rename keeps it, drop and re-add makes a new one. Keys and partition rules name columns
-by id, so they survive renames. Type words are MySQL's own, lower case, after synonyms are resolved.
+A column has an id for life: a rename keeps it, drop and re-add makes a new one. Keys and partition rules name
+columns by id, so they survive renames. Type words are MySQL's own, lower case, after synonyms are resolved.
 """
 
 import functools
@@ -12,20 +12,50 @@ INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigin
 INTEGERS = tuple(INTEGER_BITS)
 TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
-GEOMETRIES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection")
+GEOMETRIES = (
+    "geometry",
+    "point",
+    "linestring",
+    "polygon",
+    "multipoint",
+    "multilinestring",
+    "multipolygon",
+    "geometrycollection",
+)
 SYNONYMS = {
-    "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint", "int4": "int",
-    "int8": "bigint", "bool": "tinyint", "boolean": "tinyint", "numeric": "decimal", "dec": "decimal", "fixed": "decimal",
-    "real": "double", "double precision": "double", "float4": "float", "float8": "double", "character": "char", "nchar": "char",
-    "nvarchar": "varchar", "character varying": "varchar", "geomcollection": "geometrycollection", "long": "mediumtext",
-    "long varchar": "mediumtext", "long varbinary": "mediumblob", "sql_tsi_year": "year",
-}  # fmt: skip
+    "integer": "int",
+    "int1": "tinyint",
+    "int2": "smallint",
+    "int3": "mediumint",
+    "middleint": "mediumint",
+    "int4": "int",
+    "int8": "bigint",
+    "bool": "tinyint",
+    "boolean": "tinyint",
+    "numeric": "decimal",
+    "dec": "decimal",
+    "fixed": "decimal",
+    "real": "double",
+    "double precision": "double",
+    "float4": "float",
+    "float8": "double",
+    "character": "char",
+    "nchar": "char",
+    "nvarchar": "varchar",
+    "character varying": "varchar",
+    "geomcollection": "geometrycollection",
+    "long": "mediumtext",
+    "long varchar": "mediumtext",
+    "long varbinary": "mediumblob",
+    "sql_tsi_year": "year",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A MySQL type. `length` is the length, precision, bit width or fraction digits, as the word has it. `zerofill` matters to
-    the text of an integer alone, which MySQL and MariaDB write with zeros in front."""
+    """A MySQL type. `length` is the length, precision, bit width or fraction digits, as the word has it.
+    `zerofill` matters to the text of an integer alone, which MySQL and MariaDB write with zeros in front.
+    """
 
     base: str
     length: int | None = None
@@ -37,8 +67,9 @@ class ColumnType:
 
     @property
     def family(self) -> str:
-        """integer, float, double, decimal, bit, text, binary, geometry, date, datetime, timestamp, time, year, enum, set,
-        json, vector or unknown."""
+        """integer, float, double, decimal, bit, text, binary, geometry, date, datetime, timestamp, time,
+        year, enum, set, json, vector or unknown.
+        """
         return _FAMILIES.get(self.base, "unknown")
 
     def __str__(self) -> str:
@@ -68,8 +99,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRule:
-    """PARTITION BY RANGE or LIST over plain columns. A RANGE bound is the SQL text of LESS THAN (None: MAXVALUE); a
-    LIST bound is a tuple of SQL texts. Any other method is `method` alone, and its effects on rows are unknowable."""
+    """PARTITION BY RANGE or LIST over plain columns. A RANGE bound is the SQL text of LESS THAN (None:
+    MAXVALUE); a LIST bound is a tuple of SQL texts. Any other method is `method` alone, and its effects on
+    rows are unknowable.
+    """
 
     method: str
     columns: tuple[int, ...] = ()
@@ -78,7 +111,9 @@ class PartitionRule:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index other than the primary key. DDL names it; a unique one's columns are also among `unique_keys`."""
+    """An index other than the primary key. DDL names it; a unique one's columns are also among
+    `unique_keys`.
+    """
 
     name: str
     columns: tuple[int, ...]
@@ -87,8 +122,9 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class GoldKeeps:
-    """Where gold's shape is not the source's, since a DDL was ignored: columns that gold does not show, names and types that it
-    keeps by column id, and columns that the source has dropped."""
+    """Where gold's shape is not the source's, since a DDL was ignored: columns that gold does not show, names
+    and types that it keeps by column id, and columns that the source has dropped.
+    """
 
     hidden: tuple[int, ...] = ()
     names: tuple[tuple[int, str], ...] = ()
@@ -98,10 +134,11 @@ class GoldKeeps:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A table's shape between two DDLs. Keys are tuples of column ids; `unique_keys` in the order they were declared.
+    """A table's shape between two DDLs. Keys are tuples of column ids; `unique_keys` in the order they were
+    declared.
 
-    `inferred` says that no CREATE was seen: types are those that messages carried. `charset` is the default of text
-    columns to come, `indexes` those that are known by name: DDL needs both to give the next schema.
+    `inferred` says that no CREATE was seen: types are those that messages carried. `charset` is the default
+    of text columns to come, `indexes` those that are known by name: DDL needs both to give the next schema.
     """
 
     columns: tuple[Column, ...]
@@ -124,19 +161,25 @@ class TableSchema:
 
     @property
     def handle_key(self) -> tuple[int, ...]:
-        """The ids of the primary key's columns, else of a unique key whose columns are all NOT NULL, else none. Of several the one with
-        the fewest columns, and of those the first: so TiCDC chooses, and its deletes may carry no other key."""
+        """The ids of the primary key's columns, else of a unique key whose columns are all NOT NULL, else
+        none. Of several the one with the fewest columns, and of those the first: so TiCDC chooses, and its
+        deletes may carry no other key.
+        """
         if self.primary_key:
             return self.primary_key
         not_null = {column.id for column in self.columns if column.not_null}
         return min((key for key in self.unique_keys if set(key) <= not_null), key=len, default=())
 
 
-def make_schema(columns: list[Column], primary_key: tuple[str, ...] = (), *, inferred: bool = False) -> TableSchema:
+def make_schema(
+    columns: list[Column], primary_key: tuple[str, ...] = (), *, inferred: bool = False
+) -> TableSchema:
     """A schema whose columns get the ids 1… in their order; keys are given by name."""
     numbered = tuple(replace(column, id=number) for number, column in enumerate(columns, 1))
     ids = {column.name.casefold(): column.id for column in numbered}
-    return TableSchema(numbered, tuple(ids[name.casefold()] for name in primary_key), (), None, len(numbered) + 1, inferred)
+    return TableSchema(
+        numbered, tuple(ids[name.casefold()] for name in primary_key), (), None, len(numbered) + 1, inferred
+    )
 
 
 _FAMILIES = {
@@ -144,10 +187,15 @@ _FAMILIES = {
     **dict.fromkeys(TEXTS, "text"),
     **dict.fromkeys(BINARIES, "binary"),
     **dict.fromkeys(GEOMETRIES, "geometry"),
-    "inet4": "text", "inet6": "text", "uuid": "text",
-    **{word: word for word in ("float", "double", "decimal", "bit", "date", "datetime", "timestamp", "time", "year")},
+    "inet4": "text",
+    "inet6": "text",
+    "uuid": "text",
+    **{
+        word: word
+        for word in ("float", "double", "decimal", "bit", "date", "datetime", "timestamp", "time", "year")
+    },
     **{word: word for word in ("enum", "set", "json", "vector")},
-}  # fmt: skip
+}
 # Possessive throughout: a type text may be garbage, and must not cost more than its length.
 _TYPE = re.compile(
     r"\s*+([a-z][a-z0-9_]*+(?: ++(?:precision|varying|varchar|varbinary))?)\s*+"
@@ -159,7 +207,8 @@ _MEMBER = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
 
 @functools.lru_cache(maxsize=4096)
 def parse_type(text: str) -> ColumnType:
-    """The type that a message or schema file spells, such as `bigint unsigned`, `DECIMAL(10,2)` or `enum('a','b')`.
+    """The type that a message or schema file spells, such as `bigint unsigned`, `DECIMAL(10,2)` or
+    `enum('a','b')`.
 
     A word that is not known is kept as it is; its family is `unknown`.
     """
@@ -169,12 +218,22 @@ def parse_type(text: str) -> ColumnType:
     words = f"{found[1]} {found[4]}".lower().split()
     unsigned = "unsigned" in words or "zerofill" in words
     charset = _word_behind(words, "character", "set")
-    base = " ".join(word for word in found[1].lower().split() if word not in ("unsigned", "zerofill", "signed"))
+    base = " ".join(
+        word for word in found[1].lower().split() if word not in ("unsigned", "zerofill", "signed")
+    )
     base = SYNONYMS.get(base, base)
     members = tuple(unquote(item) for item in _MEMBER.findall(found[3] or ""))
     numbers = [int(item) for item in (found[2] or "").split(",") if item.strip().lstrip("-").isdigit()]
     length = numbers[0] if numbers else None
-    return ColumnType(base, length, numbers[1] if len(numbers) > 1 else None, unsigned, charset, members, "zerofill" in words)
+    return ColumnType(
+        base,
+        length,
+        numbers[1] if len(numbers) > 1 else None,
+        unsigned,
+        charset,
+        members,
+        "zerofill" in words,
+    )
 
 
 def _word_behind(words: list[str], first: str, second: str) -> str | None:
@@ -184,7 +243,9 @@ def _word_behind(words: list[str], first: str, second: str) -> str | None:
 
 
 def unquote(text: str) -> str:
-    """The inside of a single-quoted SQL string: `''` and backslash escapes undone (`\\%` and `\\_` keep theirs)."""
+    """The inside of a single-quoted SQL string: `''` and backslash escapes undone (`\\%` and `\\_` keep
+    theirs).
+    """
     return re.sub(r"''|\\(.)", _unescape, text, flags=re.S)
 
 
@@ -192,4 +253,6 @@ def _unescape(found: re.Match[str]) -> str:
     char = found[1]
     if char is None:
         return "'"
-    return {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}.get(char, char)
+    return {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}.get(
+        char, char
+    )

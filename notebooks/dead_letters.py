@@ -1,10 +1,10 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Dead letters
-# MAGIC What could not be decoded, why, what its bytes look like, and decoding it again after the cause is mended.
-# MAGIC
-# MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake python notebooks/dead_letters.py`; on Databricks say it in the widgets. With `redrive` set to a
-# MAGIC source's name its dead letters are decoded again; what fails again is a dead letter again.
+# MAGIC What could not be decoded, why, what its bytes look like, and decoding it again after the cause is
+# mended. MAGIC MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake python notebooks/dead_letters.py`; on Databricks say
+# it in the widgets. With `redrive` set to a MAGIC source's name its dead letters are decoded again; what
+# fails again is a dead letter again.
 
 # COMMAND ----------
 
@@ -18,7 +18,15 @@ from lakehouse.spark.readers.views import open_lake
 from lakehouse.spark.session import get_session
 
 spark = get_session()
-WIDGETS = {"lake": "./lake", "catalog": "", "bronze": "bronze", "silver": "silver", "gold": "gold", "ops": "ops", "redrive": ""}
+WIDGETS = {
+    "lake": "./lake",
+    "catalog": "",
+    "bronze": "bronze",
+    "silver": "silver",
+    "gold": "gold",
+    "ops": "ops",
+    "redrive": "",
+}
 if "dbutils" in globals():
     for name, default in WIDGETS.items():
         dbutils.widgets.text(name, default)
@@ -26,7 +34,11 @@ if "dbutils" in globals():
 else:
     said = {name: os.environ.get(f"LAKEHOUSE_{name.upper()}", default) for name, default in WIDGETS.items()}
 
-place = (said["lake"], said["catalog"] or None, {layer: said[layer] for layer in ("bronze", "silver", "gold", "ops")})
+place = (
+    said["lake"],
+    said["catalog"] or None,
+    {layer: said[layer] for layer in ("bronze", "silver", "gold", "ops")},
+)
 lake = open_lake(spark, *place)
 letters = lake["dead_letters"]
 
@@ -37,7 +49,9 @@ letters = lake["dead_letters"]
 
 # COMMAND ----------
 
-letters.groupBy("source", "code", "message").agg(F.count("*").alias("n")).orderBy(F.desc("n"), "code").show(50, False)
+letters.groupBy("source", "code", "message").agg(F.count("*").alias("n")).orderBy(F.desc("n"), "code").show(
+    50, False
+)
 causes = letters.groupBy("code").count().orderBy("code").collect()
 saved_plot(
     "dead_letters.png",
@@ -57,7 +71,8 @@ saved_plot(
 
 spark.sql("""
     SELECT d.source, d.code, d.origin.topic, d.origin.partition, d.origin.offset, length(b.value) AS bytes,
-           hex(substring(b.value, 1, 24)) AS begins_with, substring(CAST(substring(b.value, 1, 60) AS STRING), 1, 60) AS as_text
+           hex(substring(b.value, 1, 24)) AS begins_with, substring(CAST(substring(b.value, 1, 60) AS
+           STRING), 1, 60) AS as_text
     FROM dead_letters d JOIN bronze b
       ON d.source = b.source AND d.origin.topic = b.topic AND d.origin.incarnation = b.incarnation
      AND d.origin.partition = b.partition AND d.origin.offset = b.offset

@@ -1,10 +1,10 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Explore silver
-# MAGIC What changed, when, and from what to what: silver keeps every distinct change of every table, with the DDL between them.
-# MAGIC
-# MAGIC On Databricks, say in the widgets where the lake is. On a laptop, after `lakehouse demo`: `python notebooks/explore_silver.py`;
-# MAGIC `LAKEHOUSE_LAKE`, `LAKEHOUSE_TABLE` and `LAKEHOUSE_KEY` take the widgets' place.
+# MAGIC What changed, when, and from what to what: silver keeps every distinct change of every table, with the
+# DDL between them. MAGIC MAGIC On Databricks, say in the widgets where the lake is. On a laptop, after
+# `lakehouse demo`: `python notebooks/explore_silver.py`; MAGIC `LAKEHOUSE_LAKE`, `LAKEHOUSE_TABLE` and
+# `LAKEHOUSE_KEY` take the widgets' place.
 
 # COMMAND ----------
 
@@ -16,7 +16,16 @@ from lakehouse.spark.readers.views import free_name, open_lake
 from lakehouse.spark.session import get_session
 
 spark = get_session()
-WIDGETS = {"lake": "./lake", "catalog": "", "bronze": "bronze", "silver": "silver", "gold": "gold", "ops": "ops", "table": "", "key": ""}
+WIDGETS = {
+    "lake": "./lake",
+    "catalog": "",
+    "bronze": "bronze",
+    "silver": "silver",
+    "gold": "gold",
+    "ops": "ops",
+    "table": "",
+    "key": "",
+}
 if "dbutils" in globals():
     for name, default in WIDGETS.items():
         dbutils.widgets.text(name, default)
@@ -24,7 +33,12 @@ if "dbutils" in globals():
 else:
     said = {name: os.environ.get(f"LAKEHOUSE_{name.upper()}", default) for name, default in WIDGETS.items()}
 
-lake = open_lake(spark, said["lake"], said["catalog"] or None, {layer: said[layer] for layer in ("bronze", "silver", "gold", "ops")})
+lake = open_lake(
+    spark,
+    said["lake"],
+    said["catalog"] or None,
+    {layer: said[layer] for layer in ("bronze", "silver", "gold", "ops")},
+)
 tables = sorted(name for name in lake if name.startswith("silver_"))
 print("\n".join(tables) or "this lake holds no table yet")
 
@@ -35,9 +49,9 @@ print("\n".join(tables) or "this lake holds no table yet")
 
 # COMMAND ----------
 
-lake["changes"].groupBy("database", "table").pivot("op", ["insert", "update", "delete", "snapshot"]).count().orderBy(
-    "database", "table"
-).show(50, False)
+lake["changes"].groupBy("database", "table").pivot(
+    "op", ["insert", "update", "delete", "snapshot"]
+).count().orderBy("database", "table").show(50, False)
 
 # COMMAND ----------
 
@@ -60,7 +74,9 @@ key = said["key"] or (busiest.key if busiest else "")
 print(table, key)
 if table in lake:
     history = lake[table].where(F.col("key") == key).orderBy("position")
-    history.select("committed_at", "op", F.to_json("before").alias("before"), F.to_json("after").alias("after"), "flags").show(100, False)
+    history.select(
+        "committed_at", "op", F.to_json("before").alias("before"), F.to_json("after").alias("after"), "flags"
+    ).show(100, False)
 
 # COMMAND ----------
 
@@ -80,9 +96,13 @@ if table in lake:
         if field.dataType.typeName() != "binary"
     ]
     updates = lake[table].where("op = 'update' AND before IS NOT NULL")
-    cells = updates.select("committed_at", "position", "key", F.explode(F.array(*values)).alias("cell")).select("*", "cell.*")
+    cells = updates.select(
+        "committed_at", "position", "key", F.explode(F.array(*values)).alias("cell")
+    ).select("*", "cell.*")
     # an old image may lack columns: what it does not say is not a change
-    changed = cells.where("NOT before <=> after AND (before IS NOT NULL OR after IS NULL)").orderBy("position")
+    changed = cells.where("NOT before <=> after AND (before IS NOT NULL OR after IS NULL)").orderBy(
+        "position"
+    )
     changed.select("committed_at", "key", "column", "before", "after").show(50, False)
 
 # COMMAND ----------
@@ -94,7 +114,10 @@ if table in lake:
 
 times = None
 for name in tables:
-    one = lake[name].select(F.lit(name.removeprefix("silver_")).alias("table"), F.date_trunc("minute", "committed_at").alias("minute"))
+    one = lake[name].select(
+        F.lit(name.removeprefix("silver_")).alias("table"),
+        F.date_trunc("minute", "committed_at").alias("minute"),
+    )
     times = one if times is None else times.unionByName(one)
 if times is not None:
     per_minute = times.groupBy("minute").pivot("table").count().orderBy("minute")
@@ -128,7 +151,9 @@ if plt is not None and times is not None:
 
 # COMMAND ----------
 
-lake["schema_changes"].orderBy("source", "position").select("source", "database", "table", "kind", "commit_ts", "ddl").show(100, 120)
+lake["schema_changes"].orderBy("source", "position").select(
+    "source", "database", "table", "kind", "commit_ts", "ddl"
+).show(100, 120)
 
 # COMMAND ----------
 
@@ -139,9 +164,9 @@ lake["schema_changes"].orderBy("source", "position").select("source", "database"
 # COMMAND ----------
 
 lake["dead_letters"].groupBy("source", "code", "message").count().show(50, False)
-lake["dead_letters"].select("source", "code", "database", "table", "origin.topic", "origin.partition", "origin.offset", "origin.path").show(
-    50, False
-)
+lake["dead_letters"].select(
+    "source", "code", "database", "table", "origin.topic", "origin.partition", "origin.offset", "origin.path"
+).show(50, False)
 
 # COMMAND ----------
 

@@ -1,9 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Quality
-# MAGIC How the expectations of the tables' YAMLs did in each run, what they keep out of gold, and the suite itself in Great Expectations.
-# MAGIC
-# MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake python notebooks/quality.py`; on Databricks say it in the widgets.
+# MAGIC How the expectations of the tables' YAMLs did in each run, what they keep out of gold, and the suite
+# itself in Great Expectations. MAGIC MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake python notebooks/quality.py`;
+# on Databricks say it in the widgets.
 
 # COMMAND ----------
 
@@ -19,7 +19,14 @@ from lakehouse.spark.readers.views import open_lake
 from lakehouse.spark.session import get_session
 
 spark = get_session()
-WIDGETS = {"lake": "./lake", "catalog": "", "bronze": "bronze", "silver": "silver", "gold": "gold", "ops": "ops"}
+WIDGETS = {
+    "lake": "./lake",
+    "catalog": "",
+    "bronze": "bronze",
+    "silver": "silver",
+    "gold": "gold",
+    "ops": "ops",
+}
 if "dbutils" in globals():
     for name, default in WIDGETS.items():
         dbutils.widgets.text(name, default)
@@ -27,7 +34,11 @@ if "dbutils" in globals():
 else:
     said = {name: os.environ.get(f"LAKEHOUSE_{name.upper()}", default) for name, default in WIDGETS.items()}
 
-place = (said["lake"], said["catalog"] or None, {layer: said[layer] for layer in ("bronze", "silver", "gold", "ops")})
+place = (
+    said["lake"],
+    said["catalog"] or None,
+    {layer: said[layer] for layer in ("bronze", "silver", "gold", "ops")},
+)
 views = open_lake(spark, *place)
 
 # COMMAND ----------
@@ -38,7 +49,8 @@ views = open_lake(spark, *place)
 # COMMAND ----------
 
 spark.sql("""
-    SELECT source, concat(database, '.', `table`) AS `table`, expectation, action, sum(checked) AS checked, sum(failed) AS failed
+    SELECT source, concat(database, '.', `table`) AS `table`, expectation, action, sum(checked) AS checked,
+    sum(failed) AS failed
     FROM quality GROUP BY ALL ORDER BY failed DESC, `table`, expectation
 """).show(50, False)
 
@@ -49,7 +61,9 @@ spark.sql("""
 
 # COMMAND ----------
 
-runs = spark.sql("SELECT `at`, expectation, sum(failed) AS failed FROM quality GROUP BY ALL ORDER BY `at`").collect()
+runs = spark.sql(
+    "SELECT `at`, expectation, sum(failed) AS failed FROM quality GROUP BY ALL ORDER BY `at`"
+).collect()
 times = sorted({row["at"] for row in runs})
 lines = {
     name: [sum(row.failed for row in runs if (row["at"], row.expectation) == (time, name)) for time in times]
@@ -61,7 +75,8 @@ saved_plot("failures_per_run.png", "failed changes", times, lines, "dbutils" in 
 
 # MAGIC %md
 # MAGIC ## What is kept out of gold
-# MAGIC Each rejected change with the row as silver has it, and where its bytes are. `lakehouse rejected list` shows those that are open.
+# MAGIC Each rejected change with the row as silver has it, and where its bytes are. `lakehouse rejected list`
+# shows those that are open.
 
 # COMMAND ----------
 
@@ -69,7 +84,8 @@ spark.sql("""
     SELECT r.source, concat(r.database, '.', r.`table`) AS `table`, r.key, r.reasons, c.op, c.after,
            r.origin.topic, r.origin.partition, r.origin.offset
     FROM rejected r JOIN changes c
-      ON r.source = c.source AND r.database = c.database AND r.`table` = c.`table` AND r.key = c.key AND r.position = c.position
+      ON r.source = c.source AND r.database = c.database AND r.`table` = c.`table` AND r.key = c.key AND
+      r.position = c.position
     ORDER BY r.position, r.key
 """).show(50, False)
 
@@ -77,7 +93,8 @@ spark.sql("""
 
 # MAGIC %md
 # MAGIC ## The suite, as Great Expectations has it
-# MAGIC Edit it here, run it, and put it back into the YAML with `lakehouse quality suite DB.TABLE --from FILE`.
+# MAGIC Edit it here, run it, and put it back into the YAML with `lakehouse quality suite DB.TABLE --from
+# FILE`.
 
 # COMMAND ----------
 

@@ -1,9 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Time travel to a manifest
-# MAGIC A manifest is one instant of the source: every table at the version that belongs to it. Choose one and compare it with today.
-# MAGIC
-# MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake LAKEHOUSE_MANIFEST=0 python notebooks/time_travel.py`; on Databricks say it in the widgets.
+# MAGIC A manifest is one instant of the source: every table at the version that belongs to it. Choose one and
+# compare it with today. MAGIC MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake LAKEHOUSE_MANIFEST=0 python
+# notebooks/time_travel.py`; on Databricks say it in the widgets.
 
 # COMMAND ----------
 
@@ -33,11 +33,22 @@ if "dbutils" in globals():
 else:
     said = {name: os.environ.get(f"LAKEHOUSE_{name.upper()}", default) for name, default in WIDGETS.items()}
 
-place = (said["lake"], said["catalog"] or None, {layer: said[layer] for layer in ("bronze", "silver", "gold", "ops")})
+place = (
+    said["lake"],
+    said["catalog"] or None,
+    {layer: said[layer] for layer in ("bronze", "silver", "gold", "ops")},
+)
 now = open_lake(spark, *place)
 found = manifests_of(spark, *place)
 for number, manifest in enumerate(found):
-    print(number, manifest["source"], manifest["published_at"], "watermark", manifest["watermark"], manifest["states"])
+    print(
+        number,
+        manifest["source"],
+        manifest["published_at"],
+        "watermark",
+        manifest["watermark"],
+        manifest["states"],
+    )
 
 # COMMAND ----------
 
@@ -63,7 +74,10 @@ for name, frame in sorted(then.items()):
 for name, frame in sorted(then.items()):
     if name in now and now[name].columns == frame.columns:
         same = [F.col(f"`{column}`").cast("string").alias(f"c{i}") for i, column in enumerate(frame.columns)]
-        gone, new = frame.select(same).exceptAll(now[name].select(same)), now[name].select(same).exceptAll(frame.select(same))
+        gone, new = (
+            frame.select(same).exceptAll(now[name].select(same)),
+            now[name].select(same).exceptAll(frame.select(same)),
+        )
         print(f"{name}: {gone.count()} rows are gone or changed, {new.count()} are new or changed")
     else:
         print(f"{name}: its columns or its name have changed since")
@@ -76,7 +90,9 @@ for name, frame in sorted(then.items()):
 # COMMAND ----------
 
 last = range(max(0, len(found) - 20), len(found))
-counts = [{name: frame.count() for name, frame in at_manifest(spark, number, *place).items()} for number in last]
+counts = [
+    {name: frame.count() for name, frame in at_manifest(spark, number, *place).items()} for number in last
+]
 names = sorted({name for one in counts for name in one})
 print(counts[-1] if counts else "nothing is published yet")
 lines = {name: [one.get(name, 0) for one in counts] for name in names}

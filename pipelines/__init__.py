@@ -1,7 +1,9 @@
-"""What a scheduler calls: arguments → configuration → layers → their outcome on stdout. All logic is in lakehouse/.
+"""What a scheduler calls: arguments → configuration → layers → their outcome on stdout. All logic is in
+lakehouse/.
 
-One module per layer, and here all three in one process, which is what runs continuously. Exit codes: 0 ok, 1 failed, 2 bad
-usage or configuration. `--env` is for schedulers that set no environment: what `${env:NAME}` in the YAML stands for.
+One module per layer, and here all three in one process, which is what runs continuously. Exit codes: 0 ok, 1
+failed, 2 bad usage or configuration. `--env` is for schedulers that set no environment: what `${env:NAME}` in
+the YAML stands for.
 """
 
 import argparse
@@ -20,16 +22,37 @@ def parser(program: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(program, allow_abbrev=False)
     made.add_argument("--configs", default="configs", help="the folder with sources/ and tables/")
     made.add_argument("--lake", help="the lake's root; default: the source's own, else ./lake")
-    made.add_argument("--select", action="append", default=[], metavar="NAME", help="only this source, or db.table; may be repeated")
-    made.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", type=setting, help="what ${env:NAME} stands for")
+    made.add_argument(
+        "--select",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this source, or db.table; may be repeated",
+    )
+    made.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        type=setting,
+        help="what ${env:NAME} stands for",
+    )
     if program == "lakehouse-quality":
         made.add_argument("--to", default="quality", help="the folder that suites and pages go to")
         return made
     if program == "lakehouse-maintain":
-        made.add_argument("--retain-days", type=int, default=7, help="how long versions stay readable, at least 7")
+        made.add_argument(
+            "--retain-days", type=int, default=7, help="how long versions stay readable, at least 7"
+        )
         return made
     how = made.add_mutually_exclusive_group()
-    how.add_argument("--once", dest="once", action="store_true", default=True, help="stop when all that is there is done (default)")
+    how.add_argument(
+        "--once",
+        dest="once",
+        action="store_true",
+        default=True,
+        help="stop when all that is there is done (default)",
+    )
     how.add_argument("--continuous", dest="once", action="store_false", help="go on until stopped")
     return made
 
@@ -53,7 +76,11 @@ def run_layers(layers: tuple[str, ...], arguments: Sequence[str] | None = None) 
     run_task("lakehouse-" + "-".join(layers), work, arguments)
 
 
-def run_task(program: str, work: Callable[[argparse.Namespace, Config], Iterable[dict[str, Any]]], arguments: Sequence[str] | None) -> None:
+def run_task(
+    program: str,
+    work: Callable[[argparse.Namespace, Config], Iterable[dict[str, Any]]],
+    arguments: Sequence[str] | None,
+) -> None:
     """Read the arguments and the configuration, work, and print what came out."""
     given = parser(program).parse_args(arguments)
     os.environ.update(given.env)

@@ -20,7 +20,10 @@ def main() -> None:
         from lakehouse.spark.source import selected_sources
 
         if given.retain_days < LEAST_DAYS:
-            raise ConfigError(f"--retain-days {given.retain_days}: expected at least {LEAST_DAYS}: readers and `show --at` need that long")
+            raise ConfigError(
+                f"--retain-days {given.retain_days}: expected at least {LEAST_DAYS}: readers and `show --at` "
+                "need that long"
+            )
         spark, kept = get_session(), given.retain_days * 86400
         sources = selected_sources(config, selected(given), given.lake or None)
         return [maintain_source(spark, source.lake, source.name, kept, say) for source in sources]

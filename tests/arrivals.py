@@ -1,8 +1,11 @@
 """From what a source did to what a consumer sees: dispatched to partitions, batched, replayed, interleaved.
 
-    plan = Feed(history.events, random, partitions, dispatcher)    messages per partition, resolved events and DDL on all of them
-    plan.restart(…)                                                 a replay from a checkpoint, cut differently
-    plan.arrival(random)                                            one order in which a consumer may meet the partitions
+    plan = Feed(history.events, random, partitions, dispatcher)    messages per partition, resolved events and
+    DDL on all of them
+    plan.restart(…)                                                 a replay from a checkpoint, cut
+    differently
+    plan.arrival(random)                                            one order in which a consumer may meet the
+    partitions
 
 Order within a partition is kept always: it is what Kafka promises, and all that it promises.
 """
@@ -33,8 +36,12 @@ def dispatch(event: Event, dispatcher: str, partitions: int) -> int:
     return zlib.crc32(place.encode()) % partitions
 
 
-def partitioned(events: Sequence[Event], chance: random.Random, partitions: int, dispatcher: str, after: int = 0) -> list[Messages]:
-    """The messages of each partition for the events above `after`; resolved events come now and then, and at the end."""
+def partitioned(
+    events: Sequence[Event], chance: random.Random, partitions: int, dispatcher: str, after: int = 0
+) -> list[Messages]:
+    """The messages of each partition for the events above `after`; resolved events come now and then, and at
+    the end.
+    """
     out: list[Messages] = [[] for _ in range(partitions)]
     open_rows: list[list[Event]] = [[] for _ in range(partitions)]
     size = chance.choice((1, 3, 16))
@@ -53,7 +60,12 @@ def partitioned(events: Sequence[Event], chance: random.Random, partitions: int,
 
     last = None
     for event in events:
-        if last is not None and event["commit_ts"] > last["commit_ts"] and last["commit_ts"] >= after and chance.random() < 0.3:
+        if (
+            last is not None
+            and event["commit_ts"] > last["commit_ts"]
+            and last["commit_ts"] >= after
+            and chance.random() < 0.3
+        ):
             broadcast({"kind": "resolved", "commit_ts": last["commit_ts"]})
         if event["commit_ts"] > after and event["kind"] == "ddl":
             broadcast(event)
@@ -68,19 +80,33 @@ def partitioned(events: Sequence[Event], chance: random.Random, partitions: int,
 class Feed:
     """The sequences of the partitions, as Kafka holds them in the end."""
 
-    def __init__(self, events: Sequence[Event], chance: random.Random, partitions: int, dispatcher: str, wire: Wire = Wire()) -> None:
-        self.events, self.chance, self.partitions, self.dispatcher, self.wire = events, chance, partitions, dispatcher, wire
+    def __init__(
+        self,
+        events: Sequence[Event],
+        chance: random.Random,
+        partitions: int,
+        dispatcher: str,
+        wire: Wire = Wire(),
+    ) -> None:
+        self.events, self.chance, self.partitions, self.dispatcher, self.wire = (
+            events,
+            chance,
+            partitions,
+            dispatcher,
+            wire,
+        )
         self.sequences = self._sent(0)
 
     def _sent(self, after: int) -> list[Messages]:
         return partitioned(self.events, self.chance, self.partitions, self.dispatcher, after)
 
     def restart(self, *, at_resolved: bool, losing: bool = False) -> "Feed":
-        """The changefeed crashed somewhere and began again from a checkpoint: what it sent before stands, then comes a replay.
+        """The changefeed crashed somewhere and began again from a checkpoint: what it sent before stands,
+        then comes a replay.
 
-        `at_resolved` crashes each partition right after a resolved event. `losing` leaves some messages above the
-        checkpoint undelivered before the crash, so that what follows them comes before and after them (B A B); a producer that
-        waits for them has promised nothing above the checkpoint.
+        `at_resolved` crashes each partition right after a resolved event. `losing` leaves some messages above
+        the checkpoint undelivered before the crash, so that what follows them comes before and after them (B
+        A B); a producer that waits for them has promised nothing above the checkpoint.
         """
         checkpoint = self.chance.choice([0, *sorted({event["commit_ts"] for event in self.events})])
         replay = self._sent(checkpoint)
@@ -90,20 +116,30 @@ class Feed:
                 kept = [
                     events
                     for events in kept
-                    if _low(events) <= checkpoint or (events[0]["kind"] != "resolved" and self.chance.random() < 0.6)
+                    if _low(events) <= checkpoint
+                    or (events[0]["kind"] != "resolved" and self.chance.random() < 0.6)
                 ]
             self.sequences[index] = kept + replay[index]
         return self
 
     def _cut(self, sequence: Messages, checkpoint: int, *, at_resolved: bool) -> int:
         """How much of a partition was sent before the crash: at least all that the checkpoint vouches for."""
-        least = max((number + 1 for number, events in enumerate(sequence) if _low(events) <= checkpoint), default=0)
-        places = [n for n in range(least, len(sequence) + 1) if not at_resolved or n == 0 or sequence[n - 1][0]["kind"] == "resolved"]
+        least = max(
+            (number + 1 for number, events in enumerate(sequence) if _low(events) <= checkpoint), default=0
+        )
+        places = [
+            n
+            for n in range(least, len(sequence) + 1)
+            if not at_resolved or n == 0 or sequence[n - 1][0]["kind"] == "resolved"
+        ]
         return self.chance.choice(places)
 
     def repeat(self) -> "Feed":
         """Some messages are there twice in a row, as a retrying producer writes them."""
-        self.sequences = [[m for m in sequence for _ in range(self.chance.choice((1, 1, 1, 2)))] for sequence in self.sequences]
+        self.sequences = [
+            [m for m in sequence for _ in range(self.chance.choice((1, 1, 1, 2)))]
+            for sequence in self.sequences
+        ]
         return self
 
     def arrival(self, chance: random.Random, topic: str = "t") -> list[Message]:
@@ -114,13 +150,29 @@ class Feed:
             partition = chance.choice([number for number, sequence in enumerate(left) if sequence])
             for _ in range(min(chance.choice((1, 2, 8)), len(left[partition]))):
                 offset, events = left[partition].pop(0)
-                out.append(message([encode(event, event.get("shape"), self.wire) for event in events], topic, partition, offset))
+                out.append(
+                    message(
+                        [encode(event, event.get("shape"), self.wire) for event in events],
+                        topic,
+                        partition,
+                        offset,
+                    )
+                )
         return out
 
-    def arrival_of(self, chance: random.Random, write: Callable[[Event], tuple[bytes | None, bytes]], *, one_ddl: bool) -> list[Message]:
-        """The same for a protocol with one event a message; `one_ddl` says that statements go to partition 0 alone."""
+    def arrival_of(
+        self, chance: random.Random, write: Callable[[Event], tuple[bytes | None, bytes]], *, one_ddl: bool
+    ) -> list[Message]:
+        """The same for a protocol with one event a message; `one_ddl` says that statements go to partition 0
+        alone.
+        """
         left = [
-            [event for events in sequence for event in events if event["kind"] != "ddl" or not one_ddl or partition == 0]
+            [
+                event
+                for events in sequence
+                for event in events
+                if event["kind"] != "ddl" or not one_ddl or partition == 0
+            ]
             for partition, sequence in enumerate(self.sequences)
         ]
         offsets = [0] * len(left)

@@ -1,8 +1,9 @@
 """A Databricks bundle as its targets see it, and what nobody else checks of it.
 
-`resolved` merges the files, applies a target with its presets, and puts values in the place of `${…}`; `lint` names every
-fault that the real tools let through: dangling keys, bad cron, two triggers, a pause_status, parallel runs, entry points and
-wheels that do not exist, and parameters that the entry point's own parser refuses.
+`resolved` merges the files, applies a target with its presets, and puts values in the place of `${…}`; `lint`
+names every fault that the real tools let through: dangling keys, bad cron, two triggers, a pause_status,
+parallel runs, entry points and wheels that do not exist, and parameters that the entry point's own parser
+refuses.
 """
 
 import contextlib
@@ -27,7 +28,9 @@ _JOB_PARAMETER = re.compile(r"\{\{job\.parameters\.([^{}]*)\}\}")
 
 
 def read_bundle(root: Path, *more: str) -> Bundle:
-    """databricks.yml and what it includes, each resource with the `_folder` of its file; `more` is included too."""
+    """databricks.yml and what it includes, each resource with the `_folder` of its file; `more` is included
+    too.
+    """
     bundle: Bundle = yaml.safe_load((root / "databricks.yml").read_text())
     resources = bundle.setdefault("resources", {})
     for pattern in (*bundle.pop("include"), *more):
@@ -43,11 +46,18 @@ def resolved(bundle: Bundle, target: str) -> Bundle:
     bundle = copy.deepcopy(bundle)
     chosen = bundle.pop("targets")[target]
     merged: Bundle = _merge(bundle, {name: value for name, value in chosen.items() if name != "default"})
-    prefix = "dev_ada_" if merged.get("mode") == "development" else merged.get("presets", {}).get("name_prefix", "")
+    prefix = (
+        "dev_ada_"
+        if merged.get("mode") == "development"
+        else merged.get("presets", {}).get("name_prefix", "")
+    )
     for kind, named in (("jobs", "name"), ("schemas", "name"), ("dashboards", "display_name")):
         for item in merged["resources"].get(kind, {}).values():
             item[named] = prefix + item[named]
-    paused = merged.get("mode") == "development" or merged.get("presets", {}).get("trigger_pause_status") == "PAUSED"
+    paused = (
+        merged.get("mode") == "development"
+        or merged.get("presets", {}).get("trigger_pause_status") == "PAUSED"
+    )
     merged["paused"] = paused
     values = _values(merged, target)
     return _substitute(merged, values, ())  # type: ignore[no-any-return]
@@ -55,12 +65,17 @@ def resolved(bundle: Bundle, target: str) -> Bundle:
 
 def _merge(one: Any, other: Any) -> Any:
     if isinstance(one, dict) and isinstance(other, dict):
-        return {name: _merge(one.get(name), other[name]) if name in other else one[name] for name in {**one, **other}}
+        return {
+            name: _merge(one.get(name), other[name]) if name in other else one[name]
+            for name in {**one, **other}
+        }
     return one if other is None else other
 
 
 def _values(bundle: Bundle, target: str) -> dict[str, Any]:
-    root = bundle.get("workspace", {}).get("root_path", f"/Workspace/Users/{USER}/.bundle/{bundle['bundle']['name']}/{target}")
+    root = bundle.get("workspace", {}).get(
+        "root_path", f"/Workspace/Users/{USER}/.bundle/{bundle['bundle']['name']}/{target}"
+    )
     values = {
         "bundle.name": bundle["bundle"]["name"],
         "bundle.target": target,
@@ -68,11 +83,15 @@ def _values(bundle: Bundle, target: str) -> dict[str, Any]:
         "workspace.root_path": root,
         "workspace.file_path": f"{root}/files",
     }
-    values |= {f"var.{name}": said.get("default", f"<{name}>") for name, said in bundle.get("variables", {}).items()}
+    values |= {
+        f"var.{name}": said.get("default", f"<{name}>") for name, said in bundle.get("variables", {}).items()
+    }
     for name, schema in bundle["resources"].get("schemas", {}).items():
         values[f"resources.schemas.{name}.name"] = schema["name"]
     for name, volume in bundle["resources"].get("volumes", {}).items():
-        values[f"resources.volumes.{name}.volume_path"] = f"/Volumes/{volume['catalog_name']}/{volume['schema_name']}/{volume['name']}"
+        values[f"resources.volumes.{name}.volume_path"] = (
+            f"/Volumes/{volume['catalog_name']}/{volume['schema_name']}/{volume['name']}"
+        )
     return values
 
 
@@ -102,16 +121,26 @@ def plain(resource: Bundle) -> Bundle:
 
 def lint(bundle: Bundle, root: Path) -> list[str]:
     """Every fault of a resolved bundle, each as `resource: what`."""
-    scripts = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]["scripts"]
+    scripts = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"][
+        "scripts"
+    ]
     faults = [f"{path}: says pause_status" for path in _paths_of(bundle.get("resources", {}), "pause_status")]
     for name, job in bundle["resources"].get("jobs", {}).items():
         for rule in _JOB_RULES:
             faults += [f"{name}: {fault}" for fault in rule(job)]
         for task in tasks_of(job):
-            faults += [f"{name}.{task['task_key']}: {fault}" for fault in _task_faults(task, job, scripts, root)]
-        faults += [f"{name}.{task['task_key']}: {fault}" for task in job["tasks"] for fault in _for_each_faults(task, root, bundle)]
+            faults += [
+                f"{name}.{task['task_key']}: {fault}" for fault in _task_faults(task, job, scripts, root)
+            ]
+        faults += [
+            f"{name}.{task['task_key']}: {fault}"
+            for task in job["tasks"]
+            for fault in _for_each_faults(task, root, bundle)
+        ]
     artifacts = bundle.get("artifacts", {})
-    if not any(artifact.get("type") == "whl" for artifact in artifacts.values()) and not list(root.glob("wheels/*.whl")):
+    if not any(artifact.get("type") == "whl" for artifact in artifacts.values()) and not list(
+        root.glob("wheels/*.whl")
+    ):
         faults.append("artifacts: build no wheel")
     if ".venv/**" not in bundle.get("sync", {}).get("exclude", []):
         faults.append("sync.exclude: lacks .venv/**")
@@ -159,7 +188,9 @@ def _shared_writers(bundle: Bundle) -> list[str]:
     """Two jobs that run layers of the same sources."""
     jobs = bundle["resources"].get("jobs", {})
     writers = [
-        name for name, job in jobs.items() if any(task.get("python_wheel_task", {}).get("entry_point") in WRITERS for task in tasks_of(job))
+        name
+        for name, job in jobs.items()
+        if any(task.get("python_wheel_task", {}).get("entry_point") in WRITERS for task in tasks_of(job))
     ]
     return [f"{' and '.join(writers)}: write the same lake"] if len(writers) > 1 else []
 
@@ -181,7 +212,11 @@ def _for_each_faults(task: Bundle, root: Path, bundle: Bundle) -> Iterator[str]:
         yield "has inputs that are no JSON list with an item"
         return
     sources = root / bundle["variables"]["configs"]["default"] / "sources"
-    yield from (f"runs the source {name}, which has no file" for name in inputs if not (sources / f"{name}.yml").is_file())
+    yield from (
+        f"runs the source {name}, which has no file"
+        for name in inputs
+        if not (sources / f"{name}.yml").is_file()
+    )
 
 
 def _one_trigger(job: Bundle) -> Iterator[str]:
@@ -192,7 +227,10 @@ def _one_trigger(job: Bundle) -> Iterator[str]:
 
 def _acyclic(job: Bundle) -> Iterator[str]:
     keys = {task["task_key"] for task in job["tasks"]}
-    known = [{**task, "depends_on": [e for e in task.get("depends_on", []) if e["task_key"] in keys]} for task in job["tasks"]]
+    known = [
+        {**task, "depends_on": [e for e in task.get("depends_on", []) if e["task_key"] in keys]}
+        for task in job["tasks"]
+    ]
     try:
         ordered({"tasks": known})
     except ValueError as error:
@@ -215,14 +253,28 @@ def _unique_keys(job: Bundle) -> Iterator[str]:
     yield from (f"has two tasks {key}" for key in sorted({key for key in keys if keys.count(key) > 1}))
 
 
-_JOB_RULES: tuple[Callable[[Bundle], Iterator[str]], ...] = (_one_trigger, _one_run, _cron, _unique_keys, _acyclic)
+_JOB_RULES: tuple[Callable[[Bundle], Iterator[str]], ...] = (
+    _one_trigger,
+    _one_run,
+    _cron,
+    _unique_keys,
+    _acyclic,
+)
 
 
 def _task_faults(task: Bundle, job: Bundle, scripts: dict[str, str], root: Path) -> Iterator[str]:
     for kind, listed, given in (
         ("task_key", job["tasks"], [entry["task_key"] for entry in task.get("depends_on", [])]),
-        ("environment_key", job.get("environments", []), [task[key] for key in ("environment_key",) if key in task]),
-        ("job_cluster_key", job.get("job_clusters", []), [task[key] for key in ("job_cluster_key",) if key in task]),
+        (
+            "environment_key",
+            job.get("environments", []),
+            [task[key] for key in ("environment_key",) if key in task],
+        ),
+        (
+            "job_cluster_key",
+            job.get("job_clusters", []),
+            [task[key] for key in ("job_cluster_key",) if key in task],
+        ),
     ):
         known = {entry[kind] for entry in listed}
         yield from (f"names {kind} {key}, which the job does not have" for key in given if key not in known)
@@ -237,8 +289,14 @@ def _task_faults(task: Bundle, job: Bundle, scripts: dict[str, str], root: Path)
 
 
 def _wheel_faults(task: Bundle, job: Bundle, root: Path) -> Iterator[str]:
-    """Every wheel that a task or its environment names lies where the build puts it, under a name that it can have."""
-    chosen = [entry["spec"] for entry in job.get("environments", []) if entry["environment_key"] == task.get("environment_key")]
+    """Every wheel that a task or its environment names lies where the build puts it, under a name that it can
+    have.
+    """
+    chosen = [
+        entry["spec"]
+        for entry in job.get("environments", [])
+        if entry["environment_key"] == task.get("environment_key")
+    ]
     wheels = [text for spec in chosen for text in spec.get("dependencies", []) if text.endswith(".whl")]
     wheels += [library["whl"] for library in task.get("libraries", []) if "whl" in library]
     if not wheels:
@@ -251,9 +309,14 @@ def _wheel_faults(task: Bundle, job: Bundle, root: Path) -> Iterator[str]:
 
 
 def task_arguments(parameters: list[str], job: Bundle, each: str | None = None) -> list[str]:
-    """The command line of a task, with the job's parameters at their defaults, and `each` as a for-each's input."""
+    """The command line of a task, with the job's parameters at their defaults, and `each` as a for-each's
+    input.
+    """
     known = {entry["name"]: entry["default"] for entry in job.get("parameters", [])}
-    texts = [text.replace("{{input}}", "input") if each is None else text.replace("{{input}}", each) for text in parameters]
+    texts = [
+        text.replace("{{input}}", "input") if each is None else text.replace("{{input}}", each)
+        for text in parameters
+    ]
     return [_JOB_PARAMETER.sub(lambda found: str(known[found[1]]), text) for text in texts]
 
 
@@ -261,7 +324,11 @@ def ordered(job: Bundle) -> list[Bundle]:
     """The job's tasks, each after those it depends on."""
     waiting, done = list(job["tasks"]), []
     while waiting:
-        ready = [t for t in waiting if {entry["task_key"] for entry in t.get("depends_on", [])} <= {task["task_key"] for task in done}]
+        ready = [
+            t
+            for t in waiting
+            if {entry["task_key"] for entry in t.get("depends_on", [])} <= {task["task_key"] for task in done}
+        ]
         if not ready:
             raise ValueError("the tasks wait for each other")
         done += ready
@@ -280,7 +347,10 @@ def parameter_faults(entry: str, parameters: list[str], job: Bundle) -> Iterator
         with contextlib.redirect_stderr(heard):
             parser(entry).parse_args(arguments)
     except SystemExit:
-        yield f"has parameters that {entry} refuses: {heard.getvalue().strip().splitlines()[-1].rpartition('error: ')[2]}"
+        yield (
+            f"has parameters that {entry} refuses: "
+            f"{heard.getvalue().strip().splitlines()[-1].rpartition('error: ')[2]}"
+        )
 
 
 _NAMES = {
@@ -300,7 +370,11 @@ def is_cron(text: str) -> bool:
 
 def _is_field(index: int, text: str) -> bool:
     if text in ("?", "L", "LW") or (index == 5 and "#" in text):
-        return index in (3, 5) and (text != "LW" or index == 3) and ("#" not in text or re.fullmatch(r"[1-7]#[1-5]", text) is not None)
+        return (
+            index in (3, 5)
+            and (text != "LW" or index == 3)
+            and ("#" not in text or re.fullmatch(r"[1-7]#[1-5]", text) is not None)
+        )
     span, slash, step = text.partition("/")
     if slash and not step.isdecimal():
         return False

@@ -12,8 +12,9 @@ Row = dict[str, Any]
 
 
 class CanalFeed:
-    """Each call happens at a commit_ts of its own, 10 after the one before; `last` is the newest. Tables are in the partitions that
-    are said, else in 0; DDL and watermarks are in all."""
+    """Each call happens at a commit_ts of its own, 10 after the one before; `last` is the newest. Tables are
+    in the partitions that are said, else in 0; DDL and watermarks are in all.
+    """
 
     def __init__(self, topic: str = "t", **partitions: int) -> None:
         self.topic, self.last, self.partitions = topic, 1000, partitions
@@ -39,7 +40,9 @@ class CanalFeed:
         return self
 
     def at(self, commit_ts: int) -> "CanalFeed":
-        """What is told next happened then, although it arrives now; what comes behind it goes on above everything."""
+        """What is told next happened then, although it arrives now; what comes behind it goes on above
+        everything.
+        """
         self.then = commit_ts
         return self
 
@@ -60,8 +63,18 @@ class CanalFeed:
 
     def _row(self, table: str, kind: str, row: Row, old: Row | None, types: dict[str, str]) -> "CanalFeed":
         told = {name: types.get(name, "int") for name in row}
-        images = [None if image is None else {name: _text(value) for name, value in image.items()} for image in (row, old)]
-        body = {"database": "d", "table": table, "isDdl": False, "type": kind, "pkNames": ["id"], "mysqlType": told}
+        images = [
+            None if image is None else {name: _text(value) for name, value in image.items()}
+            for image in (row, old)
+        ]
+        body = {
+            "database": "d",
+            "table": table,
+            "isDdl": False,
+            "type": kind,
+            "pkNames": ["id"],
+            "mysqlType": told,
+        }
         return self._add({**body, "data": [images[0]], "old": [images[1]] if old is not None else None})
 
     def _add(self, body: dict[str, Any]) -> "CanalFeed":
@@ -69,7 +82,9 @@ class CanalFeed:
             self.last += 10
         value = {"id": 0, "es": 0, "ts": 0, **body, "_tidb": {"commitTs": self.then or self.last}}
         self.then = None
-        everywhere = {0, *self.partitions.values()} if body["isDdl"] else {self.partitions.get(body["table"], 0)}
+        everywhere = (
+            {0, *self.partitions.values()} if body["isDdl"] else {self.partitions.get(body["table"], 0)}
+        )
         for partition in everywhere:
             self._send(partition, value)
         return self

@@ -1,7 +1,8 @@
-"""Real services for the tests, one of each per test process, started by the first test that asks and ended with the last.
+"""Real services for the tests, one of each per test process, started by the first test that asks and ended
+with the last.
 
-Nothing is skipped: where a service can't start, its tests fail with the sentence that says what to do. The fixtures import what
-they start, so that tests without services start in no time.
+Nothing is skipped: where a service can't start, its tests fail with the sentence that says what to do. The
+fixtures import what they start, so that tests without services start in no time.
 """
 
 import os
@@ -12,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A slow machine is no failure. In CI the examples are the same every time: what a new one finds belongs to whoever looks for it.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+# A slow machine is no failure. In CI the examples are the same every time: what a new one finds belongs to
+# whoever looks for it.
+settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 settings.register_profile("ci", settings.get_profile("patient"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "patient")
 

@@ -1,8 +1,9 @@
-"""TiCDC Open Protocol, the other way round: what a source did becomes the messages that TiCDC would send of it.
+"""TiCDC Open Protocol, the other way round: what a source did becomes the messages that TiCDC would send of
+it.
 
-An event is written as the recordings' truth writes it: {"kind": "row", "schema", "table", "commit_ts", "before", "after"},
-"ddl" with "query", or "resolved". A cell is {"type", "value", "num"?}: the server's text. Flags come from the table's schema.
-test_encode_open.py encodes recordings anew and compares the bytes.
+An event is written as the recordings' truth writes it: {"kind": "row", "schema", "table", "commit_ts",
+"before", "after"}, "ddl" with "query", or "resolved". A cell is {"type", "value", "num"?}: the server's text.
+Flags come from the table's schema. test_encode_open.py encodes recordings anew and compares the bytes.
 """
 
 import base64
@@ -17,11 +18,37 @@ from lakehouse.schema import TableSchema, parse_type
 Event = dict[str, Any]
 Cells = dict[str, dict[str, Any]]
 CODES = {
-    "tinyint": 1, "smallint": 2, "int": 3, "float": 4, "double": 5, "timestamp": 7, "bigint": 8, "mediumint": 9, "date": 10, "time": 11,
-    "datetime": 12, "year": 13, "varchar": 15, "varbinary": 15, "bit": 16, "vector": 225, "json": 245, "decimal": 246, "enum": 247,
-    "set": 248, "tinytext": 249, "tinyblob": 249, "mediumtext": 250, "mediumblob": 250, "longtext": 251, "longblob": 251,
-    "text": 252, "blob": 252, "char": 254, "binary": 254,
-}  # fmt: skip
+    "tinyint": 1,
+    "smallint": 2,
+    "int": 3,
+    "float": 4,
+    "double": 5,
+    "timestamp": 7,
+    "bigint": 8,
+    "mediumint": 9,
+    "date": 10,
+    "time": 11,
+    "datetime": 12,
+    "year": 13,
+    "varchar": 15,
+    "varbinary": 15,
+    "bit": 16,
+    "vector": 225,
+    "json": 245,
+    "decimal": 246,
+    "enum": 247,
+    "set": 248,
+    "tinytext": 249,
+    "tinyblob": 249,
+    "mediumtext": 250,
+    "mediumblob": 250,
+    "longtext": 251,
+    "longblob": 251,
+    "text": 252,
+    "blob": 252,
+    "char": 254,
+    "binary": 254,
+}
 BINARY, HANDLE, GENERATED, PRIMARY, UNIQUE, MULTIPLE, NULLABLE, UNSIGNED = 1, 2, 4, 8, 16, 32, 64, 128
 CHARACTERS = ("text", "enum", "set", "vector")
 
@@ -71,21 +98,32 @@ def row_value(event: Event, schema: TableSchema, wire: Wire) -> dict[str, Any]:
         return {"d": columns({name: cell for name, cell in before.items() if name in kept}, schema, wire)}
     row = {"u": columns(after, schema, wire)}
     if before is not None and wire.before != "none":
-        changed = before if wire.before == "full" else {name: cell for name, cell in before.items() if cell != after.get(name)}
+        changed = (
+            before
+            if wire.before == "full"
+            else {name: cell for name, cell in before.items() if cell != after.get(name)}
+        )
         if changed:
             row["p"] = columns(changed, schema, wire)
     return row
 
 
 def columns(cells: Cells, schema: TableSchema, wire: Wire) -> dict[str, Any]:
-    return {name: column(name, cells[name], schema) for name in (sorted(cells) if wire.sorted_columns else cells)}
+    return {
+        name: column(name, cells[name], schema) for name in (sorted(cells) if wire.sorted_columns else cells)
+    }
 
 
 def column(name: str, cell: dict[str, Any], schema: TableSchema) -> dict[str, Any]:
     kind = parse_type(cell["type"])
     flags = column_flags(name, schema)
     handle = {"h": True} if flags & HANDLE else {}
-    return {"t": CODES[kind.base], **handle, "f": flags, "v": None if cell["value"] is None else wire_value(kind.base, cell)}
+    return {
+        "t": CODES[kind.base],
+        **handle,
+        "f": flags,
+        "v": None if cell["value"] is None else wire_value(kind.base, cell),
+    }
 
 
 def wire_value(base: str, cell: dict[str, Any]) -> Any:
@@ -108,7 +146,9 @@ def wire_value(base: str, cell: dict[str, Any]) -> Any:
 
 
 def column_flags(name: str, schema: TableSchema) -> int:
-    """The flags that TiDB keeps of a column: charset, nullability, sign, and the indexes that it is part of."""
+    """The flags that TiDB keeps of a column: charset, nullability, sign, and the indexes that it is
+    part of.
+    """
     found = schema.column(name)
     assert found is not None
     kind, flags = found.type, 0
@@ -155,7 +195,13 @@ def go_quote(data: bytes) -> str:
         elif char.isprintable():
             out += char
         else:
-            out += f"\\x{code:02x}" if code < 0x20 or code == 0x7F else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+            out += (
+                f"\\x{code:02x}"
+                if code < 0x20 or code == 0x7F
+                else f"\\u{code:04x}"
+                if code < 0x10000
+                else f"\\U{code:08x}"
+            )
     return out
 
 

@@ -1,9 +1,12 @@
-"""TiCDC's canal-json, Debezium and storage sink, the other way round: a source's events become what TiCDC would write of them.
+"""TiCDC's canal-json, Debezium and storage sink, the other way round: a source's events become what TiCDC
+would write of them.
 
-Events are those of tests/encode_open.py: {"kind": "row", "schema", "table", "commit_ts", "before"?, "after"?} with cells {"type", "value",
-"num"?}, "ddl" with "query", or "resolved". test_encoders.py encodes recordings anew and compares.
+Events are those of tests/encode_open.py: {"kind": "row", "schema", "table", "commit_ts", "before"?, "after"?}
+with cells {"type", "value", "num"?}, "ddl" with "query", or "resolved". test_encoders.py encodes recordings
+anew and compares.
 
-Left out: the columns that a Debezium DDL lists in `tableChanges` (its text says the same), embedded schemas, column ids of schema files.
+Left out: the columns that a Debezium DDL lists in `tableChanges` (its text says the same), embedded schemas,
+column ids of schema files.
 """
 
 import base64
@@ -22,17 +25,42 @@ from lakehouse.formats.ticdc.storage_csv import Dialect
 from lakehouse.schema import TableSchema, parse_type
 
 SQL_TYPES = {
-    "tinyint": -6, "smallint": 5, "mediumint": 4, "int": 4, "bigint": -5, "float": 7, "double": 8, "decimal": 3, "bit": -7, "date": 91,
-    "datetime": 93, "timestamp": 93, "time": 92, "year": 12, "char": 1, "varchar": 12, "json": 12, "vector": 12, "enum": 4, "set": -7,
-    "binary": 2004, "varbinary": 2004, **{f"{size}blob": 2004 for size in ("tiny", "", "medium", "long")},
+    "tinyint": -6,
+    "smallint": 5,
+    "mediumint": 4,
+    "int": 4,
+    "bigint": -5,
+    "float": 7,
+    "double": 8,
+    "decimal": 3,
+    "bit": -7,
+    "date": 91,
+    "datetime": 93,
+    "timestamp": 93,
+    "time": 92,
+    "year": 12,
+    "char": 1,
+    "varchar": 12,
+    "json": 12,
+    "vector": 12,
+    "enum": 4,
+    "set": -7,
+    "binary": 2004,
+    "varbinary": 2004,
+    **{f"{size}blob": 2004 for size in ("tiny", "", "medium", "long")},
     **{f"{size}text": 2005 for size in ("tiny", "", "medium", "long")},
-}  # fmt: skip
+}
 DDL_WORDS = (
-    ("CREATE TABLE", "CREATE"), ("RENAME TABLE", "RENAME"), ("DROP TABLE", "ERASE"), ("TRUNCATE TABLE", "TRUNCATE"),
+    ("CREATE TABLE", "CREATE"),
+    ("RENAME TABLE", "RENAME"),
+    ("DROP TABLE", "ERASE"),
+    ("TRUNCATE TABLE", "TRUNCATE"),
     (r"CREATE (UNIQUE )?INDEX|ALTER TABLE \S+ ADD (UNIQUE|INDEX|KEY)|ALTER TABLE \S+ ADD PRIMARY", "CINDEX"),
-    (r"DROP INDEX|ALTER TABLE \S+ DROP INDEX|ALTER TABLE \S+ DROP PRIMARY", "DINDEX"), (r"ALTER TABLE \S+ RENAME (AS|TO) ", "RENAME"),
-    ("ALTER TABLE", "ALTER"), ("", "QUERY"),
-)  # fmt: skip
+    (r"DROP INDEX|ALTER TABLE \S+ DROP INDEX|ALTER TABLE \S+ DROP PRIMARY", "DINDEX"),
+    (r"ALTER TABLE \S+ RENAME (AS|TO) ", "RENAME"),
+    ("ALTER TABLE", "ALTER"),
+    ("", "QUERY"),
+)
 EPOCH = datetime(1970, 1, 1)
 
 
@@ -50,9 +78,21 @@ def raw_bytes(value: str) -> bytes:
 def canal_json(event: Event, schema: TableSchema | None, *, extension: bool = True) -> bytes:
     """One message's value; `schema` is the one that a row was written under."""
     commit_ts = event["commit_ts"]
-    body: dict[str, Any] = {"id": 0, "database": "", "table": "", "pkNames": None, "isDdl": False, "type": "TIDB_WATERMARK",
-                            "es": commit_ts >> 18, "ts": 1, "sql": "", "sqlType": None, "mysqlType": None, "data": None,
-                            "old": None}  # fmt: skip
+    body: dict[str, Any] = {
+        "id": 0,
+        "database": "",
+        "table": "",
+        "pkNames": None,
+        "isDdl": False,
+        "type": "TIDB_WATERMARK",
+        "es": commit_ts >> 18,
+        "ts": 1,
+        "sql": "",
+        "sqlType": None,
+        "mysqlType": None,
+        "data": None,
+        "old": None,
+    }
     extra = {"commitTs": commit_ts}
     match event["kind"]:
         case "resolved":
@@ -79,8 +119,13 @@ def canal_row(event: Event, schema: TableSchema) -> dict[str, Any]:
     return {
         "type": "DELETE" if after is None else "UPDATE" if before is not None else "INSERT",
         "pkNames": keys,
-        "sqlType": {name: sql_type(types[name].base, types[name].unsigned, cell["value"]) for name, cell in ordered(now, schema)},
-        "mysqlType": {name: f"{type_.base}{' unsigned' if type_.unsigned else ''}" for name, type_ in types.items()},
+        "sqlType": {
+            name: sql_type(types[name].base, types[name].unsigned, cell["value"])
+            for name, cell in ordered(now, schema)
+        },
+        "mysqlType": {
+            name: f"{type_.base}{' unsigned' if type_.unsigned else ''}" for name, type_ in types.items()
+        },
         "old": [canal_image(before, schema)] if before is not None and after is not None else None,
         "data": [canal_image(now, schema)],
     }
@@ -116,22 +161,44 @@ def canal_text(base: str, cell: dict[str, Any]) -> str | None:
 def debezium(event: Event, schema: TableSchema | None, zone: str) -> tuple[bytes, bytes]:
     """Key and value of one message, with schemas off. TIMESTAMP text is in `zone`."""
     commit_ts = event["commit_ts"]
-    source = {"version": "2.4.0.Final", "connector": "TiCDC", "name": "test_cluster", "ts_ms": commit_ts >> 18, "snapshot": "false",
-              "db": event.get("schema", ""), "table": event.get("table") or "", "server_id": 0, "gtid": None, "file": "", "pos": 0,
-              "row": 0,              "thread": 0, "query": None, "commit_ts": commit_ts, "cluster_id": "test_cluster"}  # fmt: skip
+    source = {
+        "version": "2.4.0.Final",
+        "connector": "TiCDC",
+        "name": "test_cluster",
+        "ts_ms": commit_ts >> 18,
+        "snapshot": "false",
+        "db": event.get("schema", ""),
+        "table": event.get("table") or "",
+        "server_id": 0,
+        "gtid": None,
+        "file": "",
+        "pos": 0,
+        "row": 0,
+        "thread": 0,
+        "query": None,
+        "commit_ts": commit_ts,
+        "cluster_id": "test_cluster",
+    }
     head: dict[str, Any] = {"source": source, "ts_ms": 1}
     match event["kind"]:
         case "resolved":
             return dumps({"payload": {}}), dumps({"payload": {**head, "transaction": None, "op": "m"}})
         case "ddl":
-            told = {"databaseName": event["schema"], "schemaName": None, "ddl": event["query"], "tableChanges": []}
+            told = {
+                "databaseName": event["schema"],
+                "schemaName": None,
+                "ddl": event["query"],
+                "tableChanges": [],
+            }
             return dumps({"payload": {"databaseName": event["schema"]}}), dumps({"payload": {**head, **told}})
     assert schema is not None
     before, after = (debezium_image(event.get(side), schema, zone) for side in ("before", "after"))
     op = "d" if after is None else "u" if before is not None else "c"
     handle = handle_names(schema)
     key = {name: value for name, value in (after or before or {}).items() if name in handle}
-    return dumps({"payload": key}), dumps({"payload": {**head, "transaction": None, "op": op, "before": before, "after": after}})
+    return dumps({"payload": key}), dumps(
+        {"payload": {**head, "transaction": None, "op": op, "before": before, "after": after}}
+    )
 
 
 def debezium_image(cells: Cells | None, schema: TableSchema, zone: str) -> dict[str, Any] | None:
@@ -165,7 +232,11 @@ def wrapped(number: int) -> int:
 
 
 def bits(number: int, length: int) -> Any:
-    return bool(number) if length == 1 else base64.b64encode(number.to_bytes(math.ceil(length / 8), "little")).decode()
+    return (
+        bool(number)
+        if length == 1
+        else base64.b64encode(number.to_bytes(math.ceil(length / 8), "little")).decode()
+    )
 
 
 def zoned(text: str, zone: str) -> str:
@@ -192,11 +263,23 @@ def temporal(family: str, digits: int, value: str) -> Any:
 # The storage sink
 
 DIALECT = Dialect(b",", b'"', b"\\N", b"\r\n")
-PRECISIONS = {"tinyint": 4, "smallint": 6, "mediumint": 9, "int": 11, "bigint": 20, "float": 12, "double": 22, "year": 4, "text": 65535,
-              "blob": 65535}  # fmt: skip
+PRECISIONS = {
+    "tinyint": 4,
+    "smallint": 6,
+    "mediumint": 9,
+    "int": 11,
+    "bigint": 20,
+    "float": 12,
+    "double": 22,
+    "year": 4,
+    "text": 65535,
+    "blob": 65535,
+}
 
 
-def csv_row(event: Event, schema: TableSchema, *, binary: str = "base64", dialect: Dialect = DIALECT) -> bytes:
+def csv_row(
+    event: Event, schema: TableSchema, *, binary: str = "base64", dialect: Dialect = DIALECT
+) -> bytes:
     """The rows of one change, with commit ts and old values."""
     before, after = event.get("before"), event.get("after")
     is_update = before is not None and after is not None
@@ -204,7 +287,9 @@ def csv_row(event: Event, schema: TableSchema, *, binary: str = "base64", dialec
     rows = []
     for op, cells in halves:
         head: list[Value] = [op, event["table"], event["schema"], event["commit_ts"], is_update]
-        rows.append(encode_record([*head, *(csv_value(cell, binary) for _, cell in ordered(cells, schema))], dialect))
+        rows.append(
+            encode_record([*head, *(csv_value(cell, binary) for _, cell in ordered(cells, schema))], dialect)
+        )
     return b"".join(rows)
 
 
@@ -224,15 +309,25 @@ def csv_value(cell: dict[str, Any], binary: str) -> Value:
 def schema_file(event: Event, schema: TableSchema | None) -> dict[str, Any]:
     """The schema file of a DDL; `schema` is the table's after it."""
     columns = [schema_column(column, schema) for column in schema.columns] if schema else None
-    return {"Table": event.get("table") or "", "Schema": event["schema"], "Version": 1, "TableVersion": event["commit_ts"],
-            "Query": event["query"], "Type": event.get("ddl_action", 0), "TableColumns": columns,
-            "TableColumnsTotal": len(columns or [])}  # fmt: skip
+    return {
+        "Table": event.get("table") or "",
+        "Schema": event["schema"],
+        "Version": 1,
+        "TableVersion": event["commit_ts"],
+        "Query": event["query"],
+        "Type": event.get("ddl_action", 0),
+        "TableColumns": columns,
+        "TableColumnsTotal": len(columns or []),
+    }
 
 
 def schema_column(column: Any, schema: TableSchema) -> dict[str, Any]:
     kind = column.type
     unsigned = kind.unsigned or kind.base in ("year", "bit")
-    told: dict[str, Any] = {"ColumnName": column.name, "ColumnType": kind.base.upper() + (" UNSIGNED" if unsigned else "")}
+    told: dict[str, Any] = {
+        "ColumnName": column.name,
+        "ColumnType": kind.base.upper() + (" UNSIGNED" if unsigned else ""),
+    }
     temporal_ = kind.family in ("datetime", "timestamp", "time")
     precision = None if temporal_ else kind.length if kind.length is not None else PRECISIONS.get(kind.base)
     scale = kind.length if temporal_ else kind.scale
@@ -243,7 +338,9 @@ def schema_column(column: Any, schema: TableSchema) -> dict[str, Any]:
 
 
 def storage_tree(events: Iterable[Event], protocol: str) -> dict[str, bytes]:
-    """The files of a storage sink, by path. A DDL's event says the shape after it as `shape`, where the table lives on."""
+    """The files of a storage sink, by path. A DDL's event says the shape after it as `shape`, where the table
+    lives on.
+    """
     files: dict[str, bytes] = {}
     rows: dict[str, list[bytes]] = defaultdict(list)
     versions: dict[tuple[str, str], int] = {}
@@ -252,14 +349,18 @@ def storage_tree(events: Iterable[Event], protocol: str) -> dict[str, bytes]:
         name, last = (event.get("schema", ""), event.get("table") or ""), event["commit_ts"]
         if event["kind"] == "ddl":
             versions[name] = last
-            files[f"{name[0]}/{name[1]}/meta/schema_{last}_{last % 10**9:010}.json"] = dumps(schema_file(event, event.get("shape")))
+            files[f"{name[0]}/{name[1]}/meta/schema_{last}_{last % 10**9:010}.json"] = dumps(
+                schema_file(event, event.get("shape"))
+            )
         elif event["kind"] == "row":
             shape = event["shape"]
             line = csv_row(event, shape) if protocol == "csv" else canal_json(event, shape) + b"\r\n"
             rows[f"{name[0]}/{name[1]}/{versions[name]}/2026-11-21"].append(line)
     for folder, lines in rows.items():
         for number, start in enumerate(range(0, len(lines), 3), 1):
-            files[f"{folder}/CDC{number:020}.{'csv' if protocol == 'csv' else 'json'}"] = b"".join(lines[start : start + 3])
+            files[f"{folder}/CDC{number:020}.{'csv' if protocol == 'csv' else 'json'}"] = b"".join(
+                lines[start : start + 3]
+            )
         files[f"{folder}/meta/CDC.index"] = f"CDC{math.ceil(len(lines) / 3):020}.{protocol}\n".encode()
     files["metadata"] = dumps({"checkpoint-ts": last})
     return files

@@ -1,6 +1,8 @@
-"""The whole path in plain Python over events in memory: decode, dedupe, history, fold. No Spark, so it takes milliseconds.
+"""The whole path in plain Python over events in memory: decode, dedupe, history, fold. No Spark, so it takes
+milliseconds.
 
-It calls the same functions that the Spark layers call, and is what property tests and recordings are run against first.
+It calls the same functions that the Spark layers call, and is what property tests and recordings are run
+against first.
 """
 
 from collections import Counter
@@ -37,7 +39,14 @@ TSO = Clock(by_commit=True, tso=True)
 class Memory:
     """Silver in memory: distinct changes, schema records and watermarks of one feed."""
 
-    def __init__(self, format_: str, options: Mapping[str, str] | None = None, *, tidb: bool = True, row_ids: bool = False) -> None:
+    def __init__(
+        self,
+        format_: str,
+        options: Mapping[str, str] | None = None,
+        *,
+        tidb: bool = True,
+        row_ids: bool = False,
+    ) -> None:
         self.format, self.options, self.tidb = format_, dict(options or {}), tidb
         self.row_ids = row_ids
         self.changes: dict[Any, RowChange] = {}
@@ -61,7 +70,11 @@ class Memory:
                 told.ddls.add(event.position)
             elif isinstance(event, RowChange):
                 told.row(event.flags, event.position)
-            if self.format == "debezium" and not isinstance(event, RowChange) and (row := transaction_row(message)) is not None:
+            if (
+                self.format == "debezium"
+                and not isinstance(event, RowChange)
+                and (row := transaction_row(message)) is not None
+            ):
                 told.row_without_change(*row)
             self._event((message.topic, message.partition), event)
         self.transactions = advance(self.transactions, told, settled=True)
@@ -74,8 +87,14 @@ class Memory:
             return messages
         copies: set[int] = set()
         for place in dict.fromkeys((message.topic, message.partition) for message in messages):
-            mine = [number for number, message in enumerate(messages) if (message.topic, message.partition) == place]
-            told = self.aligners.setdefault(place, Aligner(rule)).copies([sent(messages[number], rule) for number in mine])
+            mine = [
+                number
+                for number, message in enumerate(messages)
+                if (message.topic, message.partition) == place
+            ]
+            told = self.aligners.setdefault(place, Aligner(rule)).copies(
+                [sent(messages[number], rule) for number in mine]
+            )
             copies |= {number for number, copy in zip(mine, told, strict=True) if copy}
         return [message for number, message in enumerate(messages) if number not in copies]
 
@@ -95,7 +114,16 @@ class Memory:
                 self._change(place, change)
         elif isinstance(event, SchemaChange):
             key = tuple(event.primary_key) if event.primary_key else None
-            record = Record(event.kind, event.database, event.table, event.position, event.ddl, event.columns, key, event.commit_ts)
+            record = Record(
+                event.kind,
+                event.database,
+                event.table,
+                event.position,
+                event.ddl,
+                event.columns,
+                key,
+                event.commit_ts,
+            )
             self.records[event.position, event.database, event.ddl, repr(event.columns)] = record
             self.statements[event.position, event.ddl] = place
             self.times[event.position, event.ddl] = event.commit_ts
@@ -110,11 +138,16 @@ class Memory:
         if self.row_ids and change.row_id is not None and not change.key_names:
             row_id = change.row_id
         elif self.tidb and not change.key_names:
-            half = f"{change.position[2]}:{image_hash(change.before if change.after is None else change.after)}"
+            half = (
+                f"{change.position[2]}:{image_hash(change.before if change.after is None else change.after)}"
+            )
             table = f"{change.database}.{change.table}.{change.physical_table}"
-            row_id = f"{half}:{self.runs.setdefault(place, RunCounter()).number(table, change.commit_ts or 0, half)}"
+            run = self.runs.setdefault(place, RunCounter())
+            row_id = f"{half}:{run.number(table, change.commit_ts or 0, half)}"
         where = () if self.tidb else place
-        self.changes.setdefault((change.database, change.table, str(change.key), change.position, row_id, where), change)
+        self.changes.setdefault(
+            (change.database, change.table, str(change.key), change.position, row_id, where), change
+        )
 
     @property
     def watermark(self) -> Position:
@@ -124,7 +157,10 @@ class Memory:
 
     @property
     def reach(self) -> Position:
-        return max([change.position for change in self.changes.values()] + [record.position for record in self.records.values()])
+        return max(
+            [change.position for change in self.changes.values()]
+            + [record.position for record in self.records.values()]
+        )
 
     @property
     def upstream(self) -> Upstream:
@@ -135,12 +171,20 @@ class Memory:
         arrival = self.format == "canal" or (self.format == "ticdc-canal-json" and not self.tidb)
         scattered = arrival and len(self.marks) > 1
         virtual = not self.format.startswith("ticdc")
-        history = build(self.records.values(), self, self.rules, snapshots, ordered=not scattered, virtual=virtual)
+        history = build(
+            self.records.values(), self, self.rules, snapshots, ordered=not scattered, virtual=virtual
+        )
         if scattered:
             report_disorder(history, self.spread())
         if arrival or (self.format == "ticdc-storage" and not self.tidb):
             told = self.records.values()
-            report_repeats(history, [Statement(r.position, r.database, r.table, r.ddl, self.times[r.position, r.ddl]) for r in told])
+            report_repeats(
+                history,
+                [
+                    Statement(r.position, r.database, r.table, r.ddl, self.times[r.position, r.ddl])
+                    for r in told
+                ],
+            )
         return history
 
     def spread(self) -> Spread:
@@ -162,7 +206,9 @@ class Memory:
 
     def _rows(self, name: Name, low: Position, high: Position | None) -> list[RowChange]:
         rows = [
-            c for c in self.changes.values() if (c.database, c.table) == name and c.position > low and (high is None or c.position < high)
+            c
+            for c in self.changes.values()
+            if (c.database, c.table) == name and c.position > low and (high is None or c.position < high)
         ]
         return sorted(rows, key=lambda change: change.position)
 
@@ -173,10 +219,15 @@ class Memory:
         return bool(self._rows(name, low, high))
 
     def shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
-        return shape_of_rows((row.types, row.after or row.before or {}, row.key_names, row.position) for row in self._rows(name, low, high))
+        return shape_of_rows(
+            (row.types, row.after or row.before or {}, row.key_names, row.position)
+            for row in self._rows(name, low, high)
+        )
 
     def key_names(self, name: Name) -> tuple[str, ...]:
-        return next((c.key_names for c in self.changes.values() if (c.database, c.table) == name and c.key_names), ())
+        return next(
+            (c.key_names for c in self.changes.values() if (c.database, c.table) == name and c.key_names), ()
+        )
 
     # --- gold ---
 
@@ -187,11 +238,23 @@ class Memory:
             mine: dict[str, list[Change]] = {}
             void = {position[:4] for position in aborted(self.transactions)}
             for change in self.changes.values():
-                if change.op == "snapshot" and change.position[:4] in void and "snapshot=incremental" not in change.flags:
+                if (
+                    change.op == "snapshot"
+                    and change.position[:4] in void
+                    and "snapshot=incremental" not in change.flags
+                ):
                     continue
                 owner = history.owner((change.database, change.table), change.position)
                 if owner is not None:
-                    told = Change(change.position, change.op, change.before, change.after, change.encoding, change.flags, change.commit_ts)
+                    told = Change(
+                        change.position,
+                        change.op,
+                        change.before,
+                        change.after,
+                        change.encoding,
+                        change.flags,
+                        change.commit_ts,
+                    )
                     mine.setdefault(owner.id, []).append(told)
             self._told = history, mine
         return self._told
@@ -206,12 +269,19 @@ class Memory:
         """Every table right after `at`, as `lakehouse show` prints its rows."""
         history, changes = self._lineages()
         return {
-            ".".join(name): self.rows(lineage, changes.get(lineage.id, ()), at, options_of(lineage, options or {}), clock)
+            ".".join(name): self.rows(
+                lineage, changes.get(lineage.id, ()), at, options_of(lineage, options or {}), clock
+            )
             for name, lineage in history.live(at).items()
         }
 
     def rows(
-        self, lineage: Lineage, changes: Iterable[Change], at: Position, options: GoldOptions = PLAIN, clock: Clock = TSO
+        self,
+        lineage: Lineage,
+        changes: Iterable[Change],
+        at: Position,
+        options: GoldOptions = PLAIN,
+        clock: Clock = TSO,
     ) -> list[dict[str, Any]]:
         mode = Mode(lineage, at, self.upstream, clock, options)
         schema = lineage.schema_at((*at[:5], at[5] + 1))
@@ -225,7 +295,10 @@ def printed(rows: list[Any], columns: list[Any], lineage: Any, at: Position) -> 
     forms = {column.name: column.to_canonical for column in columns}
     lines = []
     for index in range(typed.count):
-        line = {name: None if values[index] is None else forms[name](values[index]) for name, values in typed.columns.items()}
+        line = {
+            name: None if values[index] is None else forms[name](values[index])
+            for name, values in typed.columns.items()
+        }
         line.update({name: values[index] for name, values in typed.raw.items() if values[index] is not None})
         lines.append(line)
     ids = key_ids(lineage, lineage.step_at((*at[:5], at[5] + 1)))

@@ -1,10 +1,12 @@
-"""Small feeds for the suites: a few statements and rows, spelled as a format spells them, and what the engine makes of them.
+"""Small feeds for the suites: a few statements and rows, spelled as a format spells them, and what the engine
+makes of them.
 
     feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY)").insert(2, id=1)
     feed.table("d.t")   ──▶ [{"id": 1}]
 
-`TiCDC` is canal-json with the TiDB extension, `Canal` a FlatMessage; both tell types by `mysqlType`. Values are texts as the wire has
-them, or what `str` makes of them. `Debezium` is the connector's, without schemas: values are JSON.
+`TiCDC` is canal-json with the TiDB extension, `Canal` a FlatMessage; both tell types by `mysqlType`. Values
+are texts as the wire has them, or what `str` makes of them. `Debezium` is the connector's, without schemas:
+values are JSON.
 """
 
 import json
@@ -35,14 +37,30 @@ class TiCDC:
         return self
 
     def ddl(self, at: int, sql: str, table: str | None = "t", database: str = "d") -> Self:
-        return self.put(at, {"database": database, "table": table or "", "isDdl": True, "type": "ALTER", "sql": sql})
+        return self.put(
+            at, {"database": database, "table": table or "", "isDdl": True, "type": "ALTER", "sql": sql}
+        )
 
     def row(
-        self, at: int, kind: str, new: Values, old: Values | None = None, *, types: dict[str, str] | None = None,
-        key: tuple[str, ...] = ("id",), table: str = "t", database: str = "d",
-    ) -> Self:  # fmt: skip
+        self,
+        at: int,
+        kind: str,
+        new: Values,
+        old: Values | None = None,
+        *,
+        types: dict[str, str] | None = None,
+        key: tuple[str, ...] = ("id",),
+        table: str = "t",
+        database: str = "d",
+    ) -> Self:
         types = {name: "int" if name == "id" else "varchar" for name in new} if types is None else types
-        body = {"type": kind, "pkNames": list(key), "mysqlType": types, "data": [texts(new)], "old": None if old is None else [texts(old)]}
+        body = {
+            "type": kind,
+            "pkNames": list(key),
+            "mysqlType": types,
+            "data": [texts(new)],
+            "old": None if old is None else [texts(old)],
+        }
         return self.put(at, {"database": database, "table": table, **body})
 
     def insert(self, at: int, **values: Any) -> Self:
@@ -80,20 +98,37 @@ class Canal(TiCDC):
 
 
 class Debezium(TiCDC):
-    """Messages of a Debezium connector; `at` is the position in the binlog file `file`, `row` the row in its event."""
+    """Messages of a Debezium connector; `at` is the position in the binlog file `file`, `row` the row in its
+    event.
+    """
 
     format, tidb = "debezium", False
 
     def ddl(self, at: int, sql: str, table: str | None = "t", database: str = "d", file: int = 1) -> Self:
-        return self.record({"source": place(at, 0, file, table, database), "ddl": sql, "databaseName": database}, None)
+        return self.record(
+            {"source": place(at, 0, file, table, database), "ddl": sql, "databaseName": database}, None
+        )
 
     def change(
-        self, at: int, op: str, before: Values | None, after: Values | None, *, row: int = 0, file: int = 1, headers: tuple[str, ...] = (),
+        self,
+        at: int,
+        op: str,
+        before: Values | None,
+        after: Values | None,
+        *,
+        row: int = 0,
+        file: int = 1,
+        headers: tuple[str, ...] = (),
         **source: Any,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         image = after or before
         key = None if image is None else {"id": image["id"]}
-        body = {"op": op, "before": before, "after": after, "source": {**place(at, row, file, "t", "d"), **source}}
+        body = {
+            "op": op,
+            "before": before,
+            "after": after,
+            "source": {**place(at, row, file, "t", "d"), **source},
+        }
         return self.record(body, key, headers)
 
     def record(self, body: dict[str, Any], key: Values | None, headers: tuple[str, ...] = ()) -> Self:
@@ -104,7 +139,15 @@ class Debezium(TiCDC):
 
 
 def place(at: int, row: int, file: int, table: str | None, database: str) -> dict[str, Any]:
-    return {"file": f"bin.{file:06}", "pos": at, "row": row, "db": database, "table": table or "", "snapshot": "false", "ts_ms": 1}
+    return {
+        "file": f"bin.{file:06}",
+        "pos": at,
+        "row": row,
+        "db": database,
+        "table": table or "",
+        "snapshot": "false",
+        "ts_ms": 1,
+    }
 
 
 def texts(values: Values) -> dict[str, str | None]:

@@ -1,4 +1,5 @@
-"""The generated parts of docs/formats.md: the formats and their options from FORMATS, what is lost from tests/accept.txt and the encoders.
+"""The generated parts of docs/formats.md: the formats and their options from FORMATS, what is lost from
+tests/accept.txt and the encoders.
 
 python tests/formats_docs.py        writes them between their marks; test_formats_docs.py pins the page
 """
@@ -37,7 +38,10 @@ def formats_table() -> str:
             cases.append((settings, f", {words}", "files" if name == "ticdc-storage" else "arrival"))
         for settings, words, order in cases:
             told = sends_watermarks(name, settings)
-            lines.append(f"| `{name}`{words} | {ORDERS[order]} | {'yes' if told else 'none'} | {'resolved' if told else 'eventual'} |")
+            lines.append(
+                f"| `{name}`{words} | {ORDERS[order]} | {'yes' if told else 'none'} | "
+                f"{'resolved' if told else 'eventual'} |"
+            )
     return "\n".join(lines)
 
 
@@ -50,7 +54,10 @@ def options_table() -> str:
             found.setdefault((option, told.default, told.help + choices), []).append(name)
     for (option, default, text), names in found.items():
         shown = default.replace("\r", "\\r").replace("\n", "\\n")
-        lines.append(f"| `{option}` | {', '.join(names)} | {f'`{shown}`' if shown else ''} | {text.replace('|', chr(92) + '|')} |")
+        lines.append(
+            f"| `{option}` | {', '.join(names)} | {f'`{shown}`' if shown else ''} | "
+            f"{text.replace('|', chr(92) + '|')} |"
+        )
     return "\n".join(lines)
 
 

@@ -1,7 +1,8 @@
-"""The checkers of tests/judge, loaded beside the suites' own modules, and recordings with everything they need.
+"""The checkers of tests/judge, loaded beside the suites' own modules, and recordings with everything they
+need.
 
-The checkers are kept as they are delivered: scripts that import each other by plain names. They are loaded here once, under
-those names, and the names are given back afterwards.
+The checkers are kept as they are delivered: scripts that import each other by plain names. They are loaded
+here once, under those names, and the names are given back afterwards.
 """
 
 import gzip
@@ -45,7 +46,12 @@ report, truth, check_events, check_tables = _load("report", "truth", "check_even
 
 def recordings() -> list[Path]:
     """Every TiCDC recording that has the truth of its tables."""
-    return [path for form in FORMATS for path in sorted((DATA / form).glob("*/*.jsonl.gz")) if states_file(path).exists()]
+    return [
+        path
+        for form in FORMATS
+        for path in sorted((DATA / form).glob("*/*.jsonl.gz"))
+        if states_file(path).exists()
+    ]
 
 
 def name_of(recording: Path) -> str:
@@ -61,7 +67,9 @@ def states_file(recording: Path) -> Path:
 
 
 def meta(recording: Path) -> dict[str, Any]:
-    found: dict[str, Any] = report.read_json(recording.with_name(recording.name.replace(".jsonl.gz", ".meta.json")).read_bytes())
+    found: dict[str, Any] = report.read_json(
+        recording.with_name(recording.name.replace(".jsonl.gz", ".meta.json")).read_bytes()
+    )
     return found
 
 
@@ -70,7 +78,10 @@ def options(recording: Path) -> dict[str, str]:
     told, form = meta(recording), format_of(recording)
     if form == "ticdc-debezium":
         return {}
-    settings = {"time_zone": told["time_zone"], "compression": told["options"].get("large-message-handle-compression", "none")}
+    settings = {
+        "time_zone": told["time_zone"],
+        "compression": told["options"].get("large-message-handle-compression", "none"),
+    }
     files = told.get("claim_check_files")
     return {**settings, "claim_check": str(recording.parent / files)} if files else settings
 
@@ -108,7 +119,9 @@ def write_tables(folder: Path, tables: dict[str, list[dict[str, Any]]]) -> None:
     """Tables as `lakehouse show --all --json --to` writes them."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        (folder / f"{name}.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+        )
 
 
 def accepted_losses(recording: Path) -> list[str]:

@@ -1,9 +1,10 @@
 """Messages gone wrong in one place: what a decoder, and all behind it, must bear.
 
-    mutant(format, message, chance)    the message with one member, field or byte of it replaced, dropped, doubled or cut
+    mutant(format, message, chance)    the message with one member, field or byte of it replaced, dropped,
+                                       doubled or cut
 
-JSON is changed as a tree and written again with what JSON writers refuse (NaN, doubled members, half surrogate pairs); protobuf field
-by field, at any depth; anything else byte by byte.
+JSON is changed as a tree and written again with what JSON writers refuse (NaN, doubled members, half
+surrogate pairs); protobuf field by field, at any depth; anything else byte by byte.
 """
 
 import base64
@@ -27,29 +28,121 @@ class Raw(str):
 
 
 TEXTS = [
-    "", " ", "\0", "a\nb", "'", "`", "NaN", "-0", "1e999", "1" * 400, "0x", "--", "٣", "\ud800", "\udfff x", "💥" * 3, "0000-00-00",
-    "9999-99-99 99:99:99", "838:59:59", "24:00:00Z", "2024-01-01T00:00:00+99:00", "10000-01-01", "-1", "1.5.5", "[1,", '{"a":', "true",
-    "=", "AAA", base64.b64encode(bytes(40)).decode(), "mysql-bin.000001", "x.99999999999999999999", "int unsigned unsigned(", "enum('",
-    "decimal(99,77)", "varchar(-3)", "DROP TABLE", "ALTER TABLE `", "CREATE TABLE t (", "/*" * 50, "(" * 300, "a" * 3000,
-]  # fmt: skip
+    "",
+    " ",
+    "\0",
+    "a\nb",
+    "'",
+    "`",
+    "NaN",
+    "-0",
+    "1e999",
+    "1" * 400,
+    "0x",
+    "--",
+    "٣",
+    "\ud800",
+    "\udfff x",
+    "💥" * 3,
+    "0000-00-00",
+    "9999-99-99 99:99:99",
+    "838:59:59",
+    "24:00:00Z",
+    "2024-01-01T00:00:00+99:00",
+    "10000-01-01",
+    "-1",
+    "1.5.5",
+    "[1,",
+    '{"a":',
+    "true",
+    "=",
+    "AAA",
+    base64.b64encode(bytes(40)).decode(),
+    "mysql-bin.000001",
+    "x.99999999999999999999",
+    "int unsigned unsigned(",
+    "enum('",
+    "decimal(99,77)",
+    "varchar(-3)",
+    "DROP TABLE",
+    "ALTER TABLE `",
+    "CREATE TABLE t (",
+    "/*" * 50,
+    "(" * 300,
+    "a" * 3000,
+]
 NUMBERS = [
-    "0", "-1", "1", "127", "128", "255", "65536", "-2147483649", "4294967296", "9007199254740993", "9223372036854775807",
-    "9223372036854775808", "-9223372036854775809", "18446744073709551616", "1" + "0" * 60, "1e400", "-1e-400", "1.5", "0.1e1", "1" * 5000,
-    "NaN", "Infinity", "-Infinity", "-0", "-0.0",
-]  # fmt: skip
+    "0",
+    "-1",
+    "1",
+    "127",
+    "128",
+    "255",
+    "65536",
+    "-2147483649",
+    "4294967296",
+    "9007199254740993",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551616",
+    "1" + "0" * 60,
+    "1e400",
+    "-1e-400",
+    "1.5",
+    "0.1e1",
+    "1" * 5000,
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "-0",
+    "-0.0",
+]
 JSONS: list[Any] = [
-    None, True, False, [], {}, [None], {"": None}, [[]], {"a": {"b": [1, {}]}}, ["x", 1], {"scale": 3, "value": "AA=="},
-    {"scale": -(2**40), "value": "AA=="}, {"srid": 2**40, "wkb": "AA=="}, {"wkb": "", "srid": None}, [1e308, None],
-]  # fmt: skip
+    None,
+    True,
+    False,
+    [],
+    {},
+    [None],
+    {"": None},
+    [[]],
+    {"a": {"b": [1, {}]}},
+    ["x", 1],
+    {"scale": 3, "value": "AA=="},
+    {"scale": -(2**40), "value": "AA=="},
+    {"srid": 2**40, "wkb": "AA=="},
+    {"wkb": "", "srid": None},
+    [1e308, None],
+]
 SQL = [
-    "", ";", "DROP DATABASE x", "DROP TABLE `nope`", "TRUNCATE TABLE t", "ALTER TABLE `t` DROP COLUMN `id`", "ALTER TABLE x ADD COLUMN",
-    "CREATE TABLE t (id int, id int)", "CREATE TABLE `a``b` (`x\ty` int primary key)", "RENAME TABLE a TO a", "RENAME TABLE a TO b, b TO a",
-    "ALTER TABLE t MODIFY id decimal(900,-1)", "CREATE TABLE t (id int) PARTITION BY RANGE (nope) (PARTITION p VALUES LESS THAN (1))",
-    "ALTER TABLE t ADD COLUMN z int DEFAULT (((", "SELECT 1", "\ud800", "CREATE TABLE t LIKE t", "ALTER TABLE t RENAME TO `\ud800`",
-    "ALTER TABLE t ADD PRIMARY KEY (nope)", "CREATE TABLE t (`a` timestamp DEFAULT '0000-00-00', e enum())",
-    "ALTER TABLE t PARTITION BY HASH(id) PARTITIONS 99999999999999999999", "CREATE VIEW v AS SELECT 1", "ALTER DATABASE CHARACTER SET x",
-    "CREATE TABLE t (" + "(" * 2000, "CREATE TABLE t (id int DEFAULT " + "-" * 3000 + "1)", "ALTER TABLE t ADD c int DEFAULT 1e999999999",
-]  # fmt: skip
+    "",
+    ";",
+    "DROP DATABASE x",
+    "DROP TABLE `nope`",
+    "TRUNCATE TABLE t",
+    "ALTER TABLE `t` DROP COLUMN `id`",
+    "ALTER TABLE x ADD COLUMN",
+    "CREATE TABLE t (id int, id int)",
+    "CREATE TABLE `a``b` (`x\ty` int primary key)",
+    "RENAME TABLE a TO a",
+    "RENAME TABLE a TO b, b TO a",
+    "ALTER TABLE t MODIFY id decimal(900,-1)",
+    "CREATE TABLE t (id int) PARTITION BY RANGE (nope) (PARTITION p VALUES LESS THAN (1))",
+    "ALTER TABLE t ADD COLUMN z int DEFAULT (((",
+    "SELECT 1",
+    "\ud800",
+    "CREATE TABLE t LIKE t",
+    "ALTER TABLE t RENAME TO `\ud800`",
+    "ALTER TABLE t ADD PRIMARY KEY (nope)",
+    "CREATE TABLE t (`a` timestamp DEFAULT '0000-00-00', e enum())",
+    "ALTER TABLE t PARTITION BY HASH(id) PARTITIONS 99999999999999999999",
+    "CREATE VIEW v AS SELECT 1",
+    "ALTER DATABASE CHARACTER SET x",
+    "CREATE TABLE t (" + "(" * 2000,
+    "CREATE TABLE t (id int DEFAULT " + "-" * 3000 + "1)",
+    "ALTER TABLE t ADD c int DEFAULT 1e999999999",
+]
 
 
 def mutant(format: str, message: Message, chance: random.Random) -> Message:
@@ -61,7 +154,9 @@ def mutant(format: str, message: Message, chance: random.Random) -> Message:
 
 def _once(format: str, message: Message, chance: random.Random) -> Message:
     if chance.random() < 0.05:
-        return msgspec.structs.replace(message, **{chance.choice(("key", "value")): chance.choice((None, b"", b"\0", b"null", b"{}"))})
+        return msgspec.structs.replace(
+            message, **{chance.choice(("key", "value")): chance.choice((None, b"", b"\0", b"null", b"{}"))}
+        )
     if chance.random() < 0.15:
         return _bytes_of(message, chance)
     return _TREES.get(format, _json_of)(message, chance)
@@ -82,7 +177,9 @@ def _broken(data: bytes, chance: random.Random) -> bytes:
         case "insert":
             return (
                 data[:place]
-                + chance.choice((b"\xff", b"\0", b"\xed\xa0\x80", b'"', b"{", b"[", b"\x80", b",", b"\n", b"9" * 30))
+                + chance.choice(
+                    (b"\xff", b"\0", b"\xed\xa0\x80", b'"', b"{", b"[", b"\x80", b",", b"\n", b"9" * 30)
+                )
                 + data[place:]
             )
         case "repeat":
@@ -120,7 +217,9 @@ def broken_json(data: bytes, chance: random.Random) -> bytes:
         tree = json.loads(lines[place], parse_float=Raw, parse_int=Raw)
     except (ValueError, RecursionError):
         return _broken(bytes(data) or b"\0", chance)
-    lines[place] = _text(_wrong(tree, chance)).encode("utf-8", "surrogatepass" if chance.random() < 0.5 else "replace")
+    lines[place] = _text(_wrong(tree, chance)).encode(
+        "utf-8", "surrogatepass" if chance.random() < 0.5 else "replace"
+    )
     return b"\r\n".join(lines)
 
 
@@ -265,7 +364,9 @@ def _inside(message: Proto, depth: int = 0) -> Any:
 def _scalar(field: Any, chance: random.Random) -> Any:
     kinds: dict[int, Callable[[], Any]] = {
         field.CPPTYPE_STRING: lambda: (
-            _some_bytes(chance) if field.type == field.TYPE_BYTES else chance.choice([*TEXTS, *SQL]).encode("utf-8", "replace").decode()
+            _some_bytes(chance)
+            if field.type == field.TYPE_BYTES
+            else chance.choice([*TEXTS, *SQL]).encode("utf-8", "replace").decode()
         ),
         field.CPPTYPE_INT32: lambda: chance.choice((0, 1, -1, 7, 2**31 - 1, -(2**31))),
         field.CPPTYPE_INT64: lambda: chance.choice((0, 1, -1, 2**53 + 1, 2**63 - 1, -(2**63))),
@@ -278,7 +379,9 @@ def _scalar(field: Any, chance: random.Random) -> Any:
 
 
 def _some_bytes(chance: random.Random) -> bytes:
-    return chance.choice((b"", b"\xff\xfe", b"\xed\xa0\x80", bytes(9), chance.choice(TEXTS).encode("utf-8", "surrogatepass")))
+    return chance.choice(
+        (b"", b"\xff\xfe", b"\xed\xa0\x80", bytes(9), chance.choice(TEXTS).encode("utf-8", "surrogatepass"))
+    )
 
 
 # Files
@@ -288,13 +391,20 @@ def _file_of(message: Message, chance: random.Random) -> Message:
     if message.headers and chance.random() < 0.3:
         place = chance.randrange(len(message.headers))
         name, data = message.headers[place]
-        headers = (*message.headers[:place], (name, broken_json(data or b"null", chance)), *message.headers[place + 1 :])
+        headers = (
+            *message.headers[:place],
+            (name, broken_json(data or b"null", chance)),
+            *message.headers[place + 1 :],
+        )
         return msgspec.structs.replace(message, headers=headers)
     if (message.path or "").endswith(".csv"):
         return msgspec.structs.replace(message, value=_broken_csv(message.value or b"", chance))
     if chance.random() < 0.03:
         return msgspec.structs.replace(
-            message, path=chance.choice([*filter(str.isprintable, TEXTS), "a/b/1/CDC1.csv", "a/b/99999999999999999999/CDC000001.json"])
+            message,
+            path=chance.choice(
+                [*filter(str.isprintable, TEXTS), "a/b/1/CDC1.csv", "a/b/99999999999999999999/CDC000001.json"]
+            ),
         )
     return _json_of(message, chance)
 

@@ -18,7 +18,13 @@ class OrdersFeed:
 
     def __init__(self, path: Path, table: str = "orders", types: Mapping[str, str] | None = None) -> None:
         self.path, self.table = path, table
-        self.types = {"id": "int", "total": "decimal(10,2)", "note": "varchar(20)", "sum": "decimal(10,2)", "kind": "varchar(9)"}
+        self.types = {
+            "id": "int",
+            "total": "decimal(10,2)",
+            "note": "varchar(20)",
+            "sum": "decimal(10,2)",
+            "kind": "varchar(9)",
+        }
         self.types |= types or {}
         self.count = 0
         path.write_text("")
@@ -29,7 +35,9 @@ class OrdersFeed:
         return self
 
     def ddl(self, at: int, sql: str) -> "OrdersFeed":
-        return self._send({"isDdl": True, "type": "QUERY", "sql": sql, "mysqlType": None, "data": None, "old": None}, at)
+        return self._send(
+            {"isDdl": True, "type": "QUERY", "sql": sql, "mysqlType": None, "data": None, "old": None}, at
+        )
 
     def insert(self, at: int, **row: str | None) -> "OrdersFeed":
         return self._row("INSERT", at, row, None)
@@ -46,18 +54,38 @@ class OrdersFeed:
     def garbage(self, value: bytes) -> "OrdersFeed":
         return self._write(value)
 
-    def _row(self, kind: str, at: int, row: dict[str, str | None], old: dict[str, str | None] | None) -> "OrdersFeed":
+    def _row(
+        self, kind: str, at: int, row: dict[str, str | None], old: dict[str, str | None] | None
+    ) -> "OrdersFeed":
         types = {name: self.types[name] for name in row}
-        return self._send({"type": kind, "mysqlType": types, "data": [row], "old": [old] if old else None}, at)
+        return self._send(
+            {"type": kind, "mysqlType": types, "data": [row], "old": [old] if old else None}, at
+        )
 
     def _send(self, told: dict[str, Any], at: int, name: str = "commitTs") -> "OrdersFeed":
-        body = {"id": 0, "database": "shop", "table": self.table, "pkNames": ["id"], "isDdl": False, "sql": "", "es": at, "ts": at,
-                **told, "_tidb": {name: BASE + at}}  # fmt: skip
+        body = {
+            "id": 0,
+            "database": "shop",
+            "table": self.table,
+            "pkNames": ["id"],
+            "isDdl": False,
+            "sql": "",
+            "es": at,
+            "ts": at,
+            **told,
+            "_tidb": {name: BASE + at},
+        }
         return self._write(json.dumps(body).encode())
 
     def _write(self, data: bytes) -> "OrdersFeed":
         value = base64.b64encode(data).decode()
-        line = {"topic": self.path.stem, "partition": 0, "offset": self.count, "key_b64": None, "value_b64": value}
+        line = {
+            "topic": self.path.stem,
+            "partition": 0,
+            "offset": self.count,
+            "key_b64": None,
+            "value_b64": value,
+        }
         with self.path.open("a") as out:
             out.write(json.dumps(line) + "\n")
         self.count += 1

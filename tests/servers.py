@@ -1,4 +1,6 @@
-"""Servers on 127.0.0.1 for tests: Spark Connect, a standalone cluster, and the project's own wheel. Each is ended by its process id."""
+"""Servers on 127.0.0.1 for tests: Spark Connect, a standalone cluster, and the project's own wheel. Each is
+ended by its process id.
+"""
 
 import os
 import shutil
@@ -49,10 +51,19 @@ def unpack(wheel: Path, folder: Path) -> Path:
 
 
 @contextmanager
-def process(command: list[str], log: Path, environment: dict[str, str], ready: Callable[[], bool]) -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    command: list[str], log: Path, environment: dict[str, str], ready: Callable[[], bool]
+) -> Iterator[subprocess.Popen[bytes]]:
     """A server that is up, or an error with the end of its log."""
     with log.open("wb") as out:
-        server = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment, cwd=log.parent, start_new_session=True)
+        server = subprocess.Popen(
+            command,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=log.parent,
+            start_new_session=True,
+        )
     try:
         deadline = time.monotonic() + 120
         while not ready():
@@ -91,8 +102,17 @@ def spark_environment(code: Path) -> dict[str, str]:
     """The environment of a server whose Python workers import the project from `code`."""
     from lakehouse.jvm.java import java_home
 
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_", "LAKEHOUSE_LAKE"))}
-    own = {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(code)}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SPARK_", "PYSPARK_", "LAKEHOUSE_LAKE"))
+    }
+    own = {
+        "JAVA_HOME": str(java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": str(code),
+    }
     return {**kept, **own}
 
 
@@ -102,7 +122,11 @@ def connect_server(folder: Path, code: Path) -> Iterator[str]:
     from lakehouse.spark.session import local_settings
 
     port = free_port()
-    settings = {**local_settings("1500m"), "spark.connect.grpc.binding.port": str(port), "spark.connect.grpc.binding.address": "127.0.0.1"}
+    settings = {
+        **local_settings("1500m"),
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+    }
     options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     command = [
         spark_class(),
@@ -122,14 +146,29 @@ def connect_server(folder: Path, code: Path) -> Iterator[str]:
 def cluster(folder: Path, code: Path) -> Iterator[str]:
     """A standalone master with one worker, in processes of their own; yields the master's address."""
     port, pages = free_port(), [free_port(), free_port()]
-    environment = {**spark_environment(code), "SPARK_WORKER_DIR": str(folder / "work"), "SPARK_DAEMON_MEMORY": "256m"}
+    environment = {
+        **spark_environment(code),
+        "SPARK_WORKER_DIR": str(folder / "work"),
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
     here = ["--host", "127.0.0.1", "--webui-port"]
-    master = [spark_class(), "org.apache.spark.deploy.master.Master", *here, str(pages[0]), "--port", str(port)]
+    master = [
+        spark_class(),
+        "org.apache.spark.deploy.master.Master",
+        *here,
+        str(pages[0]),
+        "--port",
+        str(port),
+    ]
     address = f"spark://127.0.0.1:{port}"
     own = ["--cores", "2", "--memory", "1g", address]
     worker = [spark_class(), "org.apache.spark.deploy.worker.Worker", *here, str(pages[1]), *own]
     with ExitStack() as held:
         held.enter_context(process(master, folder / "master.log", environment, lambda: listens(port)))
         log = folder / "worker.log"
-        held.enter_context(process(worker, log, environment, lambda: "Successfully registered with master" in log.read_text()))
+        held.enter_context(
+            process(
+                worker, log, environment, lambda: "Successfully registered with master" in log.read_text()
+            )
+        )
         yield address

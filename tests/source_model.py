@@ -1,9 +1,12 @@
-"""A small source database that does random things, says what it did, and knows its true state after every commit.
+"""A small source database that does random things, says what it did, and knows its true state after every
+commit.
 
-    History(seed, steps) → events (as tests/encode_open.py takes them) and states [(commit_ts, {(database, table): Snapshot})]
+    History(seed, steps) → events (as tests/encode_open.py takes them) and states [(commit_ts, {(database,
+    table): Snapshot})]
 
-Steps come one after another from the seed, so a history of fewer steps is the beginning of the longer one: hypothesis shrinks
-by dropping steps. The model knows rows by identities of its own, as TiDB knows them by handle.
+Steps come one after another from the seed, so a history of fewer steps is the beginning of the longer one:
+hypothesis shrinks by dropping steps. The model knows rows by identities of its own, as TiDB knows them by
+handle.
 """
 
 import random
@@ -19,11 +22,35 @@ Event = dict[str, Any]
 Name = tuple[str, str]
 DATABASE = "d"
 LABELS = ("x", "y", "z")
-TYPES = ("int", "bigint unsigned", "varchar(20)", "decimal(8,2)", "datetime", "enum('x','y','z')", "text", "varbinary(8)", "timestamp")
+TYPES = (
+    "int",
+    "bigint unsigned",
+    "varchar(20)",
+    "decimal(8,2)",
+    "datetime",
+    "enum('x','y','z')",
+    "text",
+    "varbinary(8)",
+    "timestamp",
+)
 MORE_TYPES = (
-    *TYPES, "tinyint", "mediumint unsigned", "float", "double", "bit(12)", "date", "time(3)", "year", "set('x','y','z')", "json",
-    "datetime(6)", "timestamp(3)", "blob", "char(5)", "decimal(38,10)",
-)  # fmt: skip
+    *TYPES,
+    "tinyint",
+    "mediumint unsigned",
+    "float",
+    "double",
+    "bit(12)",
+    "date",
+    "time(3)",
+    "year",
+    "set('x','y','z')",
+    "json",
+    "datetime(6)",
+    "timestamp(3)",
+    "blob",
+    "char(5)",
+    "decimal(38,10)",
+)
 KEY_TYPES = ("int", "varchar(20)", "bigint unsigned", "datetime")
 VALUES = {
     "int": ("-1", "0", "1", "2", "7"),
@@ -87,7 +114,9 @@ class Table:
 
     def shape(self) -> TableSchema:
         """The schema, as far as a row's message tells it."""
-        columns = [schema.Column(0, column.name, parse_type(column.type), column.not_null) for column in self.columns]
+        columns = [
+            schema.Column(0, column.name, parse_type(column.type), column.not_null) for column in self.columns
+        ]
         return make_schema(columns, self.key)
 
     def cells(self, row: Row) -> dict[str, Any]:
@@ -106,16 +135,29 @@ def cell(type_: str, value: str | None) -> dict[str, Any]:
     if type_.startswith("enum") and value is not None:
         return {"type": type_, "value": value, "num": LABELS.index(value) + 1}
     if type_.startswith("set") and value is not None:
-        return {"type": type_, "value": value, "num": sum(1 << LABELS.index(label) for label in value.split(",") if label)}
+        return {
+            "type": type_,
+            "value": value,
+            "num": sum(1 << LABELS.index(label) for label in value.split(",") if label),
+        }
     return {"type": type_, "value": value}
 
 
 class History:
-    """What happened. `raw_updates` leaves key changes in one piece, as old releases and output-raw-change-event do; without
-    `creates` the first tables were there, empty, before anybody listened."""
+    """What happened. `raw_updates` leaves key changes in one piece, as old releases and
+    output-raw-change-event do; without `creates` the first tables were there, empty, before anybody listened.
+    """
 
-    def __init__(self, seed: int, steps: int, *, keyless: bool = True, raw_updates: bool = False, creates: bool = True,
-                 types: tuple[str, ...] = TYPES) -> None:  # fmt: skip
+    def __init__(
+        self,
+        seed: int,
+        steps: int,
+        *,
+        keyless: bool = True,
+        raw_updates: bool = False,
+        creates: bool = True,
+        types: tuple[str, ...] = TYPES,
+    ) -> None:
         self.random = random.Random(seed)
         self.keyless, self.raw_updates = keyless, raw_updates
         self.tables: dict[Name, Table] = {}
@@ -164,7 +206,9 @@ class History:
 
     def _transaction(self) -> None:
         self._tick()
-        chosen = self.random.sample(sorted(self.tables), k=min(len(self.tables), self.random.choice((1, 1, 2))))
+        chosen = self.random.sample(
+            sorted(self.tables), k=min(len(self.tables), self.random.choice((1, 1, 2)))
+        )
         for name in chosen:
             table = self.tables[name]
             before = {identity: dict(row) for identity, row in table.rows.items()}
@@ -197,8 +241,15 @@ class History:
 
     def _update(self, table: Table, identity: int, *, move: bool) -> None:
         old = table.rows[identity]
-        changing = {name for name in table.names() if (name in table.key) == (move and bool(table.key)) and self.random.random() < 0.7}
-        row = {column.name: self._value(column) if column.name in changing else old[column.name] for column in table.columns}
+        changing = {
+            name
+            for name in table.names()
+            if (name in table.key) == (move and bool(table.key)) and self.random.random() < 0.7
+        }
+        row = {
+            column.name: self._value(column) if column.name in changing else old[column.name]
+            for column in table.columns
+        }
         if self._free(table, row, besides=identity):
             table.rows[identity] = row
 
@@ -220,7 +271,9 @@ class History:
         return all(_key(table, other) != key for identity, other in table.rows.items() if identity != besides)
 
     def _changes(self, name: Name, table: Table, before: dict[int, Row]) -> Iterator[Event]:
-        """The net changes of one table in one transaction, as TiCDC sends them: split, deletes first, or in one piece."""
+        """The net changes of one table in one transaction, as TiCDC sends them: split, deletes first, or in
+        one piece.
+        """
         deletes: list[Any] = []
         updates: list[Any] = []
         inserts: list[Any] = []
@@ -238,7 +291,9 @@ class History:
         yield from (self._row(name, table, *change) for change in [*deletes, *updates, *inserts])
 
     def _in_one_piece(self, table: Table, old: Row, new: Row) -> bool:
-        """An update whose key, or other unique key, changes is split, unless the changefeed was told not to."""
+        """An update whose key, or other unique key, changes is split, unless the changefeed was
+        told not to.
+        """
         if not table.key:
             return True
         return self.random.random() < 0.8 if _key(table, old) == _key(table, new) else self.raw_updates
@@ -261,7 +316,20 @@ class History:
     # --- DDL ---
 
     def _ddl(self) -> None:
-        kinds = ("create", "like", "add", "add", "drop column", "rename column", "exchange", "modify", "truncate", "rename", "swap", "drop")
+        kinds = (
+            "create",
+            "like",
+            "add",
+            "add",
+            "drop column",
+            "rename column",
+            "exchange",
+            "modify",
+            "truncate",
+            "rename",
+            "swap",
+            "drop",
+        )
         kinds += ("again", "index", "add key", "drop key", "several")
         kind = self.random.choice(kinds)
         if kind == "create" or not self.tables:
@@ -269,24 +337,49 @@ class History:
             return
         name = self.random.choice(sorted(self.tables))
         actions = {
-            "add": self._add, "drop column": self._drop_column, "rename column": self._rename_column, "modify": self._modify,
-            "truncate": self._truncate, "rename": self._rename, "swap": self._swap_names, "drop": self._drop, "again": self._again,
-            "index": self._index, "like": self._like, "exchange": self._exchange, "add key": self._add_key, "drop key": self._drop_key,
+            "add": self._add,
+            "drop column": self._drop_column,
+            "rename column": self._rename_column,
+            "modify": self._modify,
+            "truncate": self._truncate,
+            "rename": self._rename,
+            "swap": self._swap_names,
+            "drop": self._drop,
+            "again": self._again,
+            "index": self._index,
+            "like": self._like,
+            "exchange": self._exchange,
+            "add key": self._add_key,
+            "drop key": self._drop_key,
             "several": self._several,
-        }  # fmt: skip
+        }
         actions[kind](name)
 
     def _at_ddl(self) -> None:
         """A DDL may share its commit_ts with the rows right before it: those belong to the schema before."""
         last = self.events[-1] if self.events else None
-        if last is None or last["kind"] != "row" or last["commit_ts"] != self.ts or self.random.random() < 0.8:
+        if (
+            last is None
+            or last["kind"] != "row"
+            or last["commit_ts"] != self.ts
+            or self.random.random() < 0.8
+        ):
             self._tick()
 
     def _record(self, name: Name, query: str) -> None:
-        self.events.append({"kind": "ddl", "schema": name[0], "table": name[1], "commit_ts": self.ts, "query": query})
+        self.events.append(
+            {"kind": "ddl", "schema": name[0], "table": name[1], "commit_ts": self.ts, "query": query}
+        )
 
     def _free_name(self) -> Name:
-        return (DATABASE, next(text for text in ("t", "u", "v", "w", "T2", "o d", "点") if (DATABASE, text) not in self.tables))
+        return (
+            DATABASE,
+            next(
+                text
+                for text in ("t", "u", "v", "w", "T2", "o d", "点")
+                if (DATABASE, text) not in self.tables
+            ),
+        )
 
     def _create(self, name: Name | None = None) -> None:
         if len(self.tables) > 4:
@@ -297,23 +390,30 @@ class History:
         key = tuple(f"k{number}" for number in range(count))
         columns = [Column(text, self.random.choice(KEY_TYPES), True) for text in key]
         columns += [
-            Column(text, self.random.choice(self.types), self.random.random() < 0.2) for text in ("a", "b")[: self.random.choice((1, 2))]
+            Column(text, self.random.choice(self.types), self.random.random() < 0.2)
+            for text in ("a", "b")[: self.random.choice((1, 2))]
         ]
         self.random.shuffle(columns)
         self.tables[name] = Table(columns, key)
-        parts = [column.sql() for column in columns] + ([f"PRIMARY KEY({','.join(f'`{text}`' for text in key)})"] if key else [])
+        parts = [column.sql() for column in columns] + (
+            [f"PRIMARY KEY({','.join(f'`{text}`' for text in key)})"] if key else []
+        )
         self._record(name, f"CREATE TABLE {sql(name)} ({','.join(parts)})")
         self._done()
 
     def _add(self, name: Name) -> None:
         table = self.tables[name]
-        free = [text for text in ("a", "b", "c", "e") if text not in {held.casefold() for held in table.names()}]
+        free = [
+            text for text in ("a", "b", "c", "e") if text not in {held.casefold() for held in table.names()}
+        ]
         if not free:
             return
         self._at_ddl()
         type_ = self.random.choice(("int", "varchar(20)", "decimal(8,2)", "bigint unsigned", "text"))
         not_null = type_ in ZERO and self.random.random() < 0.4
-        default = self.random.choice(VALUES[type_]) if type_ != "text" and self.random.random() < 0.5 else None
+        default = (
+            self.random.choice(VALUES[type_]) if type_ != "text" and self.random.random() < 0.5 else None
+        )
         column = Column(free[0], type_, not_null)
         place = self.random.choice(["", " FIRST", *(f" AFTER `{text}`" for text in table.names())])
         text = "" if default is None else f" DEFAULT _UTF8MB4'{default}'"
@@ -328,7 +428,9 @@ class History:
         if place == " FIRST":
             table.columns.insert(0, column)
         elif place:
-            table.columns.insert(table.names().index(place.removeprefix(" AFTER `").removesuffix("`")) + 1, column)
+            table.columns.insert(
+                table.names().index(place.removeprefix(" AFTER `").removesuffix("`")) + 1, column
+            )
         else:
             table.columns.append(column)
 
@@ -351,12 +453,19 @@ class History:
         old = self.random.choice(table.names())
         held = {text.casefold() for text in table.names() if text != old}
         new = self.random.choice(
-            [text for text in ("r", "a", "b", "k9", "é", old.swapcase()) if text.casefold() not in held and text != old]
+            [
+                text
+                for text in ("r", "a", "b", "k9", "é", old.swapcase())
+                if text.casefold() not in held and text != old
+            ]
         )
-        table.columns = [replace(column, name=new) if column.name == old else column for column in table.columns]
+        table.columns = [
+            replace(column, name=new) if column.name == old else column for column in table.columns
+        ]
         table.key = tuple(new if text == old else text for text in table.key)
         table.rows = {
-            identity: {new if text == old else text: value for text, value in row.items()} for identity, row in table.rows.items()
+            identity: {new if text == old else text: value for text, value in row.items()}
+            for identity, row in table.rows.items()
         }
         self._record(name, f"ALTER TABLE {sql(name)} RENAME COLUMN `{old}` TO `{new}`")
         self._done()
@@ -369,10 +478,18 @@ class History:
         self._at_ddl()
         one, other = self.random.sample(table.names(), 2)
         names = {one: other, other: one}
-        table.columns = [replace(column, name=names.get(column.name, column.name)) for column in table.columns]
+        table.columns = [
+            replace(column, name=names.get(column.name, column.name)) for column in table.columns
+        ]
         table.key = tuple(names.get(text, text) for text in table.key)
-        table.rows = {identity: {names.get(text, text): value for text, value in row.items()} for identity, row in table.rows.items()}
-        self._record(name, f"ALTER TABLE {sql(name)} RENAME COLUMN `{one}` TO `{other}`, RENAME COLUMN `{other}` TO `{one}`")
+        table.rows = {
+            identity: {names.get(text, text): value for text, value in row.items()}
+            for identity, row in table.rows.items()
+        }
+        self._record(
+            name,
+            f"ALTER TABLE {sql(name)} RENAME COLUMN `{one}` TO `{other}`, RENAME COLUMN `{other}` TO `{one}`",
+        )
         self._done()
 
     def _several(self, name: Name) -> None:
@@ -384,7 +501,9 @@ class History:
         self._at_ddl()
         gone, held = self.random.choice(plain), {text.casefold() for text in table.names()}
         new = [text for text in ("m", "n", "o") if text not in held][:2]
-        table.columns = [column for column in table.columns if column.name != gone] + [Column(text, "int") for text in new]
+        table.columns = [column for column in table.columns if column.name != gone] + [
+            Column(text, "int") for text in new
+        ]
         for row in table.rows.values():
             del row[gone]
             row.update(dict.fromkeys(new))
@@ -401,7 +520,13 @@ class History:
             return
         self._at_ddl()
         table.key = (self.random.choice(able),)
-        self._record(name, f"ALTER TABLE {sql(name)} ADD PRIMARY KEY(`{table.key[0]}`) /*T![clustered_index] NONCLUSTERED */")
+        self._record(
+            name,
+            (
+                f"ALTER TABLE {sql(name)} ADD PRIMARY KEY(`{table.key[0]}`) /*T![clustered_index] "
+                "NONCLUSTERED */"
+            ),
+        )
         self._done()
 
     def _drop_key(self, name: Name) -> None:
@@ -431,7 +556,9 @@ class History:
         kinds = [kind for kind in WIDER[column.type] if column.name not in table.key or kind[0] != "text"]
         type_, convert = self.random.choice(kinds)
         wider = replace(column, type=type_)
-        place = self.random.choice(["", "", " FIRST", *(f" AFTER `{text}`" for text in table.names() if text != column.name)])
+        place = self.random.choice(
+            ["", "", " FIRST", *(f" AFTER `{text}`" for text in table.names() if text != column.name)]
+        )
         self._record(name, f"ALTER TABLE {sql(name)} MODIFY COLUMN {wider.sql()}{place}")
         if place:
             table.columns.remove(column)
@@ -468,7 +595,9 @@ class History:
         self._record(new, f"RENAME TABLE {sql(old)} TO {sql(new)}")
 
     def _swap_names(self, name: Name) -> None:
-        """One statement that swaps two tables' names, which TiCDC sends as one event per table, all of one commit_ts."""
+        """One statement that swaps two tables' names, which TiCDC sends as one event per table, all of one
+        commit_ts.
+        """
         others = sorted(self.tables.keys() - {name})
         if not others or {name, *others} & self.unheard:
             return  # which of the names existed, only the order of the events could tell

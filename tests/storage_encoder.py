@@ -1,4 +1,6 @@
-"""What the storage sink's CSV encoder writes, in every setting: the other direction of formats/storage_csv.py."""
+"""What the storage sink's CSV encoder writes, in every setting: the other direction of
+formats/storage_csv.py.
+"""
 
 from lakehouse.formats.ticdc.storage_csv import Dialect
 
@@ -22,7 +24,9 @@ def encode_value(value: Value, dialect: Dialect) -> bytes:
 
 
 def _escape(data: bytes, delimiter: bytes) -> bytes:
-    """Each byte of a delimiter gets a backslash, and is written as the character of that number (the producer's own way)."""
+    """Each byte of a delimiter gets a backslash, and is written as the character of that number (the
+    producer's own way).
+    """
     escaped, position = bytearray(), 0
     while position < len(data):
         if data.startswith(delimiter, position):

@@ -28,7 +28,9 @@ def open_message(keys: list[bytes], values: list[bytes]) -> Message:
 
 
 def payload(key: bytes | None, value: bytes) -> bytes:
-    return json.dumps({"key": key and base64.b64encode(key).decode(), "value": base64.b64encode(value).decode()}).encode()
+    return json.dumps(
+        {"key": key and base64.b64encode(key).decode(), "value": base64.b64encode(value).decode()}
+    ).encode()
 
 
 @codec
@@ -76,7 +78,10 @@ def test_other_bytes_are_refused_by_the_name_of_the_setting(compression: str, da
     with pytest.raises(DecodeError) as caught:
         decompressed(data, compression)
 
-    assert str(caught.value) == f"message: expected {compression} as the source's `compression` says, got other bytes"
+    assert (
+        str(caught.value)
+        == f"message: expected {compression} as the source's `compression` says, got other bytes"
+    )
 
 
 def test_an_unknown_compression_is_refused() -> None:
@@ -84,7 +89,9 @@ def test_an_unknown_compression_is_refused() -> None:
         prepare(Message("t", 0, 0, None, b""), "ticdc-canal-json", {"compression": "zip"})
 
 
-@pytest.mark.parametrize("location", ["file:///a/b/u.json", "s3://bucket/p/u.json", "C:\\x\\u.json", "u.json"])
+@pytest.mark.parametrize(
+    "location", ["file:///a/b/u.json", "s3://bucket/p/u.json", "C:\\x\\u.json", "u.json"]
+)
 def test_a_location_is_its_file_s_name(location: str) -> None:
     assert file_name(location) == "u.json"
 
@@ -100,7 +107,9 @@ def test_no_location_leads_out_of_the_folder_it_is_looked_up_in(location: str) -
 
 
 @codec
-def test_a_claim_check_event_gets_the_payload_s_key_and_value_and_its_neighbours_stay(compression: str) -> None:
+def test_a_claim_check_event_gets_the_payload_s_key_and_value_and_its_neighbours_stay(
+    compression: str,
+) -> None:
     options = {"compression": compression}
     located = [b'{"ccl":"file:///x/1.json"}', b'{"ccl":"file:///x/2.json"}']
     message = open_message([b'{"ts":1}', *located], [squeezed(compression, JSON)] * 3)
@@ -110,7 +119,10 @@ def test_a_claim_check_event_gets_the_payload_s_key_and_value_and_its_neighbours
     joined = prepare(message, "ticdc-open", options, {"1.json": whole})
 
     assert names == ("1.json", "2.json")
-    assert frames(joined.key, joined.value) == ([b'{"ts":1}', b'{"ts":2}', located[1]], [JSON, b'{"u":{}}', JSON])
+    assert frames(joined.key, joined.value) == (
+        [b'{"ts":1}', b'{"ts":2}', located[1]],
+        [JSON, b'{"u":{}}', JSON],
+    )
 
 
 @pytest.mark.parametrize("file", [b"", b"{}", b"[]", payload(b"\0", b""), payload(None, JSON)])
@@ -125,13 +137,20 @@ ROW = b'{"id":0,"database":"d","mysqlType":{"id":"int"},"data":[{"id":"1"}]}'
 
 @codec
 @pytest.mark.parametrize("is_raw", [False, True])
-def test_a_claim_check_message_of_canal_json_becomes_the_payload_s_value_wrapped_or_raw(is_raw: bool, compression: str) -> None:
+def test_a_claim_check_message_of_canal_json_becomes_the_payload_s_value_wrapped_or_raw(
+    is_raw: bool, compression: str
+) -> None:
     value = b'{"a": "claimCheckLocation", "_tidb": {"claimCheckLocation": "file:///x/1.json"}}'
     message = Message("t", 0, 0, None, value)
     stored = squeezed(compression, ROW)
 
     names = attachment_names(message, "ticdc-canal-json", {"compression": compression})
-    joined = prepare(message, "ticdc-canal-json", {"compression": compression}, {"1.json": stored if is_raw else payload(None, stored)})
+    joined = prepare(
+        message,
+        "ticdc-canal-json",
+        {"compression": compression},
+        {"1.json": stored if is_raw else payload(None, stored)},
+    )
 
     assert (names, joined.value) == (("1.json",), ROW)
 

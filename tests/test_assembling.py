@@ -37,7 +37,11 @@ def test_batches_cut_anywhere_give_what_one_batch_gives(sizes: list[int], data: 
     for cut in cuts:
         found = list(assembled(records[resume:cut], DTS, {}, Beside(starts={PLACE: first})))
         given_ += [each for each in found if isinstance(each, Message)]
-        assert [each for each in found if isinstance(each, Unjoined) and each.letter is not None and cut == len(records)] == []
+        assert [
+            each
+            for each in found
+            if isinstance(each, Unjoined) and each.letter is not None and cut == len(records)
+        ] == []
         first, resume = cut, next((each.offset for each in found if isinstance(each, Resume)), cut)
 
     assert len(whole) == len(sizes)
@@ -57,7 +61,9 @@ def test_parts_that_wait_are_dead_letters_only_where_nothing_can_come() -> None:
 
 def test_a_payload_comes_as_a_header_and_leaves_no_trace() -> None:
     folder = DATA / "ticdc-open/classic-v9.0.0-beta.1"
-    names = {path.name: path.read_bytes() for path in (folder / "claim-check-files/big.claim-check.none").iterdir()}
+    names = {
+        path.name: path.read_bytes() for path in (folder / "claim-check-files/big.claim-check.none").iterdir()
+    }
     records = list(read_recording(folder / "big.claim-check.none.jsonl.gz"))
     headers = tuple((ATTACHMENT + name, data) for name, data in names.items())
     carried = [msgspec.structs.replace(record, headers=headers) for record in records]
@@ -83,9 +89,25 @@ def test_bytes_that_are_not_compressed_as_said_are_one_dead_letter() -> None:
 def test_a_data_file_has_its_schema_file_and_how_many_wrote_beside_it() -> None:
     path, told = "s/t/5/CDC000001.csv", classify("s/t/meta/schema_5_1.json", {})
     assert isinstance(told, SchemaFile)
-    schema = b'{"Table":"t","Schema":"s","Version":1,"TableVersion":5,"Query":"","Type":0,"TableColumns":[],"TableColumnsTotal":0}'
-    data, other = Message("s", 0, 7, None, b"", path=path), Message("s", 0, 8, None, b"", path="s/u/5/CDC000001.csv")
+    schema = (
+        b'{"Table":"t","Schema":"s","Version":1,"TableVersion":5,"Query":"","Type":0,'
+        b'"TableColumns":[],"TableColumnsTotal":0}'
+    )
+    data, other = (
+        Message("s", 0, 7, None, b"", path=path),
+        Message("s", 0, 8, None, b"", path="s/u/5/CDC000001.csv"),
+    )
 
-    found = list(assembled([data, other], "ticdc-storage", {}, Beside(schemas=join_schemas([(told, schema)]), dispatchers={7: 2})))
+    found = list(
+        assembled(
+            [data, other],
+            "ticdc-storage",
+            {},
+            Beside(schemas=join_schemas([(told, schema)]), dispatchers={7: 2}),
+        )
+    )
 
-    assert found == [msgspec.structs.replace(data, headers=(("schema", schema), ("dispatchers", b"2"))), other]
+    assert found == [
+        msgspec.structs.replace(data, headers=(("schema", schema), ("dispatchers", b"2"))),
+        other,
+    ]

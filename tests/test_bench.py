@@ -39,14 +39,24 @@ def test_every_message_decodes_and_every_partition_is_resolved_at_the_end() -> N
 
         kinds = Counter(type(event) for event in events)
         assert kinds == {RowChange: 600, SchemaChange: 3 * PARTITIONS, Watermark: 2 * PARTITIONS}
-        assert {len(event.after) for event in events if isinstance(event, RowChange) and event.after} == {len(fields)}
+        assert {len(event.after) for event in events if isinstance(event, RowChange) and event.after} == {
+            len(fields)
+        }
         assert all(isinstance(event, Watermark) for event in events[-PARTITIONS:])
 
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_the_messages_of_every_format_are_decoded_whole(format_: str) -> None:
     messages = messages_of(format_, 1, 200)
-    rows = Rows({"format": format_, "options": OPTIONS, "order": order_of(format_, OPTIONS), "row_ids": False, "epochs": ()})
+    rows = Rows(
+        {
+            "format": format_,
+            "options": OPTIONS,
+            "order": order_of(format_, OPTIONS),
+            "row_ids": False,
+            "epochs": (),
+        }
+    )
 
     for _ in rows.read(repeated(messages, len(messages) + 100)):
         pass
@@ -62,7 +72,9 @@ def test_figures_of_formats_take_their_place_in_the_page(tmp_path: Path) -> None
     page.write_text("# What\n\n<!-- figures -->\nold\n<!-- end -->\n\nbehind\n")
     costs = {"floor": [Cost(1, 2.0, 3)], "decode": [Cost(1, 4.0, 3)]}
 
-    place_figures(argparse.Namespace(report=page, messages=6, rounds=1), {("wide", "canal"): (1000, 5000, costs)})
+    place_figures(
+        argparse.Namespace(report=page, messages=6, rounds=1), {("wide", "canal"): (1000, 5000, costs)}
+    )
 
     text = page.read_text()
     assert "| canal | 5 | 2.0 | 4.0 | 4000 | 2.00 × |\n<!-- end -->\n\nbehind" in text
@@ -78,7 +90,9 @@ class Layer:
         raise NotImplementedError
 
 
-def test_what_a_part_calls_is_not_counted_twice_and_the_layers_get_their_functions_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_part_calls_is_not_counted_twice_and_the_layers_get_their_functions_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock, originals = count(), (Layer.write, Layer.record)
     monkeypatch.setattr(parts, "now", lambda _: Spent(*[float(next(clock))] * 3))
     monkeypatch.setattr(parts, "PARTS", (("silver: write", Layer, "write"), ("record", Layer, "record")))
@@ -93,7 +107,11 @@ def test_what_a_part_calls_is_not_counted_twice_and_the_layers_get_their_functio
         assert Layer().write() == "written"
 
     # the clock is read around the block, the write and the record within it
-    assert {name: one.wall for name, one in spent.items()} == {"silver: record": 1, "silver: write": 2, "silver: everything else": 2}
+    assert {name: one.wall for name, one in spent.items()} == {
+        "silver: record": 1,
+        "silver: write": 2,
+        "silver: everything else": 2,
+    }
 
 
 def test_the_parts_of_the_layers_are_functions() -> None:
@@ -105,7 +123,9 @@ def test_what_a_process_had_spent_stays_counted_when_it_has_ended() -> None:
         return sum(by_program(os.getpid(), frozenset()).values())
 
     code = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
         before = spent()
         assert child.stdout is not None
         child.stdout.readline()
@@ -118,7 +138,10 @@ def test_what_a_process_had_spent_stays_counted_when_it_has_ended() -> None:
 
 
 def test_a_size_is_written_anew_and_what_else_stands_on_the_page_stays(tmp_path: Path) -> None:
-    page, about = tmp_path / "bench.md", dict.fromkeys(("command", "rounds", "input", "machine", "load", "date"), "x")
+    page, about = (
+        tmp_path / "bench.md",
+        dict.fromkeys(("command", "rounds", "input", "machine", "load", "date"), "x"),
+    )
     page.write_text("# Benchmark\n\n## What the figures say\n\nMuch.\n\n## 1 table\n\nold\n")
     costs = {"copy of the topic": Cost(1.0, 2.0, 3.0), "bronze": Cost(1.0, 3.0, 3.0)}
 
@@ -133,10 +156,18 @@ def test_a_size_is_written_anew_and_what_else_stands_on_the_page_stays(tmp_path:
         )
 
     text = page.read_text()
-    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## What the figures say", "## 1 table", "## 2 tables"]
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        "## What the figures say",
+        "## 1 table",
+        "## 2 tables",
+    ]
     assert "Much." in text
     assert "old" not in text
-    assert text.count("| bronze | 1.0 | 3.0 | 10 | 1.00 | 3 | 1.50 × |") == text.count("| bronze: the stream | 1.0 | 2.5 | 0.2 |") == 2
+    assert (
+        text.count("| bronze | 1.0 | 3.0 | 10 | 1.00 | 3 | 1.50 × |")
+        == text.count("| bronze: the stream | 1.0 | 2.5 | 0.2 |")
+        == 2
+    )
     assert "bronze: little" not in text
     assert text.count("![CPU seconds per step](") == len(list(tmp_path.glob("*.png")))
 
@@ -160,8 +191,12 @@ def test_growths_feed_tells_rows_whose_old_images_are_what_they_were() -> None:
 def test_growths_page_keeps_the_other_section(tmp_path: Path) -> None:
     page = tmp_path / "growth.md"
     page.write_text(f"# x\n\n## {TITLES['tables']}\n\nkept\n")
-    costs = {(*kind, size, layer): [Cost(1.0, 2.0, 3.0)] for kind in (("load",), ("recent",), ("scattered",)) for size in ("5", "50")
-             for layer in ("bronze", "silver", "gold")}  # fmt: skip
+    costs = {
+        (*kind, size, layer): [Cost(1.0, 2.0, 3.0)]
+        for kind in (("load",), ("recent",), ("scattered",))
+        for size in ("5", "50")
+        for layer in ("bronze", "silver", "gold")
+    }
     given = argparse.Namespace(part="rows", sizes=[5, 50], changes=7, rounds=1, report=page)
 
     write_page(given, row_lines(given, costs))

@@ -1,4 +1,6 @@
-"""The Databricks bundle: strict types per target, our own lint, and every kind of fault that the lint must see."""
+"""The Databricks bundle: strict types per target, our own lint, and every kind of fault that the lint must
+see.
+"""
 
 import copy
 import zipfile
@@ -47,12 +49,22 @@ VARIANTS = [scheduled, continuous, for_each]
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_resource_of_every_target_has_the_types_that_databricks_takes(variant: Callable[[], Bundle], target: str) -> None:
+def test_every_resource_of_every_target_has_the_types_that_databricks_takes(
+    variant: Callable[[], Bundle], target: str
+) -> None:
     bundle = resolved(variant(), target)
 
-    made = {kind: [KINDS[kind].from_dict(plain(item)) for item in items.values()] for kind, items in bundle["resources"].items()}
+    made = {
+        kind: [KINDS[kind].from_dict(plain(item)) for item in items.values()]
+        for kind, items in bundle["resources"].items()
+    }
 
-    assert {kind: len(items) for kind, items in made.items()} == {"jobs": 3, "schemas": 4, "volumes": 2, "dashboards": 1}
+    assert {kind: len(items) for kind, items in made.items()} == {
+        "jobs": 3,
+        "schemas": 4,
+        "volumes": 2,
+        "dashboards": 1,
+    }
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -71,7 +83,9 @@ def test_a_field_that_databricks_does_not_know_is_refused() -> None:
 def test_the_scheduled_job_runs_bronze_then_silver_then_gold() -> None:
     tasks = resolved(scheduled(), "prod")["resources"]["jobs"]["lakehouse"]["tasks"]
 
-    order = [(task["task_key"], [before["task_key"] for before in task.get("depends_on", [])]) for task in tasks]
+    order = [
+        (task["task_key"], [before["task_key"] for before in task.get("depends_on", [])]) for task in tasks
+    ]
 
     assert order == [("bronze", []), ("silver", ["bronze"]), ("gold", ["silver"])]
 
@@ -83,7 +97,11 @@ def test_only_production_runs_by_itself() -> None:
 def test_code_follows_the_names_that_development_gives_to_schemas() -> None:
     job = resolved(scheduled(), "dev")["resources"]["jobs"]["lakehouse"]
 
-    given = dict(parser("lakehouse-gold").parse_args(task_arguments(job["tasks"][2]["python_wheel_task"]["parameters"], job)).env)
+    given = dict(
+        parser("lakehouse-gold")
+        .parse_args(task_arguments(job["tasks"][2]["python_wheel_task"]["parameters"], job))
+        .env
+    )
 
     assert given["LAKEHOUSE_GOLD"] == "dev_ada_gold"
     assert given["LAKEHOUSE_VOLUME"] == "/Volumes/main/dev_ada_ops/checkpoints"
@@ -131,11 +149,16 @@ def no_dashboard(bundle: Bundle) -> None:
 
 
 def notebook(bundle: Bundle) -> None:
-    job_of(bundle)["tasks"].append({"task_key": "explore", "notebook_task": {"notebook_path": "../notebooks/explore.py"}})
+    job_of(bundle)["tasks"].append(
+        {"task_key": "explore", "notebook_task": {"notebook_path": "../notebooks/explore.py"}}
+    )
 
 
 def each(inputs: str) -> Bundle:
-    inside = {"task_key": "one", "python_wheel_task": {"entry_point": "lakehouse-layers", "parameters": ["--select", "{{input}}"]}}
+    inside = {
+        "task_key": "one",
+        "python_wheel_task": {"entry_point": "lakehouse-layers", "parameters": ["--select", "{{input}}"]},
+    }
     return {"inputs": inputs, "task": {**inside, "environment_key": "lakehouse"}}
 
 
@@ -149,12 +172,24 @@ FAULTS = {
         seed("environments.0.environment_key", "other"),
         "lakehouse.gold: names environment_key lakehouse, which the job does not have",
     ),
-    "job_cluster_key": (seed("tasks.0.job_cluster_key", "big"), "lakehouse.bronze: names job_cluster_key big, which the job does not have"),
+    "job_cluster_key": (
+        seed("tasks.0.job_cluster_key", "big"),
+        "lakehouse.bronze: names job_cluster_key big, which the job does not have",
+    ),
     "two tasks": (seed("tasks.2.task_key", "silver"), "lakehouse: has two tasks silver"),
-    "cron": (seed("schedule.quartz_cron_expression", "*/15 * * * *"), "lakehouse: has a schedule that is no Quartz cron expression"),
+    "cron": (
+        seed("schedule.quartz_cron_expression", "*/15 * * * *"),
+        "lakehouse: has a schedule that is no Quartz cron expression",
+    ),
     "two triggers": (seed("continuous", {}), "lakehouse: has 2 kinds of trigger, expected one"),
-    "pause_status": (seed("schedule.pause_status", "UNPAUSED"), "resources.jobs.lakehouse.schedule: says pause_status"),
-    "concurrent runs": (seed("max_concurrent_runs", 4), "lakehouse: may run twice at once: max_concurrent_runs is not 1"),
+    "pause_status": (
+        seed("schedule.pause_status", "UNPAUSED"),
+        "resources.jobs.lakehouse.schedule: says pause_status",
+    ),
+    "concurrent runs": (
+        seed("max_concurrent_runs", 4),
+        "lakehouse: may run twice at once: max_concurrent_runs is not 1",
+    ),
     "entry point": (
         seed(f"{TASK}.entry_point", "lakehouse-sliver"),
         "lakehouse.silver: calls lakehouse-sliver, which is no script of the wheel",
@@ -163,7 +198,10 @@ FAULTS = {
         seed("environments.0.spec.dependencies", ["dist/*.whl"]),
         "lakehouse.bronze: installs dist/*.whl, which is not where the wheel is built",
     ),
-    "no wheel": (seed("environments.0.spec.dependencies", ["msgspec"]), "lakehouse.bronze: installs no wheel"),
+    "no wheel": (
+        seed("environments.0.spec.dependencies", ["msgspec"]),
+        "lakehouse.bronze: installs no wheel",
+    ),
     "parameters": (
         seed(f"{TASK}.parameters", ["--onse"]),
         "lakehouse.silver: has parameters that lakehouse-silver refuses: unrecognized arguments: --onse",
@@ -173,11 +211,20 @@ FAULTS = {
         "lakehouse.silver: uses the job parameter config, which the job does not have",
     ),
     "two writers": (second_writer, "lakehouse and again: write the same lake"),
-    "cycle": (seed("tasks.0.depends_on", [{"task_key": "gold"}]), "lakehouse: never begins: the tasks wait for each other"),
+    "cycle": (
+        seed("tasks.0.depends_on", [{"task_key": "gold"}]),
+        "lakehouse: never begins: the tasks wait for each other",
+    ),
     "dashboard": (no_dashboard, "dashboards.lakehouse: names elsewhere.lvdash.json, which does not exist"),
     "notebook": (notebook, "jobs.lakehouse.explore: names ../notebooks/explore.py, which does not exist"),
-    "for-each": (seed("tasks.0.for_each_task", each("shop")), "lakehouse.bronze: has inputs that are no JSON list with an item"),
-    "source": (seed("tasks.0.for_each_task", each('["shp"]')), "lakehouse.bronze: runs the source shp, which has no file"),
+    "for-each": (
+        seed("tasks.0.for_each_task", each("shop")),
+        "lakehouse.bronze: has inputs that are no JSON list with an item",
+    ),
+    "source": (
+        seed("tasks.0.for_each_task", each('["shp"]')),
+        "lakehouse.bronze: runs the source shp, which has no file",
+    ),
     "no artifact": (no_wheel, "artifacts: build no wheel"),
     "sync": (no_exclude, "sync.exclude: lacks .venv/**"),
 }
@@ -192,14 +239,27 @@ def test_the_lint_sees_a_seeded_fault_of_each_kind(kind: str) -> None:
     assert expected in lint(bundle, ROOT)
 
 
-@pytest.mark.parametrize("text", ["0 0/15 * * * ?", "0 0 8-18 ? * MON-FRI", "0 0 0 L * ? 2027", "0 15,45 * 1 1/3 ?", "0 0 6 ? * 2#1"])
+@pytest.mark.parametrize(
+    "text",
+    ["0 0/15 * * * ?", "0 0 8-18 ? * MON-FRI", "0 0 0 L * ? 2027", "0 15,45 * 1 1/3 ?", "0 0 6 ? * 2#1"],
+)
 def test_a_quartz_expression_is_one(text: str) -> None:
     assert is_cron(text)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "* * * * *", "0 0 24 * * ?", "0 60 * * * ?", "0 0 0 * * *", "0 0 0 ? * ?", "0 0 0 1 13 ?", "0 0/x * * * ?", "0 0 0 ? * 2#6"],
+    [
+        "",
+        "* * * * *",
+        "0 0 24 * * ?",
+        "0 60 * * * ?",
+        "0 0 0 * * *",
+        "0 0 0 ? * ?",
+        "0 0 0 1 13 ?",
+        "0 0/x * * * ?",
+        "0 0 0 ? * 2#6",
+    ],
 )
 def test_what_is_no_quartz_expression_is_none(text: str) -> None:
     assert not is_cron(text)
@@ -227,7 +287,10 @@ def test_init_writes_a_bundle_that_passes_with_the_package_as_its_wheel(tmp_path
         names = wheel.namelist()
         assert {"lakehouse/cli/main.py", "pipelines/gold.py", "lakehouse/demo/demo.jsonl"} <= set(names)
         assert (
-            "lakehouse = lakehouse.cli.main:main" in wheel.read(next(name for name in names if name.endswith("entry_points.txt"))).decode()
+            "lakehouse = lakehouse.cli.main:main"
+            in wheel.read(next(name for name in names if name.endswith("entry_points.txt"))).decode()
         )
-    with pytest.raises(LakehouseError, match=r"expected no such file, found one; write the bundle into another folder$"):
+    with pytest.raises(
+        LakehouseError, match=r"expected no such file, found one; write the bundle into another folder$"
+    ):
         write_bundle(tmp_path)

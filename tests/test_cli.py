@@ -1,5 +1,7 @@
 # ruff: noqa: E501 - the text of an error stays in one piece
-"""The command line, run as its users run it: exit codes, what goes to stdout and stderr, and what is imported."""
+"""The command line, run as its users run it: exit codes, what goes to stdout and stderr, and what is
+imported.
+"""
 
 import base64
 import inspect
@@ -84,7 +86,7 @@ def recorded(tmp_path: Path) -> Path:
     return path
 
 
-# --- usage -----------------------------------------------------------------------------------------------------------
+# --- usage
 
 
 def test_help_documents_the_exit_codes_and_every_command_that_is_ready() -> None:
@@ -122,18 +124,36 @@ def test_a_command_that_is_not_ready_is_not_offered() -> None:
     [
         (["inspct"], 2, "No such command 'inspct'"),
         (["inspect", "--fromat", "x"], 2, "No such option: --fromat"),
-        (["inspect", "no/such.jsonl", "--format", "ticdc-open"], 1, "no/such.jsonl: expected a recording that can be read, got: No such file or directory"),
+        (
+            ["inspect", "no/such.jsonl", "--format", "ticdc-open"],
+            1,
+            "no/such.jsonl: expected a recording that can be read, got: No such file or directory",
+        ),
         (["inspect", "x", "--format", "canl"], 2, "--format: canl is no format; did you mean `canal`?"),
         (["inspect", "x"], 2, "inspect: expected a format, got none; add --format NAME or --source FILE"),
-        (["inspect", "x", "--format", "canal", "--option", "time-zone"], 2, "--option time-zone: expected NAME=VALUE"),
-        (["inspect", "x", "--format", "canal", "--option", "delimiter=,"], 2, "option delimiter: is no option of canal; valid names: time_zone"),
-        (["inspect", "x", "--value", "y", "--format", "canal"], 2, "inspect: expected a recording or --key and --value, got both"),
+        (
+            ["inspect", "x", "--format", "canal", "--option", "time-zone"],
+            2,
+            "--option time-zone: expected NAME=VALUE",
+        ),
+        (
+            ["inspect", "x", "--format", "canal", "--option", "delimiter=,"],
+            2,
+            "option delimiter: is no option of canal; valid names: time_zone",
+        ),
+        (
+            ["inspect", "x", "--value", "y", "--format", "canal"],
+            2,
+            "inspect: expected a recording or --key and --value, got both",
+        ),
         (["inspect", "--value", "no/such", "--format", "canal"], 1, "no/such: No such file or directory"),
         (["ddl", "no/such.sql"], 1, "no/such.sql: No such file or directory"),
         (["schema", "json", "tabel"], 2, "schema json: expected source or table, got tabel"),
     ],
-)  # fmt: skip
-def test_a_failure_is_one_sentence_on_stderr_and_an_exit_code(arguments: list[str], code: int, said: str) -> None:
+)
+def test_a_failure_is_one_sentence_on_stderr_and_an_exit_code(
+    arguments: list[str], code: int, said: str
+) -> None:
     done = lakehouse(*arguments)
 
     assert done.returncode == code
@@ -153,7 +173,11 @@ def test_debug_shows_the_traceback() -> None:
 def test_a_closed_pipe_is_quiet() -> None:
     many = b"ALTER TABLE t ADD COLUMN a INT;\n" * 5000
     process = subprocess.Popen(
-        [sys.executable, "-c", RUN, "ddl", "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+        [sys.executable, "-c", RUN, "ddl", "--json"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
     )
     assert process.stdin and process.stdout and process.stderr
     process.stdin.write(many)
@@ -165,7 +189,7 @@ def test_a_closed_pipe_is_quiet() -> None:
     process.wait()
 
 
-# --- validate --------------------------------------------------------------------------------------------------------
+# --- validate
 
 
 def test_validate_says_that_the_committed_configuration_is_good() -> None:
@@ -174,7 +198,9 @@ def test_validate_says_that_the_committed_configuration_is_good() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "configs: 0 errors, 0 warnings\n", "")
 
 
-def test_validate_shows_every_problem_and_exits_with_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validate_shows_every_problem_and_exits_with_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "s.yml").write_text("format: canal\nrecoding: a\n")
 
@@ -189,9 +215,14 @@ def test_validate_shows_every_problem_and_exits_with_2(tmp_path: Path, monkeypat
         "C: 2 errors, 0 warnings",
     ]
     assert [json.loads(line) for line in as_json.stdout.splitlines()][1] == {
-        "severity": "error", "file": f"{tmp_path}/sources/s.yml", "line": 2, "column": 1,
-        "path": "recoding", "text": "unknown option", "fix": "did you mean `recording`?",
-    }  # fmt: skip
+        "severity": "error",
+        "file": f"{tmp_path}/sources/s.yml",
+        "line": 2,
+        "column": 1,
+        "path": "recoding",
+        "text": "unknown option",
+        "fix": "did you mean `recording`?",
+    }
 
 
 def test_validate_shows_warnings_and_exits_with_0(tmp_path: Path) -> None:
@@ -205,10 +236,12 @@ def test_validate_shows_warnings_and_exits_with_0(tmp_path: Path) -> None:
     assert done.stdout.endswith("0 errors, 1 warning\n")
 
 
-# --- inspect ---------------------------------------------------------------------------------------------------------
+# --- inspect
 
 
-def test_inspect_reads_a_recording_from_a_file_stdin_and_a_message_from_two_files_alike(recorded: Path, tmp_path: Path) -> None:
+def test_inspect_reads_a_recording_from_a_file_stdin_and_a_message_from_two_files_alike(
+    recorded: Path, tmp_path: Path
+) -> None:
     (tmp_path / "key").write_bytes(KEY_BYTES)
     (tmp_path / "value").write_bytes(VALUE_BYTES)
     settings = ("--format", "ticdc-open", "--json")
@@ -233,7 +266,9 @@ def test_inspect_reads_a_recording_from_a_file_stdin_and_a_message_from_two_file
 def test_inspect_prints_a_readable_line_per_event(recorded: Path) -> None:
     done = lakehouse("inspect", str(recorded), "--format", "ticdc-open")
 
-    assert done.stdout == 'topic/0@7[0]  insert shop.t [1] at 470606995728891908  + id=1 name="Zoë" at="2024-01-02 08:00:00Z"\n'
+    assert done.stdout == (
+        'topic/0@7[0]  insert shop.t [1] at 470606995728891908  + id=1 name="Zoë" at="2024-01-02 08:00:00Z"\n'
+    )
 
 
 def test_inspect_takes_all_settings_from_a_source_and_options_win(tmp_path: Path, recorded: Path) -> None:
@@ -241,7 +276,9 @@ def test_inspect_takes_all_settings_from_a_source_and_options_win(tmp_path: Path
     source.write_text("format: ticdc-open\nrecording: a\ntime_zone: Asia/Shanghai\n")
 
     shanghai = lakehouse("inspect", str(recorded), "--source", str(source))
-    berlin = lakehouse("inspect", str(recorded), "--source", str(source), "--option", "time-zone=Europe/Berlin")
+    berlin = lakehouse(
+        "inspect", str(recorded), "--source", str(source), "--option", "time-zone=Europe/Berlin"
+    )
 
     assert 'at="2024-01-02 00:00:00Z"' in shanghai.stdout
     assert 'at="2024-01-02 07:00:00Z"' in berlin.stdout
@@ -256,7 +293,7 @@ def test_inspect_shows_garbage_as_a_dead_letter(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["event"] == "dead_letter"
 
 
-# --- ddl, schema json, version ---------------------------------------------------------------------------------------
+# --- ddl, schema json, version
 
 
 def test_ddl_says_what_statements_mean() -> None:
@@ -271,11 +308,17 @@ def test_ddl_says_what_statements_mean() -> None:
         "DROP TABLE x",
         '    drop_table tables=["x"]',
     ]
-    assert [json.loads(line)["expect"][0]["kind"] for line in as_json.stdout.splitlines()] == ["alter_table", "drop_table"]
+    assert [json.loads(line)["expect"][0]["kind"] for line in as_json.stdout.splitlines()] == [
+        "alter_table",
+        "drop_table",
+    ]
 
 
 def test_schema_json_prints_or_writes_the_schemas(tmp_path: Path) -> None:
-    printed, written = lakehouse("schema", "json", "table"), lakehouse("schema", "json", "--to", str(tmp_path / "x"))
+    printed, written = (
+        lakehouse("schema", "json", "table"),
+        lakehouse("schema", "json", "--to", str(tmp_path / "x")),
+    )
 
     assert json.loads(printed.stdout)["title"] == "lakehouse table"
     assert written.stdout.split() == [str(tmp_path / "x" / "source.json"), str(tmp_path / "x" / "table.json")]
@@ -304,14 +347,24 @@ def test_a_result_is_lines_and_tables_for_people() -> None:
     assert result_lines("lake/x.jsonl") == "lake/x.jsonl"
 
 
-# --- cost ------------------------------------------------------------------------------------------------------------
+# --- cost
 
-HEAVY = ("pyspark", "delta", "pyarrow", "great_expectations", "sqlglot", "confluent_kafka", "google.protobuf", "rich")
+HEAVY = (
+    "pyspark",
+    "delta",
+    "pyarrow",
+    "great_expectations",
+    "sqlglot",
+    "confluent_kafka",
+    "google.protobuf",
+    "rich",
+)
 
 
 # pydantic is not in the list: typer imports it itself for a command with a path, if it is there.
 @pytest.mark.parametrize(
-    ("argument", "never"), [("--help", (*HEAVY, "yaml", "msgspec")), ("validate", HEAVY), ("version", (*HEAVY, "yaml", "msgspec"))]
+    ("argument", "never"),
+    [("--help", (*HEAVY, "yaml", "msgspec")), ("validate", HEAVY), ("version", (*HEAVY, "yaml", "msgspec"))],
 )
 def test_a_command_imports_only_what_it_needs(argument: str, never: tuple[str, ...]) -> None:
     code = f"import sys, atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {RUN}"
@@ -324,20 +377,28 @@ def test_a_command_imports_only_what_it_needs(argument: str, never: tuple[str, .
 
 def cpu_seconds(code: str, *arguments: str, env: dict[str, str]) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True, cwd=ROOT, env=env)
+    subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, check=True, cwd=ROOT, env=env
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @pytest.mark.parametrize("command", ["--help", "validate"])
-def test_help_and_validate_cost_less_than_half_a_second_of_cpu_over_python_with_typer(command: str, tmp_path: Path) -> None:
+def test_help_and_validate_cost_less_than_half_a_second_of_cpu_over_python_with_typer(
+    command: str, tmp_path: Path
+) -> None:
     # Installed packages have their bytecode: a first run writes it where this test may.
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPYCACHEPREFIX": str(tmp_path)}
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {
+        "PYTHONPYCACHEPREFIX": str(tmp_path)
+    }
     bare = "import typer; app = typer.Typer(rich_markup_mode=None); app.command()(lambda: None); app()"
     cpu_seconds(RUN, command, env=env)
     cpu_seconds(bare, env=env)
 
-    extra = min(cpu_seconds(RUN, command, env=env) for _ in range(3)) - min(cpu_seconds(bare, env=env) for _ in range(3))
+    extra = min(cpu_seconds(RUN, command, env=env) for _ in range(3)) - min(
+        cpu_seconds(bare, env=env) for _ in range(3)
+    )
 
     assert extra < 0.5
 
@@ -345,7 +406,9 @@ def test_help_and_validate_cost_less_than_half_a_second_of_cpu_over_python_with_
 def test_the_committed_page_is_the_commands() -> None:
     from lakehouse.cli.docs import text
 
-    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == text(), "run `python -m lakehouse.cli.docs docs/cli.md`"
+    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == text(), (
+        "run `python -m lakehouse.cli.docs docs/cli.md`"
+    )
 
 
 def test_every_function_that_a_command_calls_by_name_is_there() -> None:
@@ -356,7 +419,9 @@ def test_every_function_that_a_command_calls_by_name_is_there() -> None:
     def text(kind: str, module: str) -> str:
         return (ROOT / "lakehouse" / ("local" if kind == "_local" else "spark") / f"{module}.py").read_text()
 
-    assert [call for call in found if not re.search(rf"^def {call[2]}\(", text(*call[:2]), re.MULTILINE)] == []
+    assert [
+        call for call in found if not re.search(rf"^def {call[2]}\(", text(*call[:2]), re.MULTILINE)
+    ] == []
     assert {module for _, module, _ in found} >= {"pipeline", "status", "admin", "show", "demo", "produce"}
 
 
@@ -371,8 +436,15 @@ def test_bronze_is_inspected_with_its_source_and_nothing_else() -> None:
 
 def test_the_shell_completes_commands_and_their_options() -> None:
     def completed(words: str, at: int) -> list[str]:
-        env = {**os.environ, "_LAKEHOUSE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(at)}
-        return subprocess.run([sys.executable, "-c", RUN_AS], env=env, capture_output=True, text=True, cwd=ROOT).stdout.split()
+        env = {
+            **os.environ,
+            "_LAKEHOUSE_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(at),
+        }
+        return subprocess.run(
+            [sys.executable, "-c", RUN_AS], env=env, capture_output=True, text=True, cwd=ROOT
+        ).stdout.split()
 
     assert completed("lakehouse in", 1) == ["init", "inspect"]
     assert "--history" in completed("lakehouse status --h", 2)

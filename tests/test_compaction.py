@@ -24,9 +24,13 @@ QUICK = settings(
 
 @QUICK
 @given(st.integers(0, 2**32 - 1), st.integers(1, 20), st.randoms(use_true_random=False))
-def test_from_the_floor_on_every_table_is_the_same_also_where_floors_rise(seed: int, count: int, chance: random.Random) -> None:
+def test_from_the_floor_on_every_table_is_the_same_also_where_floors_rise(
+    seed: int, count: int, chance: random.Random
+) -> None:
     history = History(seed, count)
-    silver = Memory("ticdc-open").add(Feed(history.events, random.Random(seed), 2, "table").arrival(random.Random(seed)))
+    silver = Memory("ticdc-open").add(
+        Feed(history.events, random.Random(seed), 2, "table").arrival(random.Random(seed))
+    )
     lineages, changes = silver._lineages()
     states = [(0, ts, 2, 0, 0, 0) for ts, _ in history.states[1:]]
     floors = sorted(chance.sample(states, min(len(states), chance.choice((1, 2)))))
@@ -38,7 +42,9 @@ def test_from_the_floor_on_every_table_is_the_same_also_where_floors_rise(seed: 
             assert needs_log(one, floor) is None
             mine = changes.get(one.id, [])
             kept = [change for change in mine if change.position > floor]
-            below = compacted(one, [change for change in mine if change.position <= floor], floor, silver.upstream)
+            below = compacted(
+                one, [change for change in mine if change.position <= floor], floor, silver.upstream
+            )
             assert len(below) <= len(mine)
             changes[one.id] = [*below, *kept]
 
@@ -47,7 +53,12 @@ def test_from_the_floor_on_every_table_is_the_same_also_where_floors_rise(seed: 
 
 def test_tables_that_need_their_log_say_why() -> None:
     unseen = Memory("ticdc-canal-json").add(CanalFeed().put("t", {"id": 1}).resolved().messages)
-    feed = CanalFeed().ddl("CREATE TABLE t (id INT PRIMARY KEY, a INT)").ddl("ALTER TABLE t DROP COLUMN a").ddl("ALTER TABLE t WOBBLE")
+    feed = (
+        CanalFeed()
+        .ddl("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+        .ddl("ALTER TABLE t DROP COLUMN a")
+        .ddl("ALTER TABLE t WOBBLE")
+    )
     known = Memory("ticdc-canal-json").add(feed.resolved().messages)
     keeping = Rules({("d", "t"): {"drop_column": "ignore"}})
 

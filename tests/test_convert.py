@@ -1,4 +1,6 @@
-"""What MODIFY COLUMN makes of existing values: a MariaDB's own answers, and what differs at MySQL and TiDB."""
+"""What MODIFY COLUMN makes of existing values: a MariaDB's own answers, and what differs at MySQL
+and TiDB.
+"""
 
 import json
 from pathlib import Path
@@ -13,7 +15,10 @@ from lakehouse.values.convert import SERVERS, UNKNOWABLE, compile_convert, conve
 from lakehouse.values.gold_types import spark_type, to_python
 from lakehouse.values.normal_form import normal_form
 
-RECORDED = [json.loads(line) for line in (Path(__file__).parent / "data" / "conversions.jsonl").read_text().splitlines()]
+RECORDED = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "data" / "conversions.jsonl").read_text().splitlines()
+]
 TARGETS = sorted({line["new"] for line in RECORDED} | {"json", "vector(3)", "point", "longtext"})
 SERVER_RULES = [
     ("varchar(9)", "int", "1.9", {"mysql": 2, "mariadb": 1, "tidb": 2}),
@@ -75,8 +80,12 @@ def test_every_value_becomes_what_mariadb_made_of_it(line: dict) -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "value", "results"), SERVER_RULES)
-def test_where_the_servers_differ_each_has_its_own_answer(old: str, new: str, value: object, results: dict[str, object]) -> None:
-    assert {server: convert(value, parse_type(old), parse_type(new), server=server) for server in results} == results
+def test_where_the_servers_differ_each_has_its_own_answer(
+    old: str, new: str, value: object, results: dict[str, object]
+) -> None:
+    assert {
+        server: convert(value, parse_type(old), parse_type(new), server=server) for server in results
+    } == results
 
 
 @pytest.mark.parametrize(("old", "new", "value", "why"), UNDECIDED)
@@ -98,7 +107,9 @@ def test_a_type_that_stays_changes_nothing(pair: tuple[ColumnType, object], serv
 
 
 @given(typed_values(), st.sampled_from(TARGETS), st.sampled_from(SERVERS))
-def test_a_converted_value_is_canonical_in_its_new_type(pair: tuple[ColumnType, object], target: str, server: str) -> None:
+def test_a_converted_value_is_canonical_in_its_new_type(
+    pair: tuple[ColumnType, object], target: str, server: str
+) -> None:
     (old, value), new = pair, parse_type(target)
     converted = convert(value, old, new, server=server)
     assert (converted is UNKNOWABLE) == (reason(value, old, new, server=server) is not None)
@@ -106,7 +117,11 @@ def test_a_converted_value_is_canonical_in_its_new_type(pair: tuple[ColumnType, 
         return
     form = normal_form(new)
     assert converted == (form(converted) if form else converted)
-    if new.family not in ("date", "datetime", "timestamp"):  # these have zero and partial values that gold keeps as text
+    if new.family not in (
+        "date",
+        "datetime",
+        "timestamp",
+    ):  # these have zero and partial values that gold keeps as text
         to_python(new, spark_type(new))(converted)
 
 
@@ -123,7 +138,9 @@ def test_any_json_value_is_converted_or_unknowable(old: str, new: str, value: ob
 
 @given(integers(), st.sampled_from(["tinyint", "int unsigned", "bigint"]))
 def test_an_integer_is_clipped_to_the_new_range(pair: tuple[ColumnType, int], target: str) -> None:
-    low, high = {"tinyint": (-128, 127), "int unsigned": (0, 2**32 - 1), "bigint": (-(2**63), 2**63 - 1)}[target]
+    low, high = {"tinyint": (-128, 127), "int unsigned": (0, 2**32 - 1), "bigint": (-(2**63), 2**63 - 1)}[
+        target
+    ]
     assert convert(pair[1], pair[0], parse_type(target)) == max(low, min(pair[1], high))
 
 
@@ -141,7 +158,9 @@ def test_reordering_an_enums_members_keeps_every_label(pair: tuple[ColumnType, s
     random.shuffle(members)  # type: ignore[attr-defined]
     assume(len({member.casefold().rstrip(" ") for member in members}) == len(members))
     assert convert(label, column_type, ColumnType("enum", members=tuple(members))) == label
-    assert convert(label, column_type, ColumnType("int")) == (column_type.members.index(label) + 1 if label else 0)
+    assert convert(label, column_type, ColumnType("int")) == (
+        column_type.members.index(label) + 1 if label else 0
+    )
 
 
 def test_null_stays_null_whatever_the_types() -> None:
@@ -194,7 +213,9 @@ def test_what_may_change_a_value_is_no_identity(old: str, new: str) -> None:
 def test_timestamps_become_the_sessions_local_time_and_back() -> None:
     instant, local = "2024-05-06 07:08:09.120Z", "2024-05-06 15:08:09.12"
     old, new = parse_type("timestamp(3)"), parse_type("datetime(2)")
-    assert convert(instant, old, new, zone="Asia/Shanghai") == convert(instant, old, new, zone="+08:00") == local
+    assert (
+        convert(instant, old, new, zone="Asia/Shanghai") == convert(instant, old, new, zone="+08:00") == local
+    )
     assert convert(local, new, old, zone="Asia/Shanghai") == instant
     assert convert(instant, old, parse_type("timestamp(1)"), zone=None) == "2024-05-06 07:08:09.1Z"
     assert reason(instant, old, new, zone=None) == "the session's time zone is not known"

@@ -1,4 +1,6 @@
-"""The value that existing rows get at ADD COLUMN: a MariaDB's own answers, and what no default text can tell."""
+"""The value that existing rows get at ADD COLUMN: a MariaDB's own answers, and what no default text
+can tell.
+"""
 
 import json
 from pathlib import Path
@@ -12,8 +14,13 @@ from lakehouse.schema import ColumnType, parse_type
 from lakehouse.values.convert import SERVERS, UNKNOWABLE
 from lakehouse.values.defaults import default_reason, default_value
 
-RECORDED = [json.loads(line) for line in (Path(__file__).parent / "data" / "defaults.jsonl").read_text().splitlines()]
-TYPES = sorted({line["type"] for line in RECORDED} | {"json", "vector(2)", "point", "blob", "varchar(3) character set gbk"})
+RECORDED = [
+    json.loads(line) for line in (Path(__file__).parent / "data" / "defaults.jsonl").read_text().splitlines()
+]
+TYPES = sorted(
+    {line["type"] for line in RECORDED}
+    | {"json", "vector(2)", "point", "blob", "varchar(3) character set gbk"}
+)
 EXPRESSIONS = [
     "CURRENT_TIMESTAMP",
     "CURRENT_TIMESTAMP()",
@@ -43,7 +50,9 @@ def test_existing_rows_read_what_mariadb_gave_them(line: dict) -> None:
 @pytest.mark.parametrize("column", ["int", "varchar(9)", "datetime(6)", "binary(16)", "json"])
 def test_an_expression_is_unknowable_and_says_so(text: str, column: str) -> None:
     assert default_value(text, parse_type(column), not_null=True) is UNKNOWABLE
-    assert (default_reason(text, parse_type(column), not_null=True) or "").startswith("the default is an expression: ")
+    assert (default_reason(text, parse_type(column), not_null=True) or "").startswith(
+        "the default is an expression: "
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +119,9 @@ def test_a_timestamp_literal_is_local_time_of_the_zone() -> None:
     assert default_value("'2024-05-06 15:08:09'", column, True, "Asia/Shanghai") == "2024-05-06 07:08:09Z"
     assert default_value("'2024-05-06 15:08:09'", column, True, "+08:00") == "2024-05-06 07:08:09Z"
     assert default_value("'2024-05-06 15:08:09'", column, True, None) is UNKNOWABLE
-    assert default_reason("'2024-05-06 15:08:09'", column, True, None) == "the session's time zone is not known"
+    assert (
+        default_reason("'2024-05-06 15:08:09'", column, True, None) == "the session's time zone is not known"
+    )
 
 
 @given(typed_values())
@@ -118,14 +129,22 @@ def test_a_quoted_canonical_value_is_its_own_default(pair: tuple[ColumnType, obj
     column_type, value = pair
     text = str(value)
     # a quoted 0 is the year 2000; bits, bytes and instants are not written as they are printed
-    assume(column_type.family not in ("bit", "geometry", "binary", "timestamp") and pair != (ColumnType("year"), 0))
+    assume(
+        column_type.family not in ("bit", "geometry", "binary", "timestamp")
+        and pair != (ColumnType("year"), 0)
+    )
     quoted = "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
     stored = default_value(quoted, column_type, not_null=True)
-    assert stored == (value[: column_type.length] if column_type.base == "varchar" and isinstance(value, str) else value)
+    assert stored == (
+        value[: column_type.length] if column_type.base == "varchar" and isinstance(value, str) else value
+    )
 
 
 @given(
-    st.sampled_from(TYPES), st.text() | st.sampled_from(EXPRESSIONS) | st.from_regex(r"[(]?(_utf8)?[xb]?'[01ab'\\]*'?[)]?", fullmatch=True)
+    st.sampled_from(TYPES),
+    st.text()
+    | st.sampled_from(EXPRESSIONS)
+    | st.from_regex(r"[(]?(_utf8)?[xb]?'[01ab'\\]*'?[)]?", fullmatch=True),
 )
 def test_any_default_text_is_a_value_or_unknowable(column: str, text: str) -> None:
     for server in SERVERS:

@@ -1,9 +1,12 @@
-"""However the messages of any format come, the tables are the source's at every commit: permuted as far as the format's order rule allows,
-in any batches, twice, and again from somewhere back. (test_fold_properties.py has the same for Open Protocol, and more.)
+"""However the messages of any format come, the tables are the source's at every commit: permuted as far as
+the format's order rule allows, in any batches, twice, and again from somewhere back. (test_fold_properties.py
+has the same for Open Protocol, and more.)
 
-    commit ts   partitions interleave, a restart sends again in other pieces, some messages are lost before it (B A B)
+    commit ts   partitions interleave, a restart sends again in other pieces, some messages are lost before it
+                (B A B)
     files       any order of files, files again under other numbers
-    binlog      any order of messages (Debezium: of topics; DTS: parts stay in order), a restart from somewhere back
+    binlog      any order of messages (Debezium: of topics; DTS: parts stay in order), a restart from
+                somewhere back
     arrival     one partition in its order, in any batches
 """
 
@@ -19,8 +22,28 @@ from engine import Memory
 from hypothesis import given
 from hypothesis import strategies as st
 from source_model import History
-from test_eight_formats import OPTIONS, SHORT, ZONE, assert_states, binlog_silver, places, storage_options, types_of, write_tree
-from test_fold_properties import as_set, assert_every_state, assert_once, canonical, dispatchers, partitions, place, seeds, steps
+from test_eight_formats import (
+    OPTIONS,
+    SHORT,
+    ZONE,
+    assert_states,
+    binlog_silver,
+    places,
+    storage_options,
+    types_of,
+    write_tree,
+)
+from test_fold_properties import (
+    as_set,
+    assert_every_state,
+    assert_once,
+    canonical,
+    dispatchers,
+    partitions,
+    place,
+    seeds,
+    steps,
+)
 
 from lakehouse.events import Message
 from lakehouse.sources.storage_files import read_tree
@@ -35,14 +58,29 @@ WRITERS = {
 @SHORT
 @given(seeds, steps, partitions, dispatchers, seeds, st.integers(0, 2), st.booleans(), st.booleans())
 def test_by_commit_ts(
-    format: str, seed: int, count: int, parts: int, dispatcher: str, chance: int, restarts: int, losing: bool, raw: bool
+    format: str,
+    seed: int,
+    count: int,
+    parts: int,
+    dispatcher: str,
+    chance: int,
+    restarts: int,
+    losing: bool,
+    raw: bool,
 ) -> None:
-    history, rand = History(seed, count, keyless=False, raw_updates=raw, types=types_of(format)), random.Random(chance)
+    history, rand = (
+        History(seed, count, keyless=False, raw_updates=raw, types=types_of(format)),
+        random.Random(chance),
+    )
     sent = Feed(history.events, rand, parts, dispatcher)
     for _ in range(restarts):
         sent.restart(at_resolved=False, losing=losing)
 
-    silver = batched(Memory(format, OPTIONS), sent.repeat().arrival_of(rand, WRITERS[format], one_ddl=format == "ticdc-canal-json"), rand)
+    silver = batched(
+        Memory(format, OPTIONS),
+        sent.repeat().arrival_of(rand, WRITERS[format], one_ddl=format == "ticdc-canal-json"),
+        rand,
+    )
 
     assert_every_state(silver, history)
     assert_once(silver, history)
@@ -52,13 +90,20 @@ def test_by_commit_ts(
 @pytest.mark.parametrize("protocol", ["csv", "canal-json"])
 @SHORT
 @given(seeds, steps, seeds)
-def test_files(tmp_path_factory: pytest.TempPathFactory, protocol: str, seed: int, count: int, chance: int) -> None:
-    history, rand = History(seed, count, keyless=False, types=types_of("ticdc-storage")), random.Random(chance)
+def test_files(
+    tmp_path_factory: pytest.TempPathFactory, protocol: str, seed: int, count: int, chance: int
+) -> None:
+    history, rand = (
+        History(seed, count, keyless=False, types=types_of("ticdc-storage")),
+        random.Random(chance),
+    )
     root, options = tmp_path_factory.mktemp("sink"), storage_options(protocol)
     write_tree(root, storage_tree(history.events, protocol))
     files = list(read_tree(root, options))
     again = [
-        msgspec.structs.replace(file, path=file.path.replace("/CDC00", "/CDC01")) for file in files if file.path and rand.random() < 0.3
+        msgspec.structs.replace(file, path=file.path.replace("/CDC00", "/CDC01"))
+        for file in files
+        if file.path and rand.random() < 0.3
     ]
 
     silver = batched(Memory("ticdc-storage", options), shuffled([*files, *again], rand), rand)
@@ -103,18 +148,30 @@ def test_by_arrival(seed: int, count: int, chance: int) -> None:
 
 @SHORT
 @given(seeds, steps, seeds)
-def test_a_contiguous_run_that_arrives_again_is_neutral_or_reported(seed: int, count: int, chance: int) -> None:
-    """Rows by key are right again once the replay has caught up; tables whose statements came again say so."""
-    history, rand = History(seed, count, keyless=False, raw_updates=True, types=types_of("canal")), random.Random(chance)
+def test_a_contiguous_run_that_arrives_again_is_neutral_or_reported(
+    seed: int, count: int, chance: int
+) -> None:
+    """Rows by key are right again once the replay has caught up; tables whose statements came again
+    say so.
+    """
+    history, rand = (
+        History(seed, count, keyless=False, raw_updates=True, types=types_of("canal")),
+        random.Random(chance),
+    )
     sent = feed("canal", binlog(history.events, rand), rand, ZONE)
     end = rand.randrange(len(sent)) + 1
     begin = rand.randrange(end)
-    told = [msgspec.structs.replace(message, offset=offset) for offset, message in enumerate(sent[:end] + sent[begin:])]
+    told = [
+        msgspec.structs.replace(message, offset=offset)
+        for offset, message in enumerate(sent[:end] + sent[begin:])
+    ]
     silver = batched(binlog_silver("canal"), told, rand)
     found, lineages = silver.tables(silver.reach), silver.history().live(silver.reach)
     truth = history.states[-1][1]
 
-    right = {name for name in truth if as_set(found.get(".".join(name), [])) == as_set(canonical(truth[name]))}
+    right = {
+        name for name in truth if as_set(found.get(".".join(name), [])) == as_set(canonical(truth[name]))
+    }
 
     reported = {name for name, lineage in lineages.items() if lineage.held or lineage.incomplete}
     assert (truth.keys() | lineages.keys()) - right <= reported
@@ -159,7 +216,13 @@ def rows_of(log: list[Logged]) -> list[object]:
     changes: list[object] = []
     for event in log:
         for before, after in event.pairs:
-            keys = [column.name for column in event.shape.columns if column.id in event.shape.primary_key] if event.shape else []
-            moves = before is not None and after is not None and any(before[name] != after[name] for name in keys)
+            keys = (
+                [column.name for column in event.shape.columns if column.id in event.shape.primary_key]
+                if event.shape
+                else []
+            )
+            moves = (
+                before is not None and after is not None and any(before[name] != after[name] for name in keys)
+            )
             changes += [event, event] if moves else [event]
     return changes

@@ -16,7 +16,9 @@ from lakehouse.sources.recording import read_recording
 DATA = Path(__file__).parent / "data"
 FOLDERS = {"dts": "tencent-dts"}
 RECORDINGS = sorted(
-    path for path in DATA.glob("*/**/*.jsonl.gz") if path.name != "expected.jsonl.gz" and path.relative_to(DATA).parts[0] != "ddl"
+    path
+    for path in DATA.glob("*/**/*.jsonl.gz")
+    if path.name != "expected.jsonl.gz" and path.relative_to(DATA).parts[0] != "ddl"
 )
 
 
@@ -41,7 +43,15 @@ def test_the_format_of_every_recording_is_found_with_its_compression_and_extensi
 
 @pytest.mark.parametrize(("extension", "told"), [({}, "false"), ({"_tidb": {"commitTs": 5}}, "true")])
 def test_a_compressed_feed_shows_its_extension_too(extension: dict[str, object], told: str) -> None:
-    row = {"id": 0, "database": "d", "table": "t", "type": "INSERT", "mysqlType": {"id": "int"}, "data": [{"id": "1"}], **extension}
+    row = {
+        "id": 0,
+        "database": "d",
+        "table": "t",
+        "type": "INSERT",
+        "mysqlType": {"id": "int"},
+        "data": [{"id": "1"}],
+        **extension,
+    }
     value = bytes(cramjam.lz4.compress(json.dumps(row).encode()))
 
     guess = guess_format([Message("t", 0, number, None, value) for number in range(3)])
@@ -52,7 +62,9 @@ def test_a_compressed_feed_shows_its_extension_too(extension: dict[str, object],
 def test_a_format_is_found_among_messages_that_are_none_of_it() -> None:
     messages = list(read_recording(DATA / "ticdc-open/classic-v6.5.0/shop.batch1.jsonl.gz"))
     noise = random.Random(3)
-    garbage = [Message("t", 0, 10_000 + number, None, noise.randbytes(50)) for number in range(len(messages) // 2)]
+    garbage = [
+        Message("t", 0, 10_000 + number, None, noise.randbytes(50)) for number in range(len(messages) // 2)
+    ]
 
     assert guess_format([*messages, *garbage]).format == "ticdc-open"
 
@@ -64,7 +76,8 @@ def test_messages_of_no_format_are_an_error_that_says_what_was_tried() -> None:
         guess_format(messages)
 
     assert str(error.value) == (
-        "messages: expected a format of ticdc-open, ticdc-canal-json, ticdc-debezium, canal, canal-protobuf, debezium, tencent-dts, "
+        "messages: expected a format of ticdc-open, ticdc-canal-json, ticdc-debezium, canal, "
+        "canal-protobuf, debezium, tencent-dts, "
         "got others (none can be read); add --format NAME if you know it"
     )
 
@@ -98,12 +111,15 @@ def test_a_sample_shows_what_its_producer_leaves_out(path: str, shown: list[str]
     messages = list(read_recording(DATA / path))
     guess = guess_format(messages)
 
-    assert [f"{sign.severity} {sign.what}" for sign in signs(survey(messages, guess.format, guess.options))] == shown
+    assert [
+        f"{sign.severity} {sign.what}" for sign in signs(survey(messages, guess.format, guess.options))
+    ] == shown
 
 
 def test_keys_that_change_their_partition_are_a_failure_where_order_is_arrival_order() -> None:
     messages = [
-        Message(m.topic, number % 3, m.offset, m.key, m.value) for number, m in enumerate(read_recording(DATA / "canal/inventory.jsonl.gz"))
+        Message(m.topic, number % 3, m.offset, m.key, m.value)
+        for number, m in enumerate(read_recording(DATA / "canal/inventory.jsonl.gz"))
     ]
 
     found = next(sign for sign in signs(survey(messages, "canal", {})) if sign.what == "partitioning")

@@ -1,4 +1,6 @@
-"""What the documentation says can be done: every command line parses, every YAML validates, every link leads somewhere."""
+"""What the documentation says can be done: every command line parses, every YAML validates, every link leads
+somewhere.
+"""
 
 import os
 import re
@@ -41,9 +43,11 @@ def code_lines(page: Path) -> Iterator[str]:
 
 
 def command_lines(page: Path) -> list[str]:
-    """Our own command lines on a page, without comments; what an ellipsis or a bracket leaves open is no command line.
+    """Our own command lines on a page, without comments; what an ellipsis or a bracket leaves open is no
+    command line.
 
-    Options that act while they are read (they install completion, in the home of whoever runs the tests) are left out.
+    Options that act while they are read (they install completion, in the home of whoever runs the tests) are
+    left out.
     """
     blocks = (line.partition(" #")[0].strip() for line in code_lines(page))
     found = [line for line in blocks if re.match(r"(\./run|lakehouse(-\w+)?) ", line)]
@@ -112,7 +116,9 @@ def test_every_link_leads_to_a_page_and_a_place_on_it(page: Path) -> None:
 
 
 def sources_of(page: Path) -> Iterator[str]:
-    """The YAML of sources on a page: a block that begins with its file's name, up to a blank line or the fence."""
+    """The YAML of sources on a page: a block that begins with its file's name, up to a blank line or the
+    fence.
+    """
     lines = page.read_text().splitlines()
     for index, line in enumerate(lines):
         if re.match(r"# configs/(\w+/)*sources/", line.strip()):
@@ -136,16 +142,28 @@ def test_every_source_that_a_page_shows_is_valid(page: Path, tmp_path: Path) -> 
 
 
 def test_every_variable_that_the_package_reads_is_in_the_readme() -> None:
-    read = {found for path in (ROOT / "lakehouse").rglob("*.py") for found in re.findall(r"LAKEHOUSE_[A-Z]+(?:_[A-Z]+)*", path.read_text())}
+    read = {
+        found
+        for path in (ROOT / "lakehouse").rglob("*.py")
+        for found in re.findall(r"LAKEHOUSE_[A-Z]+(?:_[A-Z]+)*", path.read_text())
+    }
 
     assert read == set(re.findall(r"`(LAKEHOUSE_[A-Z_]+)`", (ROOT / "README.md").read_text()))
 
 
-def test_the_documentation_site_builds_with_every_link_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_the_documentation_site_builds_with_every_link_and_loads_nothing_from_elsewhere(
+    tmp_path: Path,
+) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    )
 
     assert done.returncode == 0, done.stderr
     built = [page.read_text() for page in tmp_path.rglob("*.html")]
     assert len(built) > len(list((ROOT / "docs").rglob("*.md")))
-    assert [tag for page in built for tag in re.findall(r"<(?:script|img|iframe|link)[^>]*(?:src|href)=\"?(https?:[^\" >]+)", page)] == []
+    assert [
+        tag
+        for page in built
+        for tag in re.findall(r"<(?:script|img|iframe|link)[^>]*(?:src|href)=\"?(https?:[^\" >]+)", page)
+    ] == []

@@ -1,7 +1,8 @@
 """One source, eight formats: whatever it did, each gives its tables, at every commit.
 
-The source is source_model's; encode_open, encode_tidb and encode_binlog write what the producers would (test_encoders.py proves it).
-Tables, names, columns, their order and every value are compared; what a format's producer loses before a byte is written stands in LOSSES.
+The source is source_model's; encode_open, encode_tidb and encode_binlog write what the producers would
+(test_encoders.py proves it). Tables, names, columns, their order and every value are compared; what a
+format's producer loses before a byte is written stands in LOSSES.
 """
 
 import random
@@ -15,13 +16,26 @@ from encode_tidb import canal_json, debezium, storage_tree
 from engine import Memory
 from hypothesis import given, settings
 from source_model import MORE_TYPES, History
-from test_fold_properties import EXAMPLES, OPTIONS, QUICK, ZONE, as_set, assert_every_state, canonical, place, seeds, steps
+from test_fold_properties import (
+    EXAMPLES,
+    OPTIONS,
+    QUICK,
+    ZONE,
+    as_set,
+    assert_every_state,
+    canonical,
+    place,
+    seeds,
+    steps,
+)
 
 from lakehouse.events import Message, Position
 from lakehouse.sources.storage_files import read_tree
 
 # types that a format can't carry, and why; every other type is in the source of every format
-LOSSES = {"ticdc-debezium": {"decimal(38,10)": "a DECIMAL is sent as a double: digits beyond its 17 are lost"}}
+LOSSES = {
+    "ticdc-debezium": {"decimal(38,10)": "a DECIMAL is sent as a double: digits beyond its 17 are lost"}
+}
 SHORT = settings(QUICK, max_examples=int(EXAMPLES or 20))
 BINLOG = ("canal", "canal-protobuf", "debezium", "tencent-dts")
 
@@ -51,7 +65,9 @@ def test_ticdc_json(format: str, seed: int, count: int) -> None:
 @pytest.mark.parametrize("protocol", ["csv", "canal-json"])
 @SHORT
 @given(seeds, steps)
-def test_ticdc_storage(tmp_path_factory: pytest.TempPathFactory, protocol: str, seed: int, count: int) -> None:
+def test_ticdc_storage(
+    tmp_path_factory: pytest.TempPathFactory, protocol: str, seed: int, count: int
+) -> None:
     history = History(seed, count, types=MORE_TYPES)
     root = tmp_path_factory.mktemp("sink")
     options = storage_options(protocol)
@@ -83,12 +99,17 @@ def tidb_messages(format: str, history: History) -> list[Message]:
     """All events, each a message, and a watermark at the end."""
     events = [*history.events, {"kind": "resolved", "commit_ts": history.events[-1]["commit_ts"]}]
     if format == "ticdc-canal-json":
-        return [Message("t", 0, n, None, canal_json(event, event.get("shape"))) for n, event in enumerate(events)]
+        return [
+            Message("t", 0, n, None, canal_json(event, event.get("shape"))) for n, event in enumerate(events)
+        ]
     return [Message("t", 0, n, *debezium(event, event.get("shape"), ZONE)) for n, event in enumerate(events)]
 
 
 def storage_options(protocol: str) -> dict[str, str]:
-    settings = {"csv": {"include-commit-ts": "true", "output-old-value": "true"}, "canal-json": {"enable-tidb-extension": "true"}}
+    settings = {
+        "csv": {"include-commit-ts": "true", "output-old-value": "true"},
+        "canal-json": {"enable-tidb-extension": "true"},
+    }
     return {**OPTIONS, "protocol": protocol, **settings[protocol]}
 
 
@@ -116,7 +137,9 @@ def assert_states(silver: Memory, history: History, at: dict[int, Position]) -> 
     assert silver.dead == []
     told = silver.history()
     assert told.problems == []
-    assert [lineage.held or lineage.incomplete for lineage in told.lineages if lineage.held or lineage.incomplete] == []
+    assert [
+        lineage.held or lineage.incomplete for lineage in told.lineages if lineage.held or lineage.incomplete
+    ] == []
     for moment, tables in history.states:
         found: dict[str, Any] = silver.tables(at[moment]) if moment in at else {}
         if moment not in at:
@@ -125,4 +148,6 @@ def assert_states(silver: Memory, history: History, at: dict[int, Position]) -> 
         for name, snapshot in tables.items():
             rows = found[".".join(name)]
             assert as_set(rows) == as_set(canonical(snapshot)), f"{'.'.join(name)} at {moment}"
-            assert all(list(row) == list(snapshot.columns) for row in rows), f"columns of {'.'.join(name)} at {moment}"
+            assert all(list(row) == list(snapshot.columns) for row in rows), (
+                f"columns of {'.'.join(name)} at {moment}"
+            )

@@ -1,4 +1,6 @@
-"""The encoder is proven on recordings: their truth, encoded again, gives their bytes, but for the order of JSON members."""
+"""The encoder is proven on recordings: their truth, encoded again, gives their bytes, but for the order of
+JSON members.
+"""
 
 import json
 from pathlib import Path
@@ -37,7 +39,10 @@ def test_a_recordings_truth_encoded_again_gives_its_bytes(recording: Path) -> No
 
     for message, line in zip(messages(recording), lines(recording), strict=True):
         events = line["expected"]["events"]
-        recorded = [(json.loads(key), json.loads(value or b"null")) for key, value in zip(*frames(message.key, message.value), strict=True)]
+        recorded = [
+            (json.loads(key), json.loads(value or b"null"))
+            for key, value in zip(*frames(message.key, message.value), strict=True)
+        ]
         encoded = [encode(event, schema_of(event, history), wire) for event in events]
         assert [(json.loads(key), json.loads(value or b"null")) for key, value in encoded] == recorded
 

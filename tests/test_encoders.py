@@ -1,4 +1,6 @@
-"""The encoders are proven on recordings: their truth, encoded again, is what was recorded, but for member order and wall clocks."""
+"""The encoders are proven on recordings: their truth, encoded again, is what was recorded, but for member
+order and wall clocks.
+"""
 
 import base64
 import gzip
@@ -29,14 +31,23 @@ from lakehouse.values.decode_with_schema import resolve
 CANAL = [
     DATA / "ticdc-canal-json" / f"{name}.jsonl.gz"
     for name in (
-        "newarch-202606/shop.tidb-ext", "newarch-202606/basictypes.tidb-ext", "newarch-202606/timezone.tidb-ext",
-        "newarch-202606/shop.plain", "classic-v6.5.0/shop.tidb-ext", "classic-v9.0.0-beta.1/keys.tidb-ext",
-        "classic-v9.0.0-beta.1/basictypes.tidb-ext", "classic-v9.0.0-beta.1/ddl.tidb-ext",
+        "newarch-202606/shop.tidb-ext",
+        "newarch-202606/basictypes.tidb-ext",
+        "newarch-202606/timezone.tidb-ext",
+        "newarch-202606/shop.plain",
+        "classic-v6.5.0/shop.tidb-ext",
+        "classic-v9.0.0-beta.1/keys.tidb-ext",
+        "classic-v9.0.0-beta.1/basictypes.tidb-ext",
+        "classic-v9.0.0-beta.1/ddl.tidb-ext",
     )
-]  # fmt: skip
+]
 DEBEZIUM = [
     DATA / "ticdc-debezium" / f"{name}.jsonl.gz"
-    for name in ("newarch-202606/shop.no-schema", "newarch-202606/basictypes.no-schema", "classic-v9.0.0-beta.1/shop.no-schema")
+    for name in (
+        "newarch-202606/shop.no-schema",
+        "newarch-202606/basictypes.no-schema",
+        "classic-v9.0.0-beta.1/shop.no-schema",
+    )
 ]
 
 
@@ -68,7 +79,14 @@ def test_csv_encoded_again_is_what_was_recorded(tree: str) -> None:
         if event["kind"] == "row":
             assert shape is not None
             rows.append(
-                csv_row({**event, **{side: cells_of(event[side]) for side in ("before", "after") if event.get(side)}}, shape, binary="hex")
+                csv_row(
+                    {
+                        **event,
+                        **{side: cells_of(event[side]) for side in ("before", "after") if event.get(side)},
+                    },
+                    shape,
+                    binary="hex",
+                )
             )
 
     data = DATA / "storage" / tree / "data"
@@ -82,7 +100,10 @@ def test_csv_encoded_again_is_what_was_recorded(tree: str) -> None:
 
 def cells_of(image: dict[str, Any]) -> dict[str, Any]:
     """The cells of a tree's truth, [type, value], as events have them."""
-    return {name: {"type": cell[0], "value": cell[1]["text"] if isinstance(cell[1], dict) else cell[1]} for name, cell in image.items()}
+    return {
+        name: {"type": cell[0], "value": cell[1]["text"] if isinstance(cell[1], dict) else cell[1]}
+        for name, cell in image.items()
+    }
 
 
 def told(recording: Path) -> Iterator[tuple[Any, Message, TableSchema | None]]:
@@ -112,7 +133,8 @@ def tree(value: bytes | None) -> Any:
     return found
 
 
-# Binlog feeds: no recording of them says what each message means, so their events are read, made what the server has, and encoded again
+# Binlog feeds: no recording of them says what each message means, so their events are read, made what the
+# server has, and encoded again
 
 Cell = dict[str, Any]
 
@@ -132,12 +154,18 @@ def cell_of(value: Any, type_: str, encoding: str) -> Cell:
         case "enum":
             told["num"] = kind.members.index(value) + 1
         case "set":
-            told["num"] = sum(1 << place for place, label in enumerate(kind.members) if label in value.split(","))
+            told["num"] = sum(
+                1 << place for place, label in enumerate(kind.members) if label in value.split(",")
+            )
     return told
 
 
 def cells(image: dict[str, Any] | None, change: RowChange, types: dict[str, str]) -> dict[str, Cell] | None:
-    return None if image is None else {name: cell_of(value, types[name], change.encoding) for name, value in image.items()}
+    return (
+        None
+        if image is None
+        else {name: cell_of(value, types[name], change.encoding) for name, value in image.items()}
+    )
 
 
 def shape_of(types: dict[str, str], keys: Iterable[str]) -> TableSchema:
@@ -148,8 +176,13 @@ def logged(changes: list[RowChange], types: dict[str, str], keys: Iterable[str])
     """The changes of one binlog event; the two halves of a change of key are one row."""
     rows: dict[Any, list[RowChange]] = {}
     for change in changes:  # one row's halves have one place, but for the half
-        rows.setdefault(change.position[:3] if change.position[4:] == (0, 0) else change.position[:5], []).append(change)
-    pairs = tuple((cells(halves[0].before, halves[0], types), cells(halves[-1].after, halves[-1], types)) for halves in rows.values())
+        rows.setdefault(
+            change.position[:3] if change.position[4:] == (0, 0) else change.position[:5], []
+        ).append(change)
+    pairs = tuple(
+        (cells(halves[0].before, halves[0], types), cells(halves[-1].after, halves[-1], types))
+        for halves in rows.values()
+    )
     ops = {(True, False): "delete", (False, True): "insert", (True, True): "update"}
     op = ops[pairs[0][0] is not None, pairs[0][1] is not None]
     return Logged(op, 1, 4, 0, 1, changes[0].database, changes[0].table, pairs, shape_of(types, keys))
@@ -163,7 +196,9 @@ def test_flat_messages_encoded_again_are_what_was_recorded(recording: str) -> No
         if recorded["isDdl"] or not recorded["data"]:
             continue
         changes = decode_message("canal", message, {})
-        event = logged(changes, recorded["mysqlType"], recorded["pkNames"] or ())._replace(time=recorded["es"] // 1000)
+        event = logged(changes, recorded["mysqlType"], recorded["pkNames"] or ())._replace(
+            time=recorded["es"] // 1000
+        )
         assert tree(canal_flat(event, recorded["id"], recorded["mysqlType"])) == recorded
         seen.add(event.op)
     assert seen == {"insert", "update", "delete"}
@@ -178,7 +213,9 @@ def test_packets_encoded_again_are_what_was_recorded() -> None:
             change = canal_pb2.RowChange.FromString(recorded.storeValue)
             if recorded.entryType != canal_pb2.ENTRY_ROWDATA or not change.rowDatas:
                 continue
-            changes = decode_message("canal-protobuf", msgspec.structs.replace(message, value=canal_packet([recorded], 1)), {})
+            changes = decode_message(
+                "canal-protobuf", msgspec.structs.replace(message, value=canal_packet([recorded], 1)), {}
+            )
             columns = change.rowDatas[0].afterColumns or change.rowDatas[0].beforeColumns
             types = {column.name: column.mysqlType for column in columns}
             event = logged(changes, types, [column.name for column in columns if column.isKey])
@@ -211,14 +248,23 @@ def test_a_connectors_records_encoded_again_are_what_was_recorded(recording: str
         types = {column.name: str(column.type) for column in schema.columns}
         event = logged([change], types, change.key_names)
         (sent, *_) = debezium_records(event)
-        assert (sent.key and json.loads(sent.key), images(sent.value)) == (message.key and json.loads(message.key), images(message.value))
+        assert (sent.key and json.loads(sent.key), images(sent.value)) == (
+            message.key and json.loads(message.key),
+            images(message.value),
+        )
         seen.add(event.op)
     assert seen == {"insert", "update", "delete"}
 
 
 def images(value: bytes | None) -> Any:
     record = json.loads(value or b"null")
-    return record["op"], record["before"], record["after"], record.keys() - {"ts_us", "ts_ns"}, record["source"].keys()
+    return (
+        record["op"],
+        record["before"],
+        record["after"],
+        record.keys() - {"ts_us", "ts_ns"},
+        record["source"].keys(),
+    )
 
 
 def test_entries_encoded_again_are_what_was_recorded() -> None:
@@ -229,12 +275,19 @@ def test_entries_encoded_again_are_what_was_recorded() -> None:
         if isinstance(found, Message)
         for entry in entries_of(found.value or b"").items
     ]
-    truth = [json.loads(line) for line in gzip.decompress((DATA / "dts/inventory/expected.jsonl.gz").read_bytes()).splitlines()]
+    truth = [
+        json.loads(line)
+        for line in gzip.decompress((DATA / "dts/inventory/expected.jsonl.gz").read_bytes()).splitlines()
+    ]
     count = 0
     for line in truth:
         if line["messageType"] != "DML":
             continue
-        entry = next(entry for entry in entries if entry.header.seqId == line["seqId"] and entry.header.messageType == subscribe_pb2.DML)
+        entry = next(
+            entry
+            for entry in entries
+            if entry.header.seqId == line["seqId"] and entry.header.messageType == subscribe_pb2.DML
+        )
         types = {column["name"]: column["originalType"] for column in line["columns"]}
         pairs = tuple((dts_cells(row["old"], types), dts_cells(row["new"], types)) for row in line["rows"])
         shape = shape_of(types, [column["name"] for column in line["columns"] if column["isKey"]])
@@ -245,14 +298,25 @@ def test_entries_encoded_again_are_what_was_recorded() -> None:
 
 
 def dts_cells(values: list[dict[str, Any]], types: dict[str, str]) -> dict[str, Cell] | None:
-    return {name: dts_cell(value, types[name]) for name, value in zip(types, values, strict=True)} if values else None
+    return (
+        {name: dts_cell(value, types[name]) for name, value in zip(types, values, strict=True)}
+        if values
+        else None
+    )
 
 
 def dts_cell(data: dict[str, Any], type_: str) -> Cell:
     text = data.get("sv", data.get("text"))
     if text is None and "hex" in data:
-        text = bytes.fromhex(data["hex"]).decode() if parse_type(type_).family == "json" else "0x" + data["hex"]
-    return {"type": type_, "value": text if text is None or parse_type(type_).family != "timestamp" else text.removesuffix(" +00:00")}
+        text = (
+            bytes.fromhex(data["hex"]).decode() if parse_type(type_).family == "json" else "0x" + data["hex"]
+        )
+    return {
+        "type": type_,
+        "value": text
+        if text is None or parse_type(type_).family != "timestamp"
+        else text.removesuffix(" +00:00"),
+    }
 
 
 def entries_of(value: bytes) -> subscribe_pb2.Entries:

@@ -45,17 +45,34 @@ def test_why_a_column_is_text_or_left_out() -> None:
     schema, columns = table("a DECIMAL(65,0), j JSON, t TIME, n INT, v INT AS (n + 1) VIRTUAL")
 
     assert {name: as_text(column) for name, column in columns.items()} == {
-        "id": None, "a": "more digits than a Delta decimal has", "j": "its own text form", "t": "its own text form", "n": None,
-    }  # fmt: skip
+        "id": None,
+        "a": "more digits than a Delta decimal has",
+        "j": "its own text form",
+        "t": "its own text form",
+        "n": None,
+    }
     assert left_out(schema, columns.values()) == {"v": "VIRTUAL: no message carries it"}
 
 
 def test_what_no_schema_has_told() -> None:
 
     schema = make_schema(
-        [Column(0, "e", ColumnType("enum")), Column(0, "d", ColumnType("decimal")), Column(0, "x", ColumnType(""))], inferred=True
+        [
+            Column(0, "e", ColumnType("enum")),
+            Column(0, "d", ColumnType("decimal")),
+            Column(0, "x", ColumnType("")),
+        ],
+        inferred=True,
     )
     columns = gold_columns(schema, {}, virtual=True)
 
-    assert [beyond(column, schema) for column in columns] == ["numbers whose labels no schema has told", None, None]
-    assert [as_text(column) for column in columns] == [None, "no message tells its precision", "no message tells its type"]
+    assert [beyond(column, schema) for column in columns] == [
+        "numbers whose labels no schema has told",
+        None,
+        None,
+    ]
+    assert [as_text(column) for column in columns] == [
+        None,
+        "no message tells its precision",
+        "no message tells its type",
+    ]

@@ -12,7 +12,9 @@ INTS = {"id": "int", "a": "int"}
 
 def problems(feed: TiCDC) -> set[str]:
     memory = feed.memory
-    changes = [Change(c.position, c.op, c.before, c.after, c.encoding, c.flags) for c in memory.changes.values()]
+    changes = [
+        Change(c.position, c.op, c.before, c.after, c.encoding, c.flags) for c in memory.changes.values()
+    ]
     return fold(feed.lineage(), changes, memory.reach).problems
 
 
@@ -51,7 +53,11 @@ def test_equal_rows_of_a_keyless_table_go_one_by_one() -> None:
 
 
 def test_a_first_update_or_delete_of_a_key_is_no_problem() -> None:
-    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9))").row(2, "UPDATE", {"id": 1, "a": "y"}, {"id": 1, "a": "x"})
+    feed = (
+        TiCDC()
+        .ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9))")
+        .row(2, "UPDATE", {"id": 1, "a": "y"}, {"id": 1, "a": "x"})
+    )
     feed.row(3, "DELETE", {"id": 2, "a": "z"})
 
     assert feed.table() == [{"id": 1, "a": "y"}]

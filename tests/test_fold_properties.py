@@ -1,7 +1,9 @@
-"""The heart: whatever a source did, and however it reaches us, the tables at every resolved ts are the source's own.
+"""The heart: whatever a source did, and however it reaches us, the tables at every resolved ts are the
+source's own.
 
-A seeded source (source_model) does random things; arrivals sends them as TiCDC would, and as Kafka may deliver them; the
-engine reads bytes. Positions, identities, lineages, DDL effects and the fold are all that stands in between.
+A seeded source (source_model) does random things; arrivals sends them as TiCDC would, and as Kafka may
+deliver them; the engine reads bytes. Positions, identities, lineages, DDL effects and the fold are all that
+stands in between.
 """
 
 import json
@@ -55,7 +57,9 @@ def test_any_arrival_of_a_history_gives_the_sources_tables_at_every_commit(
 
 @QUICK
 @given(seeds, steps, partitions, dispatchers, seeds)
-def test_the_tables_at_each_watermark_on_the_way_are_already_right(seed: int, count: int, parts: int, dispatcher: str, chance: int) -> None:
+def test_the_tables_at_each_watermark_on_the_way_are_already_right(
+    seed: int, count: int, parts: int, dispatcher: str, chance: int
+) -> None:
     history = History(seed, count)
     messages = Feed(history.events, random.Random(chance), parts, dispatcher).arrival(random.Random(chance))
     silver, before, told = Memory("ticdc-open", OPTIONS), (0, 0, 0, 0, 0, 0), dict(history.states)
@@ -116,10 +120,16 @@ def test_equal_rows_of_keyless_tables_survive_anything_where_row_ids_are_sent(
 
 @QUICK
 @given(seeds, steps, partitions, seeds)
-def test_a_feed_without_old_values_gives_the_same_tables(seed: int, count: int, parts: int, chance: int) -> None:
+def test_a_feed_without_old_values_gives_the_same_tables(
+    seed: int, count: int, parts: int, chance: int
+) -> None:
     history, rand = History(seed, count, keyless=False), random.Random(chance)
 
-    for wire in (Wire(before="none", key_only_deletes=True), Wire(before="changed-only"), Wire(row_ids=False, sorted_columns=False)):
+    for wire in (
+        Wire(before="none", key_only_deletes=True),
+        Wire(before="changed-only"),
+        Wire(row_ids=False, sorted_columns=False),
+    ):
         feed = Feed(history.events, rand, parts, "table", wire)
         assert_every_state(Memory("ticdc-open", OPTIONS).add(feed.arrival(rand)), history)
 
@@ -136,13 +146,17 @@ def test_tables_first_seen_without_a_create_are_read_by_what_their_messages_tell
 
     for at, tables in history.states:
         found = silver.tables(place(at))
-        seen = {name: snapshot for name, snapshot in tables.items() if snapshot.rows or ".".join(name) in found}
+        seen = {
+            name: snapshot for name, snapshot in tables.items() if snapshot.rows or ".".join(name) in found
+        }
         assert_tables(found, at, seen)
 
 
 @QUICK
 @given(seeds, steps, seeds)
-def test_the_order_in_which_silver_holds_its_rows_and_ddl_is_nothing(seed: int, count: int, chance: int) -> None:
+def test_the_order_in_which_silver_holds_its_rows_and_ddl_is_nothing(
+    seed: int, count: int, chance: int
+) -> None:
     history, rand = History(seed, count), random.Random(chance)
     silver = Memory("ticdc-open", OPTIONS).add(Feed(history.events, rand, 2, "ts").arrival(rand))
 
@@ -156,7 +170,9 @@ def test_the_order_in_which_silver_holds_its_rows_and_ddl_is_nothing(seed: int, 
 
 @QUICK
 @given(seeds, steps, seeds)
-def test_a_moment_between_two_commits_shows_the_state_after_the_first(seed: int, count: int, chance: int) -> None:
+def test_a_moment_between_two_commits_shows_the_state_after_the_first(
+    seed: int, count: int, chance: int
+) -> None:
     history, rand = History(seed, count), random.Random(chance)
     silver = Memory("ticdc-open", OPTIONS).add(Feed(history.events, rand, 2, "ts").arrival(rand))
 
@@ -166,7 +182,9 @@ def test_a_moment_between_two_commits_shows_the_state_after_the_first(seed: int,
 
 
 def assert_once(silver: Memory, history: History) -> None:
-    """Silver has each change once: as many as the source made, an update that moves or is keyless being two."""
+    """Silver has each change once: as many as the source made, an update that moves or is keyless
+    being two.
+    """
     made = 0
     for event in history.events:
         if event["kind"] == "row":
@@ -185,7 +203,9 @@ def assert_every_state(silver: Memory, history: History) -> None:
     assert silver.dead == []
     told = silver.history()
     assert told.problems == []
-    assert [lineage.held or lineage.incomplete for lineage in told.lineages if lineage.held or lineage.incomplete] == []
+    assert [
+        lineage.held or lineage.incomplete for lineage in told.lineages if lineage.held or lineage.incomplete
+    ] == []
     for at, tables in history.states:
         assert_state(silver, at, tables)
 
@@ -199,13 +219,18 @@ def assert_tables(found: dict[str, list[dict[str, Any]]], at: int, tables: dict[
     for name, snapshot in tables.items():
         rows = found[".".join(name)]
         assert as_set(rows) == as_set(canonical(snapshot)), f"{'.'.join(name)} at {at}"
-        assert all(list(row) == list(snapshot.columns) for row in rows), f"columns of {'.'.join(name)} at {at}"
+        assert all(list(row) == list(snapshot.columns) for row in rows), (
+            f"columns of {'.'.join(name)} at {at}"
+        )
 
 
 def canonical(snapshot: Snapshot) -> list[dict[str, Any]]:
     """The rows as `show` prints them: fraction digits are the column's."""
     return [
-        {name: resolve(truth.canonical(cell, ZONE), parse_type(cell["type"]), "canonical") for name, cell in row.items()}
+        {
+            name: resolve(truth.canonical(cell, ZONE), parse_type(cell["type"]), "canonical")
+            for name, cell in row.items()
+        }
         for row in snapshot.rows
     ]
 

@@ -1,4 +1,6 @@
-"""docs/formats.md says of the formats, their options and their losses what the code and the accepted list say."""
+"""docs/formats.md says of the formats, their options and their losses what the code and the accepted list
+say.
+"""
 
 from formats_docs import PAGE, page
 

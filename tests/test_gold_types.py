@@ -150,7 +150,11 @@ JSON_VALUES = st.recursive(
 @given(st.sampled_from(sorted(SPARK)), JSON_VALUES)
 def test_any_json_value_is_held_or_a_value_error(text: str, value: object) -> None:
     column_type = parse_type(text)
-    for policies in ({}, {"time": "microseconds", "json": "variant", "bit1": "boolean"}, {"time": "interval"}):
+    for policies in (
+        {},
+        {"time": "microseconds", "json": "variant", "bit1": "boolean"},
+        {"time": "interval"},
+    ):
         try:
             to_python(column_type, spark_type(column_type, policies))(value)
         except ValueError:
@@ -158,10 +162,17 @@ def test_any_json_value_is_held_or_a_value_error(text: str, value: object) -> No
 
 
 def test_values_have_the_python_types_that_arrow_takes() -> None:
-    held = {text: to_python(parse_type(text), spark_type(parse_type(text)))(value) for text, value in [
-        ("bigint unsigned", 2**64 - 1), ("decimal(5,2)", "1.50"), ("date", "2024-05-01"), ("datetime(3)", "2024-05-01 10:00:00.120"),
-        ("binary(3)", "QUJD"), ("vector(2)", "[1,2.5]"),
-    ]}  # fmt: skip
+    held = {
+        text: to_python(parse_type(text), spark_type(parse_type(text)))(value)
+        for text, value in [
+            ("bigint unsigned", 2**64 - 1),
+            ("decimal(5,2)", "1.50"),
+            ("date", "2024-05-01"),
+            ("datetime(3)", "2024-05-01 10:00:00.120"),
+            ("binary(3)", "QUJD"),
+            ("vector(2)", "[1,2.5]"),
+        ]
+    }
     assert held == {
         "bigint unsigned": Decimal(2**64 - 1),
         "decimal(5,2)": Decimal("1.50"),
@@ -176,7 +187,9 @@ def test_time_is_text_microseconds_or_an_interval() -> None:
     time = ColumnType("time", 1)
     assert to_python(time, "STRING")("-838:59:59.5") == "-838:59:59.5"
     assert to_python(time, "BIGINT")("-838:59:59.5") == -3020399500000
-    assert to_python(time, "INTERVAL DAY TO SECOND")("-838:59:59.5") == -timedelta(hours=838, minutes=59, seconds=59.5)
+    assert to_python(time, "INTERVAL DAY TO SECOND")("-838:59:59.5") == -timedelta(
+        hours=838, minutes=59, seconds=59.5
+    )
 
 
 def test_an_instant_reads_back_in_utc_whatever_its_zone() -> None:
@@ -188,5 +201,7 @@ def test_an_instant_reads_back_in_utc_whatever_its_zone() -> None:
 @pytest.mark.parametrize("text", [*SPARK, "varchar(1)"])
 def test_every_gold_type_has_an_arrow_name(text: str) -> None:
     name = arrow_type(spark_type(parse_type(text)))
-    assert name == {"DECIMAL(20,0)": "decimal128(20, 0)", "STRING": "string"}.get(spark_type(parse_type(text)), name)
+    assert name == {"DECIMAL(20,0)": "decimal128(20, 0)", "STRING": "string"}.get(
+        spark_type(parse_type(text)), name
+    )
     assert name

@@ -35,23 +35,55 @@ def test_an_input_tells_a_watermark_or_not(path: str, format: str, told: bool) -
 
 
 def test_a_message_without_the_extension_has_no_place_in_a_feed_that_has_it(tmp_path: Path) -> None:
-    row = {"database": "d", "table": "t", "type": "INSERT", "es": 5, "mysqlType": {"id": "int"}, "data": [{"id": "1"}]}
+    row = {
+        "database": "d",
+        "table": "t",
+        "type": "INSERT",
+        "es": 5,
+        "mysqlType": {"id": "int"},
+        "data": [{"id": "1"}],
+    }
     values = [row | {"_tidb": {"commitTs": 5 << 18}}, row]
-    lines = [{"partition": 0, "offset": n, "value_b64": b64encode(json.dumps(value).encode()).decode()} for n, value in enumerate(values)]
+    lines = [
+        {"partition": 0, "offset": n, "value_b64": b64encode(json.dumps(value).encode()).decode()}
+        for n, value in enumerate(values)
+    ]
     (tmp_path / "mixed.jsonl").write_text("\n".join(map(json.dumps, lines)))
     options = shown_options(tmp_path / "mixed.jsonl", "ticdc-canal-json", {})
 
-    events = list(inspect_messages(read_input(tmp_path / "mixed.jsonl", "ticdc-canal-json", options), "ticdc-canal-json", options))
+    events = list(
+        inspect_messages(
+            read_input(tmp_path / "mixed.jsonl", "ticdc-canal-json", options), "ticdc-canal-json", options
+        )
+    )
 
     assert [event["event"] for event in events] == ["change", "dead_letter"]
 
 
-@pytest.mark.parametrize(("added", "told"), [({}, False), ({"__transaction_id": "g:1", "__transaction_total_order": 1}, True)])
-def test_rows_that_do_not_tell_their_transaction_make_no_watermark(added: dict[str, Any], told: bool, tmp_path: Path) -> None:
-    place = {"__op": "c", "__source_db": "d", "__source_table": "t", "__source_file": "b.000001", "__source_pos": 4}
-    values = [{"id": 1} | place | added, {"status": "END", "id": "g:1", "event_count": 1, "data_collections": []}]
+@pytest.mark.parametrize(
+    ("added", "told"), [({}, False), ({"__transaction_id": "g:1", "__transaction_total_order": 1}, True)]
+)
+def test_rows_that_do_not_tell_their_transaction_make_no_watermark(
+    added: dict[str, Any], told: bool, tmp_path: Path
+) -> None:
+    place = {
+        "__op": "c",
+        "__source_db": "d",
+        "__source_table": "t",
+        "__source_file": "b.000001",
+        "__source_pos": 4,
+    }
+    values = [
+        {"id": 1} | place | added,
+        {"status": "END", "id": "g:1", "event_count": 1, "data_collections": []},
+    ]
     lines = [
-        {"partition": 0, "offset": n, "key_b64": None, "value_b64": b64encode(json.dumps(v).encode()).decode()}
+        {
+            "partition": 0,
+            "offset": n,
+            "key_b64": None,
+            "value_b64": b64encode(json.dumps(v).encode()).decode(),
+        }
         for n, v in enumerate(values)
     ]
     (tmp_path / "flat.jsonl").write_text("\n".join(map(json.dumps, lines)))
@@ -67,7 +99,10 @@ def test_a_tree_is_inspected_like_a_recording_with_the_place_of_each_row() -> No
 
     changes = [event for event in events if event["event"] == "change"]
     assert changes and [event for event in events if event["event"] == "dead_letter"] == []
-    assert all((tree / event["origin"]["path"]).is_file() and event["origin"]["row"] == event["origin"]["index"] for event in changes)
+    assert all(
+        (tree / event["origin"]["path"]).is_file() and event["origin"]["row"] == event["origin"]["index"]
+        for event in changes
+    )
 
 
 def test_a_folder_is_no_recording_and_a_recording_no_folder(tmp_path: Path) -> None:

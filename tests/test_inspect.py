@@ -21,13 +21,35 @@ def test_a_change_has_the_members_of_the_contract_in_their_order() -> None:
     change = RowChange("d", "t", "insert", (1, "a"), ("id", "x"), 5, POSITION, None, {"id": 1, "x": "a"}, 1)
 
     assert list(event_json(MESSAGE, change).items()) == [
-        ("event", "change"), ("database", "d"), ("table", "t"), ("op", "insert"), ("key", [1, "a"]), ("commit_ts", 5),
-        ("position", list(POSITION)), ("before", None), ("after", {"id": 1, "x": "a"}), ("encoding", "canonical"), ("origin", ORIGIN),
-    ]  # fmt: skip
+        ("event", "change"),
+        ("database", "d"),
+        ("table", "t"),
+        ("op", "insert"),
+        ("key", [1, "a"]),
+        ("commit_ts", 5),
+        ("position", list(POSITION)),
+        ("before", None),
+        ("after", {"id": 1, "x": "a"}),
+        ("encoding", "canonical"),
+        ("origin", ORIGIN),
+    ]
 
 
 def test_types_and_flags_are_there_where_the_change_has_some() -> None:
-    change = RowChange("d", "t", "delete", (), (), None, POSITION, {}, None, 1, types={"id": "int"}, flags=("partial_before",))
+    change = RowChange(
+        "d",
+        "t",
+        "delete",
+        (),
+        (),
+        None,
+        POSITION,
+        {},
+        None,
+        1,
+        types={"id": "int"},
+        flags=("partial_before",),
+    )
 
     shown = event_json(MESSAGE, change)
 
@@ -37,7 +59,9 @@ def test_types_and_flags_are_there_where_the_change_has_some() -> None:
 
 def test_a_schema_change_shows_columns_where_it_has_some() -> None:
     ddl = event_json(MESSAGE, SchemaChange("ddl", "d", None, 5, POSITION, "CREATE DATABASE d", 1))
-    record = event_json(MESSAGE, SchemaChange("schema", "d", "t", 5, POSITION, None, 1, columns=[{"name": "id"}]))
+    record = event_json(
+        MESSAGE, SchemaChange("schema", "d", "t", 5, POSITION, None, 1, columns=[{"name": "id"}])
+    )
 
     assert list(ddl) == ["event", "kind", "database", "table", "commit_ts", "position", "ddl", "origin"]
     assert (record["columns"], record["ddl"]) == ([{"name": "id"}], None)
@@ -45,17 +69,26 @@ def test_a_schema_change_shows_columns_where_it_has_some() -> None:
 
 def test_watermarks_and_dead_letters_have_theirs() -> None:
     assert event_json(MESSAGE, Watermark(POSITION, 5, 1)) == {
-        "event": "watermark", "position": list(POSITION), "resolved_ts": 5, "origin": ORIGIN,
-    }  # fmt: skip
+        "event": "watermark",
+        "position": list(POSITION),
+        "resolved_ts": 5,
+        "origin": ORIGIN,
+    }
     assert event_json(MESSAGE, DeadLetter("json", "why", 1)) == {
-        "event": "dead_letter", "error": {"code": "json", "message": "why"}, "origin": ORIGIN,
-    }  # fmt: skip
+        "event": "dead_letter",
+        "error": {"code": "json", "message": "why"},
+        "origin": ORIGIN,
+    }
 
 
 def test_the_origin_of_a_file_is_its_path_and_row() -> None:
     message = Message("", 0, 7, None, None, path="d/t/CDC1.json")
 
-    assert event_json(message, Watermark(POSITION, 5, 1))["origin"] == {"path": "d/t/CDC1.json", "row": 1, "index": 1}
+    assert event_json(message, Watermark(POSITION, 5, 1))["origin"] == {
+        "path": "d/t/CDC1.json",
+        "row": 1,
+        "index": 1,
+    }
 
 
 def test_claim_check_rows_are_whole_with_their_folder_and_unresolved_without() -> None:
@@ -73,14 +106,24 @@ def test_claim_check_rows_are_whole_with_their_folder_and_unresolved_without() -
 
 
 def test_a_claim_check_file_outside_its_folder_is_none(tmp_path: Path) -> None:
-    row = {"database": "d", "table": "t", "type": "INSERT", "pkNames": ["id"], "mysqlType": {"id": "int"}, "data": [{"id": "1"}]}
+    row = {
+        "database": "d",
+        "table": "t",
+        "type": "INSERT",
+        "pkNames": ["id"],
+        "mysqlType": {"id": "int"},
+        "data": [{"id": "1"}],
+    }
     whole = {**row, "data": [{"id": "1", "v": "x"}], "_tidb": {"commitTs": 5}}
     (tmp_path / "own").mkdir()
     (tmp_path / "own/a.json").write_text(json.dumps(whole))
     (tmp_path / "b.json").write_text(json.dumps(whole))
     (tmp_path / "own/b.json").symlink_to(tmp_path / "b.json")
     locations = ("s3://x/a.json", "s3://x/b.json", "../b.json", "c.json")
-    values = [json.dumps({**row, "_tidb": {"commitTs": 5, "claimCheckLocation": location}}).encode() for location in locations]
+    values = [
+        json.dumps({**row, "_tidb": {"commitTs": 5, "claimCheckLocation": location}}).encode()
+        for location in locations
+    ]
     messages = [Message("t", 0, number, None, value) for number, value in enumerate(values)]
 
     events = inspect_messages(messages, "ticdc-canal-json", {"claim_check": str(tmp_path / "own")})
@@ -95,21 +138,28 @@ def test_the_command_prints_one_json_object_a_line(capsys: pytest.CaptureFixture
 
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert status == 0
-    assert printed == list(inspect_messages(read_recording(recording), "ticdc-open", {"time_zone": "Asia/Shanghai"}))
+    assert printed == list(
+        inspect_messages(read_recording(recording), "ticdc-open", {"time_zone": "Asia/Shanghai"})
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         (["--format", "kafka"], "format: expected one of ticdc-open, "),
-        (["--format", "canal", "--option", "zone=UTC"], "option 'zone' of canal: expected one of time_zone, as name=value"),
+        (
+            ["--format", "canal", "--option", "zone=UTC"],
+            "option 'zone' of canal: expected one of time_zone, as name=value",
+        ),
         (
             ["--format", "ticdc-open", "--option", "compression=zip"],
             "option compression of ticdc-open: expected one of none, ",
         ),
     ],
 )
-def test_a_setting_that_is_none_is_refused(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_setting_that_is_none_is_refused(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["recording.jsonl", *arguments]) == 2
     assert capsys.readouterr().err.startswith(text)
 
@@ -117,7 +167,21 @@ def test_a_setting_that_is_none_is_refused(arguments: list[str], text: str, caps
 def test_a_worker_that_imports_the_formats_pays_for_none_of_them() -> None:
     code = "import sys, lakehouse.formats; print(' '.join(sys.modules))"
 
-    modules = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    modules = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
 
-    assert not modules & {"pyspark", "pyarrow", "delta", "sqlglot", "pydantic", "yaml", "typer", "google.protobuf", "cramjam"}
+    assert not modules & {
+        "pyspark",
+        "pyarrow",
+        "delta",
+        "sqlglot",
+        "pydantic",
+        "yaml",
+        "typer",
+        "google.protobuf",
+        "cramjam",
+    }
     assert not [name for name in modules if name.startswith("lakehouse.formats.")]

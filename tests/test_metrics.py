@@ -46,9 +46,20 @@ def test_the_values_are_what_status_and_the_batches_say() -> None:
     assert found["lakehouse_watermark_lag_seconds"][mine] == 65
     assert found["lakehouse_changes_total"][mine] == 34_000
     assert found["lakehouse_last_run_success"][mine] == 0
-    assert found["lakehouse_missing_offsets"] == {(("partition", "1"), ("source", "shop"), ("topic", "shop")): 12}
-    states = {dict(labels)["table"]: dict(labels)["state"] for labels, value in found["lakehouse_table_state"].items() if value}
-    assert states == {"shop.orders": "exact", "shop.items": "incomplete", "shop.log": "behind", "shop.old": "retired"}
+    assert found["lakehouse_missing_offsets"] == {
+        (("partition", "1"), ("source", "shop"), ("topic", "shop")): 12
+    }
+    states = {
+        dict(labels)["table"]: dict(labels)["state"]
+        for labels, value in found["lakehouse_table_state"].items()
+        if value
+    }
+    assert states == {
+        "shop.orders": "exact",
+        "shop.items": "incomplete",
+        "shop.log": "behind",
+        "shop.old": "retired",
+    }
     assert len(found["lakehouse_table_state"]) == 16
 
 
@@ -60,7 +71,13 @@ def test_a_book_that_does_not_close_is_a_number() -> None:
 
 
 def test_a_source_that_has_not_run_tells_what_it_can() -> None:
-    nothing: dict[str, Any] = {"status": {"state": "nothing has run yet"}, "totals": {}, "batches": [], "runs": [], "gaps": []}
+    nothing: dict[str, Any] = {
+        "status": {"state": "nothing has run yet"},
+        "totals": {},
+        "batches": [],
+        "runs": [],
+        "gaps": [],
+    }
     new = {"source": "new", "now": BEGUN, **nothing}
 
     found = read(exposition([new]))
@@ -96,7 +113,9 @@ def test_the_file_appears_whole_and_can_be_read_by_the_collector(tmp_path: Path)
 def test_a_folder_that_can_not_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(EnvironmentError_, match=r"file/x\.prom: expected a file that can be written, got: File exists"):
+    with pytest.raises(
+        EnvironmentError_, match=r"file/x\.prom: expected a file that can be written, got: File exists"
+    ):
         write_metrics("", tmp_path / "file" / "x.prom")
 
 

@@ -1,4 +1,6 @@
-"""What a row of gold is in each mode, case by case: deletes, truncates, changes of one commit, DDL between versions, snapshots."""
+"""What a row of gold is in each mode, case by case: deletes, truncates, changes of one commit, DDL between
+versions, snapshots.
+"""
 
 import json
 from typing import Any
@@ -81,7 +83,9 @@ def test_a_change_that_changes_nothing_is_in_the_log_and_makes_no_version() -> N
     assert log(told) == [(2, "insert", 1, "x"), (4, "update", 1, "x")]
 
 
-def test_a_delete_of_a_row_that_nothing_else_tells_of_is_logged_and_makes_no_version_and_no_soft_row() -> None:
+def test_a_delete_of_a_row_that_nothing_else_tells_of_is_logged_and_makes_no_version_and_no_soft_row() -> (
+    None
+):
     told = delete(feed(), 4, {"id": 1, "a": "x"})
 
     assert history(told) == []
@@ -90,7 +94,13 @@ def test_a_delete_of_a_row_that_nothing_else_tells_of_is_logged_and_makes_no_ver
 
 
 def test_a_truncate_ends_every_version_and_logs_every_row_that_went() -> None:
-    told = feed().insert(at(2), id=1, a="x").insert(at(2), id=2, a="y").ddl(at(5), "TRUNCATE TABLE `t`").insert(at(7), id=1, a="z")
+    told = (
+        feed()
+        .insert(at(2), id=1, a="x")
+        .insert(at(2), id=2, a="y")
+        .ddl(at(5), "TRUNCATE TABLE `t`")
+        .insert(at(7), id=1, a="z")
+    )
 
     assert history(told) == [(2, 5, 1, "x"), (2, 5, 2, "y"), (7, -1, 1, "z")]
     assert log(told)[2:] == [(5, "delete", 1, "x"), (5, "delete", 2, "y"), (7, "insert", 1, "z")]
@@ -100,7 +110,12 @@ def test_a_new_column_is_null_in_versions_before_it_and_its_default_makes_a_vers
     told = update(feed().insert(at(2), id=1, a="x"), 3, {"id": 1, "a": "y"}, {"a": "x"})
     told.ddl(at(5), "ALTER TABLE `t` ADD COLUMN `c` INT DEFAULT 7").insert(at(6), id=2, a="n")
 
-    assert history(told) == [(2, 3, 1, "x", None), (3, 5, 1, "y", None), (5, -1, 1, "y", 7), (6, -1, 2, "n", None)]
+    assert history(told) == [
+        (2, 3, 1, "x", None),
+        (3, 5, 1, "y", None),
+        (5, -1, 1, "y", 7),
+        (6, -1, 2, "n", None),
+    ]
 
 
 def test_a_new_column_without_a_default_makes_no_version() -> None:
@@ -115,7 +130,13 @@ def test_a_retype_that_loses_nothing_makes_no_version_and_one_that_does_leaves_t
     told.ddl(at(5), "ALTER TABLE `t` MODIFY COLUMN `a` INT")
 
     assert history(wider) == [(2, -1, 1, "12")]
-    assert history(told) == [(2, -1, 1, 12), (2, 5, 2, None, "1.6"), (2, 5, 3, None, "long"), (5, -1, 2, 2), (5, -1, 3, 0)]
+    assert history(told) == [
+        (2, -1, 1, 12),
+        (2, 5, 2, None, "1.6"),
+        (2, 5, 3, None, "long"),
+        (5, -1, 2, 2),
+        (5, -1, 3, 0),
+    ]
 
 
 def test_a_text_that_is_cut_short_stays_whole_in_the_past() -> None:
@@ -125,14 +146,19 @@ def test_a_text_that_is_cut_short_stays_whole_in_the_past() -> None:
 
 
 def test_dropped_columns_are_gone_from_every_version_and_no_version_is_lost() -> None:
-    told = update(feed().insert(at(2), id=1, a="x"), 3, {"id": 1, "a": "y"}, {"a": "x"}).ddl(at(5), "ALTER TABLE `t` DROP COLUMN `a`")
+    told = update(feed().insert(at(2), id=1, a="x"), 3, {"id": 1, "a": "y"}, {"a": "x"}).ddl(
+        at(5), "ALTER TABLE `t` DROP COLUMN `a`"
+    )
 
     assert history(told) == [(2, 3, 1), (3, -1, 1)]
 
 
 def test_a_key_that_is_renamed_or_extended_keeps_the_row() -> None:
     told = feed().insert(at(2), id=1, a="x").ddl(at(3), "ALTER TABLE `t` RENAME COLUMN `id` TO `k`")
-    told.ddl(at(4), "ALTER TABLE `t` MODIFY COLUMN `a` VARCHAR(20) NOT NULL, DROP PRIMARY KEY, ADD PRIMARY KEY(`k`, `a`)")
+    told.ddl(
+        at(4),
+        "ALTER TABLE `t` MODIFY COLUMN `a` VARCHAR(20) NOT NULL, DROP PRIMARY KEY, ADD PRIMARY KEY(`k`, `a`)",
+    )
     told.row(at(6), "DELETE", {"k": 1, "a": "x"}, key=("a", "k"), types={"k": "int", "a": "varchar"})
 
     assert history(told) == [(2, 6, 1, "x")]
@@ -147,7 +173,11 @@ def test_equal_rows_of_a_keyless_table_have_a_version_each_and_the_oldest_goes_f
 
 
 def test_a_keyless_table_logs_what_a_ddl_does_as_a_delete_and_an_insert() -> None:
-    told = feed(KEYLESS).row(at(2), "INSERT", {"a": "x"}, key=()).ddl(at(4), "ALTER TABLE `t` ADD COLUMN `c` INT NOT NULL DEFAULT 7")
+    told = (
+        feed(KEYLESS)
+        .row(at(2), "INSERT", {"a": "x"}, key=())
+        .ddl(at(4), "ALTER TABLE `t` ADD COLUMN `c` INT NOT NULL DEFAULT 7")
+    )
 
     assert log(told) == [(2, "insert", "x", None), (4, "delete", "x", None), (4, "insert", "x", 7)]
 
@@ -167,7 +197,10 @@ def test_a_soft_deleted_row_keeps_its_values_and_comes_back_whole() -> None:
 def test_a_truncate_marks_every_row_as_deleted() -> None:
     told = feed().insert(at(2), id=1, a="x").ddl(at(5), "TRUNCATE TABLE `t`").insert(at(7), id=2, a="y")
 
-    assert [(row["id"], row["_deleted"]) for row in shown(told, GoldOptions(deletes="soft"))] == [(1, True), (2, False)]
+    assert [(row["id"], row["_deleted"]) for row in shown(told, GoldOptions(deletes="soft"))] == [
+        (1, True),
+        (2, False),
+    ]
 
 
 def test_the_table_of_any_moment_can_be_told_from_its_history() -> None:
@@ -190,12 +223,21 @@ def test_own_columns_make_way_for_the_sources() -> None:
 
 
 def test_columns_are_left_out_renamed_masked_and_hashed() -> None:
-    told = TiCDC().ddl(at(1), "CREATE TABLE `t` (`id` INT PRIMARY KEY, `a` VARCHAR(20), `b` VARCHAR(20), `c` INT, `d` VARCHAR(9), `e` INT)")
+    told = TiCDC().ddl(
+        at(1),
+        (
+            "CREATE TABLE `t` (`id` INT PRIMARY KEY, `a` VARCHAR(20), `b` VARCHAR(20), `c` INT, `d` "
+            "VARCHAR(9), `e` INT)"
+        ),
+    )
     told.row(at(2), "INSERT", {"id": 1, "a": "secret", "b": "4111111111111111", "c": 5, "d": "x", "e": 6})
     columns = {
-        "A": ColumnOptions(hash="sha256"), "b": ColumnOptions(mask="last4", rename="card"), "c": ColumnOptions(mask="redact"),
-        "d": ColumnOptions(exclude=True), "e": ColumnOptions(mask="nullify"),
-    }  # fmt: skip
+        "A": ColumnOptions(hash="sha256"),
+        "b": ColumnOptions(mask="last4", rename="card"),
+        "c": ColumnOptions(mask="redact"),
+        "d": ColumnOptions(exclude=True),
+        "e": ColumnOptions(mask="nullify"),
+    }
 
     assert shown(told, GoldOptions(columns=columns)) == [
         {
@@ -210,9 +252,16 @@ def test_columns_are_left_out_renamed_masked_and_hashed() -> None:
 
 def test_a_masked_value_has_no_companion_and_a_short_one_shows_nothing() -> None:
     told = TiCDC().ddl(at(1), "CREATE TABLE `t` (`id` INT PRIMARY KEY, `a` DATE, `b` VARCHAR(20))")
-    told.row(at(2), "INSERT", {"id": 1, "a": "0000-00-00", "b": "abcd"}, types={"id": "int", "a": "date", "b": "varchar"})
+    told.row(
+        at(2),
+        "INSERT",
+        {"id": 1, "a": "0000-00-00", "b": "abcd"},
+        types={"id": "int", "a": "date", "b": "varchar"},
+    )
     plain = shown(told, GoldOptions())
-    masked = shown(told, GoldOptions(columns={"a": ColumnOptions(mask="redact"), "b": ColumnOptions(mask="last4")}))
+    masked = shown(
+        told, GoldOptions(columns={"a": ColumnOptions(mask="redact"), "b": ColumnOptions(mask="last4")})
+    )
 
     assert plain == [{"id": 1, "a": None, "b": "abcd", "_raw_a": "0000-00-00"}]
     assert masked == [{"id": 1, "a": "***", "b": "****"}]
@@ -228,17 +277,25 @@ def test_a_change_of_a_column_that_gold_does_not_show_makes_no_version() -> None
 def test_a_new_column_of_the_source_gives_way_to_a_renamed_one() -> None:
     told = feed().insert(at(2), id=1, a="x").ddl(at(3), "ALTER TABLE `t` ADD COLUMN `label` INT DEFAULT 3")
 
-    assert shown(told, GoldOptions(columns={"a": ColumnOptions(rename="label")})) == [{"id": 1, "label": "x", "label_2": 3}]
+    assert shown(told, GoldOptions(columns={"a": ColumnOptions(rename="label")})) == [
+        {"id": 1, "label": "x", "label_2": 3}
+    ]
 
 
 def test_a_type_is_chosen_per_column() -> None:
     told = TiCDC().ddl(at(1), "CREATE TABLE `t` (`id` INT PRIMARY KEY, `a` TIME, `b` DECIMAL(5,2))")
-    told.row(at(2), "INSERT", {"id": 1, "a": "10:00:00", "b": "1.50"}, types={"id": "int", "a": "time", "b": "decimal"})
+    told.row(
+        at(2),
+        "INSERT",
+        {"id": 1, "a": "10:00:00", "b": "1.50"},
+        types={"id": "int", "a": "time", "b": "decimal"},
+    )
 
     # printed alike: the value encoding does not depend on what holds the value
-    assert shown(told, GoldOptions(columns={"a": ColumnOptions(type="microseconds"), "b": ColumnOptions(type="string")})) == [
-        {"id": 1, "a": "10:00:00", "b": "1.50"}
-    ]
+    assert shown(
+        told,
+        GoldOptions(columns={"a": ColumnOptions(type="microseconds"), "b": ColumnOptions(type="string")}),
+    ) == [{"id": 1, "a": "10:00:00", "b": "1.50"}]
 
 
 # --- a binlog, whose clock is coarse and may run backwards ---
@@ -246,11 +303,16 @@ def test_a_type_is_chosen_per_column() -> None:
 
 def binlog(*rows: tuple[str, int, int, str | None, str]) -> list[Message]:
     """Debezium's records of d.t: (op, binlog position, time, value, snapshot)."""
-    columns = [{"name": "id", "typeName": "INT", "optional": False}, {"name": "v", "typeName": "VARCHAR", "length": 9, "optional": True}]
+    columns = [
+        {"name": "id", "typeName": "INT", "optional": False},
+        {"name": "v", "typeName": "VARCHAR", "length": 9, "optional": True},
+    ]
     messages = []
 
     def add(topic: str, body: dict[str, Any]) -> None:
-        messages.append(Message(topic, 0, len(messages), json.dumps({"id": 1}).encode(), json.dumps(body).encode()))
+        messages.append(
+            Message(topic, 0, len(messages), json.dumps({"id": 1}).encode(), json.dumps(body).encode())
+        )
 
     for op, position, time, value, snapshot in rows:
         source = {
@@ -264,11 +326,26 @@ def binlog(*rows: tuple[str, int, int, str | None, str]) -> list[Message]:
             "server_id": 1,
         }
         if op == "schema":
-            change = {"type": "CREATE", "id": '"d"."t"', "table": {"columns": columns, "primaryKeyColumnNames": ["id"]}}
-            add("schema", {"source": source, "databaseName": "d", "ddl": "CREATE TABLE t", "tableChanges": [change]})
+            change = {
+                "type": "CREATE",
+                "id": '"d"."t"',
+                "table": {"columns": columns, "primaryKeyColumnNames": ["id"]},
+            }
+            add(
+                "schema",
+                {"source": source, "databaseName": "d", "ddl": "CREATE TABLE t", "tableChanges": [change]},
+            )
         else:
             image = {"id": 1, "v": value}
-            add("t", {"op": op, "source": source, "before": image if op == "d" else None, "after": None if op == "d" else image})
+            add(
+                "t",
+                {
+                    "op": op,
+                    "source": source,
+                    "before": image if op == "d" else None,
+                    "after": None if op == "d" else image,
+                },
+            )
     return messages
 
 

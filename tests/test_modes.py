@@ -1,4 +1,6 @@
-"""Gold's rows in each mode: on from what gold has, window by window, or anew from all changes, they are the same."""
+"""Gold's rows in each mode: on from what gold has, window by window, or anew from all changes, they are the
+same.
+"""
 
 import random
 from typing import Any
@@ -26,7 +28,10 @@ MODES = {
     "history": GoldOptions(mode="history"),
     "append": GoldOptions(mode="append"),
     "soft": GoldOptions(deletes="soft"),
-    "masked": GoldOptions(mode="history", columns={"a": ColumnOptions(hash="sha256"), "b": ColumnOptions(exclude=True, rename=None)}),
+    "masked": GoldOptions(
+        mode="history",
+        columns={"a": ColumnOptions(hash="sha256"), "b": ColumnOptions(exclude=True, rename=None)},
+    ),
 }
 
 
@@ -49,7 +54,9 @@ def listed(table: Mode, rows: list[Row]) -> list[str]:
 @pytest.mark.parametrize("word", MODES)
 @QUICK
 @given(seed=seeds, count=st.integers(0, 20), chance=seeds)
-def test_window_by_window_gives_what_all_changes_at_once_give(word: str, seed: int, count: int, chance: int) -> None:
+def test_window_by_window_gives_what_all_changes_at_once_give(
+    word: str, seed: int, count: int, chance: int
+) -> None:
     history = History(seed, count)
     silver, rand = told(history, chance), random.Random(chance)
 
@@ -73,7 +80,9 @@ def test_window_by_window_gives_what_all_changes_at_once_give(word: str, seed: i
 @QUICK
 @given(seed=seeds, count=st.integers(0, 20), chance=seeds)
 @example(seed=385896, count=7, chance=355)  # a late row below a TRUNCATE
-def test_windows_that_cut_a_commit_in_two_and_late_rows_give_the_same(word: str, seed: int, count: int, chance: int) -> None:
+def test_windows_that_cut_a_commit_in_two_and_late_rows_give_the_same(
+    word: str, seed: int, count: int, chance: int
+) -> None:
     history = History(seed, count, raw_updates=True)
     silver, rand = told(history, chance), random.Random(chance)
 
@@ -83,18 +92,40 @@ def test_windows_that_cut_a_commit_in_two_and_late_rows_give_the_same(word: str,
         gold, before = [], (0, 0, 0, 0, 0, 0)
         for at in sorted(rand.sample(places, k=min(len(places), 5))):
             table = mode(silver, lineage, at, MODES[word])
-            late = [change for change in changes if change not in here and change.position <= before and rand.randrange(2)]
-            fresh = [change for change in changes if change not in here and before < change.position <= at and rand.randrange(3)]
+            late = [
+                change
+                for change in changes
+                if change not in here and change.position <= before and rand.randrange(2)
+            ]
+            fresh = [
+                change
+                for change in changes
+                if change not in here and before < change.position <= at and rand.randrange(3)
+            ]
             here += late + fresh
-            gold = windowed(table, lineage, gold, before, here, late + [change for change in here if before < change.position <= at])
+            gold = windowed(
+                table,
+                lineage,
+                gold,
+                before,
+                here,
+                late + [change for change in here if before < change.position <= at],
+            )
             before = at
             assert listed(table, gold) == listed(table, table.rows(here)), (lineage.id, at)
 
 
-def windowed(table: Mode, lineage: Lineage, gold: list[Row], before: Position, here: list[Change], fresh: list[Change]) -> list[Row]:
+def windowed(
+    table: Mode, lineage: Lineage, gold: list[Row], before: Position, here: list[Change], fresh: list[Change]
+) -> list[Row]:
     """Gold after a window, by the rules of lakehouse/spark/gold_table.py."""
     late = any(table.is_late(change, before) for change in fresh)
-    if not gold or table.target != target_step(lineage, before) or not table.advances or (late and table.word == "append"):
+    if (
+        not gold
+        or table.target != target_step(lineage, before)
+        or not table.advances
+        or (late and table.word == "append")
+    ):
         return table.rows(here)
     if not late:
         return advanced(table, gold, fresh)

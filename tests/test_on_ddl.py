@@ -1,4 +1,6 @@
-"""`on_ddl` and the operators' decisions: what gold shows when a DDL is ignored, held, rejected, approved or skipped."""
+"""`on_ddl` and the operators' decisions: what gold shows when a DDL is ignored, held, rejected, approved or
+skipped.
+"""
 
 import os
 import random
@@ -26,15 +28,32 @@ QUICK = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 KINDS = (
-    "add_column", "drop_column", "rename_column", "modify_column", "alter_default", "add_primary_key", "drop_primary_key", "rename_table",
-    "drop_table", "truncate_table", "truncate_partition", "drop_partition", "exchange_partition", "recover_table", "drop_database",
-)  # fmt: skip
+    "add_column",
+    "drop_column",
+    "rename_column",
+    "modify_column",
+    "alter_default",
+    "add_primary_key",
+    "drop_primary_key",
+    "rename_table",
+    "drop_table",
+    "truncate_table",
+    "truncate_partition",
+    "drop_partition",
+    "exchange_partition",
+    "recover_table",
+    "drop_database",
+)
 HOLD_ALL = dict.fromkeys(KINDS, "hold")
 TABLE = ("d", "t")
 
 
 def base() -> CanalFeed:
-    return CanalFeed().ddl("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20))").put("t", {"id": 1, "a": 10, "b": "x"}, b="varchar")
+    return (
+        CanalFeed()
+        .ddl("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20))")
+        .put("t", {"id": 1, "a": 10, "b": "x"}, b="varchar")
+    )
 
 
 def silver(feed: CanalFeed, **policy: str) -> Memory:
@@ -55,7 +74,9 @@ def lineage(told: Memory) -> Lineage:
 
 def test_an_ignored_new_column_is_not_shown_and_rows_that_have_it_are_known() -> None:
     feed = (
-        base().ddl("ALTER TABLE t ADD COLUMN c INT NOT NULL DEFAULT 7 AFTER id").put("t", {"id": 2, "c": 9, "a": 20, "b": "y"}, b="varchar")
+        base()
+        .ddl("ALTER TABLE t ADD COLUMN c INT NOT NULL DEFAULT 7 AFTER id")
+        .put("t", {"id": 2, "c": 9, "a": 20, "b": "y"}, b="varchar")
     )
 
     assert rows(feed, add_column="ignore") == [{"id": 1, "a": 10, "b": "x"}, {"id": 2, "a": 20, "b": "y"}]
@@ -64,15 +85,20 @@ def test_an_ignored_new_column_is_not_shown_and_rows_that_have_it_are_known() ->
 
 def test_an_ignored_new_column_whose_fill_no_one_can_know_leaves_the_table_complete() -> None:
     feed = base().ddl("ALTER TABLE t ADD COLUMN c DATETIME DEFAULT CURRENT_TIMESTAMP")
-    ignoring, evolving = silver(feed, add_column="ignore"), silver(base().ddl("ALTER TABLE t ADD COLUMN c DATETIME DEFAULT NOW()"))
+    ignoring, evolving = (
+        silver(feed, add_column="ignore"),
+        silver(base().ddl("ALTER TABLE t ADD COLUMN c DATETIME DEFAULT NOW()")),
+    )
 
     assert lineage(ignoring).incomplete_at(ignoring.watermark) is None
     assert lineage(evolving).incomplete_at(evolving.watermark) is not None
 
 
-def test_an_ignored_drop_keeps_the_column_with_the_values_that_rows_had_and_rows_written_since_have_none() -> None:
+def test_an_ignored_drop_keeps_the_column_with_old_rows_values_and_rows_written_since_have_none() -> None:
     feed = base().put("t", {"id": 2, "a": 20, "b": "y"}, b="varchar").ddl("ALTER TABLE t DROP COLUMN a")
-    feed.put("t", {"id": 2, "b": "z"}, {"id": 2, "b": "y"}, b="varchar").put("t", {"id": 3, "b": "w"}, b="varchar")
+    feed.put("t", {"id": 2, "b": "z"}, {"id": 2, "b": "y"}, b="varchar").put(
+        "t", {"id": 3, "b": "w"}, b="varchar"
+    )
 
     assert rows(feed, drop_column="ignore") == [
         {"id": 1, "b": "x", "a": 10},
@@ -82,20 +108,28 @@ def test_an_ignored_drop_keeps_the_column_with_the_values_that_rows_had_and_rows
 
 
 def test_a_column_that_comes_again_stands_beside_the_one_that_gold_kept() -> None:
-    feed = base().ddl("ALTER TABLE t DROP COLUMN a").ddl("ALTER TABLE t ADD COLUMN a VARCHAR(5) DEFAULT 'new'")
+    feed = (
+        base().ddl("ALTER TABLE t DROP COLUMN a").ddl("ALTER TABLE t ADD COLUMN a VARCHAR(5) DEFAULT 'new'")
+    )
 
     assert rows(feed, drop_column="ignore") == [{"id": 1, "b": "x", "a": "new", "a_2": 10}]
 
 
 def test_an_ignored_rename_keeps_the_name_and_follows_the_column() -> None:
-    feed = base().ddl("ALTER TABLE t RENAME COLUMN a TO amount").put("t", {"id": 2, "amount": 20, "b": "y"}, b="varchar")
+    feed = (
+        base()
+        .ddl("ALTER TABLE t RENAME COLUMN a TO amount")
+        .put("t", {"id": 2, "amount": 20, "b": "y"}, b="varchar")
+    )
 
     assert rows(feed, rename_column="ignore") == [{"id": 1, "a": 10, "b": "x"}, {"id": 2, "a": 20, "b": "y"}]
 
 
 def test_an_ignored_type_change_keeps_the_type_and_what_no_longer_fits_stands_in_the_companion() -> None:
     feed = base().ddl("ALTER TABLE t MODIFY COLUMN a BIGINT, MODIFY COLUMN b INT")
-    feed.put("t", {"id": 2, "a": 5, "b": 6}, a="bigint").put("t", {"id": 3, "a": 5_000_000_000, "b": 7}, a="bigint")
+    feed.put("t", {"id": 2, "a": 5, "b": 6}, a="bigint").put(
+        "t", {"id": 3, "a": 5_000_000_000, "b": 7}, a="bigint"
+    )
 
     assert rows(feed, modify_column="ignore") == [
         {"id": 1, "a": 10, "b": "x"},
@@ -111,8 +145,16 @@ def test_change_column_is_a_rename_and_a_type_change_each_under_its_own_policy()
         .put("t", {"id": 2, "amount": 5_000_000_000, "b": "y"}, amount="bigint", b="varchar")
     )
 
-    assert rows(feed, rename_column="ignore") == [{"id": 1, "a": 10, "b": "x"}, {"id": 2, "a": 5_000_000_000, "b": "y"}]
-    assert rows(feed, modify_column="ignore")[1] == {"id": 2, "amount": None, "b": "y", "_raw_amount": "5000000000"}
+    assert rows(feed, rename_column="ignore") == [
+        {"id": 1, "a": 10, "b": "x"},
+        {"id": 2, "a": 5_000_000_000, "b": "y"},
+    ]
+    assert rows(feed, modify_column="ignore")[1] == {
+        "id": 2,
+        "amount": None,
+        "b": "y",
+        "_raw_amount": "5000000000",
+    }
 
 
 def test_an_ignored_truncate_keeps_the_rows() -> None:
@@ -132,20 +174,27 @@ def test_an_ignored_partition_drop_keeps_its_rows_as_an_archive_does() -> None:
 
 @pytest.mark.parametrize("sql", ["DROP TABLE t", "DROP DATABASE d"])
 def test_an_ignored_drop_of_the_table_leaves_it_live_with_its_rows(sql: str) -> None:
-    assert rows(base().ddl(sql), drop_table="ignore", drop_database="ignore") == [{"id": 1, "a": 10, "b": "x"}]
+    assert rows(base().ddl(sql), drop_table="ignore", drop_database="ignore") == [
+        {"id": 1, "a": 10, "b": "x"}
+    ]
 
 
 def test_an_ignored_rename_of_the_table_leaves_it_under_its_name_and_the_new_name_is_another_table() -> None:
     feed = base().ddl("RENAME TABLE t TO u").put("u", {"id": 5, "a": 1, "b": "n"}, b="varchar")
     told = silver(feed, rename_table="ignore")
 
-    assert told.tables(told.watermark) == {"d.t": [{"id": 1, "a": 10, "b": "x"}], "d.u": [{"id": 5, "a": 1, "b": "n"}]}
+    assert told.tables(told.watermark) == {
+        "d.t": [{"id": 1, "a": 10, "b": "x"}],
+        "d.u": [{"id": 5, "a": 1, "b": "n"}],
+    }
 
 
 def test_what_was_ignored_stands_in_the_tables_notes() -> None:
     feed = base().ddl("ALTER TABLE t ADD COLUMN c INT, DROP COLUMN a")
 
-    assert lineage(silver(feed, add_column="ignore", drop_column="ignore")).notes == ["a DDL was ignored: add_column, drop_column"]
+    assert lineage(silver(feed, add_column="ignore", drop_column="ignore")).notes == [
+        "a DDL was ignored: add_column, drop_column"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -183,9 +232,13 @@ def test_a_held_ddl_stops_its_table_there_and_says_which_kind_it_was() -> None:
 
 def test_a_rejected_ddl_can_be_skipped_and_not_approved() -> None:
     feed = base().ddl("ALTER TABLE t DROP COLUMN a")
-    place = (lineage(silver(feed, drop_column="reject")).held or pytest.fail("expected it to be held")).position
+    place = (
+        lineage(silver(feed, drop_column="reject")).held or pytest.fail("expected it to be held")
+    ).position
     said = {
-        action: Rules({TABLE: {"drop_column": "reject"}}, {(place, "ALTER TABLE t DROP COLUMN a"): Decision(action)})
+        action: Rules(
+            {TABLE: {"drop_column": "reject"}}, {(place, "ALTER TABLE t DROP COLUMN a"): Decision(action)}
+        )
         for action in ("approve", "skip")
     }
     told = silver(feed)
@@ -201,10 +254,22 @@ def test_an_unreadable_ddl_is_approved_as_the_statement_that_an_operator_says_it
     held = lineage(told).held
     assert held is not None and held.by == "reader"
 
-    told.ruled(Rules({}, {(held.position, held.ddl or ""): Decision("approve", "ALTER TABLE t ADD COLUMN c INT DEFAULT 8")}))
+    told.ruled(
+        Rules(
+            {},
+            {
+                (held.position, held.ddl or ""): Decision(
+                    "approve", "ALTER TABLE t ADD COLUMN c INT DEFAULT 8"
+                )
+            },
+        )
+    )
 
     assert lineage(told).held is None
-    assert told.tables(told.watermark)["d.t"] == [{"id": 1, "a": 10, "b": "x", "c": 8}, {"id": 2, "a": 1, "b": "y", "c": 3}]
+    assert told.tables(told.watermark)["d.t"] == [
+        {"id": 1, "a": 10, "b": "x", "c": 8},
+        {"id": 2, "a": 1, "b": "y", "c": 3},
+    ]
 
 
 def test_an_unreadable_ddl_that_is_skipped_never_was() -> None:
@@ -226,7 +291,11 @@ def test_a_decision_is_about_one_statement_at_its_place_not_about_its_text() -> 
     places = []
     while (held := lineage(told).held) is not None:
         places.append(held.position)
-        told.ruled(Rules(first.policies, {**told.rules.decisions, (held.position, held.ddl or ""): Decision("approve")}))
+        told.ruled(
+            Rules(
+                first.policies, {**told.rules.decisions, (held.position, held.ddl or ""): Decision("approve")}
+            )
+        )
 
     assert len(places) == len(set(places)) == 3
     assert rows(feed) == told.tables(told.watermark)["d.t"]
@@ -254,8 +323,14 @@ def test_holding_everything_shows_each_table_before_its_ddl_and_approving_everyt
             before = just_below(one.held.position)
             name = one.name_at(before)
             if name is not None:
-                assert told.rows(one, changes.get(one.id, ()), before) == free.tables(before).get(".".join(name), [])
-        said = {(one.held.position, one.held.ddl or ""): Decision("approve") for one in held if one.held is not None}
+                assert told.rows(one, changes.get(one.id, ()), before) == free.tables(before).get(
+                    ".".join(name), []
+                )
+        said = {
+            (one.held.position, one.held.ddl or ""): Decision("approve")
+            for one in held
+            if one.held is not None
+        }
         assert not said.keys() & rules.decisions.keys()
         rules = Rules(rules.policies, {**rules.decisions, **said})
 
@@ -271,7 +346,9 @@ def just_below(position: Position) -> Position:
 
 def drifting() -> CanalFeed:
     return (
-        base().put("t", {"id": 2, "a": 20, "b": "y"}, b="varchar").put("t", {"id": 3, "a": 30, "b": "z", "c": 7}, b="varchar", c="bigint")
+        base()
+        .put("t", {"id": 2, "a": 20, "b": "y"}, b="varchar")
+        .put("t", {"id": 3, "a": 30, "b": "z", "c": 7}, b="varchar", c="bigint")
     )
 
 
@@ -291,18 +368,31 @@ def test_inferred_columns_begin_where_rows_have_them_and_are_null_before() -> No
     feed = drifting()
     told = silver(feed)
     columns = [{"name": "c", "type": "bigint"}, {"name": "A", "type": "int"}]
-    told.records["inferred"] = Record("inferred", "d", "t", just_below((0, feed.last, 1, 0, 0, 0)), None, columns)
+    told.records["inferred"] = Record(
+        "inferred", "d", "t", just_below((0, feed.last, 1, 0, 0, 0)), None, columns
+    )
 
-    assert [row.get("c", "none") for row in told.ruled(Rules()).tables(told.watermark)["d.t"]] == [None, None, 7]
-    assert told.tables((0, feed.last - 10, 2, 0, 0, 0))["d.t"] == [{"id": 1, "a": 10, "b": "x"}, {"id": 2, "a": 20, "b": "y"}]
+    assert [row.get("c", "none") for row in told.ruled(Rules()).tables(told.watermark)["d.t"]] == [
+        None,
+        None,
+        7,
+    ]
+    assert told.tables((0, feed.last - 10, 2, 0, 0, 0))["d.t"] == [
+        {"id": 1, "a": 10, "b": "x"},
+        {"id": 2, "a": 20, "b": "y"},
+    ]
     assert lineage(told).notes == ["no DDL has added c: inferred from the rows"]
 
 
 def test_a_ddl_that_comes_after_all_stands_in_place_of_what_was_inferred() -> None:
     feed = drifting()
     told = silver(feed)
-    told.records["inferred"] = Record("inferred", "d", "t", just_below((0, feed.last, 1, 0, 0, 0)), None, [{"name": "c", "type": "bigint"}])
-    told.records["late"] = Record("ddl", "d", "t", (0, feed.last - 5, 2, 0, 0, 0), "ALTER TABLE t ADD COLUMN c INT DEFAULT 5 AFTER id")
+    told.records["inferred"] = Record(
+        "inferred", "d", "t", just_below((0, feed.last, 1, 0, 0, 0)), None, [{"name": "c", "type": "bigint"}]
+    )
+    told.records["late"] = Record(
+        "ddl", "d", "t", (0, feed.last - 5, 2, 0, 0, 0), "ALTER TABLE t ADD COLUMN c INT DEFAULT 5 AFTER id"
+    )
 
     assert told.ruled(Rules()).tables(told.watermark)["d.t"][0] == {"id": 1, "c": 5, "a": 10, "b": "x"}
     assert lineage(told).notes == []

@@ -14,19 +14,28 @@ from referencing import Registry, Resource
 from lakehouse.reporting.openlineage import Dataset, LayerRun, events, path_dataset, topic_dataset
 from lakehouse.reporting.openlineage_client import is_asked_for, job_namespace, send
 
-SCHEMAS = [json.loads(path.read_text()) for path in sorted((Path(__file__).parent / "data/openlineage").glob("*.json"))]
-REGISTRY: Any = Registry().with_resources([(schema["$id"], Resource.from_contents(schema)) for schema in SCHEMAS])
+SCHEMAS = [
+    json.loads(path.read_text())
+    for path in sorted((Path(__file__).parent / "data/openlineage").glob("*.json"))
+]
+REGISTRY: Any = Registry().with_resources(
+    [(schema["$id"], Resource.from_contents(schema)) for schema in SCHEMAS]
+)
 PRODUCER = "https://example.com/lakehouse/1"
 
 
 def check(event: dict[str, Any], schema: str) -> None:
-    Draft202012Validator({"$ref": schema}, registry=REGISTRY, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(event)
+    Draft202012Validator(
+        {"$ref": schema}, registry=REGISTRY, format_checker=Draft202012Validator.FORMAT_CHECKER
+    ).validate(event)
 
 
 def a_run(error: str | None = None) -> LayerRun:
     inputs = [topic_dataset("broker:9092, other:9092", "shop")]
     outputs = [path_dataset("lake/bronze/shop", "/data")._replace(rows=7)]
-    return LayerRun("shop", "bronze", 1_790_000_000_000, 1_790_000_001_500, inputs, outputs, error, {"landed": 7})
+    return LayerRun(
+        "shop", "bronze", 1_790_000_000_000, 1_790_000_001_500, inputs, outputs, error, {"landed": 7}
+    )
 
 
 @pytest.mark.parametrize("error", [None, "shop: the broker is gone"])
@@ -48,7 +57,10 @@ def test_an_end_says_what_was_read_and_written_and_how_much() -> None:
 
     assert complete["job"]["name"] == "shop.bronze"
     assert complete["inputs"] == [{"namespace": "kafka://broker:9092", "name": "shop"}]
-    assert (complete["outputs"][0]["namespace"], complete["outputs"][0]["name"]) == ("file", "/data/lake/bronze/shop")
+    assert (complete["outputs"][0]["namespace"], complete["outputs"][0]["name"]) == (
+        "file",
+        "/data/lake/bronze/shop",
+    )
     assert complete["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 7
     assert complete["run"]["facets"]["lakehouse_run"]["landed"] == 7
     assert failed["run"]["facets"]["errorMessage"]["message"] == "broken"
@@ -79,7 +91,10 @@ def test_datasets_are_named_by_the_conventions(path: str, namespace: str, name: 
 
 
 def test_events_go_to_a_file_as_json_lines(tmp_path: Path) -> None:
-    env = {"OPENLINEAGE__TRANSPORT__TYPE": "file", "OPENLINEAGE__TRANSPORT__LOG_FILE_PATH": str(tmp_path / "x" / "events.jsonl")}
+    env = {
+        "OPENLINEAGE__TRANSPORT__TYPE": "file",
+        "OPENLINEAGE__TRANSPORT__LOG_FILE_PATH": str(tmp_path / "x" / "events.jsonl"),
+    }
 
     assert is_asked_for(env)
     assert send(events(a_run(), "prod", PRODUCER), env) == 2
@@ -115,7 +130,11 @@ def listener() -> Iterator[Listener]:
 
 
 def test_events_go_to_an_endpoint_with_its_key(listener: Listener) -> None:
-    env = {"OPENLINEAGE_URL": f"http://127.0.0.1:{listener.server_port}/", "OPENLINEAGE_API_KEY": "k", "OPENLINEAGE_NAMESPACE": "prod"}
+    env = {
+        "OPENLINEAGE_URL": f"http://127.0.0.1:{listener.server_port}/",
+        "OPENLINEAGE_API_KEY": "k",
+        "OPENLINEAGE_NAMESPACE": "prod",
+    }
 
     assert send(events(a_run(), job_namespace(env), PRODUCER), env) == 2
 
@@ -126,7 +145,9 @@ def test_events_go_to_an_endpoint_with_its_key(listener: Listener) -> None:
     assert listener.received[0][2]["job"]["namespace"] == "prod"
 
 
-def test_a_listener_that_does_not_answer_is_a_warning_and_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_listener_that_does_not_answer_is_a_warning_and_no_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("WARNING")
     assert send(events(a_run(), "prod", PRODUCER), {"OPENLINEAGE_URL": "http://user:secret@127.0.0.1:1"}) == 0
 
@@ -136,8 +157,12 @@ def test_a_listener_that_does_not_answer_is_a_warning_and_no_failure(caplog: pyt
 
 @pytest.mark.parametrize(
     ("env", "asked"),
-    [({}, False), ({"OPENLINEAGE_URL": "http://x"}, True), ({"OPENLINEAGE_URL": "http://x", "OPENLINEAGE_DISABLED": "true"}, False),
-     ({"OPENLINEAGE__TRANSPORT__TYPE": "file"}, False)],
-)  # fmt: skip
+    [
+        ({}, False),
+        ({"OPENLINEAGE_URL": "http://x"}, True),
+        ({"OPENLINEAGE_URL": "http://x", "OPENLINEAGE_DISABLED": "true"}, False),
+        ({"OPENLINEAGE__TRANSPORT__TYPE": "file"}, False),
+    ],
+)
 def test_nobody_is_told_unless_the_environment_says_so(env: dict[str, str], asked: bool) -> None:
     assert is_asked_for(env) is asked

@@ -32,17 +32,24 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         yield Database(server.port)
 
 
-def test_gold_is_the_database_at_every_watermark_of_random_programs_in_every_format(database: Database, tmp_path: Path) -> None:
+def test_gold_is_the_database_at_every_watermark_of_random_programs_in_every_format(
+    database: Database, tmp_path: Path
+) -> None:
     lines = list(run(database, list(range(PROGRAMS)), tmp_path))
 
     assert [(line["seed"], line["wrong"]) for line in lines if line["wrong"]] == []
-    assert [name for name in FORMATS if sum(line["formats"][name]["watermarks"] for line in lines) < 10 * PROGRAMS] == [], summary(lines)
+    assert [
+        name for name in FORMATS if sum(line["formats"][name]["watermarks"] for line in lines) < 10 * PROGRAMS
+    ] == [], summary(lines)
 
 
 def test_money_that_is_moved_between_three_tables_is_all_there_at_every_watermark(database: Database) -> None:
     runner, total = transfers(database, seed=1)
 
-    sums = {sum(int(row["cents"]["value"]) for table in state.values() for row in table.rows) for _, state in runner.states[4:]}
+    sums = {
+        sum(int(row["cents"]["value"]) for table in state.values() for row in table.rows)
+        for _, state in runner.states[4:]
+    }
 
     assert sums == {total}
     assert {name: wrong for name in FORMATS if (wrong := judge_in(runner, name).wrong)} == {}
@@ -57,18 +64,30 @@ def test_the_oracle_sees_a_lost_row_and_another_type(database: Database, format:
     fewer = replace(table, rows=table.rows[1:])
     other = replace(table, columns=(replace(table.columns[0], type="geometry"), *table.columns[1:]))
 
-    cases = [Case(runner.program, runner.events, [*runner.states[:-1], (ts, {**state, name: wrong})]) for wrong in (fewer, other)]
+    cases = [
+        Case(runner.program, runner.events, [*runner.states[:-1], (ts, {**state, name: wrong})])
+        for wrong in (fewer, other)
+    ]
     found = [judge_in(case, format).wrong for case in cases]
 
-    assert [text.partition(" at ")[0] for text in found if text] == [f"rows of {'.'.join(name)}", f"columns of {'.'.join(name)}"]
+    assert [text.partition(" at ")[0] for text in found if text] == [
+        f"rows of {'.'.join(name)}",
+        f"columns of {'.'.join(name)}",
+    ]
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_oracle_sees_a_row_that_the_feed_does_not_send(database: Database, format: str) -> None:
     runner = generate(database, SEEN)
-    last = max(number for number, event in enumerate(runner.events) if event["kind"] == "row" and "before" not in event)
+    last = max(
+        number
+        for number, event in enumerate(runner.events)
+        if event["kind"] == "row" and "before" not in event
+    )
 
-    judged = judge_in(Case(runner.program, runner.events[:last] + runner.events[last + 1 :], runner.states), format)
+    judged = judge_in(
+        Case(runner.program, runner.events[:last] + runner.events[last + 1 :], runner.states), format
+    )
 
     assert judged.wrong is not None
     assert judged.wrong.startswith("rows of ")
@@ -76,15 +95,19 @@ def test_the_oracle_sees_a_row_that_the_feed_does_not_send(database: Database, f
 
 def test_a_history_is_cut_before_what_a_format_can_not_carry(database: Database) -> None:
     runner = Runner(database, Program(1, strict=False))
-    runner.step({"ddl": "CREATE TABLE `t` (`id` int NOT NULL, `d` date, PRIMARY KEY (`id`))", "table": ["d", "t"]})
+    runner.step(
+        {"ddl": "CREATE TABLE `t` (`id` int NOT NULL, `d` date, PRIMARY KEY (`id`))", "table": ["d", "t"]}
+    )
     for values in ("1, '2024-02-29'", "2, '0000-00-00'", "3, NULL"):
         runner.step({"rows": [f"INSERT INTO `t` (`id`, `d`) VALUES ({values})"]})
 
     told = {name: judge_in(runner, name) for name in ("debezium", "ticdc-debezium", "tencent-dts")}
 
     assert {name: (judged.cut, judged.wrong) for name, judged in told.items()} == {
-        "debezium": ("a zero or partial date", None), "ticdc-debezium": ("a zero or partial date", None), "tencent-dts": (None, None),
-    }  # fmt: skip
+        "debezium": ("a zero or partial date", None),
+        "ticdc-debezium": ("a zero or partial date", None),
+        "tencent-dts": (None, None),
+    }
     events, states, _ = carried(runner, "debezium")
     assert ([event["kind"] for event in events], len(states)) == (["ddl", "row"], 3)
 
@@ -99,7 +122,9 @@ def test_a_history_is_cut_before_what_a_format_can_not_carry(database: Database)
         ("canal-protobuf", "text", "latin1", "é"),
     ],
 )
-def test_what_a_producer_loses_is_known_by_format(format: str, type_: str, charset: str | None, value: str) -> None:
+def test_what_a_producer_loses_is_known_by_format(
+    format: str, type_: str, charset: str | None, value: str
+) -> None:
     table = Table((Column("v", type_, False, charset, None),), (), ())
     event = {"kind": "row", "of": table, "after": {"v": {"type": type_, "value": value}}}
 
@@ -112,7 +137,11 @@ def test_what_a_producer_loses_is_known_by_format(format: str, type_: str, chars
 def test_what_the_oracle_found_once_stays_right(path: Path) -> None:
     case = load_case(path)
 
-    told = {(name, again): judge_in(case, name, again).wrong for name in FORMATS for again in range(6 if name == OPEN else 2)}
+    told = {
+        (name, again): judge_in(case, name, again).wrong
+        for name in FORMATS
+        for again in range(6 if name == OPEN else 2)
+    }
 
     assert {which: wrong for which, wrong in told.items() if wrong} == {}
 

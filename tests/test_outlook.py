@@ -28,7 +28,9 @@ QUICK = settings(
 PARTS = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
 
 
-def table(ddl: str = f"CREATE TABLE d.t (id INT PRIMARY KEY, a INT, b VARCHAR(20)) {PARTS}", **policy: str) -> Table:
+def table(
+    ddl: str = f"CREATE TABLE d.t (id INT PRIMARY KEY, a INT, b VARCHAR(20)) {PARTS}", **policy: str
+) -> Table:
     (statement,) = read(ddl)
     assert isinstance(statement, CreateTable)
     return Table(("d", "t"), create(statement), policy)
@@ -85,7 +87,8 @@ def test_a_policy_is_part_of_the_answer_edit_by_edit() -> None:
 def test_statements_are_taken_one_after_another_also_under_a_new_name() -> None:
     now, words = table(), []
     for statement in read(
-        "ALTER TABLE t ADD c INT; RENAME TABLE t TO u; ALTER TABLE t DROP c; ALTER TABLE u DROP c; DROP TABLE u; TRUNCATE u"
+        "ALTER TABLE t ADD c INT; RENAME TABLE t TO u; ALTER TABLE t DROP c; ALTER TABLE u DROP c; "
+        "DROP TABLE u; TRUNCATE u"
     ):
         outcome, now = outlook(now, statement)
         words.append(outcome["gold"])
@@ -95,12 +98,21 @@ def test_statements_are_taken_one_after_another_also_under_a_new_name() -> None:
 
 @QUICK
 @given(st.integers(0, 2**32 - 1), st.integers(1, 20))
-def test_what_is_called_in_place_changes_no_value_of_a_row_and_a_fill_changes_new_ones_alone(seed: int, count: int) -> None:
+def test_what_is_called_in_place_changes_no_value_of_a_row_and_a_fill_changes_new_ones_alone(
+    seed: int, count: int
+) -> None:
     history = History(seed, count)
-    silver = Memory("ticdc-open").add(Feed(history.events, random.Random(seed), 1, "table").arrival(random.Random(seed)))
+    silver = Memory("ticdc-open").add(
+        Feed(history.events, random.Random(seed), 1, "table").arrival(random.Random(seed))
+    )
     lineages, changes = silver._lineages()
     for lineage in lineages.lineages:
-        images = [image for change in changes.get(lineage.id, ()) for image in (change.before, change.after) if image is not None]
+        images = [
+            image
+            for change in changes.get(lineage.id, ())
+            for image in (change.before, change.after)
+            if image is not None
+        ]
         for index in range(1, len(lineage.steps)):
             check_step(silver, lineage, index, images)
 
@@ -119,7 +131,9 @@ def check_step(silver: Memory, lineage: Lineage, index: int, images: list[dict[s
         assert row is not None
         if outcome["gold"] in ("nothing", "in_place", "fill"):
             assert moved is not None
-            both = {column.id for column in after.schema.columns} & {column.id for column in before.schema.columns}
+            both = {column.id for column in after.schema.columns} & {
+                column.id for column in before.schema.columns
+            }
             assert {key: row.get(key) for key in both} == {key: moved.get(key) for key in both}
             new = {column.id for column in after.schema.columns} - both
             assert outcome["gold"] == "fill" or {moved.get(key) for key in new} <= {None}

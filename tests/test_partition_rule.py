@@ -16,7 +16,10 @@ def ranges(*bounds: str | None, method: str = "range") -> PartitionRule:
     return PartitionRule(method, (1,), tuple((f"p{number}", (bound,)) for number, bound in enumerate(bounds)))
 
 
-@given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=8, unique=True).map(sorted), st.none() | st.integers(-1100, 1100))
+@given(
+    st.lists(st.integers(-1000, 1000), min_size=1, max_size=8, unique=True).map(sorted),
+    st.none() | st.integers(-1100, 1100),
+)
 def test_a_range_partition_holds_what_lies_below_its_bound(bounds: list[int], value: int | None) -> None:
     rule = ranges(*map(str, bounds))
     place = 0 if value is None else bisect.bisect_right(bounds, value)
@@ -44,26 +47,50 @@ def test_a_range_partition_holds_what_lies_below_its_bound(bounds: list[int], va
         ("int", ("10", "20"), "text", None),
     ],
 )
-def test_ranges_compare_as_the_columns_type_does(column: str, bounds: tuple[str | None, ...], value: object, partition: str | None) -> None:
+def test_ranges_compare_as_the_columns_type_does(
+    column: str, bounds: tuple[str | None, ...], value: object, partition: str | None
+) -> None:
     assert partition_of(ranges(*bounds, method="range columns"), [value], [parse_type(column)]) == partition
 
 
 def test_several_range_columns_compare_from_the_left_with_null_lowest() -> None:
-    rule = PartitionRule("RANGE COLUMNS", (1, 2), (("a", ("10", "'2024-01-01'")), ("b", ("10", None)), ("c", (None, None))))
-    rows = [(9, "2030-01-01"), (10, "2023-12-31"), (10, "2024-01-01"), (10, None), (None, None), (11, "2000-01-01")]
+    rule = PartitionRule(
+        "RANGE COLUMNS", (1, 2), (("a", ("10", "'2024-01-01'")), ("b", ("10", None)), ("c", (None, None)))
+    )
+    rows = [
+        (9, "2030-01-01"),
+        (10, "2023-12-31"),
+        (10, "2024-01-01"),
+        (10, None),
+        (None, None),
+        (11, "2000-01-01"),
+    ]
     assert [partition_of(rule, row, [INT, DATE]) for row in rows] == ["a", "a", "b", "a", "a", "c"]
 
 
 def test_a_list_partition_holds_its_values_and_null_where_it_is_named() -> None:
     rule = PartitionRule("list", (1,), (("odd", ("1", "3", "NULL")), ("even", ("2", "'4'"))))
-    assert [partition_of(rule, [value], [INT]) for value in (1, 2, 3, 4, None, 5)] == ["odd", "even", "odd", "even", "odd", None]
+    assert [partition_of(rule, [value], [INT]) for value in (1, 2, 3, 4, None, 5)] == [
+        "odd",
+        "even",
+        "odd",
+        "even",
+        "odd",
+        None,
+    ]
 
 
 @pytest.mark.parametrize("rest", [("DEFAULT",), ("7", "DEFAULT"), (None,)])
 def test_the_default_partition_of_a_list_holds_what_no_other_names(rest: tuple[str | None, ...]) -> None:
     rule = PartitionRule("list", (1,), (("a", ("1", "2")), ("rest", rest)))
     assert decidable(rule, [INT])
-    assert [partition_of(rule, [value], [INT]) for value in (1, 2, 7, 9, None)] == ["a", "a", "rest", "rest", "rest"]
+    assert [partition_of(rule, [value], [INT]) for value in (1, 2, 7, 9, None)] == [
+        "a",
+        "a",
+        "rest",
+        "rest",
+        "rest",
+    ]
 
 
 def test_text_is_placed_only_where_case_does_not_matter() -> None:

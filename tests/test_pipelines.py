@@ -18,7 +18,8 @@ def configs(tmp_path: Path) -> Path:
     """A configuration whose only source names a lake by `--env`."""
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources/shop.yml").write_text(
-        "format: ticdc-open\nrecording: [shop.jsonl]\ntime_zone: UTC\ntables: auto\nlake: ${env:PIPELINES_LAKE}\n"
+        "format: ticdc-open\nrecording: [shop.jsonl]\ntime_zone: UTC\ntables: auto\nlake: "
+        "${env:PIPELINES_LAKE}\n"
     )
     return tmp_path
 
@@ -64,7 +65,10 @@ def test_a_module_of_a_layer_is_a_few_lines(layer: str) -> None:
 
 
 def test_a_run_ends_when_all_is_done_unless_it_is_told_to_go_on() -> None:
-    given = [parser("lakehouse-gold").parse_args(arguments).once for arguments in ([], ["--once"], ["--continuous"])]
+    given = [
+        parser("lakehouse-gold").parse_args(arguments).once
+        for arguments in ([], ["--once"], ["--continuous"])
+    ]
 
     assert given == [True, True, False]
 
@@ -85,7 +89,9 @@ def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]
     assert "argument --env: expected NAME=VALUE" in capsys.readouterr().err
 
 
-def test_a_source_that_nobody_configured_is_named_as_a_problem(configs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_that_nobody_configured_is_named_as_a_problem(
+    configs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["--configs", str(configs), "--select", "shpo", "--env", f"PIPELINES_LAKE={configs / 'lake'}"]
 
     with pytest.raises(SystemExit) as ended:

@@ -1,4 +1,6 @@
-"""Rejected changes in the fold: gold holds, per row, its newest state that passes, however the changes are cut into batches."""
+"""Rejected changes in the fold: gold holds, per row, its newest state that passes, however the changes are
+cut into batches.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +24,10 @@ Row = dict[str, int]
 
 keys = st.integers(1, 3)
 values = st.integers(-2, 2)
-steps = st.lists(st.tuples(st.sampled_from(["put", "put", "patch", "patch", "move", "delete"]), keys, values, values), max_size=25)
+steps = st.lists(
+    st.tuples(st.sampled_from(["put", "put", "patch", "patch", "move", "delete"]), keys, values, values),
+    max_size=25,
+)
 # where the batches end, as shares of the changes
 cuts = st.lists(st.floats(0, 1), max_size=4)
 
@@ -50,7 +55,14 @@ def played(told: list[tuple[str, int, int, int]]) -> tuple[list[Change], list[di
             if (change := _came_or_went(number, kind, old, {"id": key, "v": v, "w": w})) is None:
                 continue
         elif kind == "patch":
-            change = Change(place(number), "update", {"id": key}, {"id": key, "v": v}, "canonical", ("partial_before", "partial_after"))
+            change = Change(
+                place(number),
+                "update",
+                {"id": key},
+                {"id": key, "v": v},
+                "canonical",
+                ("partial_before", "partial_after"),
+            )
         else:
             new = {"id": key % 3 + 1 if kind == "move" else key, "v": v, "w": w}
             if new["id"] != key and new["id"] in source:
@@ -94,7 +106,9 @@ def named(rows: Any) -> list[Row]:
 
 
 @given(steps, cuts)
-def test_gold_holds_the_newest_state_that_passes_of_every_row_whatever_the_batches(told: Any, shares: list[float]) -> None:
+def test_gold_holds_the_newest_state_that_passes_of_every_row_whatever_the_batches(
+    told: Any, shares: list[float]
+) -> None:
     changes, states = played(told)
     ready = list(judged(changes))
     gold: dict[int, Row] = {}
@@ -117,12 +131,17 @@ def came_and_went(images: list[tuple[int, int]], data: Any) -> tuple[list[Change
     rows = [{"id": 0, "v": v, "w": w} for v, w in images]
     gone = data.draw(st.lists(st.sampled_from(range(len(rows))), unique=True) if rows else st.just([]))
     inserts = [Change(place(number), "insert", None, row, "canonical") for number, row in enumerate(rows, 1)]
-    deletes = [Change(place(100 + number), "delete", rows[index], None, "canonical") for number, index in enumerate(gone)]
+    deletes = [
+        Change(place(100 + number), "delete", rows[index], None, "canonical")
+        for number, index in enumerate(gone)
+    ]
     return [*inserts, *deletes], [row for index, row in enumerate(rows) if index not in gone and passes(row)]
 
 
 @given(st.lists(st.tuples(values, values), max_size=12), st.data())
-def test_a_table_without_a_key_counts_only_rows_that_pass_and_no_delete_of_a_refused_one(images: Any, data: Any) -> None:
+def test_a_table_without_a_key_counts_only_rows_that_pass_and_no_delete_of_a_refused_one(
+    images: Any, data: Any
+) -> None:
     changes, kept = came_and_went(images, data)
 
     folded = fold(lineage(KEYLESS), judged(changes, KEYLESS), place(10**6))
@@ -132,7 +151,9 @@ def test_a_table_without_a_key_counts_only_rows_that_pass_and_no_delete_of_a_ref
 
 
 @given(steps)
-def test_a_history_has_no_version_that_is_refused_and_ends_with_the_newest_states_that_pass(told: Any) -> None:
+def test_a_history_has_no_version_that_is_refused_and_ends_with_the_newest_states_that_pass(
+    told: Any,
+) -> None:
     changes, states = played(told)
     machine = Replay(lineage(), Upstream(), by_commit=True)
 

@@ -35,13 +35,21 @@ MESSAGES = st.builds(
 def line(message: Message) -> dict[str, Any]:
     headers = [[name, b64(value)] for name, value in message.headers]
     return {
-        "topic": message.topic, "partition": message.partition, "offset": message.offset, "timestamp": message.timestamp, "note": [1],
-        "key_b64": b64(message.key), "value_b64": b64(message.value), "headers": headers,
-    }  # fmt: skip
+        "topic": message.topic,
+        "partition": message.partition,
+        "offset": message.offset,
+        "timestamp": message.timestamp,
+        "note": [1],
+        "key_b64": b64(message.key),
+        "value_b64": b64(message.value),
+        "headers": headers,
+    }
 
 
 @given(messages=st.lists(MESSAGES, max_size=5), zipped=st.booleans())
-def test_messages_come_back_as_they_were_recorded(tmp_path_factory: pytest.TempPathFactory, messages: list[Message], zipped: bool) -> None:
+def test_messages_come_back_as_they_were_recorded(
+    tmp_path_factory: pytest.TempPathFactory, messages: list[Message], zipped: bool
+) -> None:
     text = "\n\n".join(json.dumps(line(message)) for message in messages).encode()
     path = tmp_path_factory.mktemp("recording") / ("r.jsonl.gz" if zipped else "r.jsonl")
     path.write_bytes(gzip.compress(text) if zipped else text)
@@ -65,7 +73,10 @@ def test_without_a_topic_it_is_the_file_s_name(tmp_path: Path, name: str) -> Non
         ("{", ":2: expected JSON, got Input data was truncated"),
         ('{"offset": 1}', ":2: Object missing required field `partition`"),
         ('{"partition": -1, "offset": 1}', ":2: Expected `int` >= 0 - at `$.partition`"),
-        ('{"partition": 0, "offset": 1, "value_b64": "%"}', ":2: expected base64 in key_b64, value_b64 and headers, got other text"),
+        (
+            '{"partition": 0, "offset": 1, "value_b64": "%"}',
+            ":2: expected base64 in key_b64, value_b64 and headers, got other text",
+        ),
     ],
 )
 def test_a_line_that_is_no_message_is_named(tmp_path: Path, text: str, error: str) -> None:
@@ -89,7 +100,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
 
 
 @given(messages=st.lists(MESSAGES, max_size=5), zipped=st.booleans())
-def test_what_is_written_is_what_is_read(tmp_path_factory: pytest.TempPathFactory, messages: list[Message], zipped: bool) -> None:
+def test_what_is_written_is_what_is_read(
+    tmp_path_factory: pytest.TempPathFactory, messages: list[Message], zipped: bool
+) -> None:
     path = tmp_path_factory.mktemp("r") / ("x.jsonl.gz" if zipped else "x.jsonl")
 
     assert write_recording(messages, path) == len(messages)

@@ -56,10 +56,16 @@ def test_the_tables_of_every_state_are_the_sources(recording: Path, tmp_path: Pa
 
 
 def place(recording: Path, at: int) -> Position:
-    """The position of a resolved ts; on a feed without commit_ts, the offset of the last message at or below it."""
+    """The position of a resolved ts; on a feed without commit_ts, the offset of the last message at or below
+    it.
+    """
     if format_of(recording) != "ticdc-canal-json" or meta(recording)["options"].get("enable-tidb-extension"):
         return (0, at, 2, 0, 0, 0)
-    below = [line["offset"] for line in lines(recording) if all(event["commit_ts"] <= at for event in line["expected"]["events"])]
+    below = [
+        line["offset"]
+        for line in lines(recording)
+        if all(event["commit_ts"] <= at for event in line["expected"]["events"])
+    ]
     return (0, max(below), 2**31, 0, 0, 0)
 
 

@@ -25,8 +25,12 @@ RECORDINGS = [
 DATABASES = {"debezium/inventory": "inventory", "debezium/orders_small": "ord", "dts/inventory": "inventory"}
 
 
-@pytest.mark.parametrize(("recording", "format", "truth", "resolved"), RECORDINGS, ids=[each[0] for each in RECORDINGS])
-def test_the_tables_at_the_end_are_the_servers(recording: str, format: str, truth: str, resolved: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("recording", "format", "truth", "resolved"), RECORDINGS, ids=[each[0] for each in RECORDINGS]
+)
+def test_the_tables_at_the_end_are_the_servers(
+    recording: str, format: str, truth: str, resolved: bool, tmp_path: Path
+) -> None:
     silver = Memory(format, tidb=False).add(read_recording(DATA / recording))
 
     write_tables(tmp_path, silver.tables(silver.watermark if resolved else silver.reach))
@@ -45,5 +49,8 @@ def tables(truth: str) -> dict[str, Any]:
 
 
 def table(told: dict[str, Any]) -> Any:
-    rows = [{name: {"type": told["types"][name], "value": value} for name, value in row.items()} for row in told["rows"]]
+    rows = [
+        {name: {"type": told["types"][name], "value": value} for name, value in row.items()}
+        for row in told["rows"]
+    ]
     return check_tables.Table(rows, told["primary_key"], list(told["types"]))

@@ -1,4 +1,6 @@
-"""Every TiCDC recording in every mode: at each state of the truth, history, change log and soft deletes agree with the table itself."""
+"""Every TiCDC recording in every mode: at each state of the truth, history, change log and soft deletes agree
+with the table itself.
+"""
 
 from collections import Counter
 from pathlib import Path
@@ -33,8 +35,10 @@ def test_every_mode_agrees_with_the_table_at_every_state(recording: Path) -> Non
 
     for at in (place(recording, state) for state in [*states(recording)[::4], states(recording)[-1]]):
         tables, live = silver.tables(at), silver.lineages().live(at)
-        history, soft, log = (in_mode(silver, at, GoldOptions(mode=mode, deletes=deletes)) for mode, deletes in
-                              (("history", "hard"), ("upsert", "soft"), ("append", "hard")))  # fmt: skip
+        history, soft, log = (
+            in_mode(silver, at, GoldOptions(mode=mode, deletes=deletes))
+            for mode, deletes in (("history", "hard"), ("upsert", "soft"), ("append", "hard"))
+        )
         for name, rows in tables.items():
             assert plain([row for row in history[name] if row["_current"]]) == plain(rows), (name, at)
             assert all(row["_to_ts"] is None or row["_from_ts"] < row["_to_ts"] for row in history[name])
@@ -48,7 +52,9 @@ def key_names(silver: Memory, lineage: Any, at: Position) -> list[str]:
     from lakehouse.fold.current_rows import key_ids
 
     step = target_step(lineage, at)
-    return [column.name for column in lineage.steps[step].schema.columns if column.id in key_ids(lineage, step)]
+    return [
+        column.name for column in lineage.steps[step].schema.columns if column.id in key_ids(lineage, step)
+    ]
 
 
 def last_rows(log: Rows, keys: list[str]) -> Rows:

@@ -1,4 +1,6 @@
-"""Storage-sink trees against the source's truth: each table at each resolved ts, from what the tree shows of its own settings."""
+"""Storage-sink trees against the source's truth: each table at each resolved ts, from what the tree shows of
+its own settings.
+"""
 
 import json
 from pathlib import Path

@@ -19,8 +19,12 @@ def copies(numbers_and_marks: list[tuple[int, str]]) -> list[bool]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(2, 12)), max_size=6))
-def test_however_often_and_far_back_a_feed_restarts_each_message_is_new_once(runs: list[tuple[int, int]]) -> None:
-    """Each run goes back so many messages and then sends so many, fewer than it went back too; two show that the count fell."""
+def test_however_often_and_far_back_a_feed_restarts_each_message_is_new_once(
+    runs: list[tuple[int, int]],
+) -> None:
+    """Each run goes back so many messages and then sends so many, fewer than it went back too; two show that
+    the count fell.
+    """
     arrived: list[tuple[int, str]] = []
     at = furthest = 0
     for back, count in [(0, 12), *runs]:
@@ -39,25 +43,57 @@ def test_a_restart_that_sends_nothing_again_costs_nothing() -> None:
 
 
 def test_one_batch_number_covers_many_messages() -> None:
-    assert copies([(1, "a"), (1, "b"), (2, "c"), (1, "b"), (1, "c"), (1, "d")]) == [False, False, False, True, True, False]
+    assert copies([(1, "a"), (1, "b"), (2, "c"), (1, "b"), (1, "c"), (1, "d")]) == [
+        False,
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_a_replay_that_leaves_the_run_is_counted_and_goes_on_as_new() -> None:
     aligner = Aligner(CANAL)
-    told = aligner.copies([Sent(n, m) for n, m in [(5, b"a"), (6, b"b"), (7, b"c"), (1, b"a"), (2, b"x"), (3, b"c")]])
+    told = aligner.copies(
+        [Sent(n, m) for n, m in [(5, b"a"), (6, b"b"), (7, b"c"), (1, b"a"), (2, b"x"), (3, b"c")]]
+    )
 
     assert told == [False, False, False, True, False, False]
     assert (aligner.broken, aligner.is_replaying) == (1, False)
 
 
 def test_all_places_of_the_run_that_fit_are_followed() -> None:
-    assert copies([(1, "a"), (2, "a"), (3, "b"), (1, "a"), (2, "b"), (3, "c")]) == [False, False, False, True, True, False]
-    assert copies([(1, "a"), (2, "a"), (3, "b"), (1, "a"), (2, "a"), (3, "b")]) == [False, False, False, True, True, True]
+    assert copies([(1, "a"), (2, "a"), (3, "b"), (1, "a"), (2, "b"), (3, "c")]) == [
+        False,
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert copies([(1, "a"), (2, "a"), (3, "b"), (1, "a"), (2, "a"), (3, "b")]) == [
+        False,
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_what_differs_by_nature_is_not_compared_and_all_else_is() -> None:
     def of(**members: Any) -> Sent:
-        return sent(Message("t", 0, 0, None, json.dumps({"id": 1, "ts": 5, "es": 7, "data": [{"id": "1"}], **members}).encode()), CANAL)
+        return sent(
+            Message(
+                "t",
+                0,
+                0,
+                None,
+                json.dumps({"id": 1, "ts": 5, "es": 7, "data": [{"id": "1"}], **members}).encode(),
+            ),
+            CANAL,
+        )
 
     assert of().number == 1
     assert of().mark == of(id=9, ts=8).mark
@@ -66,7 +102,17 @@ def test_what_differs_by_nature_is_not_compared_and_all_else_is() -> None:
 
 
 def test_a_commit_time_that_falls_is_a_replay_only_where_two_messages_in_a_row_came_before() -> None:
-    told = [(10, b"a"), (30, b"b"), (20, b"c"), (10, b"a"), (20, b"d"), (10, b"a"), (30, b"b"), (20, b"c"), (40, b"e")]
+    told = [
+        (10, b"a"),
+        (30, b"b"),
+        (20, b"c"),
+        (10, b"a"),
+        (20, b"d"),
+        (10, b"a"),
+        (30, b"b"),
+        (20, b"c"),
+        (40, b"e"),
+    ]
     aligner = Aligner(TICDC)
 
     assert aligner.copies([Sent(*each) for each in told]) == [False] * 5 + [True, True, True, False]
@@ -76,7 +122,10 @@ def test_a_commit_time_that_falls_is_a_replay_only_where_two_messages_in_a_row_c
 
 
 def test_batches_cut_anywhere_but_within_the_two_give_the_same() -> None:
-    told = [Sent(number, mark) for number, mark in [(1, b"a"), (2, b"b"), (3, b"c"), (1, b"a"), (2, b"b"), (3, b"c"), (4, b"d")]]
+    told = [
+        Sent(number, mark)
+        for number, mark in [(1, b"a"), (2, b"b"), (3, b"c"), (1, b"a"), (2, b"b"), (3, b"c"), (4, b"d")]
+    ]
     for cut in range(len(told) + 1):
         aligner = Aligner(CANAL)
 
@@ -84,15 +133,33 @@ def test_batches_cut_anywhere_but_within_the_two_give_the_same() -> None:
 
 
 def test_restarts_in_a_row_that_each_owe_one_batch_are_told_by_their_pause() -> None:
-    """The backlog of each restart is batch 1; the second of them goes further back, and begins while the first is under way."""
-    told = [(5, b"a", 100), (6, b"b", 200), (7, b"c", 300), (1, b"b", 9000), (1, b"a", 19000), (1, b"b", 19002), (1, b"c", 19003)]
+    """The backlog of each restart is batch 1; the second of them goes further back, and begins while the
+    first is under way.
+    """
+    told = [
+        (5, b"a", 100),
+        (6, b"b", 200),
+        (7, b"c", 300),
+        (1, b"b", 9000),
+        (1, b"a", 19000),
+        (1, b"b", 19002),
+        (1, b"c", 19003),
+    ]
     told += [(1, b"a", 29000), (1, b"b", 29001), (1, b"c", 29002), (1, b"d", 29003)]
 
     assert Aligner(CANAL).copies([Sent(*each) for each in told]) == [False] * 3 + [True] * 7 + [False]
 
 
 def test_a_restart_within_the_first_batch_is_one_and_equal_rows_of_a_batch_are_not() -> None:
-    told = [(1, b"a", 100), (1, b"a", 102), (1, b"b", 140), (1, b"a", 9000), (1, b"a", 9001), (1, b"b", 9003), (1, b"c", 9004)]
+    told = [
+        (1, b"a", 100),
+        (1, b"a", 102),
+        (1, b"b", 140),
+        (1, b"a", 9000),
+        (1, b"a", 9001),
+        (1, b"b", 9003),
+        (1, b"c", 9004),
+    ]
 
     assert Aligner(CANAL).copies([Sent(*each) for each in told]) == [False] * 3 + [True] * 3 + [False]
 
@@ -130,7 +197,11 @@ def replayed(feed: Canal, back: int, numbers: list[int]) -> Canal:
 def history() -> Canal:
     feed = Canal().ddl(1, CREATE)
     feed.row(2, "INSERT", {"id": 1, "a": "x"}, key=()).row(3, "INSERT", {"id": 1, "a": "x"}, key=())
-    return feed.ddl(4, "ALTER TABLE t ADD COLUMN n INT").row(5, "INSERT", {"id": 2, "a": "y"}, key=()).ddl(6, "ALTER TABLE t DROP COLUMN n")
+    return (
+        feed.ddl(4, "ALTER TABLE t ADD COLUMN n INT")
+        .row(5, "INSERT", {"id": 2, "a": "y"}, key=())
+        .ddl(6, "ALTER TABLE t DROP COLUMN n")
+    )
 
 
 def test_rows_of_a_keyless_table_and_statements_that_come_again_have_no_second_effect() -> None:

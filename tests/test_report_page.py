@@ -17,42 +17,128 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.reporting.html_page import page
-from lakehouse.reporting.svg_charts import Bar, Mark, Series, bar_chart, clock, count, lanes_chart, line_chart, seconds
+from lakehouse.reporting.svg_charts import (
+    Bar,
+    Mark,
+    Series,
+    bar_chart,
+    clock,
+    count,
+    lanes_chart,
+    line_chart,
+    seconds,
+)
 
 BEGUN = 1_790_000_000_000
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-NO_BROWSER = "no browser: apt-get install -y --no-install-recommends chromium-headless-shell, or set LAKEHOUSE_BROWSER to a Chromium"
+BROWSERS = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+)
+NO_BROWSER = (
+    "no browser: apt-get install -y --no-install-recommends chromium-headless-shell, or set "
+    "LAKEHOUSE_BROWSER to a Chromium"
+)
 
 
 def observed() -> dict[str, Any]:
     """A busy source: forty batches with a stall, DDL in four tables, every kind of trouble."""
     batches = [
-        {"batch": n + 1, "at": BEGUN + n * 60_000, "seconds": 4 + n % 5, "bytes": 10_000, "messages": 900 + 37 * n % 400, "inserted": 850,
-         "duplicate": n % 7, "conflict": 0, "ddl": n % 3, "dead": n % 2,
-         "fresh": None if n == 0 else BEGUN + (n if not 15 < n < 25 else 15) * 60_000 - 5_000}
+        {
+            "batch": n + 1,
+            "at": BEGUN + n * 60_000,
+            "seconds": 4 + n % 5,
+            "bytes": 10_000,
+            "messages": 900 + 37 * n % 400,
+            "inserted": 850,
+            "duplicate": n % 7,
+            "conflict": 0,
+            "ddl": n % 3,
+            "dead": n % 2,
+            "fresh": None if n == 0 else BEGUN + (n if not 15 < n < 25 else 15) * 60_000 - 5_000,
+        }
         for n in range(40)
-    ]  # fmt: skip
+    ]
     tables = [
         {"table": "shop.orders", "state": "exact", "why": None, "notes": [], "version": 12},
-        {"table": "shop.items", "state": "incomplete", "why": "a dead letter", "notes": ["inferred schema"], "version": 3},
-        {"table": "shop.log", "state": "behind", "why": "ALTER TABLE shop.log ENGINE = x can't be applied", "notes": [], "version": 1},
+        {
+            "table": "shop.items",
+            "state": "incomplete",
+            "why": "a dead letter",
+            "notes": ["inferred schema"],
+            "version": 3,
+        },
+        {
+            "table": "shop.log",
+            "state": "behind",
+            "why": "ALTER TABLE shop.log ENGINE = x can't be applied",
+            "notes": [],
+            "version": 1,
+        },
         {"table": "shop.old", "state": "retired", "why": None, "notes": [], "version": 7},
     ]
     return {
-        "source": "shop", "format": "ticdc-open", "now": BEGUN + 2_400_000, "batches": batches, "manifests": [],
-        "status": {"lag_seconds": 61, "lag_messages": 1234, "dead_letters": 20, "books": "closed", "tables": tables, "broker": "it is gone",
-                   "no_watermark_seen": ["shop/3"], "problems": ["shop.log: held"], "not_configured": ["shop.new"]},
+        "source": "shop",
+        "format": "ticdc-open",
+        "now": BEGUN + 2_400_000,
+        "batches": batches,
+        "manifests": [],
+        "status": {
+            "lag_seconds": 61,
+            "lag_messages": 1234,
+            "dead_letters": 20,
+            "books": "closed",
+            "tables": tables,
+            "broker": "it is gone",
+            "no_watermark_seen": ["shop/3"],
+            "problems": ["shop.log: held"],
+            "not_configured": ["shop.new"],
+        },
         "totals": {"messages": 41_234_567, "decoded": 34_117, "inserted": 34_000, "duplicate": 117},
-        "runs": [{"begun": BEGUN, "ended": BEGUN + 8_500, "layers": ["bronze", "silver", "gold"], "landed": 900, "batches": 1,
-                  "published": 1, "error": None},
-                 {"begun": BEGUN + 60_000, "ended": BEGUN + 61_000, "layers": ["gold"], "landed": 0, "batches": 0, "published": 0,
-                  "error": "shop: the broker is gone"}],
-        "ddl": [{"table": f"shop.t{n % 4}", "at": BEGUN + n * 300_000, "ddl": f"ALTER TABLE t ADD COLUMN c{n} INT"} for n in range(9)],
-        "dead_letters": {"counts": [{"code": "frame", "table": "", "number": 20}],
-                         "latest": [{"code": "frame", "message": "message: expected a frame", "table": "", "origin": "shop/0@7[0]"}]},
+        "runs": [
+            {
+                "begun": BEGUN,
+                "ended": BEGUN + 8_500,
+                "layers": ["bronze", "silver", "gold"],
+                "landed": 900,
+                "batches": 1,
+                "published": 1,
+                "error": None,
+            },
+            {
+                "begun": BEGUN + 60_000,
+                "ended": BEGUN + 61_000,
+                "layers": ["gold"],
+                "landed": 0,
+                "batches": 0,
+                "published": 0,
+                "error": "shop: the broker is gone",
+            },
+        ],
+        "ddl": [
+            {
+                "table": f"shop.t{n % 4}",
+                "at": BEGUN + n * 300_000,
+                "ddl": f"ALTER TABLE t ADD COLUMN c{n} INT",
+            }
+            for n in range(9)
+        ],
+        "dead_letters": {
+            "counts": [{"code": "frame", "table": "", "number": 20}],
+            "latest": [
+                {
+                    "code": "frame",
+                    "message": "message: expected a frame",
+                    "table": "",
+                    "origin": "shop/0@7[0]",
+                }
+            ],
+        },
         "gaps": [{"topic": "shop", "partition": 1, "first": 30, "missing": 12}],
         "epochs": [{"epoch": 1, "why": "restored", "at": BEGUN}],
-    }  # fmt: skip
+    }
 
 
 def parsed(html: str) -> ElementTree.Element:
@@ -77,11 +163,19 @@ def test_the_page_says_what_needs_attention() -> None:
     said = words(page([observed()], "./lake", "0.1.0"))
 
     for what in (
-        "shop ticdc-open", "fail broker: it is gone", "fail 12 offsets of shop/1 from 30 on were deleted before they were read",
-        "warn watermark: shop/3 has sent none, and holds it", "warn met, but not configured: shop.new",
-        "41.2 M messages read", "61 s lag of the watermark", "1 of 3 tables exact", "shop.items incomplete a dead letter inferred schema 3",
-        "shop: the broker is gone", "frame 20", "shop/0@7[0]",
-    ):  # fmt: skip
+        "shop ticdc-open",
+        "fail broker: it is gone",
+        "fail 12 offsets of shop/1 from 30 on were deleted before they were read",
+        "warn watermark: shop/3 has sent none, and holds it",
+        "warn met, but not configured: shop.new",
+        "41.2 M messages read",
+        "61 s lag of the watermark",
+        "1 of 3 tables exact",
+        "shop.items incomplete a dead letter inferred schema 3",
+        "shop: the broker is gone",
+        "frame 20",
+        "shop/0@7[0]",
+    ):
         assert what in said
 
 
@@ -95,7 +189,14 @@ def test_the_balance_says_when_changes_are_not_accounted_for() -> None:
 
 def test_a_quiet_source_needs_no_attention_and_a_new_one_has_nothing_to_show() -> None:
     quiet = {**observed(), "status": {"books": "closed", "tables": []}, "gaps": [], "epochs": []}
-    new = {**quiet, "batches": [], "ddl": [], "runs": [], "totals": {}, "dead_letters": {"counts": [], "latest": []}}
+    new = {
+        **quiet,
+        "batches": [],
+        "ddl": [],
+        "runs": [],
+        "totals": {},
+        "dead_letters": {"counts": [], "latest": []},
+    }
 
     assert "Nothing needs attention." in words(page([quiet], "x", "1"))
     assert "throughput: nothing to show yet" in words(page([new], "x", "1"))
@@ -106,7 +207,12 @@ names = st.text(max_size=30)
 times = st.integers(-(2**62), 2**62)
 
 
-@given(names, names, st.lists(st.tuples(times, st.none() | times, st.integers(0, 2**40)), max_size=6), st.lists(names, max_size=4))
+@given(
+    names,
+    names,
+    st.lists(st.tuples(times, st.none() | times, st.integers(0, 2**40)), max_size=6),
+    st.lists(names, max_size=4),
+)
 def test_whatever_names_errors_and_times_there_are_the_page_is_well_formed(
     name: str, error: str, moments: list[tuple[int, int | None, int]], tables: list[str]
 ) -> None:
@@ -114,22 +220,34 @@ def test_whatever_names_errors_and_times_there_are_the_page_is_well_formed(
     source["source"] = name
     source["runs"][1]["error"] = error
     source["batches"] = [
-        {**source["batches"][0], "batch": number, "at": at, "fresh": fresh, "messages": messages, "seconds": messages % 7}
+        {
+            **source["batches"][0],
+            "batch": number,
+            "at": at,
+            "fresh": fresh,
+            "messages": messages,
+            "seconds": messages % 7,
+        }
         for number, (at, fresh, messages) in enumerate(moments)
     ]
-    source["ddl"] = [{"table": table, "at": number * 10**9, "ddl": error} for number, table in enumerate(tables)]
+    source["ddl"] = [
+        {"table": table, "at": number * 10**9, "ddl": error} for number, table in enumerate(tables)
+    ]
     source["dead_letters"]["latest"][0]["message"] = error
 
     html = page([source], name, "1")
 
     assert all(
-        svg.find("rect") is not None or svg.find("path") is not None or svg.find("circle") is not None for svg in parsed(html).iter("svg")
+        svg.find("rect") is not None or svg.find("path") is not None or svg.find("circle") is not None
+        for svg in parsed(html).iter("svg")
     )
 
 
 def test_charts_put_every_mark_inside_their_frame() -> None:
     drawn = [
-        line_chart("l", [Series("a", "a", [(BEGUN + n * 1000.0, n * n) for n in range(50)], [""] * 50)], count),
+        line_chart(
+            "l", [Series("a", "a", [(BEGUN + n * 1000.0, n * n) for n in range(50)], [""] * 50)], count
+        ),
         bar_chart("b", [Bar(str(n), n * 1e5, "") for n in range(100)], count),
         lanes_chart("d", [Mark(f"t{n % 5}", BEGUN + n, "") for n in range(30)]),
     ]
@@ -150,27 +268,35 @@ def test_numbers_are_short(value: float, said: str) -> None:
     assert count(value) == said
 
 
-@pytest.mark.parametrize(("value", "said"), [(0.25, "0.25 s"), (90, "90 s"), (600, "10 min"), (36_000, "10 h"), (864_000, "10 d")])
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.25, "0.25 s"), (90, "90 s"), (600, "10 min"), (36_000, "10 h"), (864_000, "10 d")]
+)
 def test_lengths_of_time_have_the_unit_that_fits(value: float, said: str) -> None:
     assert seconds(value) == said
 
 
 def test_times_are_in_utc_and_as_exact_as_their_span() -> None:
     assert (clock(BEGUN), clock(BEGUN, 1000), clock(BEGUN, 10**7), clock(BEGUN, 10**9)) == (
-        "2026-09-21 14:13:20", "14:13:20", "14:13", "09-21",
-    )  # fmt: skip
+        "2026-09-21 14:13:20",
+        "14:13:20",
+        "14:13",
+        "09-21",
+    )
 
 
-# --- in a real browser -----------------------------------------------------------------------------------------------
+# --- in a real browser
 
 # what the browser has made of the page, written where --dump-dom shows it
 PROBE = """<script>
-const box = (e) => { const r = e.getBoundingClientRect(); return [Math.round(r.width), Math.round(r.height)]; };
+const box = (e) => { const r = e.getBoundingClientRect(); return [Math.round(r.width), Math.round(r.height)];
+};
 const out = document.createElement('pre'); out.id = 'probe';
 out.textContent = JSON.stringify({
-  charts: [...document.querySelectorAll('svg')].map(box), tiles: [...document.querySelectorAll('.tile')].map(box),
+  charts: [...document.querySelectorAll('svg')].map(box), tiles:
+  [...document.querySelectorAll('.tile')].map(box),
   overflow: document.documentElement.scrollWidth - window.innerWidth, width: window.innerWidth,
-  background: getComputedStyle(document.body).backgroundColor, line: getComputedStyle(document.querySelector('.line')).stroke });
+  background: getComputedStyle(document.body).backgroundColor, line:
+  getComputedStyle(document.querySelector('.line')).stroke });
 document.body.appendChild(out);
 </script>"""
 
@@ -199,9 +325,11 @@ def laid_out(browser: str, file: Path, *arguments: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("scheme", "arguments", "background", "line"),
-    [("light", [], "rgb(255, 255, 255)", "rgb(9, 105, 218)"), ("dark", ["--blink-settings=preferredColorScheme=0"], "rgb(13, 17, 23)",
-      "rgb(68, 147, 248)")],
-)  # fmt: skip
+    [
+        ("light", [], "rgb(255, 255, 255)", "rgb(9, 105, 218)"),
+        ("dark", ["--blink-settings=preferredColorScheme=0"], "rgb(13, 17, 23)", "rgb(68, 147, 248)"),
+    ],
+)
 def test_a_browser_shows_the_page_in_light_and_dark(
     scheme: str, arguments: list[str], background: str, line: str, browser: str, tmp_path: Path
 ) -> None:
@@ -209,7 +337,9 @@ def test_a_browser_shows_the_page_in_light_and_dark(
     file.write_text(page([observed()], "./lake", "0.1.0"))
 
     shown = laid_out(browser, file, "--window-size=1100,900", *arguments)
-    browse(browser, f"--screenshot={tmp_path / scheme}.png", "--window-size=1100,1700", *arguments, file.as_uri())
+    browse(
+        browser, f"--screenshot={tmp_path / scheme}.png", "--window-size=1100,1700", *arguments, file.as_uri()
+    )
 
     assert len(shown["charts"]) == 4
     assert all(width > 400 and height > 60 for width, height in shown["charts"])
@@ -230,7 +360,9 @@ def test_a_narrow_browser_has_nothing_outside_its_window(browser: str, tmp_path:
 
 
 def rows(png: Path) -> set[bytes]:
-    """The distinct rows of a picture of 8-bit RGB or RGBA pixels, as they lie in the file: those of an empty page are alike."""
+    """The distinct rows of a picture of 8-bit RGB or RGBA pixels, as they lie in the file: those of an empty
+    page are alike.
+    """
     data = png.read_bytes()
     stride = int.from_bytes(data[16:20]) * {2: 3, 6: 4}[data[25]] + 1
     raw = zlib.decompress(b"".join(chunk for name, chunk in chunks(data) if name == b"IDAT"))

@@ -14,7 +14,16 @@ from lakehouse.schema import ColumnType, parse_type
 from lakehouse.values.decode_with_schema import resolve, resolver
 from lakehouse.values.normal_form import normal_form, single
 
-ENCODINGS = ("canonical", "ticdc-open", "ticdc-canal-json", "canal", "canal-protobuf", "ticdc-debezium", "debezium", "tencent-dts")
+ENCODINGS = (
+    "canonical",
+    "ticdc-open",
+    "ticdc-canal-json",
+    "canal",
+    "canal-protobuf",
+    "ticdc-debezium",
+    "debezium",
+    "tencent-dts",
+)
 LABELS = "enum('new','paid','with,comma')"
 RESOLVED = [
     (LABELS, "ticdc-open", 2, "paid"),
@@ -73,7 +82,12 @@ RESOLVED = [
     ("decimal", "ticdc-debezium", 1e22, "10000000000000000000000"),
     ("decimal unsigned", "ticdc-debezium", 0.0, "0"),
     ("decimal", "ticdc-open", "12.50", "12.50"),
-    ("decimal(65,30)", "ticdc-debezium", 1e35, "100000000000000000000000000000000000.000000000000000000000000000000"),
+    (
+        "decimal(65,30)",
+        "ticdc-debezium",
+        1e35,
+        "100000000000000000000000000000000000.000000000000000000000000000000",
+    ),
     ("decimal(10,2)", "debezium", "AfQ=", "5.00"),
     ("decimal(10,2)", "debezium", "/gw=", "-5.00"),
     ("decimal(10,4)", "debezium", "BQ==", "0.0005"),
@@ -93,7 +107,12 @@ RESOLVED = [
     ("datetime", "ticdc-debezium", 1700000000000, "2023-11-14 22:13:20"),
     ("datetime(6)", "debezium", -1, "1969-12-31 23:59:59.999999"),
     ("datetime(6)", "debezium/time.precision.mode=connect", 1700000000123, "2023-11-14 22:13:20.123000"),
-    ("datetime(6)", "debezium/time.precision.mode=isostring", "2023-11-14T22:13:20.123Z", "2023-11-14 22:13:20.123000"),
+    (
+        "datetime(6)",
+        "debezium/time.precision.mode=isostring",
+        "2023-11-14T22:13:20.123Z",
+        "2023-11-14 22:13:20.123000",
+    ),
     ("datetime(6)", "debezium", 10**20, 10**20),
     ("timestamp(3)", "debezium", "2024-05-05T23:08:09.123Z", "2024-05-05 23:08:09.123Z"),
     ("timestamp", "debezium", "2024-05-05T23:08:09+08:00", "2024-05-05 15:08:09Z"),
@@ -112,12 +131,16 @@ RESOLVED = [
 
 
 @pytest.mark.parametrize(("text", "encoding", "wire", "value"), RESOLVED)
-def test_a_wire_value_becomes_canonical_by_its_column_type(text: str, encoding: str, wire: object, value: object) -> None:
+def test_a_wire_value_becomes_canonical_by_its_column_type(
+    text: str, encoding: str, wire: object, value: object
+) -> None:
     resolved = resolve(wire, parse_type(text), encoding)
     assert (resolved, type(resolved)) == (value, type(value))
 
 
-@pytest.mark.parametrize("text", ["int", "bigint unsigned", "varchar(3)", "json", "date", "year", "blob", "vector(3)", "enum"])
+@pytest.mark.parametrize(
+    "text", ["int", "bigint unsigned", "varchar(3)", "json", "date", "year", "blob", "vector(3)", "enum"]
+)
 def test_canonical_values_of_these_types_cost_nothing(text: str) -> None:
     assert resolver(parse_type(text), "canonical") is None
 
@@ -148,7 +171,11 @@ def test_a_set_mask_is_its_labels_in_member_order(pair: tuple[ColumnType, str]) 
 @given(decimals())
 def test_debezium_decimals_are_unscaled_twos_complement(pair: tuple[ColumnType, str]) -> None:
     column_type, text = pair
-    unscaled = int(Decimal(text).scaleb(column_type.scale or 0).to_integral_exact()) if len(text) < 28 else int(text.replace(".", ""))
+    unscaled = (
+        int(Decimal(text).scaleb(column_type.scale or 0).to_integral_exact())
+        if len(text) < 28
+        else int(text.replace(".", ""))
+    )
     wire = base64.b64encode(unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)).decode()
     assert resolve(wire, column_type, "debezium") == text
 
@@ -175,10 +202,14 @@ def test_two_prints_of_one_float_are_equal(value: float) -> None:
 
 
 @given(st.dates(), st.datetimes(datetime(1, 1, 1)), st.integers(-3020399 * 10**6, 3020399 * 10**6))
-def test_debezium_numbers_are_days_and_microseconds_since_the_epoch(day: date, moment: datetime, micros: int) -> None:
+def test_debezium_numbers_are_days_and_microseconds_since_the_epoch(
+    day: date, moment: datetime, micros: int
+) -> None:
     since = moment - datetime(1970, 1, 1)
     assert resolve((day - date(1970, 1, 1)).days, ColumnType("date"), "debezium") == day.isoformat()
-    assert resolve(since // timedelta(microseconds=1), ColumnType("datetime", 6), "debezium") == moment.isoformat(" ", "microseconds")
+    assert resolve(
+        since // timedelta(microseconds=1), ColumnType("datetime", 6), "debezium"
+    ) == moment.isoformat(" ", "microseconds")
     text = resolve(micros, ColumnType("time", 6), "debezium")
     hours, minutes, seconds = text.removeprefix("-").split(":")
     total = (int(hours) * 60 + int(minutes)) * 60 + Decimal(seconds)
@@ -187,12 +218,19 @@ def test_debezium_numbers_are_days_and_microseconds_since_the_epoch(day: date, m
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["wkb", "srid", "scale", "value", "x"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["wkb", "srid", "scale", "value", "x"]), inner, max_size=3)
+    ),
 )
 TYPES = sorted({text for text, *_ in RESOLVED})
 
 
-@given(st.sampled_from(TYPES), st.sampled_from([*ENCODINGS, *{encoding for _, encoding, *_ in RESOLVED}]), JSON_VALUES)
+@given(
+    st.sampled_from(TYPES),
+    st.sampled_from([*ENCODINGS, *{encoding for _, encoding, *_ in RESOLVED}]),
+    JSON_VALUES,
+)
 def test_no_json_value_makes_a_resolver_fail(text: str, encoding: str, value: object) -> None:
     rule = resolver(parse_type(text), encoding)
     first = resolve(value, parse_type(text), encoding)
@@ -219,4 +257,6 @@ def test_fraction_digits_of_an_inferred_type_are_those_that_say_something() -> N
 
 def test_a_geometry_is_its_srid_in_four_bytes_and_its_wkb() -> None:
     wire = {"wkb": base64.b64encode(b"\1\1").decode(), "srid": 3857}
-    assert base64.b64decode(resolve(wire, ColumnType("point"), "debezium")) == struct.pack("<I", 3857) + b"\1\1"
+    assert (
+        base64.b64decode(resolve(wire, ColumnType("point"), "debezium")) == struct.pack("<I", 3857) + b"\1\1"
+    )

@@ -1,4 +1,6 @@
-"""Several tables as one: which tables a pattern means, and one shape for shards that a DDL has not reached yet (T75, T119)."""
+"""Several tables as one: which tables a pattern means, and one shape for shards that a DDL has not reached
+yet (T75, T119).
+"""
 
 from feeds import TiCDC
 
@@ -14,7 +16,9 @@ CLOCK = Clock(by_commit=True, tso=True)
 def shards(*creates: str) -> TiCDC:
     feed = TiCDC()
     for number, columns in enumerate(creates):
-        feed.ddl(1 + number, f"CREATE TABLE `o_{number}` (`id` INT PRIMARY KEY{columns})", table=f"o_{number}")
+        feed.ddl(
+            1 + number, f"CREATE TABLE `o_{number}` (`id` INT PRIMARY KEY{columns})", table=f"o_{number}"
+        )
     return feed
 
 
@@ -33,7 +37,11 @@ def test_a_name_has_its_own_options_before_those_of_a_pattern_and_a_star_stays_w
 
     assert options_for(("shop", "o_1"), said) is own
     assert options_for(("shop", "o_22"), said) is wide
-    assert [options_for(name, said) for name in (("shop2", "o_2"), ("shop", "p"), ("shop", "O_2"))] == [None, None, None]
+    assert [options_for(name, said) for name in (("shop2", "o_2"), ("shop", "p"), ("shop", "O_2"))] == [
+        None,
+        None,
+        None,
+    ]
 
 
 def test_shards_of_one_yaml_are_one_table_and_others_are_alone() -> None:
@@ -52,7 +60,8 @@ def test_a_column_that_some_shards_have_is_in_all_and_types_that_differ_become_o
     columns, notes = aligned(shapes(feed))
 
     assert {shard: [(c.name, c.spark) for c in told] for shard, told in columns.items()} == {
-        shard: [("id", "INT"), ("a", "BIGINT"), ("b", "STRING"), ("c", "DATE"), ("_shard", "STRING")] for shard in ("o_0", "o_1", "o_2")
+        shard: [("id", "INT"), ("a", "BIGINT"), ("b", "STRING"), ("c", "DATE"), ("_shard", "STRING")]
+        for shard in ("o_0", "o_1", "o_2")
     }
     assert notes == [
         "column a: INT in o_0, BIGINT in o_1, INT in o_2; gold has BIGINT",
@@ -64,7 +73,9 @@ def test_a_column_that_some_shards_have_is_in_all_and_types_that_differ_become_o
 def test_rows_of_every_shard_are_typed_alike_and_say_whose_they_are() -> None:
     feed = shards(", `b` INT", ", `b` VARCHAR(9), `c` INT")
     feed.row(7, "INSERT", {"id": 1, "b": 5}, table="o_0", types={"id": "int", "b": "int"})
-    feed.row(8, "INSERT", {"id": 1, "b": "x", "c": 6}, table="o_1", types={"id": "int", "b": "varchar", "c": "int"})
+    feed.row(
+        8, "INSERT", {"id": 1, "b": "x", "c": 6}, table="o_1", types={"id": "int", "b": "varchar", "c": "int"}
+    )
     memory = feed.memory
     columns, _ = aligned(shapes(feed))
     history, changes = memory._lineages()

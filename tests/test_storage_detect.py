@@ -32,21 +32,34 @@ def test_what_is_told_stays(tmp_path: Path) -> None:
 
     found = detect_options(tmp_path, {"quote": "'"})
 
-    assert (found["quote"], found["delimiter"], found["terminator"], found["protocol"]) == ("'", "||", "\n", "csv")
+    assert (found["quote"], found["delimiter"], found["terminator"], found["protocol"]) == (
+        "'",
+        "||",
+        "\n",
+        "csv",
+    )
 
 
 @pytest.mark.parametrize("word", ["NULL", "", "-"])
 def test_the_word_that_stands_without_quotes_is_the_null_word(word: str, tmp_path: Path) -> None:
     (tmp_path / "s/t/5").mkdir(parents=True)
-    (tmp_path / "s/t/5/CDC000001.csv").write_bytes(f'"I","t","s",470607110537740288,1,{word},"NULL"\r\n'.encode())
-    (tmp_path / "s/t/5/CDC000002.csv").write_bytes(f'"U","t","s",470607110537740288,{word},"",1e+06\r\n'.encode())
+    (tmp_path / "s/t/5/CDC000001.csv").write_bytes(
+        f'"I","t","s",470607110537740288,1,{word},"NULL"\r\n'.encode()
+    )
+    (tmp_path / "s/t/5/CDC000002.csv").write_bytes(
+        f'"U","t","s",470607110537740288,{word},"",1e+06\r\n'.encode()
+    )
 
     assert detect_options(tmp_path, {})["null"] == word
 
 
 @pytest.mark.parametrize(
     ("folder", "told"),
-    [("112/470607110537740288/2026-11-21", "true"), ("112/470607110537740288", "true"), ("112/7/470607110537740288", None)],
+    [
+        ("112/470607110537740288/2026-11-21", "true"),
+        ("112/470607110537740288", "true"),
+        ("112/7/470607110537740288", None),
+    ],
 )
 def test_folders_named_by_the_table_s_id_are_seen(folder: str, told: str | None, tmp_path: Path) -> None:
     (tmp_path / folder).mkdir(parents=True)
@@ -57,7 +70,9 @@ def test_folders_named_by_the_table_s_id_are_seen(folder: str, told: str | None,
     assert (found.get("use-table-id-as-path"), found["quote"]) == (told, '"')
 
 
-def test_without_quotes_and_names_in_paths_a_schema_file_tells_the_name_that_ends_the_delimiter(tmp_path: Path) -> None:
+def test_without_quotes_and_names_in_paths_a_schema_file_tells_the_name_that_ends_the_delimiter(
+    tmp_path: Path,
+) -> None:
     version = 470607110537740288
     (tmp_path / f"112/{version}").mkdir(parents=True)
     (tmp_path / "112/meta").mkdir()

@@ -1,4 +1,6 @@
-"""Landing a storage-sink tree while it grows: everything once, nothing half, nothing listed twice (T108, T109, T111)."""
+"""Landing a storage-sink tree while it grows: everything once, nothing half, nothing listed twice (T108,
+T109, T111).
+"""
 
 import os
 import re
@@ -62,7 +64,9 @@ class Tree:
 
 
 class Lander:
-    """What bronze does: lands a scan, and remembers paths with size and time, and the checkpoint of the last whole scan."""
+    """What bronze does: lands a scan, and remembers paths with size and time, and the checkpoint of the last
+    whole scan.
+    """
 
     def __init__(self, files: FileSystem, options: dict[str, str]) -> None:
         self.files, self.options = files, options
@@ -99,7 +103,10 @@ def tree() -> Tree:
 def test_schema_files_land_before_data_and_the_checkpoint_is_that_of_before_the_listing(tree: Tree) -> None:
     scan = new_files(tree, {}, CSV)
 
-    assert [info.path for info in scan.files] == [schema_file(tso(NOON - 9)), f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000001.csv"]
+    assert [info.path for info in scan.files] == [
+        schema_file(tso(NOON - 9)),
+        f"d/t/{tso(NOON - 9)}/2026-11-21/CDC000001.csv",
+    ]
     assert scan.metadata == tree.files["metadata"][0]
     assert scan.checkpoint == tso(NOON - 5)
 
@@ -116,7 +123,10 @@ def test_a_second_scan_lands_nothing_and_lists_no_data_folder(tree: Tree) -> Non
     tree.forget()
 
     assert lander.paths() == []
-    assert (tree.lists, tree.stats) == (6, 2)  # root, d, d/t, d/t/meta, the version (for dates), the index's folder; last file and the next
+    assert (tree.lists, tree.stats) == (
+        6,
+        2,
+    )  # root, d, d/t, d/t/meta, the version (for dates), the index's folder; last file and the next
 
 
 def test_an_empty_and_a_half_written_file_wait_and_hold_nothing_else(tree: Tree) -> None:
@@ -133,10 +143,16 @@ def test_an_empty_and_a_half_written_file_wait_and_hold_nothing_else(tree: Tree)
     tree.put(schema_file(tso(NOON)), b"{}")
     second = lander.scan()
 
-    assert first.pending == sorted([f"{folder}/CDC000002.csv", f"{folder}/CDC000003.csv", schema_file(tso(NOON))])
+    assert first.pending == sorted(
+        [f"{folder}/CDC000002.csv", f"{folder}/CDC000003.csv", schema_file(tso(NOON))]
+    )
     assert f"{folder}/CDC000004.csv" in [info.path for info in first.files]
     assert (first.metadata, first.checkpoint) == (None, None)
-    assert [info.path for info in second.files] == [schema_file(tso(NOON)), f"{folder}/CDC000002.csv", f"{folder}/CDC000003.csv"]
+    assert [info.path for info in second.files] == [
+        schema_file(tso(NOON)),
+        f"{folder}/CDC000002.csv",
+        f"{folder}/CDC000003.csv",
+    ]
     assert (second.pending, second.checkpoint) == ([], tso(NOON - 5))
 
 
@@ -273,7 +289,9 @@ def test_a_number_that_is_lacking_before_others_is_reported(tree: Tree) -> None:
 
     assert new_files(tree, {}, CSV).missing == [f"{folder}/CDC000002.csv", f"{folder}/CDC_7_000002.csv"]
 
-    landed = {f"{folder}/CDC{number:06}.csv": (4, NOON) for number in (2, 3)} | {f"{folder}/CDC_7_000002.csv": (4, NOON)}
+    landed = {f"{folder}/CDC{number:06}.csv": (4, NOON) for number in (2, 3)} | {
+        f"{folder}/CDC_7_000002.csv": (4, NOON)
+    }
     assert new_files(tree, landed, CSV).missing == []
 
 
@@ -334,7 +352,9 @@ def scripts(draw: st.DrawFn) -> list[tuple[str, int]]:
 
 
 class Writer:
-    """A sink that writes as TiCDC does: a file at a time, the index before or behind it, a number again where its file is not whole."""
+    """A sink that writes as TiCDC does: a file at a time, the index before or behind it, a number again where
+    its file is not whole.
+    """
 
     def __init__(self, tree: Tree, dated: bool, index_first: bool) -> None:
         self.tree, self.dated, self.index_first = tree, dated, index_first
@@ -402,7 +422,9 @@ def test_at_every_checkpoint_that_lands_all_rows_up_to_it_have_landed(
             scan = lander.scan()
             landed = b"".join(data for datas in lander.contents.values() for data in datas)
             if scan.checkpoint is not None:
-                assert set(range(1, writer.complete[scan.checkpoint] + 1)) <= {int(row) for row in re.findall(rb"<(\d+)>\n", landed)}
+                assert set(range(1, writer.complete[scan.checkpoint] + 1)) <= {
+                    int(row) for row in re.findall(rb"<(\d+)>\n", landed)
+                }
     lander.scan()
     assert lander.scan().files == []
     assert lander.scan(sweep=True).files == []
@@ -432,7 +454,9 @@ def test_local_files_are_listed_stat_and_read(outside: Path) -> None:
     assert (files.stat("none"), files.list_dir("none")) == (None, [])
 
 
-@pytest.mark.parametrize("path", ["../secret", "d/../../secret", "/etc/passwd", "link", "up/secret", "up", "a\0b"])
+@pytest.mark.parametrize(
+    "path", ["../secret", "d/../../secret", "/etc/passwd", "link", "up/secret", "up", "a\0b"]
+)
 def test_a_path_never_leaves_its_root(outside: Path, path: str) -> None:
     files = LocalFiles(outside / "root")
 
@@ -457,7 +481,17 @@ def test_a_tree_is_read_in_landing_order_with_its_schemas_and_its_checkpoint_las
     messages = list(read_tree(tmp_path, CSV))
 
     assert [message.path for message in messages] == [
-        schema_file(5), "d/t/5/CDC_1_000001.csv", "d/t/5/CDC_2_000001.csv", "d/t/6/CDC000001.csv", "metadata",
-    ]  # fmt: skip
+        schema_file(5),
+        "d/t/5/CDC_1_000001.csv",
+        "d/t/5/CDC_2_000001.csv",
+        "d/t/6/CDC000001.csv",
+        "metadata",
+    ]
     assert [message.offset for message in messages] == [0, 1, 2, 3, 4]
-    assert [dict(message.headers) for message in messages] == [{}, {"schema": b"{}"}, {"schema": b"{}", "dispatchers": b"2"}, {}, {}]
+    assert [dict(message.headers) for message in messages] == [
+        {},
+        {"schema": b"{}"},
+        {"schema": b"{}", "dispatchers": b"2"},
+        {},
+        {},
+    ]

@@ -27,7 +27,9 @@ FLAT = {"enable-partition-separator": "false"}
 
 
 def data_file(path: str, options: dict[str, str] | None = None) -> tuple[object, ...]:
-    """schema, table, table id, version, physical id, date, dispatcher, number of a path that is a data file."""
+    """schema, table, table id, version, physical id, date, dispatcher, number of a path that is a
+    data file.
+    """
     file = classify(path, options or {})
     assert isinstance(file, DataFile), file
     return tuple(file[1:9])
@@ -37,7 +39,11 @@ def data_file(path: str, options: dict[str, str] | None = None) -> tuple[object,
     ("path", "options", "parts"),
     [
         ("s/t/400/CDC000001.json", {}, ("s", "t", None, 400, None, None, None, 1)),
-        ("s/t/400/2026-11-21/CDC00000000000000000007.csv", {}, ("s", "t", None, 400, None, "2026-11-21", None, 7)),
+        (
+            "s/t/400/2026-11-21/CDC00000000000000000007.csv",
+            {},
+            ("s", "t", None, 400, None, "2026-11-21", None, 7),
+        ),
         ("s/t/400/2026-11/CDC1234567.csv", {}, ("s", "t", None, 400, None, "2026-11", None, 1234567)),
         ("s/t/400/2026/CDC000001.csv", YEAR, ("s", "t", None, 400, None, "2026", None, 1)),
         ("s/t/400/2026/CDC000001.csv", {}, ("s", "t", None, 400, 2026, None, None, 1)),
@@ -50,10 +56,16 @@ def data_file(path: str, options: dict[str, str] | None = None) -> tuple[object,
         ("112/400/2026/CDC000001.csv", BY_ID, (None, None, 112, 400, None, "2026", None, 1)),
         ("2026/2026/2026/2026/2026/CDC000001.csv", {}, ("2026", "2026", None, 2026, 2026, "2026", None, 1)),
         ("meta/meta/400/CDC000001.csv", {}, ("meta", "meta", None, 400, None, None, None, 1)),
-        ("Mixed Case/表名.a b/400/CDC000001.json", {}, ("Mixed Case", "表名.a b", None, 400, None, None, None, 1)),
+        (
+            "Mixed Case/表名.a b/400/CDC000001.json",
+            {},
+            ("Mixed Case", "表名.a b", None, 400, None, None, None, 1),
+        ),
     ],
-)  # fmt: skip
-def test_a_data_file_is_known_by_its_path(path: str, options: dict[str, str], parts: tuple[object, ...]) -> None:
+)
+def test_a_data_file_is_known_by_its_path(
+    path: str, options: dict[str, str], parts: tuple[object, ...]
+) -> None:
     assert data_file(path, options) == parts
 
 
@@ -67,7 +79,9 @@ def test_a_data_file_is_known_by_its_path(path: str, options: dict[str, str], pa
         ("s/t/400/schema.json", {}, ("s", "t", None, 400, None)),
     ],
 )
-def test_a_schema_file_is_known_by_its_path(path: str, options: dict[str, str], file: tuple[object, ...]) -> None:
+def test_a_schema_file_is_known_by_its_path(
+    path: str, options: dict[str, str], file: tuple[object, ...]
+) -> None:
     assert classify(path, options) == SchemaFile(path, *file)  # type: ignore[arg-type]
 
 
@@ -81,11 +95,23 @@ def test_checkpoint_and_index_files_are_known_by_their_paths() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "", "s", "s/metadata", "s/t/400/CDC000001.json.tmp.123", "s/t/400/.CDC000001.json.x7Hq", "s/t/CDC000001.json", "CDC000001.json",
-        "s/t/400/a/CDC000001.csv", "s/t/400/1/2/3/CDC000001.csv", "s/t/400/CDC.csv", "s/t/٤/CDC000001.csv", "s/t/u/400/CDC000001.csv",
-        "s/t/400/CDC99999999999999999999.csv", "s/t/400/schema_1_2.json", "s/t/u/meta/schema_400_0123456789.json",
+        "",
+        "s",
+        "s/metadata",
+        "s/t/400/CDC000001.json.tmp.123",
+        "s/t/400/.CDC000001.json.x7Hq",
+        "s/t/CDC000001.json",
+        "CDC000001.json",
+        "s/t/400/a/CDC000001.csv",
+        "s/t/400/1/2/3/CDC000001.csv",
+        "s/t/400/CDC.csv",
+        "s/t/٤/CDC000001.csv",
+        "s/t/u/400/CDC000001.csv",
+        "s/t/400/CDC99999999999999999999.csv",
+        "s/t/400/schema_1_2.json",
+        "s/t/u/meta/schema_400_0123456789.json",
     ],
-)  # fmt: skip
+)
 def test_every_other_path_is_other(path: str) -> None:
     assert isinstance(classify(path, {}), Other)
 
@@ -93,19 +119,38 @@ def test_every_other_path_is_other(path: str) -> None:
 def test_a_data_file_is_described_by_the_schema_file_of_its_own_version() -> None:
     files = [
         classify(path, {})
-        for path in ("s/meta/schema_400_1.json", "s/t/meta/schema_300_1.json", "s/t/meta/schema_400_1.json", "s/u/meta/schema_400_1.json")
+        for path in (
+            "s/meta/schema_400_1.json",
+            "s/t/meta/schema_300_1.json",
+            "s/t/meta/schema_400_1.json",
+            "s/u/meta/schema_400_1.json",
+        )
     ]
     schemas = [file for file in files if isinstance(file, SchemaFile)]
-    data = [classify(path, {}) for path in ("s/t/400/CDC000001.csv", "s/t/500/CDC000001.csv", "s/t/400/7/2026-11-21/CDC000001.csv")]
+    data = [
+        classify(path, {})
+        for path in ("s/t/400/CDC000001.csv", "s/t/500/CDC000001.csv", "s/t/400/7/2026-11-21/CDC000001.csv")
+    ]
 
     found = [schema_for(file, schemas) for file in data if isinstance(file, DataFile)]
 
-    assert [file and file.path for file in found] == ["s/t/meta/schema_400_1.json", None, "s/t/meta/schema_400_1.json"]
+    assert [file and file.path for file in found] == [
+        "s/t/meta/schema_400_1.json",
+        None,
+        "s/t/meta/schema_400_1.json",
+    ]
 
 
 def test_the_checkpoint_is_read_or_refused() -> None:
     assert read_checkpoint(b'{"checkpoint-ts":470607110664880131}') == 470607110664880131
-    for garbage in (b"", b'{"checkpoint-ts":4706', b'{"checkpoint-ts":"4"}', b"[]", b'{"checkpoint-ts":9223372036854775808}', b"\xff"):
+    for garbage in (
+        b"",
+        b'{"checkpoint-ts":4706',
+        b'{"checkpoint-ts":"4"}',
+        b"[]",
+        b'{"checkpoint-ts":9223372036854775808}',
+        b"\xff",
+    ):
         with pytest.raises(DecodeError, match="metadata: expected") as error:
             read_checkpoint(garbage)
         assert error.value.code == "checkpoint"
@@ -115,14 +160,20 @@ def test_the_checkpoint_is_read_or_refused() -> None:
 
 
 def version(table: str, query: str, *columns: str, schema: str = "d") -> Version:
-    content = {"Query": query, "TableColumns": [{"ColumnName": name, "ColumnType": "INT"} for name in columns]}
+    content = {
+        "Query": query,
+        "TableColumns": [{"ColumnName": name, "ColumnType": "INT"} for name in columns],
+    }
     return Version(schema, table, read_definition(json.dumps(content).encode()))
 
 
 CREATE = (
-    "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY /*T![clustered_index] CLUSTERED */,`a` INT DEFAULT 1 COMMENT 'x`v` INT AS (1) VIRTUAL,',"
-    "`v` INT GENERATED ALWAYS AS(`a`+1) VIRTUAL,`s` INT GENERATED ALWAYS AS(`a`*2) STORED,`e` ENUM('AS','v') DEFAULT _UTF8MB4'AS',"
-    "INDEX `kv`(`v`),CONSTRAINT `a` CHECK((`a`>0)) ENFORCED) PARTITION BY RANGE (`id`) (PARTITION `v` VALUES LESS THAN (10))"
+    "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY /*T![clustered_index] CLUSTERED */,`a` INT "
+    "DEFAULT 1 COMMENT 'x`v` INT AS (1) VIRTUAL,',"
+    "`v` INT GENERATED ALWAYS AS(`a`+1) VIRTUAL,`s` INT GENERATED ALWAYS AS(`a`*2) STORED,`e` "
+    "ENUM('AS','v') DEFAULT _UTF8MB4'AS',"
+    "INDEX `kv`(`v`),CONSTRAINT `a` CHECK((`a`>0)) ENFORCED) PARTITION BY RANGE (`id`) "
+    "(PARTITION `v` VALUES LESS THAN (10))"
 )
 COLUMNS = ("id", "a", "v", "s", "e")
 
@@ -132,16 +183,34 @@ COLUMNS = ("id", "a", "v", "s", "e")
     [
         ("", COLUMNS, {"v"}),
         ("CREATE INDEX `i` ON `d`.`t` (`v`)", COLUMNS, {"v"}),
-        ("ALTER TABLE `d`.`t` ADD COLUMN (`w` INT GENERATED ALWAYS AS(1) VIRTUAL, `x` SET('a'))", (*COLUMNS, "w", "x"), {"v", "w"}),
-        ("ALTER TABLE `d`.`t` MODIFY COLUMN `s` BIGINT AS (`a`), ADD COLUMN `x` INT AFTER `v`", (*COLUMNS, "x"), {"v", "s"}),
+        (
+            "ALTER TABLE `d`.`t` ADD COLUMN (`w` INT GENERATED ALWAYS AS(1) VIRTUAL, `x` SET('a'))",
+            (*COLUMNS, "w", "x"),
+            {"v", "w"},
+        ),
+        (
+            "ALTER TABLE `d`.`t` MODIFY COLUMN `s` BIGINT AS (`a`), ADD COLUMN `x` INT AFTER `v`",
+            (*COLUMNS, "x"),
+            {"v", "s"},
+        ),
         ("ALTER TABLE `d`.`t` RENAME COLUMN `v` TO `w`", ("id", "a", "w", "s", "e"), {"w"}),
-        ("ALTER TABLE `d`.`t` RENAME COLUMN `v` TO `a`, RENAME COLUMN `a` TO `v`", ("id", "v", "a", "s", "e"), {"a"}),
-        ("ALTER TABLE `d`.`t` CHANGE COLUMN `v` `w` INT GENERATED ALWAYS AS(`a`+1) VIRTUAL", ("id", "a", "w", "s", "e"), {"w"}),
+        (
+            "ALTER TABLE `d`.`t` RENAME COLUMN `v` TO `a`, RENAME COLUMN `a` TO `v`",
+            ("id", "v", "a", "s", "e"),
+            {"a"},
+        ),
+        (
+            "ALTER TABLE `d`.`t` CHANGE COLUMN `v` `w` INT GENERATED ALWAYS AS(`a`+1) VIRTUAL",
+            ("id", "a", "w", "s", "e"),
+            {"w"},
+        ),
         ("ALTER TABLE `d`.`t` DROP COLUMN `v`", ("id", "a", "s", "e"), set()),
         ("ALTER TABLE `d`.`t` ALTER COLUMN `v` SET DEFAULT 1", COLUMNS, {"v"}),
     ],
 )
-def test_virtual_columns_are_read_out_of_the_statements(query: str, columns: tuple[str, ...], virtual: set[str]) -> None:
+def test_virtual_columns_are_read_out_of_the_statements(
+    query: str, columns: tuple[str, ...], virtual: set[str]
+) -> None:
     history = [version("t", CREATE, *COLUMNS), version("t", query, *columns)]
 
     assert list(virtual_columns(history)) == [{"v"}, virtual]
@@ -157,7 +226,11 @@ def test_virtual_columns_are_read_out_of_the_statements(query: str, columns: tup
     ],
 )
 def test_virtual_columns_follow_a_table_to_its_new_name(query: str) -> None:
-    history = [version("t", CREATE, *COLUMNS), version("u", query, *COLUMNS, schema="e"), version("u", "", *COLUMNS, schema="e")]
+    history = [
+        version("t", CREATE, *COLUMNS),
+        version("u", query, *COLUMNS, schema="e"),
+        version("u", "", *COLUMNS, schema="e"),
+    ]
 
     assert list(virtual_columns(history)) == [{"v"}] * 3
 
@@ -180,7 +253,10 @@ def at(moment: int, table: str, query: str, *columns: str) -> Version:
 
 
 def test_a_column_that_is_given_the_name_of_its_table_renames_no_table() -> None:
-    history = [version("t", CREATE, *COLUMNS), version("t", "ALTER TABLE `d`.`t` RENAME COLUMN `e` TO `t`", *COLUMNS[:-1], "t")]
+    history = [
+        version("t", CREATE, *COLUMNS),
+        version("t", "ALTER TABLE `d`.`t` RENAME COLUMN `e` TO `t`", *COLUMNS[:-1], "t"),
+    ]
 
     assert list(virtual_columns(history)) == [{"v"}] * 2
 
@@ -197,11 +273,21 @@ def test_a_column_dropped_and_added_again_is_what_it_became() -> None:
 
 def test_the_headers_of_a_data_file_are_its_schema_and_what_its_history_tells() -> None:
     create = json.dumps(
-        {"TableVersion": 400, "Query": CREATE, "TableColumns": [{"ColumnName": n, "ColumnType": "INT"} for n in COLUMNS]}
+        {
+            "TableVersion": 400,
+            "Query": CREATE,
+            "TableColumns": [{"ColumnName": n, "ColumnType": "INT"} for n in COLUMNS],
+        }
     ).encode()
     index = create.replace(b"400", b"500").replace(CREATE.encode(), b"CREATE INDEX `i` ON `t` (`a`)")
-    files = [("s/t/meta/schema_500_1.json", index), ("s/t/meta/schema_400_1.json", create), ("s/t/meta/schema_600_1.json", b"{")]
-    schemas = join_schemas((file, data) for path, data in files if isinstance(file := classify(path, {}), SchemaFile))
+    files = [
+        ("s/t/meta/schema_500_1.json", index),
+        ("s/t/meta/schema_400_1.json", create),
+        ("s/t/meta/schema_600_1.json", b"{"),
+    ]
+    schemas = join_schemas(
+        (file, data) for path, data in files if isinstance(file := classify(path, {}), SchemaFile)
+    )
 
     def headers(path: str, dispatchers: int = 1) -> object:
         file = classify(path, {})
@@ -209,7 +295,11 @@ def test_the_headers_of_a_data_file_are_its_schema_and_what_its_history_tells() 
         return schemas.headers(file, dispatchers)
 
     assert headers("s/t/500/CDC000001.csv") == (("schema", index), ("virtual", b'["v"]'))
-    assert headers("s/t/400/2026-11-21/CDC_7_000001.csv", 2) == (("schema", create), ("virtual", b'["v"]'), ("dispatchers", b"2"))
+    assert headers("s/t/400/2026-11-21/CDC_7_000001.csv", 2) == (
+        ("schema", create),
+        ("virtual", b'["v"]'),
+        ("dispatchers", b"2"),
+    )
     assert headers("s/t/600/CDC000001.csv") is None
     assert headers("s/u/400/CDC000001.csv") is None
 
@@ -225,7 +315,9 @@ def test_a_table_id_path_takes_its_history_from_the_names_in_its_schema_files() 
     renamed = {**content, "Table": "u", "TableVersion": 500, "Query": "RENAME TABLE `d`.`t` TO `d`.`u`"}
     files = [("7/meta/schema_400_1.json", content), ("7/meta/schema_500_1.json", renamed)]
     schemas = join_schemas(
-        (file, json.dumps(data).encode()) for path, data in files if isinstance(file := classify(path, BY_ID), SchemaFile)
+        (file, json.dumps(data).encode())
+        for path, data in files
+        if isinstance(file := classify(path, BY_ID), SchemaFile)
     )
 
     file = classify("7/500/CDC000001.csv", BY_ID)
@@ -235,7 +327,14 @@ def test_a_table_id_path_takes_its_history_from_the_names_in_its_schema_files() 
 
 
 def test_a_schema_file_that_is_none_is_refused() -> None:
-    for garbage in (b"", b"[]", b'{"TableColumns": [{}]}', b'{"TableVersion": "x"}', b"\xff", b'{"Query": 1}'):
+    for garbage in (
+        b"",
+        b"[]",
+        b'{"TableColumns": [{}]}',
+        b'{"TableVersion": "x"}',
+        b"\xff",
+        b'{"Query": 1}',
+    ):
         with pytest.raises(DecodeError, match="schema file: expected a JSON object"):
             read_definition(garbage)
     assert read_definition(b'{"ColumnLength": 1, "TableVersion": "12"}') == TableDefinition(table_version=12)

@@ -1,4 +1,6 @@
-"""What is read of a topic and what is said to be lost, against a broker in memory that deletes, compacts, aborts and begins anew."""
+"""What is read of a topic and what is said to be lost, against a broker in memory that deletes, compacts,
+aborts and begins anew.
+"""
 
 from dataclasses import dataclass, field, replace
 
@@ -25,7 +27,9 @@ from lakehouse.sources.kafka_offsets import (
 
 @dataclass
 class Log:
-    """One partition: records by offset; `None` are control records, records of aborted transactions and compacted ones."""
+    """One partition: records by offset; `None` are control records, records of aborted transactions and
+    compacted ones.
+    """
 
     records: dict[int, str | None] = field(default_factory=dict)
     low: int = 0
@@ -55,11 +59,17 @@ class Kafka:
             log.append(None)
 
     def topics(self) -> list[Topic]:
-        return [Topic("t", f"id{self.lives}", {number: (log.low, log.end) for number, log in enumerate(self.logs)})]
+        return [
+            Topic(
+                "t", f"id{self.lives}", {number: (log.low, log.end) for number, log in enumerate(self.logs)}
+            )
+        ]
 
 
 class Bronze:
-    """The passes of lakehouse/spark/bronze/kafka.py over that broker: the same calls, a dictionary for Delta."""
+    """The passes of lakehouse/spark/bronze/kafka.py over that broker: the same calls, a dictionary
+    for Delta.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str, int, int], str] = {}
@@ -92,7 +102,9 @@ class Bronze:
         return found
 
     def read(self, kafka: Kafka, reading: Reading, deletes: int) -> dict[tuple[str, int], int]:
-        """What Spark does: where a checkpoint ended, and from there whatever is left; retention may be quicker."""
+        """What Spark does: where a checkpoint ended, and from there whatever is left; retention may be
+        quicker.
+        """
         self.checkpoints.add(reading.stream)
         for log in kafka.logs:
             log.low = max(log.low, min(log.end, deletes))
@@ -108,7 +120,9 @@ class Bronze:
     def ends(self) -> dict[Place, int]:
         found: dict[Place, int] = {}
         for topic, incarnation, partition, offset in self.rows:
-            found[topic, incarnation, partition] = max(found.get((topic, incarnation, partition), 0), offset + 1)
+            found[topic, incarnation, partition] = max(
+                found.get((topic, incarnation, partition), 0), offset + 1
+            )
         return found
 
 
@@ -203,9 +217,10 @@ def test_a_new_partition_counts_from_nought_and_a_new_topic_from_its_start() -> 
     grown = joined(read, [Topic("t", "a", {0: (0, 9), 1: (3, 8)}), Topic("u", "b", {0: (40, 50)})])
 
     assert grown.following == {("t", 0): 0, ("t", 1): 0, ("u", 0): 40}
-    assert [(lost.place, lost.first, lost.end) for lost in deleted(grown, [Topic("t", "a", {0: (0, 9), 1: (3, 8)})])] == [
-        (("t", "a", 1), 0, 3)
-    ]
+    assert [
+        (lost.place, lost.first, lost.end)
+        for lost in deleted(grown, [Topic("t", "a", {0: (0, 9), 1: (3, 8)})])
+    ] == [(("t", "a", 1), 0, 3)]
 
 
 def test_a_reading_starts_where_the_configuration_says() -> None:

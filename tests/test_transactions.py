@@ -17,8 +17,14 @@ def position(transaction: int, row: int) -> Position:
 
 
 @given(sizes, st.data())
-def test_whatever_order_topics_arrive_in_the_watermark_stands_right_below_the_first_gap(rows: list[int], data: st.DataObject) -> None:
-    records = [(f"t{number}", row, position(number, row)) for number, count in enumerate(rows) for row in range(1, count + 1)]
+def test_whatever_order_topics_arrive_in_the_watermark_stands_right_below_the_first_gap(
+    rows: list[int], data: st.DataObject
+) -> None:
+    records = [
+        (f"t{number}", row, position(number, row))
+        for number, count in enumerate(rows)
+        for row in range(1, count + 1)
+    ]
     arriving = data.draw(st.permutations(records))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(arriving)), min_size=2, max_size=4)))
     ends = sorted(data.draw(st.lists(st.integers(0, len(rows)), min_size=len(cuts), max_size=len(cuts))))
@@ -29,11 +35,20 @@ def test_whatever_order_topics_arrive_in_the_watermark_stands_right_below_the_fi
         for id_, row, place in arriving[data.draw(st.integers(0, low)) : high]:  # some come again
             told.row((f"tx={id_};{row}",), place)
             seen.add((id_, row))
-        told.ends = [(f"t{number}", rows[number]) for number in range(data.draw(st.integers(0, shown)), ended)]
+        told.ends = [
+            (f"t{number}", rows[number]) for number in range(data.draw(st.integers(0, shown)), ended)
+        ]
         shown = ended
         state = json.loads(json.dumps(advance(state, told)))
 
-        whole = next((n for n in range(len(rows)) if n >= shown or any((f"t{n}", r) not in seen for r in range(1, rows[n] + 1))), len(rows))
+        whole = next(
+            (
+                n
+                for n in range(len(rows))
+                if n >= shown or any((f"t{n}", r) not in seen for r in range(1, rows[n] + 1))
+            ),
+            len(rows),
+        )
         assert state["whole"] == (list(position(whole - 1, rows[whole - 1])) if whole else None)
 
     assert state["whole"] == list(max(place for _, _, place in records))
@@ -65,7 +80,9 @@ def test_a_snapshot_is_whole_with_its_last_row() -> None:
 
 
 def test_an_end_that_comes_twice_holds_nothing() -> None:
-    told = Told(rows={"a": ({1}, position(0, 1)), "b": ({1}, position(1, 1))}, ends=[("a", 1), ("a", 1), ("b", 1)])
+    told = Told(
+        rows={"a": ({1}, position(0, 1)), "b": ({1}, position(1, 1))}, ends=[("a", 1), ("a", 1), ("b", 1)]
+    )
 
     state = advance(advance(None, told), Told(ends=[("b", 1)]))
 
@@ -88,7 +105,9 @@ def test_a_transaction_that_was_never_ended_holds_no_ddl_above_a_later_snapshot(
     opened = advance(None, Told(rows={"x": ({1}, position(0, 1))}))
 
     assert advance(opened, Told(ddls={ddl}), settled=True)["whole"] is None
-    assert advance(opened, Told(ddls={ddl}, snapshots={(0, 1, 700, 0, 0, 0)}), settled=True)["whole"] == list(ddl)
+    assert advance(opened, Told(ddls={ddl}, snapshots={(0, 1, 700, 0, 0, 0)}), settled=True)["whole"] == list(
+        ddl
+    )
 
 
 def test_what_can_t_be_read_stands_for_a_row_of_an_end_that_has_waited() -> None:
@@ -99,7 +118,11 @@ def test_what_can_t_be_read_stands_for_a_row_of_an_end_that_has_waited() -> None
     waited = advance(json.loads(json.dumps(arriving)), later)
 
     assert (arriving["whole"], arriving["ends"]) == (None, [["a", 2]])
-    assert (waited["whole"], waited["ends"], waited["lost"]["unknown"]) == (list(position(0, 1)), [["b", 2]], 0)
+    assert (waited["whole"], waited["ends"], waited["lost"]["unknown"]) == (
+        list(position(0, 1)),
+        [["b", 2]],
+        0,
+    )
     assert advance(waited, Told())["ends"] == [["b", 2]], "it stood for one row, and no more"
 
 
@@ -131,7 +154,11 @@ def test_records_that_are_decoded_again_are_lost_once() -> None:
 
 @given(sizes, st.data())
 def test_whatever_can_t_be_read_nothing_waits_for_ever(rows: list[int], data: st.DataObject) -> None:
-    records = [(f"t{number}", row, position(number, row)) for number, count in enumerate(rows) for row in range(1, count + 1)]
+    records = [
+        (f"t{number}", row, position(number, row))
+        for number, count in enumerate(rows)
+        for row in range(1, count + 1)
+    ]
     arriving = data.draw(st.permutations(records))
     dead = data.draw(st.lists(st.booleans(), min_size=len(arriving), max_size=len(arriving)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(arriving)), min_size=2, max_size=4)))
@@ -139,7 +166,9 @@ def test_whatever_can_t_be_read_nothing_waits_for_ever(rows: list[int], data: st
     state, shown = None, 0
 
     for low, high, ended in zip([0, *cuts], [*cuts, len(arriving)], [*ends, len(rows)], strict=True):
-        told = Told(lost=sum(dead[low:high]), ends=[(f"t{number}", rows[number]) for number in range(shown, ended)])
+        told = Told(
+            lost=sum(dead[low:high]), ends=[(f"t{number}", rows[number]) for number in range(shown, ended)]
+        )
         for (id_, number, place), is_dead in zip(arriving[low:high], dead[low:high], strict=True):
             if not is_dead:
                 told.row((f"tx={id_};{number}",), place)

@@ -8,12 +8,21 @@ from lakehouse.spark.gold.merge import merge_sql
 
 def test_a_companion_has_its_columns_name_unless_the_source_has_a_column_of_that_name() -> None:
     assert companion_names(["a", "b"]) == {"a": "_raw_a", "b": "_raw_b"}
-    assert companion_names(["a", "_RAW_A", "_raw_a_"]) == {"a": "_raw_a__", "_RAW_A": "_raw__RAW_A", "_raw_a_": "_raw__raw_a_"}
+    assert companion_names(["a", "_RAW_A", "_raw_a_"]) == {
+        "a": "_raw_a__",
+        "_RAW_A": "_raw__RAW_A",
+        "_raw_a_": "_raw__raw_a_",
+    }
 
 
 def test_a_source_column_named_like_a_companion_keeps_its_values() -> None:
     feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a DATE, _raw_a VARCHAR(9))")
-    feed.row(2, "INSERT", {"id": 1, "a": "0000-00-00", "_raw_a": "mine"}, types={"id": "int", "a": "date", "_raw_a": "varchar"})
+    feed.row(
+        2,
+        "INSERT",
+        {"id": 1, "a": "0000-00-00", "_raw_a": "mine"},
+        types={"id": "int", "a": "date", "_raw_a": "varchar"},
+    )
 
     assert feed.table() == [{"id": 1, "a": None, "_raw_a": "mine", "_raw_a_": "0000-00-00"}]
 

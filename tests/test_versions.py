@@ -1,7 +1,8 @@
 """Every mode of a gold table against the source's own states: what was true at each commit, and when.
 
-A seeded source (source_model) does random things, arrivals sends them as TiCDC would; the entries of lakehouse/fold/row_history.py
-and the versions made of them are held to the fold, which other properties hold to the source.
+A seeded source (source_model) does random things, arrivals sends them as TiCDC would; the entries of
+lakehouse/fold/row_history.py and the versions made of them are held to the fold, which other properties hold
+to the source.
 """
 
 import random
@@ -17,7 +18,16 @@ from hypothesis import strategies as st
 from source_model import History
 
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import Change, finish, fold, image_text, key_ids, rekeyings, row_key, target_step
+from lakehouse.fold.current_rows import (
+    Change,
+    finish,
+    fold,
+    image_text,
+    key_ids,
+    rekeyings,
+    row_key,
+    target_step,
+)
 from lakehouse.fold.row_history import Entry, replay
 from lakehouse.fold.upcast import Row
 from lakehouse.fold.versions import Keeper, Version, last_known, versions
@@ -52,7 +62,9 @@ def entries_of(silver: Memory, lineage: Lineage, changes: Iterable[Change], at: 
 
 
 def bag(rows: Iterable[Row]) -> Counter[str]:
-    return Counter(image_text({name: value for name, value in row.items() if value is not None}) for row in rows)
+    return Counter(
+        image_text({name: value for name, value in row.items() if value is not None}) for row in rows
+    )
 
 
 def ends(silver: Memory, lineage: Lineage, history: History) -> list[int]:
@@ -70,7 +82,9 @@ def current(found: dict[int, list[Version]]) -> list[Version]:
 
 @QUICK
 @given(seeds, steps, seeds, st.booleans())
-def test_the_current_versions_are_the_table_at_every_commit(seed: int, count: int, chance: int, raw: bool) -> None:
+def test_the_current_versions_are_the_table_at_every_commit(
+    seed: int, count: int, chance: int, raw: bool
+) -> None:
     history = History(seed, count, raw_updates=raw)
     silver = told(history, chance)
 
@@ -78,12 +92,16 @@ def test_the_current_versions_are_the_table_at_every_commit(seed: int, count: in
         for at in ends(silver, lineage, history):
             found = versions(entries_of(silver, lineage, changes, place(at)))
             keep = Keeper(lineage, target_step(lineage, place(at)), silver.upstream)
-            assert bag(keep(version.row, version.step) for version in current(found)) == bag(scd1(silver, lineage, changes, at))
+            assert bag(keep(version.row, version.step) for version in current(found)) == bag(
+                scd1(silver, lineage, changes, at)
+            )
 
 
 @QUICK
 @given(seeds, steps, seeds)
-def test_the_versions_that_hold_at_a_moment_are_the_table_of_that_moment(seed: int, count: int, chance: int) -> None:
+def test_the_versions_that_hold_at_a_moment_are_the_table_of_that_moment(
+    seed: int, count: int, chance: int
+) -> None:
     history = History(seed, count)
     silver = told(history, chance)
 
@@ -93,7 +111,12 @@ def test_the_versions_that_hold_at_a_moment_are_the_table_of_that_moment(seed: i
         keep = Keeper(lineage, target, silver.upstream)
         found = versions(entries_of(silver, lineage, changes, place(moments[-1] if moments else 0)))
         for at in moments:
-            held = [v for told in found.values() for v in told if v.since <= at and (v.until is None or at < v.until)]
+            held = [
+                v
+                for told in found.values()
+                for v in told
+                if v.since <= at and (v.until is None or at < v.until)
+            ]
             then = target_step(lineage, place(at))
             table = [keep(row, then) for row in scd1(silver, lineage, changes, at)]
             assert bag(keep(version.row, version.step) for version in held) == bag(table)
@@ -101,14 +124,19 @@ def test_the_versions_that_hold_at_a_moment_are_the_table_of_that_moment(seed: i
 
 @QUICK
 @given(seeds, steps, seeds, st.integers(0, 3))
-def test_intervals_are_never_empty_never_overlap_and_never_meet_alike(seed: int, count: int, chance: int, slow: int) -> None:
+def test_intervals_are_never_empty_never_overlap_and_never_meet_alike(
+    seed: int, count: int, chance: int, slow: int
+) -> None:
     history = History(seed, count)
     silver = told(history, chance)
     rand = random.Random(chance)
 
     for lineage, changes in lineages(silver):
         # a clock that runs backwards, as a binlog's does, and a second that holds many commits
-        changes = [change._replace(commit_ts=(change.commit_ts or 0) // 10**slow - rand.randrange(3)) for change in changes]
+        changes = [
+            change._replace(commit_ts=(change.commit_ts or 0) // 10**slow - rand.randrange(3))
+            for change in changes
+        ]
         found = replay(lineage, changes, silver.reach, silver.upstream, by_commit=slow == 0)
         for stretch in versions(found).values():
             for version in stretch[:-1]:
@@ -131,8 +159,10 @@ def test_the_change_log_folded_is_the_table(seed: int, count: int, chance: int) 
             if rekeyings(lineage, target):
                 continue
             keep, ids = Keeper(lineage, target, silver.upstream), key_ids(lineage, target)
-            log = [(entry.op, keep(entry.after or entry.before or {}, entry.step)) for entry in
-                   entries_of(silver, lineage, changes, place(at))]  # fmt: skip
+            log = [
+                (entry.op, keep(entry.after or entry.before or {}, entry.step))
+                for entry in entries_of(silver, lineage, changes, place(at))
+            ]
             assert bag(folded_log(log, ids)) == bag(scd1(silver, lineage, changes, at))
 
 
@@ -152,7 +182,9 @@ def folded_log(log: list[tuple[str, Row]], ids: tuple[int, ...]) -> list[Row]:
 
 @QUICK
 @given(seeds, steps, seeds, seeds, st.integers(0, 2))
-def test_no_arrival_and_no_replay_changes_any_version(seed: int, count: int, chance: int, other: int, restarts: int) -> None:
+def test_no_arrival_and_no_replay_changes_any_version(
+    seed: int, count: int, chance: int, other: int, restarts: int
+) -> None:
     history = History(seed, count)
     one, two = told(history, chance), told(history, other, restarts=restarts)
 
@@ -164,13 +196,17 @@ def test_no_arrival_and_no_replay_changes_any_version(seed: int, count: int, cha
 
 def listed(found: dict[int, list[Version]]) -> list[str]:
     return sorted(
-        f"{image_text(version.row)} {version.step} {version.since} {version.until}" for told in found.values() for version in told
+        f"{image_text(version.row)} {version.step} {version.since} {version.until}"
+        for told in found.values()
+        for version in told
     )
 
 
 @QUICK
 @given(seeds, steps, seeds)
-def test_every_row_that_ever_was_is_there_once_and_the_live_ones_are_the_table(seed: int, count: int, chance: int) -> None:
+def test_every_row_that_ever_was_is_there_once_and_the_live_ones_are_the_table(
+    seed: int, count: int, chance: int
+) -> None:
     history = History(seed, count, keyless=False)
     silver = told(history, chance)
 
@@ -186,4 +222,12 @@ def test_every_row_that_ever_was_is_there_once_and_the_live_ones_are_the_table(s
 
 
 def change(position: int, op: str, after: Any, before: Any = None, time: int | None = None) -> Change:
-    return Change((0, position, 1 if after is not None else 0, 0, 0, 0), op, before, after, "canonical", (), time or position)
+    return Change(
+        (0, position, 1 if after is not None else 0, 0, 0, 0),
+        op,
+        before,
+        after,
+        "canonical",
+        (),
+        time or position,
+    )

@@ -1,4 +1,6 @@
-"""Strategies for (column type, canonical value) pairs of every family, each value in its type's normal form."""
+"""Strategies for (column type, canonical value) pairs of every family, each value in its type's
+normal form.
+"""
 
 import base64
 import json
@@ -12,7 +14,10 @@ from lakehouse.values.normal_form import duration_text, fraction, single, vector
 
 WIDTHS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 LABELS = st.lists(
-    st.text(st.characters(codec="utf-8", exclude_characters=","), min_size=1, max_size=6), min_size=1, max_size=8, unique=True
+    st.text(st.characters(codec="utf-8", exclude_characters=","), min_size=1, max_size=6),
+    min_size=1,
+    max_size=8,
+    unique=True,
 )
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
 
@@ -49,10 +54,15 @@ def binaries(draw: st.DrawFn) -> tuple[ColumnType, str]:
 
 @st.composite
 def moments(draw: st.DrawFn) -> tuple[ColumnType, str]:
-    base, digits = draw(st.sampled_from(["datetime", "timestamp"])), draw(st.sampled_from([None, 0, 1, 2, 3, 4, 5, 6]))
+    base, digits = (
+        draw(st.sampled_from(["datetime", "timestamp"])),
+        draw(st.sampled_from([None, 0, 1, 2, 3, 4, 5, 6])),
+    )
     moment = draw(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)))
     kept = moment.microsecond // 10 ** (6 - (digits or 0)) * 10 ** (6 - (digits or 0))
-    return ColumnType(base, digits), fraction(str(moment.replace(microsecond=kept)), digits or 0) + "Z" * (base == "timestamp")
+    return ColumnType(base, digits), fraction(str(moment.replace(microsecond=kept)), digits or 0) + "Z" * (
+        base == "timestamp"
+    )
 
 
 @st.composite
@@ -82,7 +92,8 @@ def floats() -> st.SearchStrategy[tuple[ColumnType, float]]:
     numbers = st.floats(allow_nan=False, allow_infinity=False)
     singles = st.floats(allow_nan=False, allow_infinity=False, width=32)
     return st.one_of(
-        numbers.map(lambda number: (ColumnType("double"), number)), singles.map(lambda number: (ColumnType("float"), single(number)))
+        numbers.map(lambda number: (ColumnType("double"), number)),
+        singles.map(lambda number: (ColumnType("float"), single(number))),
     )
 
 
@@ -97,7 +108,11 @@ def texts() -> st.SearchStrategy[tuple[ColumnType, str]]:
 
 def documents() -> st.SearchStrategy[tuple[ColumnType, str]]:
     leaves = st.none() | st.booleans() | st.integers() | TEXTS
-    trees = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3), max_leaves=5)
+    trees = st.recursive(
+        leaves,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+        max_leaves=5,
+    )
     return trees.map(lambda tree: (ColumnType("json"), json.dumps(tree, ensure_ascii=False)))
 
 

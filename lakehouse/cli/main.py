@@ -1,4 +1,5 @@
-"""The command line: one function per command, no logic. Heavy modules are imported inside the functions that need them.
+"""The command line: one function per command, no logic. Heavy modules are imported inside the functions that
+need them.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 ok, 1 failed, 2 bad usage or configuration.
 
@@ -21,17 +22,23 @@ from lakehouse.cli import run_commands as cli_pipeline
 from lakehouse.cli import setup_commands as cli_local
 from lakehouse.errors import ConfigError, LakehouseError
 
-EXIT_CODES = "Exit codes: 0 ok, 1 failed, 2 bad usage or configuration. Results go to stdout, progress and errors to stderr."
+EXIT_CODES = (
+    "Exit codes: 0 ok, 1 failed, 2 bad usage or configuration. Results go to stdout, progress "
+    "and errors to stderr."
+)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 Format = Annotated[str | None, typer.Option("--format", help="The wire format, such as ticdc-open.")]
 DecoderOption = Annotated[
-    list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="A decoder option of the format; may be repeated.")
+    list[str] | None,
+    typer.Option("--option", metavar="NAME=VALUE", help="A decoder option of the format; may be repeated."),
 ]
 
 
 def validate(
-    folder: Annotated[Path, typer.Argument(envvar="LAKEHOUSE_CONFIGS", help="The folder with sources/ and tables/.")] = Path("configs"),
+    folder: Annotated[
+        Path, typer.Argument(envvar="LAKEHOUSE_CONFIGS", help="The folder with sources/ and tables/.")
+    ] = Path("configs"),
     as_json: Json = False,
 ) -> None:
     """Show everything wrong in a configuration: file, line, column and what to do."""
@@ -40,24 +47,41 @@ def validate(
     errors, warnings = check(folder)
     for severity, found in (("error", errors), ("warning", warnings)):
         for problem in found:
-            print(json.dumps({"severity": severity, **problem._asdict()}) if as_json else f"{severity}: {problem}")
+            print(
+                json.dumps({"severity": severity, **problem._asdict()})
+                if as_json
+                else f"{severity}: {problem}"
+            )
     if not as_json:
         print(f"{folder}: {counted(len(errors), 'error')}, {counted(len(warnings), 'warning')}")
     raise typer.Exit(2 if errors else 0)
 
 
 def inspect(
-    recording: Annotated[Path | None, typer.Argument(help="A recording (JSON lines), or a storage sink's folder; - reads stdin.")] = None,
+    recording: Annotated[
+        Path | None,
+        typer.Argument(help="A recording (JSON lines), or a storage sink's folder; - reads stdin."),
+    ] = None,
     key: Annotated[Path | None, typer.Option("--key", help="A file with one message's key.")] = None,
     value: Annotated[Path | None, typer.Option("--value", help="A file with one message's value.")] = None,
     format: Format = None,
     source: Annotated[
-        Path | None, typer.Option("--source", help="Take all settings from a configs/sources/*.yml; for bronze, the source's name will do.")
+        Path | None,
+        typer.Option(
+            "--source",
+            help="Take all settings from a configs/sources/*.yml; for bronze, the source's name will do.",
+        ),
     ] = None,
     option: DecoderOption = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="Read the source's bronze: records of this topic.")] = None,
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Records of this partition.")] = None,
-    offset: Annotated[str | None, typer.Option("--offset", help="The record at this offset, or a range such as 7-20 or 7-.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Read the source's bronze: records of this topic.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, help="Records of this partition.")
+    ] = None,
+    offset: Annotated[
+        str | None, typer.Option("--offset", help="The record at this offset, or a range such as 7-20 or 7-.")
+    ] = None,
     lake: cli_pipeline.SourceLake = None,
     as_json: Json = False,
 ) -> None:
@@ -68,11 +92,18 @@ def inspect(
     as_text = json.dumps if as_json else event_line
     if topic is not None or partition is not None or offset is not None:
         if source is None or any((recording, key, value, format, option)):
-            raise ConfigError("inspect: --topic, --partition and --offset read bronze, and go with --source and --lake only")
+            raise ConfigError(
+                "inspect: --topic, --partition and --offset read bronze, and go with --source and --lake only"
+            )
         print_all(of_bronze(source, lake, topic, partition, offset), as_text)
         return
     chosen, options = decoding(format, source, option)
-    if recording is not None and (recording.is_file() or recording.is_dir()) and key is None and value is None:
+    if (
+        recording is not None
+        and (recording.is_file() or recording.is_dir())
+        and key is None
+        and value is None
+    ):
         from lakehouse.discovery.read_input import read_input, shown_options
 
         options = shown_options(recording, chosen, options)
@@ -83,10 +114,15 @@ def inspect(
 
 
 def ddl(
-    file: Annotated[Path | None, typer.Argument(help="SQL, or JSON lines with a member sql; - or nothing reads stdin.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="SQL, or JSON lines with a member sql; - or nothing reads stdin.")
+    ] = None,
     as_json: Json = False,
     table: Annotated[
-        str | None, typer.Option("--table", metavar="DB.TABLE", help="Say too what they would do to this gold table as it is now.")
+        str | None,
+        typer.Option(
+            "--table", metavar="DB.TABLE", help="Say too what they would do to this gold table as it is now."
+        ),
     ] = None,
     lake: cli_pipeline.Lake = "./lake",
 ) -> None:
@@ -97,14 +133,18 @@ def ddl(
     with (Path("/dev/stdin") if file in (None, Path("-")) else file).open(encoding="utf-8") as lines:
         told = answers(lines)
         print_all(
-            cli_pipeline.backend("operations.ddl_decisions").answers_for(lake, table, told) if table else told,
+            cli_pipeline.backend("operations.ddl_decisions").answers_for(lake, table, told)
+            if table
+            else told,
             json.dumps if as_json else meaning_lines,
         )
 
 
 def schema_json(
     kind: Annotated[str, typer.Argument(help="source or table.")] = "source",
-    to: Annotated[Path | None, typer.Option("--to", help="Write source.json and table.json into this folder instead.")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", help="Write source.json and table.json into this folder instead.")
+    ] = None,
 ) -> None:
     """Print the JSON Schema of a YAML, for editors."""
     from lakehouse.config.schema import MODELS, schema_text, write
@@ -136,12 +176,42 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 # What works today, in the order of --help. Adding a name offers its command.
 READY = (
-    "demo", "try", "show", "init", "doctor", "validate", "plan", "run", "status", "report", "metrics", "inspect", "produce", "ddl",
-    "ddl approve", "ddl skip", "rebuild silver", "maintain", "floor raise", "fidelity",
-    "epoch raise", "partitions retire", "dead-letters list", "dead-letters requeue", "dead-letters dismiss",
-    "rejected list", "rejected requeue", "quality check", "quality suite",
-    "rebuild", "replay", "schema import", "schema history", "schema json", "version",
-)  # fmt: skip
+    "demo",
+    "try",
+    "show",
+    "init",
+    "doctor",
+    "validate",
+    "plan",
+    "run",
+    "status",
+    "report",
+    "metrics",
+    "inspect",
+    "produce",
+    "ddl",
+    "ddl approve",
+    "ddl skip",
+    "rebuild silver",
+    "maintain",
+    "floor raise",
+    "fidelity",
+    "epoch raise",
+    "partitions retire",
+    "dead-letters list",
+    "dead-letters requeue",
+    "dead-letters dismiss",
+    "rejected list",
+    "rejected requeue",
+    "quality check",
+    "quality suite",
+    "rebuild",
+    "replay",
+    "schema import",
+    "schema history",
+    "schema json",
+    "version",
+)
 GROUPS = {
     "schema": "Schemas: of the YAML files, and of the tables.",
     "epoch": "Epochs of a source.",
@@ -184,7 +254,10 @@ def build(names: Iterable[str]) -> typer.Typer:
         if group and group not in groups:
             both = group in DEFAULT
             groups[group] = typer.Typer(
-                cls=WithDefault if both else None, no_args_is_help=not both, rich_markup_mode=None, help=GROUPS[group]
+                cls=WithDefault if both else None,
+                no_args_is_help=not both,
+                rich_markup_mode=None,
+                help=GROUPS[group],
             )
             root.add_typer(groups[group], name=group)
         (groups[group] if group else root).command(command)(COMMANDS[name])
@@ -196,7 +269,11 @@ def _global_options(
     debug: Annotated[bool, typer.Option("--debug", help="Say everything, and show tracebacks.")] = False,
     log_format: Annotated[
         str | None,
-        typer.Option("--log-format", metavar="text|json", help="How progress and errors are written. $LAKEHOUSE_LOG_FORMAT says it too."),
+        typer.Option(
+            "--log-format",
+            metavar="text|json",
+            help="How progress and errors are written. $LAKEHOUSE_LOG_FORMAT says it too.",
+        ),
     ] = None,
 ) -> None:
     """Exact Delta Lake tables from TiDB and MySQL change feeds."""
@@ -247,7 +324,9 @@ def decoding(format: str | None, source: Path | None, option: list[str] | None) 
     return format, {**said, **decoder_options(format, dict(map(setting, option or ())))}
 
 
-def of_bronze(source: Path, lake: str | None, topic: str | None, partition: int | None, offset: str | None) -> Iterable[Any]:
+def of_bronze(
+    source: Path, lake: str | None, topic: str | None, partition: int | None, offset: str | None
+) -> Iterable[Any]:
     """The events of records that lie in bronze."""
     bronze = cli_pipeline.backend("readers.bronze_records")
     name, root = bronze_of(source, lake)

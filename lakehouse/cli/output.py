@@ -5,8 +5,15 @@ from typing import Any
 
 
 def event_line(event: dict[str, Any]) -> str:
-    """One event of lakehouse.discovery.inspect as one readable line: what, of which table, where it stands, and its images."""
-    words = {"change": _change, "schema_change": _schema_change, "watermark": _watermark, "dead_letter": _dead_letter}
+    """One event of lakehouse.discovery.inspect as one readable line: what, of which table, where it stands,
+    and its images.
+    """
+    words = {
+        "change": _change,
+        "schema_change": _schema_change,
+        "watermark": _watermark,
+        "dead_letter": _dead_letter,
+    }
     return f"{_place(event['origin'])}  {words[event['event']](event)}"
 
 
@@ -18,7 +25,9 @@ def meaning_lines(answer: dict[str, Any]) -> str:
         lines += [f"        {edit['edit']}{_details(edit, ('edit',))}" for edit in meaning.get("edits", ())]
     for outcome in answer.get("outlook", ()):
         lines.append(f"    -> {outcome['gold']}{_reason(outcome)}")
-        lines += [f"        {edit['edit']}: {edit['gold']}{_reason(edit)}" for edit in outcome.get("edits", ())]
+        lines += [
+            f"        {edit['edit']}: {edit['gold']}{_reason(edit)}" for edit in outcome.get("edits", ())
+        ]
     return "\n".join(lines)
 
 
@@ -36,13 +45,19 @@ def _details(item: dict[str, Any], apart: tuple[str, ...]) -> str:
 
 
 def result_lines(item: Any) -> str:
-    """What a command returned: `name: value` lines, with a list of objects as a table below its name; nothing is `none`."""
+    """What a command returned: `name: value` lines, with a list of objects as a table below its name; nothing
+    is `none`.
+    """
     if not isinstance(item, dict):
         return str(item)
     lines = []
     for name, value in item.items():
         is_table = isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
-        lines += [f"{name}:", *(f"    {line}" for line in table_lines(value))] if is_table else [f"{name}: {_cell(value) or 'none'}"]
+        lines += (
+            [f"{name}:", *(f"    {line}" for line in table_lines(value))]
+            if is_table
+            else [f"{name}: {_cell(value) or 'none'}"]
+        )
     return "\n".join(lines)
 
 
@@ -51,7 +66,10 @@ def table_lines(rows: list[dict[str, Any]]) -> list[str]:
     names = [name for name in rows[0] if any(_cell(row.get(name)) for row in rows)]
     cells = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    ]
 
 
 def _cell(value: Any) -> str:
@@ -69,9 +87,15 @@ def _place(origin: dict[str, Any]) -> str:
 
 
 def _change(event: dict[str, Any]) -> str:
-    images = [f"{sign} {_image(event[name])}" for sign, name in (("-", "before"), ("+", "after")) if event[name] is not None]
+    images = [
+        f"{sign} {_image(event[name])}"
+        for sign, name in (("-", "before"), ("+", "after"))
+        if event[name] is not None
+    ]
     flags = f"  ({', '.join(event['flags'])})" if event.get("flags") else ""
-    return "  ".join([f"{event['op']} {_table(event)} {json.dumps(event['key'])} at {event['commit_ts']}{flags}", *images])
+    return "  ".join(
+        [f"{event['op']} {_table(event)} {json.dumps(event['key'])} at {event['commit_ts']}{flags}", *images]
+    )
 
 
 def _schema_change(event: dict[str, Any]) -> str:
@@ -92,4 +116,7 @@ def _table(event: dict[str, Any]) -> str:
 
 
 def _image(image: dict[str, Any]) -> str:
-    return " ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in image.items()) or "(no columns)"
+    return (
+        " ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in image.items())
+        or "(no columns)"
+    )

@@ -16,7 +16,9 @@ To = Annotated[Path, typer.Option("--to", metavar="FOLDER", help="Where suites a
 def rejected_list(
     table: Annotated[str | None, typer.Argument(metavar="[DB.TABLE]", help="Only this table.")] = None,
     lake: Lake = "./lake",
-    all_rows: Annotated[bool, typer.Option("--all", help="Also those whose row has changed since, or is gone.")] = False,
+    all_rows: Annotated[
+        bool, typer.Option("--all", help="Also those whose row has changed since, or is gone.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List the rows that an expectation keeps out of gold, with the reason and the place of their bytes."""
@@ -28,13 +30,20 @@ def rejected_requeue(
     configs: Configs = Path("configs"),
     lake: SourceLake = None,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Let those pass that fail today's suite too, and go on where it stopped.")
+        bool,
+        typer.Option(
+            "--accept", help="Let those pass that fail today's suite too, and go on where it stopped."
+        ),
     ] = False,
-    why: Annotated[str | None, typer.Option("--why", help="With --accept: the reason, which is kept.")] = None,
+    why: Annotated[
+        str | None, typer.Option("--why", help="With --accept: the reason, which is kept.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Judge a table's rows again, after the suite was mended, and fold the table."""
-    print_result(backend("operations.rejected_rows").requeue(loaded(configs), table, lake, accept, why), as_json)
+    print_result(
+        backend("operations.rejected_rows").requeue(loaded(configs), table, lake, accept, why), as_json
+    )
 
 
 def quality_check(to: To = Path("quality"), lake: Lake = "./lake", as_json: Json = False) -> None:
@@ -46,7 +55,10 @@ def quality_suite(
     table: Table,
     configs: Configs = Path("configs"),
     from_suite: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="A suite that was edited in Great Expectations: print it as YAML.")
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", help="A suite that was edited in Great Expectations: print it as YAML."
+        ),
     ] = None,
 ) -> None:
     """Print a table's expectations as a Great Expectations suite, or an edited suite as YAML."""
@@ -58,13 +70,19 @@ def quality_suite(
         entries = from_gx(json.loads(from_suite.read_text(encoding="utf-8")))
         return print(yaml.safe_dump({"quality": entries}, sort_keys=False, allow_unicode=True), end="")
     config = loaded(configs)
-    told = [one for one in config.tables.values() if {table, table.removeprefix(f"{one.source}:")} & set(map(".".join, one.source_tables))]
+    told = [
+        one
+        for one in config.tables.values()
+        if {table, table.removeprefix(f"{one.source}:")} & set(map(".".join, one.source_tables))
+    ]
     found = [one for one in told if one.quality]
     if not found:
         raise ConfigError(f"{table}: expected a table with `quality:` in {configs / 'tables'}, found none")
     if len(found) > 1:
         names = ", ".join(one.source for one in found)
-        raise ConfigError(f"{table}: expected the table of one source, {names} have one; write {found[0].source}:{table}")
+        raise ConfigError(
+            f"{table}: expected the table of one source, {names} have one; write {found[0].source}:{table}"
+        )
     suite = suite_of(check.model_dump() for check in found[0].quality)
     return print(json.dumps(gx_suite(table, suite), indent=2))
 

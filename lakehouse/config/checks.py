@@ -1,8 +1,8 @@
 """What one option alone can't decide: options that exclude, need or ignore each other.
 
-A check is a generator over the raw data of one file; it yields (path, what is wrong, what to do). It looks at the raw
-data so that it can speak although another option of the file is wrong: anything of another shape than it expects is the
-model's to report.
+A check is a generator over the raw data of one file; it yields (path, what is wrong, what to do). It looks at
+the raw data so that it can speak although another option of the file is wrong: anything of another shape than
+it expects is the model's to report.
 """
 
 import re
@@ -10,7 +10,14 @@ import zoneinfo
 from collections.abc import Iterable, Iterator
 
 from lakehouse.config.expressions import computed_problem
-from lakehouse.config.options import KAFKA_PROPERTIES, KAFKA_TAKEN, did_you_mean, known_option, nearest, option_problems
+from lakehouse.config.options import (
+    KAFKA_PROPERTIES,
+    KAFKA_TAKEN,
+    did_you_mean,
+    known_option,
+    nearest,
+    option_problems,
+)
 from lakehouse.config.producer_settings import FIDELITY, Data, Finding, section, sends_watermarks
 from lakehouse.config.quality import quality_findings
 from lakehouse.config.secrets import FORMS, has_reference, has_secret_reference, holds_secret, is_malformed
@@ -20,7 +27,8 @@ from lakehouse.sources.kafka_client import unsaid
 
 INPUTS = ("kafka", "recording", "storage")
 TICDC_TOPICS = ("ticdc-open", "ticdc-canal-json", "ticdc-debezium")
-# Settings of a source that only some formats can use, beside those that stand in the format's own table of options.
+# Settings of a source that only some formats can use, beside those that stand in the format's own table of
+# options.
 ONLY_FOR = {
     ("row_ids",): ("ticdc-open", "ticdc-canal-json", "ticdc-storage"),
     ("kafka", "partitions"): TICDC_TOPICS,
@@ -28,7 +36,14 @@ ONLY_FOR = {
     ("accept",): ("ticdc-canal-json", "ticdc-storage", "canal"),
 }
 # A reference may stand in these strings; a secret scope's only in Kafka's options.
-REFERABLE = (("kafka", "bootstrap_servers"), ("kafka", "options"), ("recording",), ("storage", "path"), ("claim_check",), ("lake",))
+REFERABLE = (
+    ("kafka", "bootstrap_servers"),
+    ("kafka", "options"),
+    ("recording",),
+    ("storage", "path"),
+    ("claim_check",),
+    ("lake",),
+)
 
 
 def source_findings(data: Data) -> Iterator[Finding]:
@@ -52,10 +67,18 @@ def _inputs(data: Data) -> Iterator[Finding]:
     for name in given[1:]:
         yield (name,), f"is a second input beside {given[0]}", "a source has one: split it in two files"
     if "storage" in data and data.get("format") in tuple(FORMATS) and data["format"] != "ticdc-storage":
-        yield ("storage",), f"holds files of a TiCDC storage sink, which {data['format']} does not read", "write format: ticdc-storage"
+        yield (
+            ("storage",),
+            f"holds files of a TiCDC storage sink, which {data['format']} does not read",
+            "write format: ticdc-storage",
+        )
     for name in ("kafka", "recording"):
         if name in data and data.get("format") == "ticdc-storage":
-            yield (name,), "is no input of ticdc-storage, which reads a sink's files", "write storage: {path: …}"
+            yield (
+                (name,),
+                "is no input of ticdc-storage, which reads a sink's files",
+                "write storage: {path: …}",
+            )
 
 
 def _topics(data: Data) -> Iterator[Finding]:
@@ -66,13 +89,25 @@ def _topics(data: Data) -> Iterator[Finding]:
     if topics is not None and pattern is not None:
         yield ("kafka", "topic_pattern"), "says again what topics says", "keep one of the two"
     if isinstance(pattern, str) and not _compiles(pattern):
-        yield ("kafka", "topic_pattern"), "is no regular expression", "write one that matches whole topic names, such as shop\\..*"
+        yield (
+            ("kafka", "topic_pattern"),
+            "is no regular expression",
+            "write one that matches whole topic names, such as shop\\..*",
+        )
     elif isinstance(default, str) and not _is_read(default, topics, pattern):
-        yield ("kafka", "default_topic"), "is not among the topics that are read", "add it to topics: its watermark counts"
+        yield (
+            ("kafka", "default_topic"),
+            "is not among the topics that are read",
+            "add it to topics: its watermark counts",
+        )
     starting = kafka.get("starting")
     if isinstance(starting, dict) and isinstance(topics, list):
         for topic in starting.keys() - set(map(str, topics)):
-            yield ("kafka", "starting", topic), "is not among the topics that are read", did_you_mean(topic, map(str, topics))
+            yield (
+                ("kafka", "starting", topic),
+                "is not among the topics that are read",
+                did_you_mean(topic, map(str, topics)),
+            )
 
 
 def _compiles(pattern: str) -> bool:
@@ -110,7 +145,11 @@ def _strings(data: Data) -> Iterator[Finding]:
         if is_malformed(text):
             yield path, "holds a reference of no known form", FORMS
         elif holds_secret(name, text):
-            yield path, "holds a secret", f"keep it elsewhere: {FORMS.removeprefix('write ')}, without a default"
+            yield (
+                path,
+                "holds a secret",
+                f"keep it elsewhere: {FORMS.removeprefix('write ')}, without a default",
+            )
         elif has_reference(text) and not any(path[: len(place)] == place for place in REFERABLE):
             yield path, "can't hold a reference", "write the value itself"
         elif has_secret_reference(text) and path[:2] != ("kafka", "options"):
@@ -140,7 +179,11 @@ def _format_options(data: Data) -> Iterator[Finding]:
             yield ("options", name), text, fix
     for name in options:
         if (known := name.replace("-", "_")) in ("time_zone", "compression", "claim_check"):
-            yield ("options", name), "is an option of the source itself", f"move it one level up, as `{known}:`"
+            yield (
+                ("options", name),
+                "is an option of the source itself",
+                f"move it one level up, as `{known}:`",
+            )
 
 
 def _inert(data: Data) -> Iterator[Finding]:
@@ -158,12 +201,24 @@ def _inert(data: Data) -> Iterator[Finding]:
         for name in section(data, "options"):
             known = known_option(format, name) if format == "ticdc-storage" else None
             if known in CSV_OPTIONS:
-                yield ("options", name), "has no effect on canal-json files", "remove it, or add protocol: csv"
+                yield (
+                    ("options", name),
+                    "has no effect on canal-json files",
+                    "remove it, or add protocol: csv",
+                )
 
 
 # settings of the storage sink that mean nothing where its files are canal-json
 CSV_OPTIONS = (
-    *("delimiter", "quote", "null", "include-commit-ts", "output-old-value", "output-handle-key", "output-field-header"),
+    *(
+        "delimiter",
+        "quote",
+        "null",
+        "include-commit-ts",
+        "output-old-value",
+        "output-handle-key",
+        "output-field-header",
+    ),
     *("binary-encoding-method", "virtual-columns"),
 )
 
@@ -172,7 +227,11 @@ def _time_zone(data: Data) -> Iterator[Finding]:
     zone = data.get("time_zone")
     if isinstance(zone, str) and not has_reference(zone) and not _is_zone(zone):
         close = nearest(zone, zoneinfo.available_timezones())
-        yield ("time_zone",), "is no time zone", f"did you mean `{close}`?" if close else "write an IANA name or an offset such as +08:00"
+        yield (
+            ("time_zone",),
+            "is no time zone",
+            f"did you mean `{close}`?" if close else "write an IANA name or an offset such as +08:00",
+        )
 
 
 def _is_zone(zone: str) -> bool:
@@ -187,7 +246,11 @@ def _is_zone(zone: str) -> bool:
 
 def _watermarks(data: Data) -> Iterator[Finding]:
     if data.get("consistency") == "resolved" and not sends_watermarks(data):
-        yield ("consistency",), "resolved waits for watermarks, which this feed does not send", "write consistency: eventual"
+        yield (
+            ("consistency",),
+            "resolved waits for watermarks, which this feed does not send",
+            "write consistency: eventual",
+        )
 
 
 def _upstream(data: Data) -> Iterator[Finding]:
@@ -209,16 +272,28 @@ def table_findings(data: Data) -> Iterator[Finding]:
     if "cluster_by" in gold and "partition_by" in gold:
         yield ("gold", "partition_by"), "excludes cluster_by", "keep one of the two"
     if gold.get("primary_key") and gold.get("mode", "upsert") != "upsert":
-        yield ("gold", "primary_key"), f"has no effect in mode {gold['mode']}, where a key has many rows", "remove it"
+        yield (
+            ("gold", "primary_key"),
+            f"has no effect in mode {gold['mode']}, where a key has many rows",
+            "remove it",
+        )
     if gold.get("primary_key") and "tables" in data:
         yield ("gold", "primary_key"), "can't be promised of several tables that become one", "remove it"
     for kind in ("add_primary_key", "drop_primary_key"):
         if section(data, "on_ddl").get(kind) == "ignore":
-            yield ("on_ddl", kind), "can't be ignored: rows of another key could not be matched", "write evolve, hold or reject"
+            yield (
+                ("on_ddl", kind),
+                "can't be ignored: rows of another key could not be matched",
+                "write evolve, hold or reject",
+            )
     if has_pattern(data.get("tables")):
         for name in ("key", "on_ddl"):
             if name in data:
-                yield (name,), "needs the tables by their names", "list them under tables, instead of a pattern"
+                yield (
+                    (name,),
+                    "needs the tables by their names",
+                    "list them under tables, instead of a pattern",
+                )
     if "accept" in data and gold.get("mode", "upsert") == "upsert":
         yield ("accept",), "has no effect in mode upsert", "remove it"
     for path, text in strings(data):
@@ -243,7 +318,11 @@ def _renames(columns: Data) -> Iterator[Finding]:
             if new.casefold() in taken:
                 yield ("columns", name, "rename"), "is another column's new name too", "give each its own"
             if new.startswith("_raw_"):
-                yield ("columns", name, "rename"), "begins as companions do", "choose a name that does not begin with _raw_"
+                yield (
+                    ("columns", name, "rename"),
+                    "begins as companions do",
+                    "choose a name that does not begin with _raw_",
+                )
             taken.add(new.casefold())
 
 
@@ -267,6 +346,18 @@ def mode_findings(table: Data, order: str, accepts: Iterable[str]) -> Iterator[F
     """What a table's mode needs and its feed does not tell. `accepts` are the source's words."""
     mode = section(table, "gold").get("mode", "upsert")
     if mode == "history" and order == "files":
-        yield ("gold", "mode"), "history needs commit times, which these files do not tell", "set include-commit-ts, at the sink and here"
-    elif mode != "upsert" and order in ("arrival", "files") and "replays" not in {*accepts, *table.get("accept", ())}:
-        yield ("gold", "mode"), f"{mode} on a feed in arrival order counts a replay twice", "write accept: [replays] to build it so"
+        yield (
+            ("gold", "mode"),
+            "history needs commit times, which these files do not tell",
+            "set include-commit-ts, at the sink and here",
+        )
+    elif (
+        mode != "upsert"
+        and order in ("arrival", "files")
+        and "replays" not in {*accepts, *table.get("accept", ())}
+    ):
+        yield (
+            ("gold", "mode"),
+            f"{mode} on a feed in arrival order counts a replay twice",
+            "write accept: [replays] to build it so",
+        )

@@ -1,15 +1,18 @@
-"""Whether a computed column's expression is one: a value made of the row's own columns, the same at every time it is asked for.
+"""Whether a computed column's expression is one: a value made of the row's own columns, the same at every
+time it is asked for.
 
-Gold is a pure fold over silver, so what depends on the clock, on chance, on other rows or on other tables has no place in it. Spark
-itself finds what this can't know: names that the table has not, types that don't fit.
+Gold is a pure fold over silver, so what depends on the clock, on chance, on other rows or on other tables has
+no place in it. Spark itself finds what this can't know: names that the table has not, types that don't fit.
 """
 
 from typing import Any
 
 FLEETING = frozenset(
     """
-    rand random randn uuid now current_timestamp localtimestamp curdate current_date current_time current_timezone current_user user
-    session_user current_database current_catalog unix_timestamp monotonically_increasing_id spark_partition_id input_file_name
+    rand random randn uuid now current_timestamp localtimestamp curdate current_date current_time
+    current_timezone current_user user
+    session_user current_database current_catalog unix_timestamp monotonically_increasing_id
+    spark_partition_id input_file_name
     input_file_block_start input_file_block_length shuffle version randstr uniform ai_query http_request
     """.split()  # noqa: SIM905 - twenty quoted names read worse
 )
@@ -32,9 +35,15 @@ def computed_problem(text: str) -> tuple[str, str] | None:
         if isinstance(node, exp.Query | exp.Subquery):
             return "reads another table", "use the row's own columns only"
         if isinstance(node, exp.AggFunc | exp.Window | exp.UDTF | exp.Explode):
-            return "is not about one row", "use the row's own columns, without aggregates, windows and generators"
+            return (
+                "is not about one row",
+                "use the row's own columns, without aggregates, windows and generators",
+            )
         if _is_fleeting(node, exp):
-            return "is another value at another time", "use the row's own columns only: gold can be built anew at any time"
+            return (
+                "is another value at another time",
+                "use the row's own columns only: gold can be built anew at any time",
+            )
     return None
 
 

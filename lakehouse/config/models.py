@@ -1,7 +1,9 @@
-"""The configuration's models: every option of a source and of a table, what it means and what it is unless said.
+"""The configuration's models: every option of a source and of a table, what it means and what it is unless
+said.
 
-A secret stands in a file only as a reference (lakehouse/config/secrets.py), so that no model, error or log holds one.
-The descriptions are the documentation: docs/configuration.md and the JSON Schemas are generated from them.
+A secret stands in a file only as a reference (lakehouse/config/secrets.py), so that no model, error or log
+holds one. The descriptions are the documentation: docs/configuration.md and the JSON Schemas are generated
+from them.
 """
 
 import re
@@ -9,23 +11,52 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, PlainValidator, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    WithJsonSchema,
+)
 from pydantic_core import CoreSchema
 
 from lakehouse.config.options import decoder_options
 from lakehouse.errors import ConfigError
 
 FormatName = Literal[
-    "ticdc-open", "ticdc-canal-json", "ticdc-debezium", "ticdc-storage", "canal", "canal-protobuf", "debezium", "tencent-dts"
+    "ticdc-open",
+    "ticdc-canal-json",
+    "ticdc-debezium",
+    "ticdc-storage",
+    "canal",
+    "canal-protobuf",
+    "debezium",
+    "tencent-dts",
 ]
 Consistency = Literal["resolved", "eventual"]
 Edit = Literal[
-    "add_column", "drop_column", "rename_column", "modify_column", "alter_default", "add_primary_key", "drop_primary_key", "rename_table",
-    "drop_table", "truncate_table", "truncate_partition", "drop_partition", "exchange_partition", "recover_table", "drop_database",
-]  # fmt: skip
+    "add_column",
+    "drop_column",
+    "rename_column",
+    "modify_column",
+    "alter_default",
+    "add_primary_key",
+    "drop_primary_key",
+    "rename_table",
+    "drop_table",
+    "truncate_table",
+    "truncate_partition",
+    "drop_partition",
+    "exchange_partition",
+    "recover_table",
+    "drop_database",
+]
 
 # What the models have and the pipeline does not honour yet: using it is an error. Removing a line enables it.
-# `option` means the option itself, `option=value` one value of it; both are dotted paths below `source` or `table`.
+# `option` means the option itself, `option=value` one value of it; both are dotted paths below `source` or
+# `table`.
 NOT_YET = (
     "table.generated",
     "table.consistency",
@@ -53,21 +84,31 @@ def seconds_of(text: str) -> float:
 
 
 def _size(value: object) -> int:
-    found = re.match(_SIZE, str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else None
+    found = (
+        re.match(_SIZE, str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else None
+    )
     if not found:
         raise ValueError("expected a size such as 64MB or 128MiB")
     return int(str(value).removesuffix(found[1] or "")) * _SIZES[found[1] or ""]
 
 
 def _starting(value: object) -> str | dict[str, dict[str, int]]:
-    """earliest, latest, timestamp:<instant>, or offsets by topic and partition; partitions are text, as YAML keys are."""
+    """earliest, latest, timestamp:<instant>, or offsets by topic and partition; partitions are text, as YAML
+    keys are.
+    """
     if isinstance(value, dict):
         return _offsets(value)
     if value in ("earliest", "latest"):
         return str(value)
-    if isinstance(value, str) and value.startswith("timestamp:") and _is_instant(value.removeprefix("timestamp:")):
+    if (
+        isinstance(value, str)
+        and value.startswith("timestamp:")
+        and _is_instant(value.removeprefix("timestamp:"))
+    ):
         return value
-    raise ValueError("expected earliest, latest, timestamp:2026-11-21T09:00:00Z, or offsets such as {orders: {0: 1500}}")
+    raise ValueError(
+        "expected earliest, latest, timestamp:2026-11-21T09:00:00Z, or offsets such as {orders: {0: 1500}}"
+    )
 
 
 def _is_instant(text: str) -> bool:
@@ -81,7 +122,9 @@ def _offsets(value: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     for partitions in value.values():
         if not isinstance(partitions, dict) or not partitions:
             raise ValueError("expected offsets by topic and partition, such as {orders: {0: 1500}}")
-        if not all(name.isdigit() and type(offset) is int and offset >= -2 for name, offset in partitions.items()):
+        if not all(
+            name.isdigit() and type(offset) is int and offset >= -2 for name, offset in partitions.items()
+        ):
             raise ValueError("expected partition numbers with offsets, -2 for earliest and -1 for latest")
     return dict(value)
 
@@ -99,17 +142,28 @@ def _lake(value: object) -> object:
     return {"path": value} if isinstance(value, str) else value
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration), WithJsonSchema({"type": "string", "pattern": _DURATION})]
-Size = Annotated[int, BeforeValidator(_size), WithJsonSchema({"type": ["string", "integer"], "pattern": _SIZE})]
+Duration = Annotated[
+    timedelta, BeforeValidator(_duration), WithJsonSchema({"type": "string", "pattern": _DURATION})
+]
+Size = Annotated[
+    int, BeforeValidator(_size), WithJsonSchema({"type": ["string", "integer"], "pattern": _SIZE})
+]
 Text = Annotated[str, Field(min_length=1)]
 TextOrList = Annotated[
     list[Text],
     BeforeValidator(_listed),
     Field(min_length=1),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+    ),
 ]
-OptionText = Annotated[str, BeforeValidator(_option_text), WithJsonSchema({"type": ["string", "boolean", "integer"]})]
-_OFFSETS = {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "integer"}}}
+OptionText = Annotated[
+    str, BeforeValidator(_option_text), WithJsonSchema({"type": ["string", "boolean", "integer"]})
+]
+_OFFSETS = {
+    "type": "object",
+    "additionalProperties": {"type": "object", "additionalProperties": {"type": "integer"}},
+}
 _START = {"anyOf": [{"type": "string", "pattern": "^(earliest|latest|timestamp:.+)$"}, _OFFSETS]}
 Starting = Annotated[str | dict[str, dict[str, int]], PlainValidator(_starting), WithJsonSchema(_START)]
 
@@ -131,27 +185,42 @@ class KafkaInput(Model):
     """Topics of a Kafka cluster."""
 
     bootstrap_servers: Text = Field(description="Brokers as host:port, comma-separated.")
-    topics: list[Text] | None = Field(default=None, min_length=1, description="The topics by name; or use topic_pattern.")
-    topic_pattern: Text | None = Field(default=None, description="A regular expression that whole topic names match; or use topics.")
+    topics: list[Text] | None = Field(
+        default=None, min_length=1, description="The topics by name; or use topic_pattern."
+    )
+    topic_pattern: Text | None = Field(
+        default=None, description="A regular expression that whole topic names match; or use topics."
+    )
     starting: Starting = Field(
         default="earliest",
-        description="Where the first run starts: earliest, latest, `timestamp:2026-11-21T09:00:00Z`, or offsets `{topic: {0: 15}}`.",
+        description=(
+            "Where the first run starts: earliest, latest, `timestamp:2026-11-21T09:00:00Z`, or "
+            "offsets `{topic: {0: 15}}`."
+        ),
     )
     options: dict[str, OptionText] = Field(
-        default={}, description="Kafka consumer properties, each with the prefix kafka., for SASL, SSL and tuning."
+        default={},
+        description="Kafka consumer properties, each with the prefix kafka., for SASL, SSL and tuning.",
     )
     partitions: int | None = Field(
         default=None,
         ge=1,
-        description="The number of partitions the changefeed writes to, where the topic has more of them than it was told of.",
+        description=(
+            "The number of partitions the changefeed writes to, where the topic has more of them "
+            "than it was told of."
+        ),
     )
-    default_topic: Text | None = Field(default=None, description="The topic of database-level DDL; it must be among those read.")
+    default_topic: Text | None = Field(
+        default=None, description="The topic of database-level DDL; it must be among those read."
+    )
 
 
 class StorageInput(Model):
     """The folder of a TiCDC storage sink."""
 
-    path: Text = Field(description="The sink's root: a local folder or a URL that Spark reads, such as s3a://bucket/prefix.")
+    path: Text = Field(
+        description="The sink's root: a local folder or a URL that Spark reads, such as s3a://bucket/prefix."
+    )
 
 
 class Batch(Model):
@@ -164,8 +233,15 @@ class Batch(Model):
 class Lake(Model):
     """Where the Delta tables lie: in folders below a root, or in the schemas of a catalog."""
 
-    path: Text = Field(description="The root folder: a local path, a volume or a cloud URL. With a catalog it holds the checkpoints only.")
-    catalog: Text | None = Field(default=None, description="A Unity Catalog catalog, which holds the schemas below.")
+    path: Text = Field(
+        description=(
+            "The root folder: a local path, a volume or a cloud URL. With a catalog it holds the "
+            "checkpoints only."
+        )
+    )
+    catalog: Text | None = Field(
+        default=None, description="A Unity Catalog catalog, which holds the schemas below."
+    )
     bronze: Text = Field(default="bronze", description="The schema of the bronze tables.")
     silver: Text = Field(default="silver", description="The schema of the silver tables.")
     gold: Text = Field(default="gold", description="The schema of the gold tables.")
@@ -175,54 +251,88 @@ class Lake(Model):
 class SourceConfig(Model):
     """One feed: its format, its one input (kafka, recording or storage), and what its tables share."""
 
-    name: Text | None = Field(default=None, description="The source's name: the file's own name without .yml, and never another.")
+    name: Text | None = Field(
+        default=None, description="The source's name: the file's own name without .yml, and never another."
+    )
     format: FormatName = Field(description="The wire format.")
     kafka: KafkaInput | None = Field(default=None, description="Read Kafka topics.")
-    recording: TextOrList | None = Field(default=None, description="Read one or more recordings: files of JSON lines.")
+    recording: TextOrList | None = Field(
+        default=None, description="Read one or more recordings: files of JSON lines."
+    )
     storage: StorageInput | None = Field(default=None, description="Read the files of a TiCDC storage sink.")
     time_zone: Text | None = Field(
         default=None,
-        description="The zone in which the producer prints TIMESTAMP, such as Asia/Shanghai. Unsaid, UTC is assumed with a warning.",
+        description=(
+            "The zone in which the producer prints TIMESTAMP, such as Asia/Shanghai. Unsaid, UTC "
+            "is assumed with a warning."
+        ),
     )
-    compression: Literal["none", "lz4", "snappy"] = Field(default="none", description="TiCDC's large-message-handle-compression.")
-    claim_check: Text | None = Field(default=None, description="The folder or URL of TiCDC's claim-check files.")
-    options: dict[str, OptionText] = Field(default={}, description="Further options of the format, named as its producer names them.")
+    compression: Literal["none", "lz4", "snappy"] = Field(
+        default="none", description="TiCDC's large-message-handle-compression."
+    )
+    claim_check: Text | None = Field(
+        default=None, description="The folder or URL of TiCDC's claim-check files."
+    )
+    options: dict[str, OptionText] = Field(
+        default={}, description="Further options of the format, named as its producer names them."
+    )
     upstream: dict[str, OptionText] = Field(
         default={},
-        description="Settings of the producer that no message shows, named as it names them; validate warns of those that cost fidelity.",
+        description=(
+            "Settings of the producer that no message shows, named as it names them; validate "
+            "warns of those that cost fidelity."
+        ),
     )
     tables: Literal["auto", "configured"] = Field(
-        default="configured", description="auto: gold holds every table it meets; configured: only those with a YAML."
+        default="configured",
+        description="auto: gold holds every table it meets; configured: only those with a YAML.",
     )
     consistency: Consistency | None = Field(
         default=None,
-        description="resolved: gold shows exactly what is at or below the watermark; eventual: what has arrived. "
+        description="resolved: gold shows exactly what is at or below the watermark; eventual: what has "
+        "arrived. "
         "Default: resolved where the format sends watermarks, else eventual.",
     )
     row_ids: Literal["sent", "absent"] = Field(
-        default="absent", description="sent: the feed carries row ids of tables without a key. A setting of the whole epoch."
+        default="absent",
+        description="sent: the feed carries row ids of tables without a key. A setting of the whole epoch.",
     )
     drift_timeout: Duration | None = Field(
         default=None,
-        description="How long rows that no schema fits wait for their DDL before one is inferred, such as 30m. Unsaid, they wait.",
+        description=(
+            "How long rows that no schema fits wait for their DDL before one is inferred, such "
+            "as 30m. Unsaid, they wait."
+        ),
     )
     batch: Batch = Field(default=Batch(), description="How much one batch takes at most.")
     lake: Annotated[Lake, BeforeValidator(_lake), _OrText()] | None = Field(
-        default=None, description="Where the lake is: its root folder, or a mapping. Default: the command's --lake."
+        default=None,
+        description="Where the lake is: its root folder, or a mapping. Default: the command's --lake.",
     )
     accept: list[Literal["replays"]] = Field(
-        default=[], description="replays: append and history tables of a feed in arrival order are built although a replay can count twice."
+        default=[],
+        description=(
+            "replays: append and history tables of a feed in arrival order are built although a "
+            "replay can count twice."
+        ),
     )
 
     def decoder_options(self) -> dict[str, str]:
         """Everything that the format's decoder is told, as text by name.
 
-        A feed that waits for watermarks has the TiDB extension: a message without it has no place among the others.
+        A feed that waits for watermarks has the TiDB extension: a message without it has no place among the
+        others.
         """
         said = {"time_zone": self.time_zone, "claim_check": self.claim_check, "compression": self.compression}
-        chosen = {name: value for name, value in said.items() if value is not None and name in self.model_fields_set}
+        chosen = {
+            name: value for name, value in said.items() if value is not None and name in self.model_fields_set
+        }
         options = decoder_options(self.format, {**self.options, **chosen})
-        if self.format == "ticdc-canal-json" and self.consistency != "eventual" and options.get("tidb_extension", "auto") == "auto":
+        if (
+            self.format == "ticdc-canal-json"
+            and self.consistency != "eventual"
+            and options.get("tidb_extension", "auto") == "auto"
+        ):
             options["tidb_extension"] = "true"
         return options
 
@@ -232,49 +342,77 @@ class Gold(Model):
 
     target: Text | None = Field(
         default=None,
-        description="The gold table's name. Default: `<db>__<table>`, and `__<source>` where another source has that name.",
+        description=(
+            "The gold table's name. Default: `<db>__<table>`, and `__<source>` where another "
+            "source has that name."
+        ),
     )
     mode: Literal["upsert", "history", "append"] = Field(
         default="upsert",
-        description="upsert: one row per live row; history: every version with its times; append: the change log. "
+        description="upsert: one row per live row; history: every version with its times; append: the "
+        "change log. "
         "Another mode is another table: it is built anew from silver.",
     )
     deletes: Literal["hard", "soft"] = Field(
-        default="hard", description="hard: a deleted row goes; soft: it stays, marked by _deleted and _deleted_at."
+        default="hard",
+        description="hard: a deleted row goes; soft: it stays, marked by _deleted and _deleted_at.",
     )
     cluster_by: list[Text] | None = Field(
-        default=None, min_length=1, description="Liquid clustering columns, by their names in gold. Default: none."
+        default=None,
+        min_length=1,
+        description="Liquid clustering columns, by their names in gold. Default: none.",
     )
     partition_by: list[Text] | None = Field(
-        default=None, min_length=1, description="Partition columns, by their names in gold, instead of clustering."
+        default=None,
+        min_length=1,
+        description="Partition columns, by their names in gold, instead of clustering.",
     )
     change_data_feed: bool = Field(
-        default=False, description="true: Delta records the table's changes, for readers of table_changes. A rebuild is all rows once more."
+        default=False,
+        description=(
+            "true: Delta records the table's changes, for readers of table_changes. A rebuild is "
+            "all rows once more."
+        ),
     )
     primary_key: bool = Field(
-        default=False, description="true: Unity Catalog shows the source's key as the table's primary key. In mode upsert, on Databricks."
+        default=False,
+        description=(
+            "true: Unity Catalog shows the source's key as the table's primary key. In mode "
+            "upsert, on Databricks."
+        ),
     )
 
 
 class ColumnConfig(Model):
     """What gold does with one column, beyond its default."""
 
-    type: Literal["boolean", "string", "microseconds", "interval", "variant", "decimal", "array"] | None = Field(
-        default=None,
-        description="bit(1): boolean; TIME: microseconds; DECIMAL and vectors: string. Default: the lossless type. "
-        "variant and interval: not yet supported.",
+    type: Literal["boolean", "string", "microseconds", "interval", "variant", "decimal", "array"] | None = (
+        Field(
+            default=None,
+            description="bit(1): boolean; TIME: microseconds; DECIMAL and vectors: string. Default: the "
+            "lossless type. "
+            "variant and interval: not yet supported.",
+        )
     )
     rename: Text | None = Field(default=None, description="The column's name in gold.")
     exclude: bool = Field(default=False, description="true: gold leaves the column out.")
     mask: Literal["nullify", "redact", "last4"] | None = Field(
-        default=None, description="Replaces the value in gold: by NULL, by stars, or all but its last four characters. Silver has it whole."
+        default=None,
+        description=(
+            "Replaces the value in gold: by NULL, by stars, or all but its last four characters. "
+            "Silver has it whole."
+        ),
     )
     hash: Literal["sha256"] | None = Field(
         default=None,
-        description="Replaces the value in gold by the hash of its text (of a binary value's bytes), which fits for a key too.",
+        description=(
+            "Replaces the value in gold by the hash of its text (of a binary value's bytes), "
+            "which fits for a key too."
+        ),
     )
     computed: Text | None = Field(
-        default=None, description="A Spark SQL expression over gold's columns of the row; the column is gold's own."
+        default=None,
+        description="A Spark SQL expression over gold's columns of the row; the column is gold's own.",
     )
 
 
@@ -295,22 +433,34 @@ class TableConfig(Model):
     """One table, or several shards that become one: only what differs from the defaults."""
 
     source: Text = Field(description="The source it comes from: a file of configs/sources.")
-    table: Text | None = Field(default=None, description="db.table at the source, names with dots in backquotes. Default: the file's name.")
-    tables: TextOrList | None = Field(
-        default=None, description="Several source tables that become one: names, or one pattern with * such as `shop.orders_*`."
+    table: Text | None = Field(
+        default=None,
+        description="db.table at the source, names with dots in backquotes. Default: the file's name.",
     )
-    key: list[Text] | None = Field(default=None, min_length=1, description="The key's columns, where neither messages nor DDL tell them.")
+    tables: TextOrList | None = Field(
+        default=None,
+        description=(
+            "Several source tables that become one: names, or one pattern with * such as `shop.orders_*`."
+        ),
+    )
+    key: list[Text] | None = Field(
+        default=None, min_length=1, description="The key's columns, where neither messages nor DDL tell them."
+    )
     gold: Gold = Field(default=Gold(), description="The gold table.")
     on_ddl: dict[Edit, Literal["evolve", "ignore", "hold", "reject"]] = Field(
         default={},
-        description="What gold does at a kind of DDL: evolve: follow; ignore: keep gold's shape and rows; hold: stop the table there until "
+        description="What gold does at a kind of DDL: evolve: follow; ignore: keep gold's shape and "
+        "rows; hold: stop the table there until "
         "`lakehouse ddl approve` or `skip`; reject: as hold, and the run fails. Default: evolve.",
     )
     columns: dict[str, ColumnConfig] = Field(default={}, description="Columns that differ from the defaults.")
     generated: Literal["omit", "compute"] = Field(
-        default="omit", description="VIRTUAL columns, which no message carries: leave them out, or compute them."
+        default="omit",
+        description="VIRTUAL columns, which no message carries: leave them out, or compute them.",
     )
-    consistency: Consistency | None = Field(default=None, description="Overrides the source's consistency for this table.")
+    consistency: Consistency | None = Field(
+        default=None, description="Overrides the source's consistency for this table."
+    )
     quality: list[Expectation] = Field(default=[], description="Expectations that are checked before gold.")
     accept: list[Literal["replays"]] = Field(default=[], description="As the source's, for this table alone.")
 
@@ -324,9 +474,13 @@ _NAME = re.compile(r"(`(?:[^`]|``)+`|[^.`]+)\.(`(?:[^`]|``)+`|[^.`]+)")
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """`db.table` as its two names; a name that contains a dot stands in backquotes. Anything else is a ValueError."""
+    """`db.table` as its two names; a name that contains a dot stands in backquotes. Anything else is a
+    ValueError.
+    """
     found = _NAME.fullmatch(text)
     if not found:
         raise ValueError("expected db.table, with names that contain a dot in backquotes")
-    database, table = (part[1:-1].replace("``", "`") if part.startswith("`") else part for part in found.groups())
+    database, table = (
+        part[1:-1].replace("``", "`") if part.startswith("`") else part for part in found.groups()
+    )
     return database, table

@@ -1,7 +1,9 @@
-"""Option names: the decoder's, the producer's and Kafka's; which of them are known, and the nearest one to a typo.
+"""Option names: the decoder's, the producer's and Kafka's; which of them are known, and the nearest one to a
+typo.
 
-`decoder_options` is what both the YAML's `options:` and the command line's `--option name=value` go through. A name is
-taken as the table in lakehouse.formats spells it, or as the producer does (`include-commit-ts`, `csv.delimiter`).
+`decoder_options` is what both the YAML's `options:` and the command line's `--option name=value` go through.
+A name is taken as the table in lakehouse.formats spells it, or as the producer does (`include-commit-ts`,
+`csv.delimiter`).
 """
 
 import difflib
@@ -53,8 +55,13 @@ def option_problems(format: str, said: Mapping[str, object]) -> list[OptionProbl
             names = FORMATS[format].options
             found.append(OptionProblem(name, f"is no option of {format}", did_you_mean(name, names)))
         elif known in seen:
-            found.append(OptionProblem(name, f"says again what `{seen[known]}` says", "remove one of the two"))
-        elif FORMATS[format].options[known].choices and _text(value) not in FORMATS[format].options[known].choices:
+            found.append(
+                OptionProblem(name, f"says again what `{seen[known]}` says", "remove one of the two")
+            )
+        elif (
+            FORMATS[format].options[known].choices
+            and _text(value) not in FORMATS[format].options[known].choices
+        ):
             choices = ", ".join(FORMATS[format].options[known].choices)
             found.append(OptionProblem(name, f"expected one of {choices}", "write one of them"))
         seen.setdefault(known or name, name)
@@ -85,27 +92,44 @@ _PRODUCERS_NAMES = {
     "file_index_digit": "file_index_width",
     "large_message_handle_compression": "compression",
 }
-# The consumer's properties, of Kafka 4.1. A name that is like none of them is passed on: plug-ins have their own.
+# The consumer's properties, of Kafka 4.1. A name that is like none of them is passed on: plug-ins have their
+# own.
 KAFKA_PROPERTIES = frozenset(
     """
-    allow.auto.create.topics auto.commit.interval.ms check.crcs client.dns.lookup client.id client.rack connections.max.idle.ms
-    default.api.timeout.ms exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.instance.id group.protocol
-    heartbeat.interval.ms isolation.level max.partition.fetch.bytes max.poll.interval.ms max.poll.records metadata.max.age.ms
-    metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms metric.reporters metrics.num.samples metrics.recording.level
-    metrics.sample.window.ms partition.assignment.strategy receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms
-    request.timeout.ms retry.backoff.max.ms retry.backoff.ms sasl.client.callback.handler.class sasl.jaas.config
-    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
-    sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms
+    allow.auto.create.topics auto.commit.interval.ms check.crcs client.dns.lookup client.id client.rack
+    connections.max.idle.ms
+    default.api.timeout.ms exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes
+    group.instance.id group.protocol
+    heartbeat.interval.ms isolation.level max.partition.fetch.bytes max.poll.interval.ms max.poll.records
+    metadata.max.age.ms
+    metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms metric.reporters metrics.num.samples
+    metrics.recording.level
+    metrics.sample.window.ms partition.assignment.strategy receive.buffer.bytes reconnect.backoff.max.ms
+    reconnect.backoff.ms
+    request.timeout.ms retry.backoff.max.ms retry.backoff.ms sasl.client.callback.handler.class
+    sasl.jaas.config
+    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
+    sasl.kerberos.ticket.renew.jitter
+    sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
+    sasl.login.connect.timeout.ms
     sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
-    sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
-    sasl.mechanism sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
-    sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.url
-    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url security.protocol
+    sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms
+    sasl.login.retry.backoff.ms
+    sasl.mechanism sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
+    sasl.oauthbearer.expected.issuer
+    sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
+    security.protocol
     security.providers send.buffer.bytes session.timeout.ms socket.connection.setup.timeout.max.ms
-    socket.connection.setup.timeout.ms ssl.cipher.suites ssl.enabled.protocols ssl.endpoint.identification.algorithm
-    ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
-    ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider ssl.secure.random.implementation
-    ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
+    socket.connection.setup.timeout.ms ssl.cipher.suites ssl.enabled.protocols
+    ssl.endpoint.identification.algorithm
+    ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain
+    ssl.keystore.key
+    ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider
+    ssl.secure.random.implementation
+    ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
+    ssl.truststore.type
     """.split()  # noqa: SIM905 - eighty quoted names read worse
 )
 # What the reader sets itself, or Spark refuses, with what says it here.

@@ -1,7 +1,7 @@
 """The words of a problem: what pydantic and the models find, as one sentence with what to do.
 
-A text names options and what was expected. Of what was written it repeats only a word where a word of a closed list
-belongs, so that no problem can show a secret.
+A text names options and what was expected. Of what was written it repeats only a word where a word of a
+closed list belongs, so that no problem can show a secret.
 """
 
 import re
@@ -19,9 +19,15 @@ from lakehouse.config.yaml_reader import Path
 from lakehouse.formats import FORMATS
 
 _EXPECTED = {
-    "string_type": "text", "int_type": "a whole number", "bool_type": "true or false", "dict_type": "a mapping",
-    "model_type": "a mapping of options", "list_type": "a list", "string_too_short": "some text", "too_short": "at least one entry",
-}  # fmt: skip
+    "string_type": "text",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "model_type": "a mapping of options",
+    "list_type": "a list",
+    "string_too_short": "some text",
+    "too_short": "at least one entry",
+}
 
 
 def model_findings(model: type[BaseModel], data: Any, error: ValidationError) -> Iterator[Finding]:
@@ -48,7 +54,11 @@ def _literal(path: Path, details: ErrorDetails) -> Finding:
     if not isinstance(got, str):
         return path, f"expected one of {', '.join(words)}", "write one of the words"
     close = nearest(got, words)
-    return path, f"expected one of {', '.join(words)}", f"did you mean `{close}`?" if close else "write one of the words"
+    return (
+        path,
+        f"expected one of {', '.join(words)}",
+        f"did you mean `{close}`?" if close else "write one of the words",
+    )
 
 
 def _expected(details: ErrorDetails) -> tuple[str, str]:
@@ -135,7 +145,11 @@ def not_yet_findings(model: type[BaseModel], data: Any) -> Iterator[Finding]:
     for entry in NOT_YET:
         option, _, word = entry.removeprefix(f"{kind}.").partition("=")
         path = tuple(option.split("."))
-        if entry.startswith(f"{kind}.") and (value := _value_at(data, path)) is not None and word in ("", value):
+        if (
+            entry.startswith(f"{kind}.")
+            and (value := _value_at(data, path)) is not None
+            and word in ("", value)
+        ):
             yield path, f"{word} is not yet supported".strip(), "remove it"
 
 

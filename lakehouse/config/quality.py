@@ -1,4 +1,6 @@
-"""What can be wrong in a table's `quality:` before any row is seen: names, arguments, and actions that can't be."""
+"""What can be wrong in a table's `quality:` before any row is seen: names, arguments, and actions that can't
+be.
+"""
 
 import re
 from collections.abc import Iterator
@@ -11,14 +13,22 @@ from lakehouse.quality.suite import FORMS, ROWS, Form
 
 _REGEXES = ("regex", "regex_list")
 # A verdict on a row must be the same whenever it is given.
-_UNSTEADY = re.compile(r"\b(rand\w*|uuid|shuffle|now|current_\w+|monotonically_increasing_id|spark_partition_id|input_file_\w+)\b", re.I)
+_UNSTEADY = re.compile(
+    r"\b(rand\w*|uuid|shuffle|now|current_\w+|monotonically_increasing_id|spark_partition_id|input_file_\w+)\b",
+    re.I,
+)
 _WORDS = {
     "condition_parser": ("spark",),
     "match_on": ("any", "all"),
     "ignore_row_if": (
-        "both_values_are_missing", "either_value_is_missing", "neither", "all_values_are_missing", "any_value_is_missing", "never",
+        "both_values_are_missing",
+        "either_value_is_missing",
+        "neither",
+        "all_values_are_missing",
+        "any_value_is_missing",
+        "never",
     ),
-}  # fmt: skip
+}
 
 
 def quality_findings(data: Data) -> Iterator[Finding]:
@@ -28,7 +38,11 @@ def quality_findings(data: Data) -> Iterator[Finding]:
         yield ("quality",), "is not yet supported with tables", "remove one of the two"
     seen: list[Any] = []
     for index, entry in enumerate(entries if isinstance(entries, list) else []):
-        if isinstance(entry, dict) and isinstance(entry.get("expect"), str) and isinstance(entry.get("args", {}), dict):
+        if (
+            isinstance(entry, dict)
+            and isinstance(entry.get("expect"), str)
+            and isinstance(entry.get("args", {}), dict)
+        ):
             yield from _entry(entry, ("quality", index))
             said = {name: value for name, value in entry.items() if name != "action"}
             if said in seen:
@@ -44,7 +58,11 @@ def _entry(entry: Data, path: Path) -> Iterator[Finding]:
             yield (*path, "expect"), "is no expectation that lakehouse checks", did_you_mean(name, FORMS)
         return
     if entry.get("action") in ("reject", "stop") and name not in ROWS:
-        yield (*path, "action"), f"can't be {entry['action']}: {name} is about the whole table, not about a row", "write action: warn"
+        yield (
+            (*path, "action"),
+            f"can't be {entry['action']}: {name} is about the whole table, not about a row",
+            "write action: warn",
+        )
     args = entry.get("args", {})
     yield from _columns(entry, form, path)
     yield from _arguments(name, args, form, path)
@@ -53,7 +71,11 @@ def _entry(entry: Data, path: Path) -> Iterator[Finding]:
 
 def _columns(entry: Data, form: Form, path: Path) -> Iterator[Finding]:
     if "column" in entry and form.columns != ("column",):
-        wanted = f"write args: {{{', '.join(f'{name}: …' for name in form.columns)}}}" if form.columns else "remove it"
+        wanted = (
+            f"write args: {{{', '.join(f'{name}: …' for name in form.columns)}}}"
+            if form.columns
+            else "remove it"
+        )
         yield (*path, "column"), "has no effect: the expectation is not about one column", wanted
     if form.columns == ("column",) and "column" not in entry:
         yield path, "names no column", "add column"
@@ -90,7 +112,11 @@ def _values(args: Data, path: Path) -> Iterator[Finding]:
     if condition is not None and "condition_parser" not in args:
         yield (*path, "args", "row_condition"), "is read by no parser", "add condition_parser: spark"
     if isinstance(condition, str) and _UNSTEADY.search(condition):
-        yield (*path, "args", "row_condition"), "is not the same at every reading", "use the row's own columns only"
+        yield (
+            (*path, "args", "row_condition"),
+            "is not the same at every reading",
+            "use the row's own columns only",
+        )
     if "condition_parser" in args and condition is None:
         yield (*path, "args", "condition_parser"), "has no effect without row_condition", "remove it"
 

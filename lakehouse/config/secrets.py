@@ -1,9 +1,11 @@
-"""References to secrets and the environment: how they are written, where they may stand, and how they are resolved late.
+"""References to secrets and the environment: how they are written, where they may stand, and how they are
+resolved late.
 
     ${env:NAME}   ${env:NAME:-default}   {{secrets/scope/key}}   ${secret:scope/key}
 
-A model holds the reference, never what it stands for. `resolve_secrets` is called where the value is needed, and its
-result shows its names only. A secret that is written out, or as the default of a reference, is an error.
+A model holds the reference, never what it stands for. `resolve_secrets` is called where the value is needed,
+and its result shows its names only. A secret that is written out, or as the default of a reference, is an
+error.
 """
 
 import os
@@ -20,14 +22,20 @@ _REFERENCE = re.compile(
     r"|\{\{\s*secrets/(?P<scope2>[^/{}\s]+)/(?P<key2>[^/{}\s]+)\s*\}\}"
 )
 _LOOKS_LIKE = re.compile(r"\$\{|\{\{")
-_SECRET_NAME = re.compile(r"(password|passwd|secret|keystore\.key|(access|api|secret|account)[._-]?key)$", re.I)
-_JAAS_SECRET = re.compile(r"""\b\w*(?:password|secret|token|credential)\w*\s*=\s*("[^"]*"|'[^']*'|[^\s;]+)""", re.I)
+_SECRET_NAME = re.compile(
+    r"(password|passwd|secret|keystore\.key|(access|api|secret|account)[._-]?key)$", re.I
+)
+_JAAS_SECRET = re.compile(
+    r"""\b\w*(?:password|secret|token|credential)\w*\s*=\s*("[^"]*"|'[^']*'|[^\s;]+)""", re.I
+)
 _USER_INFO = re.compile(r"://[^/@\s:]+:(?P<secret>[^/@\s]+)@")
 FORMS = "write ${env:NAME}, {{secrets/scope/key}} or ${secret:scope/key}"
 
 
 class Secrets(Mapping[str, str]):
-    """Resolved values by name. Its text shows the names only, so that a log or a traceback can't show a secret."""
+    """Resolved values by name. Its text shows the names only, so that a log or a traceback can't show a
+    secret.
+    """
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
@@ -66,7 +74,9 @@ def has_secret_reference(text: str) -> bool:
 def holds_secret(name: str, text: str) -> bool:
     """Does this option hold a secret that is written out?"""
     if name.endswith("sasl.jaas.config"):
-        return not _is_pure_reference(text) and any(not _is_pure_reference(found[1].strip("\"'")) for found in _JAAS_SECRET.finditer(text))
+        return not _is_pure_reference(text) and any(
+            not _is_pure_reference(found[1].strip("\"'")) for found in _JAAS_SECRET.finditer(text)
+        )
     if _SECRET_NAME.search(name):
         return not _is_pure_reference(text)
     found = _USER_INFO.search(text)
@@ -74,13 +84,17 @@ def holds_secret(name: str, text: str) -> bool:
 
 
 def resolve_text(text: str, env: Mapping[str, str] | None = None, secret: SecretLookup | None = None) -> str:
-    """The text with its references replaced; a ConfigError names the reference that has no value, and never a value."""
+    """The text with its references replaced; a ConfigError names the reference that has no value, and never a
+    value.
+    """
     environment = os.environ if env is None else env
     lookup = secret or databricks_secret
     return _REFERENCE.sub(lambda found: _value(found, environment, lookup), text)
 
 
-def resolve_secrets(values: Mapping[str, str], env: Mapping[str, str] | None = None, secret: SecretLookup | None = None) -> Secrets:
+def resolve_secrets(
+    values: Mapping[str, str], env: Mapping[str, str] | None = None, secret: SecretLookup | None = None
+) -> Secrets:
     """All values with their references replaced."""
     return Secrets({name: resolve_text(text, env, secret) for name, text in values.items()})
 
@@ -90,7 +104,9 @@ def databricks_secret(scope: str, key: str) -> str:
     try:
         from databricks.sdk.runtime import dbutils
     except ImportError:
-        raise ConfigError(f"secret {scope}/{key}: secret scopes are there on Databricks only; use ${{env:NAME}} elsewhere") from None
+        raise ConfigError(
+            f"secret {scope}/{key}: secret scopes are there on Databricks only; use ${{env:NAME}} elsewhere"
+        ) from None
     return str(dbutils.secrets.get(scope, key))
 
 
@@ -101,7 +117,10 @@ def _value(found: re.Match[str], env: Mapping[str, str], secret: SecretLookup) -
     if env.get(name):
         return env[name]
     if found["default"] is None:
-        raise ConfigError(f"${{env:{name}}}: the environment variable {name} is not set; set it, or give a default as ${{env:{name}:-…}}")
+        raise ConfigError(
+            f"${{env:{name}}}: the environment variable {name} is not set; set it, or give a default as "
+            f"${{env:{name}:-…}}"
+        )
     return found["default"].removeprefix(":-")
 
 

@@ -1,8 +1,10 @@
-"""The one YAML loader: YAML text → plain data with the place of every key and value, or every problem at once.
+"""The one YAML loader: YAML text → plain data with the place of every key and value, or every problem at
+once.
 
 Stricter than YAML 1.1, so that what people write is what they get:
 
-- only `true`, `false`, `null`, `~`, nothing, and numbers of YAML 1.2 are more than text when they stand unquoted;
+- only `true`, `false`, `null`, `~`, nothing, and numbers of YAML 1.2 are more than text when they stand
+  unquoted;
   `no`, `on`, `12:30:00` and `0123` are text;
 - keys are always text, whatever they look like;
 - a key that stands twice, an alias, a tag or a second document is a problem, not a guess.
@@ -28,7 +30,9 @@ class Place(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One thing wrong in one file: where, what, and what to do. `path` names the option, such as `kafka.topics`."""
+    """One thing wrong in one file: where, what, and what to do. `path` names the option, such as
+    `kafka.topics`.
+    """
 
     file: str
     line: int
@@ -53,7 +57,9 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def problem(self, path: Path, text: str, fix: str = "") -> Problem:
-        """A problem at the nearest place that the file has for `path`: a key before its value, an owner before nothing."""
+        """A problem at the nearest place that the file has for `path`: a key before its value, an owner
+        before nothing.
+        """
         place = next((found for found in self._places(path)), Place(1, 1))
         return Problem(self.file, place.line, place.column, dotted(path), text, fix)
 
@@ -70,12 +76,18 @@ def dotted(path: Path) -> str:
 
 
 def read_yaml(file: str, raw: bytes) -> Document:
-    """The document in `raw`; what is wrong with it stands in its `problems`, all at once where the text can be read."""
+    """The document in `raw`; what is wrong with it stands in its `problems`, all at once where the text can
+    be read.
+    """
     document = Document(file)
     try:
         node = _Loader(raw.decode("utf-8-sig")).get_single_node()
     except UnicodeDecodeError as error:
-        document.problems.append(Problem(file, raw[: error.start].count(b"\n") + 1, 1, "", "is not UTF-8", "save the file as UTF-8"))
+        document.problems.append(
+            Problem(
+                file, raw[: error.start].count(b"\n") + 1, 1, "", "is not UTF-8", "save the file as UTF-8"
+            )
+        )
     except yaml.YAMLError as error:
         document.problems.append(_syntax_problem(file, error))
     else:
@@ -103,11 +115,19 @@ def _syntax_problem(file: str, error: yaml.YAMLError) -> Problem:
 def _construct(document: Document, node: yaml.Node, path: Path, seen: set[int]) -> Any:
     document.values[path] = _place(node)
     if id(node) in seen:
-        document.problems.append(document.problem(path, "is an alias of another value", "write the value out"))
+        document.problems.append(
+            document.problem(path, "is an alias of another value", "write the value out")
+        )
         return None
     seen.add(id(node))
-    if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.rpartition(":")[2] not in ("str", "map", "seq"):
-        document.problems.append(document.problem(path, "has a tag, which is not supported", "write the plain value"))
+    if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.rpartition(":")[2] not in (
+        "str",
+        "map",
+        "seq",
+    ):
+        document.problems.append(
+            document.problem(path, "has a tag, which is not supported", "write the plain value")
+        )
         return None
     if isinstance(node, yaml.MappingNode):
         return _mapping(document, node, path, seen)
@@ -121,12 +141,18 @@ def _mapping(document: Document, node: yaml.MappingNode, path: Path, seen: set[i
     for key_node, value_node in node.value:
         place = _place(key_node)
         if not isinstance(key_node, yaml.ScalarNode):
-            document.problems.append(Problem(document.file, *place, dotted(path), "has a key that is not text", "write a plain name"))
+            document.problems.append(
+                Problem(
+                    document.file, *place, dotted(path), "has a key that is not text", "write a plain name"
+                )
+            )
             continue
         here = (*path, key_node.value)
         if here in document.keys:
             text = f"stands twice, first in line {document.keys[here].line}"
-            document.problems.append(Problem(document.file, *place, dotted(here), text, "remove one of the two"))
+            document.problems.append(
+                Problem(document.file, *place, dotted(here), text, "remove one of the two")
+            )
             continue
         document.keys[here] = place
         data[key_node.value] = _construct(document, value_node, here, seen)
@@ -143,7 +169,9 @@ _WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None} | {
 # A leading zero is kept as text, although YAML 1.2 reads 0123 as 123: who writes it means an identifier.
 # Forty digits are more than any option takes, and fewer than Python refuses to read.
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,39})")
-_FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.|(?:0|[1-9][0-9]*)(?=[eE]))(?:[eE][-+]?[0-9]+)?")
+_FLOAT = re.compile(
+    r"[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.|(?:0|[1-9][0-9]*)(?=[eE]))(?:[eE][-+]?[0-9]+)?"
+)
 
 
 def scalar(text: str) -> str | int | float | bool | None:

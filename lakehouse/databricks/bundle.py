@@ -1,7 +1,8 @@
 """A Databricks bundle of one's own: the files that this package brings, and the package itself as a wheel.
 
 FOLDER/databricks.yml, resources/        targets, jobs, schemas, volumes, dashboard
-FOLDER/configs/databricks/               what to read: a recorded sample, until sources of one's own stand there
+FOLDER/configs/databricks/               what to read: a recorded sample, until sources of one's own stand
+                                         there
 FOLDER/notebooks/                        they import lakehouse and define nothing
 FOLDER/wheels/lakehouse-….whl            what the jobs install
 """
@@ -24,7 +25,9 @@ PARTS = ("databricks.yml", "resources", "configs/databricks", "notebooks")
 def template() -> Path:
     """Where the bundle's files are: in the package, or in the checkout that it is imported from."""
     package = Path(lakehouse.__file__).parent
-    return next(folder for folder in (package / "bundle", package.parent) if (folder / "databricks.yml").is_file())
+    return next(
+        folder for folder in (package / "bundle", package.parent) if (folder / "databricks.yml").is_file()
+    )
 
 
 def write_bundle(folder: Path) -> list[Path]:
@@ -33,7 +36,9 @@ def write_bundle(folder: Path) -> list[Path]:
     files = {path.relative_to(source): path for part in PARTS for path in _files(source / part)}
     taken = [str(folder / name) for name in files if (folder / name).exists()]
     if taken:
-        raise LakehouseError(f"{taken[0]}: expected no such file, found one; write the bundle into another folder")
+        raise LakehouseError(
+            f"{taken[0]}: expected no such file, found one; write the bundle into another folder"
+        )
     written = []
     for name, path in files.items():
         target = folder / name
@@ -48,7 +53,9 @@ def write_bundle(folder: Path) -> list[Path]:
 
 def _files(path: Path) -> Iterator[Path]:
     if path.is_dir():
-        yield from sorted(found for found in path.rglob("*") if found.is_file() and "__pycache__" not in found.parts)
+        yield from sorted(
+            found for found in path.rglob("*") if found.is_file() and "__pycache__" not in found.parts
+        )
     else:
         yield path
 
@@ -66,10 +73,21 @@ def pack_wheel(folder: Path) -> Path:
     info = f"lakehouse-{told.version}.dist-info"
     folder.mkdir(parents=True, exist_ok=True)
     wheel = folder / f"lakehouse-{told.version}-py3-none-any.whl"
-    entries = {name: data for module in (lakehouse, pipelines) for name, data in _module(Path(str(module.__file__)).parent)}
-    entries |= {f"{info}/{name}": (told.read_text(name) or "").encode() for name in ("METADATA", "entry_points.txt")}
-    entries[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: lakehouse\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    record = "".join(f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in entries.items()) + f"{info}/RECORD,,\n"
+    entries = {
+        name: data
+        for module in (lakehouse, pipelines)
+        for name, data in _module(Path(str(module.__file__)).parent)
+    }
+    entries |= {
+        f"{info}/{name}": (told.read_text(name) or "").encode() for name in ("METADATA", "entry_points.txt")
+    }
+    entries[f"{info}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nGenerator: lakehouse\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    record = (
+        "".join(f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in entries.items())
+        + f"{info}/RECORD,,\n"
+    )
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as out:
         for name, data in {**entries, f"{info}/RECORD": record.encode()}.items():
             out.writestr(zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)

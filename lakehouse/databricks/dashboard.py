@@ -1,6 +1,8 @@
-"""The bundle's dashboard over the ops tables: `python -m lakehouse.databricks.dashboard resources/lakehouse.lvdash.json SOURCE…`; a test pins it.
+"""The bundle's dashboard over the ops tables: `python -m lakehouse.databricks.dashboard
+resources/lakehouse.lvdash.json SOURCE…`; a test pins it.
 
-A Databricks dashboard is a JSON of datasets (SQL, against the catalog and schema that the resource names) and widgets on a grid.
+A Databricks dashboard is a JSON of datasets (SQL, against the catalog and schema that the resource names) and
+widgets on a grid.
 """
 
 import json
@@ -23,17 +25,23 @@ def queries(sources: Iterable[str]) -> dict[str, str]:
     for source in sources:
         log, name = _quoted(f"{source}_log"), "'" + source.replace("'", "''") + "' AS source"
         last = _LAST.format(log=log, kind="manifest")
-        found["tables"].append(f"SELECT {name}, inline(from_json(get_json_object(body, '$.tables'), '{_TABLES}')) FROM {last}")
+        found["tables"].append(
+            f"SELECT {name}, inline(from_json(get_json_object(body, '$.tables'), '{_TABLES}')) FROM {last}"
+        )
         found["published"].append(
-            f"SELECT {name}, timestamp_millis(`at`) AS published_at, CAST(get_json_object(body, '$.applied') AS BIGINT) AS changes"
+            f"SELECT {name}, timestamp_millis(`at`) AS published_at, CAST(get_json_object(body, '$.applied') "
+            "AS BIGINT) AS changes"
             f" FROM {log} WHERE kind = 'manifest'"
         )
         found["batches"].append(
-            f"SELECT {name}, timestamp_millis(`at`) AS done_at, CAST(get_json_object(body, '$.counts.messages') AS BIGINT) AS messages,"
-            f" CAST(get_json_object(body, '$.counts.dead') AS BIGINT) AS dead_letters FROM {log} WHERE kind = 'done'"
+            f"SELECT {name}, timestamp_millis(`at`) AS done_at, CAST(get_json_object(body, "
+            "'$.counts.messages') AS BIGINT) AS messages,"
+            f" CAST(get_json_object(body, '$.counts.dead') AS BIGINT) AS dead_letters FROM {log} WHERE kind "
+            "= 'done'"
         )
         found["quality"].append(
-            f"SELECT {name}, timestamp_millis(`at`) AS judged_at, concat(database, '.', `table`) AS `table`, expectation, action, checked,"
+            f"SELECT {name}, timestamp_millis(`at`) AS judged_at, concat(database, '.', `table`) AS `table`, "
+            "expectation, action, checked,"
             f" failed FROM {_quoted(f'{source}_quality')}"
         )
     return {name: " UNION ALL ".join(parts) for name, parts in found.items()}
@@ -41,20 +49,33 @@ def queries(sources: Iterable[str]) -> dict[str, str]:
 
 def dashboard(sources: Iterable[str]) -> dict[str, Any]:
     """The dashboard's document."""
-    datasets = [{"name": name, "displayName": name, "queryLines": [text]} for name, text in queries(sources).items()]
+    datasets = [
+        {"name": name, "displayName": name, "queryLines": [text]} for name, text in queries(sources).items()
+    ]
     widgets = [
         _table("tables", ["source", "database", "table", "state", "why"], (0, 0, 6, 6)),
         _line("batches", "done_at", "messages", (0, 6, 3, 6)),
         _line("published", "published_at", "changes", (3, 6, 3, 6)),
         _line("batches", "done_at", "dead_letters", (0, 12, 3, 6)),
-        _table("quality", ["judged_at", "table", "expectation", "action", "checked", "failed"], (3, 12, 3, 6)),
+        _table(
+            "quality", ["judged_at", "table", "expectation", "action", "checked", "failed"], (3, 12, 3, 6)
+        ),
     ]
-    page = {"name": "lakehouse", "displayName": "Lakehouse", "pageType": "PAGE_TYPE_CANVAS", "layout": widgets}
+    page = {
+        "name": "lakehouse",
+        "displayName": "Lakehouse",
+        "pageType": "PAGE_TYPE_CANVAS",
+        "layout": widgets,
+    }
     return {"datasets": datasets, "pages": [page]}
 
 
 def _widget(
-    dataset: str, title: str, fields: list[dict[str, str]], spec: dict[str, Any], place: tuple[int, int, int, int]
+    dataset: str,
+    title: str,
+    fields: list[dict[str, str]],
+    spec: dict[str, Any],
+    place: tuple[int, int, int, int],
 ) -> dict[str, Any]:
     query = {"datasetName": dataset, "fields": fields, "disaggregated": True}
     frame = {"showTitle": True, "title": title}
@@ -70,7 +91,13 @@ def _widget(
 
 def _table(dataset: str, names: list[str], place: tuple[int, int, int, int]) -> dict[str, Any]:
     columns = [{"fieldName": name, "displayName": name.replace("_", " ")} for name in names]
-    return _widget(dataset, dataset, _fields(names), {"version": 1, "widgetType": "table", "encodings": {"columns": columns}}, place)
+    return _widget(
+        dataset,
+        dataset,
+        _fields(names),
+        {"version": 1, "widgetType": "table", "encodings": {"columns": columns}},
+        place,
+    )
 
 
 def _line(dataset: str, time: str, value: str, place: tuple[int, int, int, int]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """What statements mean: plain values between the reader and whoever applies them.
 
-Names are (database or None, table) pairs, so that names with dots are never confused. SQL texts (defaults, expressions,
-partition bounds) stand as the statement wrote them. Conditions are part of an edit: servers log `CREATE TABLE IF NOT
-EXISTS` for tables that exist, and an edit whose condition is false has no effect.
+Names are (database or None, table) pairs, so that names with dots are never confused. SQL texts (defaults,
+expressions, partition bounds) stand as the statement wrote them. Conditions are part of an edit: servers log
+`CREATE TABLE IF NOT EXISTS` for tables that exist, and an edit whose condition is false has no effect.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,9 @@ Name = tuple[str | None, str]
 
 @dataclass(frozen=True, slots=True)
 class ColumnDef:
-    """One column definition. `default` is SQL text, "NULL" too. `charset` is the one written, or the one its COLLATE names."""
+    """One column definition. `default` is SQL text, "NULL" too. `charset` is the one written, or the one its
+    COLLATE names.
+    """
 
     name: str
     type: ColumnType
@@ -31,7 +33,9 @@ class ColumnDef:
 
 @dataclass(frozen=True, slots=True)
 class IndexDef:
-    """An index over columns; one with an expression among its parts never counts as unique, since it can't identify rows."""
+    """An index over columns; one with an expression among its parts never counts as unique, since it can't
+    identify rows.
+    """
 
     name: str | None
     columns: tuple[str, ...]
@@ -40,14 +44,16 @@ class IndexDef:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """PARTITION BY. RANGE and LIST over plain columns with literal bounds carry them, as lakehouse.schema.PartitionRule does."""
+    """PARTITION BY. RANGE and LIST over plain columns with literal bounds carry them, as
+    lakehouse.schema.PartitionRule does.
+    """
 
     method: str
     columns: tuple[str, ...] = ()
     partitions: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
 
 
-# --- edits: the clauses of ALTER TABLE -------------------------------------------------------------------------------
+# --- edits: the clauses of ALTER TABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +180,9 @@ class ExchangePartition:
 
 @dataclass(frozen=True, slots=True)
 class ReorganizePartition:
-    """Some partitions are replaced by others that hold the same rows; without names, all of them by the same rule."""
+    """Some partitions are replaced by others that hold the same rows; without names, all of them by the same
+    rule.
+    """
 
     names: tuple[str, ...]
     partitions: tuple[tuple[str, tuple[str | None, ...]], ...]
@@ -189,7 +197,9 @@ class Repartition:
 
 @dataclass(frozen=True, slots=True)
 class TableCharset:
-    """The default of columns to come; `convert` also converts those that exist. `charset` is None for DEFAULT."""
+    """The default of columns to come; `convert` also converts those that exist. `charset` is None for
+    DEFAULT.
+    """
 
     charset: str | None
     convert: bool = False
@@ -215,18 +225,40 @@ class NoEffect:
 
 
 Edit = (
-    AddColumn | DropColumn | ModifyColumn | ChangeColumn | RenameColumn | RenameTo | AlterDefault | AddPrimaryKey | DropPrimaryKey
-    | AddUniqueKey | AddIndex | DropIndex | RenameIndex | AddPartition | DropPartition | TruncatePartition | ExchangePartition
-    | ReorganizePartition | Repartition | TableCharset | ReplaceRows | DropDuplicates | NoEffect
-)  # fmt: skip
+    AddColumn
+    | DropColumn
+    | ModifyColumn
+    | ChangeColumn
+    | RenameColumn
+    | RenameTo
+    | AlterDefault
+    | AddPrimaryKey
+    | DropPrimaryKey
+    | AddUniqueKey
+    | AddIndex
+    | DropIndex
+    | RenameIndex
+    | AddPartition
+    | DropPartition
+    | TruncatePartition
+    | ExchangePartition
+    | ReorganizePartition
+    | Repartition
+    | TableCharset
+    | ReplaceRows
+    | DropDuplicates
+    | NoEffect
+)
 
 
-# --- statements ------------------------------------------------------------------------------------------------------
+# --- statements
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """`as_select`: rows and maybe columns come from a query, so `columns` may not be all. `charset` is the table's default."""
+    """`as_select`: rows and maybe columns come from a query, so `columns` may not be all. `charset` is the
+    table's default.
+    """
 
     database: str | None
     table: str
@@ -309,6 +341,14 @@ class RecoverDatabase:
 
 
 Statement = (
-    CreateTable | CreateTableLike | AlterTable | RenameTable | DropTable | TruncateTable | DropDatabase | RecoverTable | RecoverDatabase
+    CreateTable
+    | CreateTableLike
+    | AlterTable
+    | RenameTable
+    | DropTable
+    | TruncateTable
+    | DropDatabase
+    | RecoverTable
+    | RecoverDatabase
     | NoEffect
-)  # fmt: skip
+)

@@ -1,8 +1,8 @@
 """What statements mean, as JSON: `lakehouse ddl [FILE|-] --json`.
 
-One object per statement, `{"kind": "alter_table", "table": "db.t", "edits": [{"edit": "add_column", …}]}`. What has no
-effect on the data is `no_effect`, an index or charset clause too; what is refused is `{"kind": "error", "error": …}`.
-A table is written `db.t`, so here, and only here, a name with a dot looks like two.
+One object per statement, `{"kind": "alter_table", "table": "db.t", "edits": [{"edit": "add_column", …}]}`.
+What has no effect on the data is `no_effect`, an index or charset clause too; what is refused is `{"kind":
+"error", "error": …}`. A table is written `db.t`, so here, and only here, a name with a dot looks like two.
 """
 
 import json
@@ -41,7 +41,10 @@ def _record(line: str) -> Meaning:
     except (ValueError, KeyError, TypeError):
         sql, record = None, {}
     if not isinstance(sql, str):
-        return {"sql": "", "expect": [_error(DdlError('expected a JSON object with "sql", got something else'))]}
+        return {
+            "sql": "",
+            "expect": [_error(DdlError('expected a JSON object with "sql", got something else'))],
+        }
     name = {"name": record["name"]} if "name" in record else {}
     try:
         return {**name, "sql": sql, "expect": [expect_form(statement) for statement in read(sql)]}
@@ -77,11 +80,13 @@ def _error(error: DdlError) -> Meaning:
     return {"kind": "error", "error": str(error)}
 
 
-# --- statements ------------------------------------------------------------------------------------------------------
+# --- statements
 
 
 def expect_form(statement: e.Statement) -> Meaning:
-    """A statement's meaning in the form of the test data, and its conditions under `if_exists` and `if_not_exists`."""
+    """A statement's meaning in the form of the test data, and its conditions under `if_exists` and
+    `if_not_exists`.
+    """
     match statement:
         case e.CreateTable():
             return _create(statement)
@@ -93,12 +98,17 @@ def expect_form(statement: e.Statement) -> Meaning:
             )
         case e.AlterTable(index_statement=False):
             edits = [_edit(edit) for edit in statement.edits if not isinstance(edit, e.DropDuplicates)]
-            return _with({"kind": "alter_table", "table": _table(statement), "edits": edits}, if_exists=statement.if_exists)
+            return _with(
+                {"kind": "alter_table", "table": _table(statement), "edits": edits},
+                if_exists=statement.if_exists,
+            )
         case e.RenameTable(pairs, condition):
             named = [[_name(old), _name(new)] for old, new in pairs]
             return _with({"kind": "rename_table", "pairs": named}, if_exists=condition)
         case e.DropTable(tables, condition):
-            return _with({"kind": "drop_table", "tables": [_name(table) for table in tables]}, if_exists=condition)
+            return _with(
+                {"kind": "drop_table", "tables": [_name(table) for table in tables]}, if_exists=condition
+            )
         case e.TruncateTable():
             return {"kind": "truncate_table", "table": _table(statement)}
         case e.DropDatabase(database, condition):
@@ -125,7 +135,9 @@ def _create(statement: e.CreateTable) -> Meaning:
     )
 
 
-def _table(statement: e.CreateTable | e.CreateTableLike | e.AlterTable | e.TruncateTable | e.RecoverTable) -> str:
+def _table(
+    statement: e.CreateTable | e.CreateTableLike | e.AlterTable | e.TruncateTable | e.RecoverTable,
+) -> str:
     return _name((statement.database, statement.table))
 
 
@@ -138,25 +150,35 @@ def _with(meaning: Meaning, **members: object) -> Meaning:
     return meaning | {name: value for name, value in members.items() if value not in (None, False)}
 
 
-# --- edits -----------------------------------------------------------------------------------------------------------
+# --- edits
 
 
 def _edit(edit: e.Edit) -> Meaning:
     match edit:
         case e.AddColumn(column, position, condition):
-            return _with({"edit": "add_column", "column": _column(column)}, position=position, if_not_exists=condition)
+            return _with(
+                {"edit": "add_column", "column": _column(column)}, position=position, if_not_exists=condition
+            )
         case e.DropColumn(name, condition):
             return _with({"edit": "drop_column", "name": name}, if_exists=condition)
         case e.ModifyColumn(column, position, condition):
-            return _with({"edit": "modify_column", "column": _column(column)}, position=position, if_exists=condition)
+            return _with(
+                {"edit": "modify_column", "column": _column(column)}, position=position, if_exists=condition
+            )
         case e.ChangeColumn(name, column, position, condition):
-            return _with({"edit": "change_column", "name": name, "column": _column(column)}, position=position, if_exists=condition)
+            return _with(
+                {"edit": "change_column", "name": name, "column": _column(column)},
+                position=position,
+                if_exists=condition,
+            )
         case e.RenameColumn(name, to, condition):
             return _with({"edit": "rename_column", "name": name, "to": to}, if_exists=condition)
         case e.RenameTo(to):
             return {"edit": "rename_table", "to": _name(to)}
         case e.AlterDefault(name, default, condition):
-            return _with({"edit": "alter_default", "name": name}, default=_default(default), if_exists=condition)
+            return _with(
+                {"edit": "alter_default", "name": name}, default=_default(default), if_exists=condition
+            )
         case _:
             return _key_or_partition(edit)
 
@@ -189,8 +211,9 @@ def _column(column: e.ColumnDef) -> Meaning:
 
 
 def _type(column_type: ColumnType) -> str:
-    """TiDB's parser, whose spelling the test data has, writes a YEAR without a width so, no charset of ENUM and SET, and no length of
-    TEXT and BLOB, which chooses among them."""
+    """TiDB's parser, whose spelling the test data has, writes a YEAR without a width so, no charset of ENUM
+    and SET, and no length of TEXT and BLOB, which chooses among them.
+    """
     if column_type.base == "year" and column_type.length is None:
         return "year(-1)"
     if column_type.base in ("text", "blob"):

@@ -1,11 +1,13 @@
-"""What a statement would do to one gold table, before anyone runs it upstream: `lakehouse ddl FILE --table DB.TABLE`.
+"""What a statement would do to one gold table, before anyone runs it upstream: `lakehouse ddl FILE --table
+DB.TABLE`.
 
     nothing      the table is not concerned, or nothing of it that gold has
     in_place     its shape changes, and no value of an existing row
     fill         existing rows get the new column's default
     rewrite      values are converted, rows are keyed anew
     remove       rows go: a partition, a truncate, a drop
-    unknowable   rows change in a way that no message tells: the table is incomplete until it is snapshotted again
+    unknowable   rows change in a way that no message tells: the table is incomplete until it is snapshotted
+                 again
     ignored      on_ddl leaves gold as it is
     held         gold stops before it: on_ddl asks for that, or the statement can't be applied
 
@@ -49,12 +51,19 @@ def outlook(table: Table, statement: e.Statement) -> tuple[Outcome, Table]:
         case e.RenameTable(pairs):
             found = next((new for old, new in pairs if _is(table, old)), None)
             if found is not None:
-                return _ruled(table, "rename_table", "in_place", replace(table, name=(found[0] or table.name[0], found[1])))
+                return _ruled(
+                    table,
+                    "rename_table",
+                    "in_place",
+                    replace(table, name=(found[0] or table.name[0], found[1])),
+                )
         case e.TruncateTable() if _is(table, (statement.database, statement.table)):
             return _ruled(table, "truncate_table", "remove", table)
         case e.DropTable(tables) if any(_is(table, name) for name in tables):
             return _ruled(table, "drop_table", "remove", replace(table, schema=None))
-        case e.DropDatabase(database) if database.casefold() == table.name[0].casefold() and table.schema is not None:
+        case e.DropDatabase(database) if (
+            database.casefold() == table.name[0].casefold() and table.schema is not None
+        ):
             return _ruled(table, "drop_database", "remove", replace(table, schema=None))
         case e.CreateTable() if _is_named(table, (statement.database, statement.table)):
             return _created(table, statement)
@@ -99,7 +108,9 @@ def _created(table: Table, statement: e.CreateTable) -> tuple[Outcome, Table]:
     if statement.as_select:
         return _said("held", "a query decides its columns"), table
     why = () if table.schema is None else ("the live table of this name ends, and another begins",)
-    return _said("nothing" if table.schema is None else "remove", *why), replace(table, schema=create(statement))
+    return _said("nothing" if table.schema is None else "remove", *why), replace(
+        table, schema=create(statement)
+    )
 
 
 def _altered(table: Table, statement: e.AlterTable) -> tuple[Outcome, Table]:

@@ -1,11 +1,14 @@
-"""What gold does at a DDL: `on_ddl` of a table's YAML per kind of edit, and what operators said of one statement.
+"""What gold does at a DDL: `on_ddl` of a table's YAML per kind of edit, and what operators said of one
+statement.
 
     evolve   gold follows the source
-    ignore   the source's schema goes on, gold's shape and rows stay: `GoldKeeps` says how gold's shape differs from there on
+    ignore   the source's schema goes on, gold's shape and rows stay: `GoldKeeps` says how gold's shape
+             differs from there on
     hold     gold stops that table before the statement until an operator approves or skips it
     reject   the same, and the run fails; it can only be skipped
 
-To skip a statement is to ignore all of its edits. What changes the key can't be ignored: rows could not be matched.
+To skip a statement is to ignore all of its edits. What changes the key can't be ignored: rows could not be
+matched.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +29,9 @@ EVERYTHING = "*"
 
 
 class Decision(NamedTuple):
-    """What an operator said of one statement: `approve` or `skip`. `instead` is the statement to apply in its place."""
+    """What an operator said of one statement: `approve` or `skip`. `instead` is the statement to apply in its
+    place.
+    """
 
     action: str
     instead: str | None = None
@@ -43,8 +48,12 @@ class Rules:
         return self.decisions.get((position, ddl or ""))
 
     def policy(self, lineage: Lineage, position: Position, ddl: str | None) -> Policy:
-        """What holds for a table at a statement: its YAML's policy by its newest name that has one, unless an operator spoke."""
-        found = next((self.policies[i.name] for i in reversed(lineage.intervals) if i.name in self.policies), {})
+        """What holds for a table at a statement: its YAML's policy by its newest name that has one, unless an
+        operator spoke.
+        """
+        found = next(
+            (self.policies[i.name] for i in reversed(lineage.intervals) if i.name in self.policies), {}
+        )
         decision = self.decision(position, ddl)
         if decision is None:
             return found
@@ -59,7 +68,10 @@ def action_of(policy: Policy, kind: str) -> str:
 
 def stopping(policy: Policy, kinds: Iterable[str], position: Position, ddl: str | None) -> Held | None:
     """What holds a table, if one of the kinds is to be held or rejected; reject is the stronger."""
-    stops = sorted(((action_of(policy, kind), kind) for kind in kinds if action_of(policy, kind) in ("hold", "reject")), reverse=True)
+    stops = sorted(
+        ((action_of(policy, kind), kind) for kind in kinds if action_of(policy, kind) in ("hold", "reject")),
+        reverse=True,
+    )
     if not stops:
         return None
     action, kind = stops[0]
@@ -68,7 +80,9 @@ def stopping(policy: Policy, kinds: Iterable[str], position: Position, ddl: str 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An ALTER under a policy: what holds the table, else the next schema, its effects, and the kinds that were ignored."""
+    """An ALTER under a policy: what holds the table, else the next schema, its effects, and the kinds that
+    were ignored.
+    """
 
     held: Held | None
     schema: TableSchema
@@ -76,7 +90,9 @@ class Judged:
     ignored: tuple[str, ...] = ()
 
 
-def judge(schema: TableSchema, edits: Iterable[e.Edit], policy: Policy, position: Position, ddl: str | None) -> Judged:
+def judge(
+    schema: TableSchema, edits: Iterable[e.Edit], policy: Policy, position: Position, ddl: str | None
+) -> Judged:
     """The ALTER's outcome; DdlError where it does not fit the schema, or ignores what can't be ignored."""
     following, steps = alter_by_edit(schema, edits)
     if not policy:
@@ -97,9 +113,13 @@ def judge(schema: TableSchema, edits: Iterable[e.Edit], policy: Policy, position
 
 
 def kinds_of(edit: e.Edit, effects: Effects) -> tuple[str, ...]:
-    """The words of `on_ddl` that an edit falls under. MODIFY and CHANGE count as such where they touch values: a place, a comment
-    or NOT NULL alone is nothing to gold."""
-    retypes = any(isinstance(effect, Unknowable) or (isinstance(effect, Retype) and effect.old != effect.new) for effect in effects)
+    """The words of `on_ddl` that an edit falls under. MODIFY and CHANGE count as such where they touch
+    values: a place, a comment or NOT NULL alone is nothing to gold.
+    """
+    retypes = any(
+        isinstance(effect, Unknowable) or (isinstance(effect, Retype) and effect.old != effect.new)
+        for effect in effects
+    )
     modified = ("modify_column",) if retypes else ()
     match edit:
         case e.AddColumn(column):
@@ -145,11 +165,19 @@ def _table_kinds(edit: e.Edit) -> tuple[str, ...]:
 
 
 def _effects(made: Effects, ignored: tuple[str, ...], keeps: GoldKeeps) -> Effects:
-    """An ignored edit does nothing to gold's rows; neither does a new type of a column whose type gold keeps."""
+    """An ignored edit does nothing to gold's rows; neither does a new type of a column whose type
+    gold keeps.
+    """
     kept = dict(keeps.types)
     if not ignored or ignored == ("rename_column",) or ignored == ("alter_default",):
-        return tuple(effect for effect in made if not (isinstance(effect, Retype) and effect.column_id in kept))
-    if "add_primary_key" in ignored or "drop_primary_key" in ignored or any(isinstance(effect, Rekey) for effect in made):
+        return tuple(
+            effect for effect in made if not (isinstance(effect, Retype) and effect.column_id in kept)
+        )
+    if (
+        "add_primary_key" in ignored
+        or "drop_primary_key" in ignored
+        or any(isinstance(effect, Rekey) for effect in made)
+    ):
         raise DdlError("a DDL that changes the key can't be ignored or skipped: rows could not be matched")
     return ()
 
@@ -162,11 +190,22 @@ def _living(keeps: GoldKeeps, old: TableSchema, new: TableSchema) -> GoldKeeps:
         keeps,
         hidden=tuple(key for key in keeps.hidden if key in living),
         names=tuple((key, name) for key, name in keeps.names if living.get(key) == before.get(key)),
-        types=tuple((key, kind) for key, kind in keeps.types if key in living or any(c.id == key for c in keeps.dropped)),
+        types=tuple(
+            (key, kind)
+            for key, kind in keeps.types
+            if key in living or any(c.id == key for c in keeps.dropped)
+        ),
     )
 
 
-def _keeps(keeps: GoldKeeps, edit: e.Edit, made: Effects, ignored: tuple[str, ...], old: TableSchema, new: TableSchema) -> GoldKeeps:
+def _keeps(
+    keeps: GoldKeeps,
+    edit: e.Edit,
+    made: Effects,
+    ignored: tuple[str, ...],
+    old: TableSchema,
+    new: TableSchema,
+) -> GoldKeeps:
     """Gold's shape once the edit is ignored."""
     if "add_column" in ignored and isinstance(edit, e.AddColumn):
         keeps = replace(keeps, hidden=(*keeps.hidden, *_ids(new, edit.column.name)))
@@ -183,7 +222,9 @@ def _keeps(keeps: GoldKeeps, edit: e.Edit, made: Effects, ignored: tuple[str, ..
 
 def _kept_type(effect: Retype, old: TableSchema) -> ColumnType:
     """The type that gold keeps; of a key column only where equal values stay equal."""
-    if effect.column_id in old.handle_key and not (effect.old.family == effect.new.family in ("integer", "text")):
+    if effect.column_id in old.handle_key and not (
+        effect.old.family == effect.new.family in ("integer", "text")
+    ):
         raise DdlError("a new type of a key column can't be ignored or skipped: rows could not be matched")
     return effect.old
 
@@ -194,12 +235,16 @@ def _ids(schema: TableSchema, name: str) -> tuple[int, ...]:
 
 
 def _keep_dropped(keeps: GoldKeeps, old: TableSchema, name: str) -> GoldKeeps:
-    """The dropped column stays in gold under the name it has there; one that gold does not show is just gone."""
+    """The dropped column stays in gold under the name it has there; one that gold does not show is
+    just gone.
+    """
     column = old.column(name)
     if column is None or column.id in old.keeps.hidden or column.generated == "virtual":
         return keeps
     if column.id in old.handle_key:
-        raise DdlError(f"column {name}: a DROP of a key column can't be ignored or skipped: rows could not be matched")
+        raise DdlError(
+            f"column {name}: a DROP of a key column can't be ignored or skipped: rows could not be matched"
+        )
     shown: Column = replace(column, name=dict(old.keeps.names).get(column.id, column.name))
     kind = dict(old.keeps.types).get(column.id)
     return replace(keeps, dropped=(*keeps.dropped, shown if kind is None else replace(shown, type=kind)))
@@ -210,4 +255,6 @@ def _keep_name(keeps: GoldKeeps, old: TableSchema, name: str) -> GoldKeeps:
     if column is None:
         return keeps
     shown = dict(old.keeps.names).get(column.id, column.name)
-    return replace(keeps, names=(*((key, kept) for key, kept in keeps.names if key != column.id), (column.id, shown)))
+    return replace(
+        keeps, names=(*((key, kept) for key, kept in keeps.names if key != column.id), (column.id, shown))
+    )

@@ -1,6 +1,8 @@
-"""A real Kafka broker for demos and tests: one KRaft node on 127.0.0.1 from the official jars, in a folder of its own.
+"""A real Kafka broker for demos and tests: one KRaft node on 127.0.0.1 from the official jars, in a folder of
+its own.
 
-It ends with the process that started it, however that ends, and its data stays in the folder: a later start goes on there.
+It ends with the process that started it, however that ends, and its data stays in the folder: a later start
+goes on there.
 """
 
 import base64
@@ -25,7 +27,8 @@ from lakehouse.jvm.java import java
 from lakehouse.sources.kafka_client import client_config
 
 HOST = "127.0.0.1"
-# Retention is off: a recording keeps its timestamps, and a broker that counts days would delete it while it is read.
+# Retention is off: a recording keeps its timestamps, and a broker that counts days would delete it while it
+# is read.
 _CONFIG = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{host}:{controller}
@@ -56,8 +59,15 @@ replica.fetch.max.bytes=10485760
 # How long the broker of a process that was killed may take to end.
 _ENDING = 5.0
 # The compiler's second stage costs more than it gives in minutes of life.
-_JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
-# The shell ends with the broker, and ends it when its own input closes, which the kernel sees to even when the parent is killed.
+_JVM = (
+    "-Xms64m",
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+# The shell ends with the broker, and ends it when its own input closes, which the kernel sees to even when
+# the parent is killed.
 _TIED = """exec 3<&0
 "$@" 3<&- </dev/null & broker=$!
 { read -r _; kill $broker; } <&3 &
@@ -70,10 +80,13 @@ exit $status"""
 class Broker:
     """A running broker. `bootstrap` stays the same over `restart`.
 
-    `settings` are further lines of its configuration, and `options` the `kafka.*` options that a client of it needs then.
+    `settings` are further lines of its configuration, and `options` the `kafka.*` options that a client of it
+    needs then.
     """
 
-    def __init__(self, folder: Path, port: int, settings: Mapping[str, str] = {}, options: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self, folder: Path, port: int, settings: Mapping[str, str] = {}, options: Mapping[str, str] = {}
+    ) -> None:
         self.folder, self.settings, self.options = folder, settings, options
         self.port = port
         self._shell: subprocess.Popen[bytes] | None = None
@@ -92,8 +105,21 @@ class Broker:
         with _locked(self.log) as log:
             _check_free(self.port)
             config = _prepared(self.folder, self.port, self.settings)
-            command = ["/bin/sh", "-c", _TIED, "broker", str(java()), *_JVM, "-cp", path, "kafka.Kafka", str(config)]
-            self._shell = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
+            command = [
+                "/bin/sh",
+                "-c",
+                _TIED,
+                "broker",
+                str(java()),
+                *_JVM,
+                "-cp",
+                path,
+                "kafka.Kafka",
+                str(config),
+            ]
+            self._shell = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+            )
         try:
             self._wait(time.monotonic() + timeout)
         except BaseException:
@@ -121,20 +147,30 @@ class Broker:
         admin = AdminClient(client_config(self.bootstrap, self.options))
         while time.monotonic() < deadline:
             if self._shell is None or self._shell.poll() is not None:
-                raise EnvironmentError_(f"{self.folder}: expected a Kafka broker to start, got: {_last_words(self.log)}; see {self.log}")
+                raise EnvironmentError_(
+                    f"{self.folder}: expected a Kafka broker to start, got: {_last_words(self.log)}; see "
+                    f"{self.log}"
+                )
             if _is_open(self.port):
                 with suppress(KafkaException):
                     if admin.list_topics(timeout=5).brokers:
                         return
             time.sleep(0.05)
-        raise EnvironmentError_(f"{self.folder}: expected a Kafka broker on {self.bootstrap} in time, got no answer; see {self.log}")
+        raise EnvironmentError_(
+            f"{self.folder}: expected a Kafka broker on {self.bootstrap} in time, got no answer; see "
+            f"{self.log}"
+        )
 
 
 @contextmanager
-def start_broker(folder: Path, port: int = 0, settings: Mapping[str, str] = {}, options: Mapping[str, str] = {}) -> Iterator[Broker]:
-    """A broker on 127.0.0.1 that lives as long as the block; its data stay in `folder`. Port 0 takes a free one.
+def start_broker(
+    folder: Path, port: int = 0, settings: Mapping[str, str] = {}, options: Mapping[str, str] = {}
+) -> Iterator[Broker]:
+    """A broker on 127.0.0.1 that lives as long as the block; its data stay in `folder`. Port 0 takes a free
+    one.
 
-    EnvironmentError_ says in one sentence what is missing: a free port, a folder that can be written, Java, the jars.
+    EnvironmentError_ says in one sentence what is missing: a free port, a folder that can be written, Java,
+    the jars.
     """
     broker = Broker(folder, port or _free_port(), settings, options)
     broker.start()
@@ -146,19 +182,24 @@ def start_broker(folder: Path, port: int = 0, settings: Mapping[str, str] = {}, 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[IO[bytes]]:
-    """The log, locked and empty. A broker inherits the lock, so it is free when the last one of this folder has really ended."""
+    """The log, locked and empty. A broker inherits the lock, so it is free when the last one of this folder
+    has really ended.
+    """
     folder = path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
         log = path.open("ab")
     except OSError as error:
-        raise EnvironmentError_(f"{folder}: expected a folder that can be written, got: {error.strerror}; choose another folder") from error
+        raise EnvironmentError_(
+            f"{folder}: expected a folder that can be written, got: {error.strerror}; choose another folder"
+        ) from error
     with log:
         deadline = time.monotonic() + _ENDING
         while not _take(log):
             if time.monotonic() > deadline:
                 raise EnvironmentError_(
-                    f"{folder}: expected no other broker on this folder, got a running one; end it or choose another folder"
+                    f"{folder}: expected no other broker on this folder, got a running one; end it or choose "
+                    "another folder"
                 )
             time.sleep(0.1)
         log.truncate(0)
@@ -174,11 +215,15 @@ def _take(log: IO[bytes]) -> bool:
 
 
 def _prepared(folder: Path, port: int, settings: Mapping[str, str]) -> Path:
-    """The broker's configuration; a new folder gets the identity that Kafka's own formatting would give it."""
+    """The broker's configuration; a new folder gets the identity that Kafka's own formatting would
+    give it.
+    """
     data, config = folder.absolute() / "data", folder.absolute() / "server.properties"
     data.mkdir(exist_ok=True)
     if not (data / "meta.properties").exists():
-        (data / "meta.properties").write_text(f"version=1\ncluster.id={_kafka_id()}\nnode.id=1\ndirectory.id={_kafka_id()}\n")
+        (data / "meta.properties").write_text(
+            f"version=1\ncluster.id={_kafka_id()}\nnode.id=1\ndirectory.id={_kafka_id()}\n"
+        )
     more = "".join(f"{name}={value}\n" for name, value in settings.items())
     config.write_text(_CONFIG.format(host=HOST, port=port, controller=_free_port(), data=data) + more)
     return config
@@ -203,7 +248,8 @@ def _check_free(port: int) -> None:
             probe.bind((HOST, port))
         except OSError as error:
             raise EnvironmentError_(
-                f"{HOST}:{port}: expected a free port, got: {error.strerror}; choose another one, or 0 for any"
+                f"{HOST}:{port}: expected a free port, got: {error.strerror}; choose another one, or 0 for "
+                "any"
             ) from error
 
 
@@ -214,5 +260,9 @@ def _is_open(port: int) -> bool:
 
 
 def _last_words(log: Path) -> str:
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip() and not line.startswith("\tat ")]
+    lines = [
+        line.strip()
+        for line in log.read_text(errors="replace").splitlines()
+        if line.strip() and not line.startswith("\tat ")
+    ]
     return lines[-1] if lines else "no word"

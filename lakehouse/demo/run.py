@@ -1,8 +1,10 @@
-"""The main job on a laptop: a real broker, a recorded TiCDC Open Protocol stream, all three layers, and what came out.
+"""The main job on a laptop: a real broker, a recorded TiCDC Open Protocol stream, all three layers, and what
+came out.
 
-The recording (demo.jsonl) is the stream of a small shop in three partitions: inserts, updates, deletes, a change of key,
-DDL in the middle (ADD, DROP COLUMN, RENAME TABLE, TRUNCATE), resolved events, and the duplicates of a TiCDC restart.
-The broker's data stays beside the lake, so a second run finds topic and tables as they are, and adds nothing.
+The recording (demo.jsonl) is the stream of a small shop in three partitions: inserts, updates, deletes, a
+change of key, DDL in the middle (ADD, DROP COLUMN, RENAME TABLE, TRUNCATE), resolved events, and the
+duplicates of a TiCDC restart. The broker's data stays beside the lake, so a second run finds topic and tables
+as they are, and adds nothing.
 """
 
 from collections.abc import Callable
@@ -26,7 +28,9 @@ SOURCE = "demo"
 
 
 def run_demo(lake: str, port: int, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Start the broker on `port` (0: any), publish what the topic lacks, run the layers once, and tell what there is."""
+    """Start the broker on `port` (0: any), publish what the topic lacks, run the layers once, and tell what
+    there is.
+    """
     if "://" in lake:
         raise LakehouseError(f"{lake}: expected a local folder for the demo; give another with --lake")
     root = Path(lake)
@@ -34,14 +38,22 @@ def run_demo(lake: str, port: int, progress: Callable[[str], None]) -> dict[str,
     with start_broker(root / "_broker", port) as broker:
         published = publish(broker.bootstrap, progress)
         progress("spark   starting")
-        outcome = run(configuration(broker.bootstrap), ("bronze", "silver", "gold"), True, (), lake, progress)[0]
+        outcome = run(
+            configuration(broker.bootstrap), ("bronze", "silver", "gold"), True, (), lake, progress
+        )[0]
     return {"published": published, **outcome, **details(lake)}
 
 
 def publish(bootstrap: str, progress: Callable[[str], None]) -> int:
     """Publish the recording's messages that the topic does not have; returns how many."""
-    known = {number: end for topic in list_topics(bootstrap, {}, [TOPIC], None) for number, (_, end) in topic.offsets.items()}
-    missing = [message for message in read_recording(RECORDING) if message.offset >= known.get(message.partition, 0)]
+    known = {
+        number: end
+        for topic in list_topics(bootstrap, {}, [TOPIC], None)
+        for number, (_, end) in topic.offsets.items()
+    }
+    missing = [
+        message for message in read_recording(RECORDING) if message.offset >= known.get(message.partition, 0)
+    ]
     if missing:
         produce(missing, bootstrap, TOPIC, progress)
     progress(f"kafka   {bootstrap}: {len(missing)} messages published to {TOPIC}")

@@ -1,7 +1,9 @@
-"""The wire format of messages that nobody has described, by reading them: a decoder refuses what is not its own.
+"""The wire format of messages that nobody has described, by reading them: a decoder refuses what is not its
+own.
 
-The format that can read the most messages is it. Two can't be told apart by reading: a Canal FlatMessage and TiCDC's canal-json.
-TiCDC writes `"id":0` in all messages and no `gtid`; Canal numbers its batches. A changefeed's compression is found by trying it.
+The format that can read the most messages is it. Two can't be told apart by reading: a Canal FlatMessage and
+TiCDC's canal-json. TiCDC writes `"id":0` in all messages and no `gtid`; Canal numbers its batches. A
+changefeed's compression is found by trying it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,14 +33,21 @@ class Guess(NamedTuple):
 
 
 def guess_format(messages: Sequence[Message], only: str | None = None) -> Guess:
-    """The format of these messages, or the options of `only`. A ConfigError where fewer than half can be read by any."""
+    """The format of these messages, or the options of `only`. A ConfigError where fewer than half can be read
+    by any.
+    """
     sample = [message for message in spread(messages) if message.value]
     guesses = [_guess(sample, format, options) for format, options in candidates(only)]
     best = max(guesses, key=lambda guess: guess.read, default=None)
     if best is None or not sample or best.read * 2 < len(sample):
-        said = f"the nearest, {best.format}, reads {best.read} of {len(sample)}" if best and best.read else "none can be read"
+        said = (
+            f"the nearest, {best.format}, reads {best.read} of {len(sample)}"
+            if best and best.read
+            else "none can be read"
+        )
         raise ConfigError(
-            f"messages: expected a format of {', '.join(name for name, _ in candidates(None, plain=True))}, got others ({said}); "
+            f"messages: expected a format of {', '.join(name for name, _ in candidates(None, plain=True))}, "
+            f"got others ({said}); "
             "add --format NAME if you know it"
         )
     if only is None and best.format in _CANAL_JSON:
@@ -47,7 +56,9 @@ def guess_format(messages: Sequence[Message], only: str | None = None) -> Guess:
 
 
 def spread(messages: Sequence[Message]) -> list[Message]:
-    """A bounded part of them: whole runs from the beginning, middle and end, since parts of one message lie side by side."""
+    """A bounded part of them: whole runs from the beginning, middle and end, since parts of one message lie
+    side by side.
+    """
     if len(messages) <= _SAMPLE:
         return list(messages)
     run, middle = _SAMPLE // 4, len(messages) // 2
@@ -99,4 +110,8 @@ def _shown(guess: Guess, sample: Sequence[Message]) -> Mapping[str, str]:
         return {}
     plain = [found for found in assembled(sample, guess.format, guess.options) if isinstance(found, Message)]
     marks = list(_marks(plain))
-    return {"tidb_extension": "true" if any(mark.extension is not None for mark in marks) else "false"} if marks else {}
+    return (
+        {"tidb_extension": "true" if any(mark.extension is not None for mark in marks) else "false"}
+        if marks
+        else {}
+    )

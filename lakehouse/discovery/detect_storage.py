@@ -1,7 +1,9 @@
-"""The settings of a storage sink as its own files show them: for looking at a tree that nobody has described yet.
+"""The settings of a storage sink as its own files show them: for looking at a tree that nobody has described
+yet.
 
-`inspect` and `try` start from these; a configured source says its settings, and is held to them. Not visible in the files, and so never
-found: the time zone, base64 or hex, a null word other than \\N where texts have no quotes, and partition ids that look like years.
+`inspect` and `try` start from these; a configured source says its settings, and is held to them. Not visible
+in the files, and so never found: the time zone, base64 or hex, a null word other than \\N where texts have no
+quotes, and partition ids that look like years.
 """
 
 import itertools
@@ -44,7 +46,10 @@ def detect_options(root: str | Path, options: Mapping[str, str]) -> dict[str, st
         _detect_null([message.value or b"" for _, message in files], found)
         _detect_fields([message for _, message in files[:_SAMPLES]], found)
     else:
-        found.setdefault("enable-tidb-extension", "true" if _has_extension(sample.split(found["terminator"].encode())[0]) else "false")
+        found.setdefault(
+            "enable-tidb-extension",
+            "true" if _has_extension(sample.split(found["terminator"].encode())[0]) else "false",
+        )
     return found
 
 
@@ -97,17 +102,23 @@ def _detect_dialect(table: str, sample: bytes, found: dict[str, str]) -> None:
 
 def _detect_null(samples: list[bytes], found: dict[str, str]) -> None:
     """Where texts have quotes, the one word that stands without them."""
-    delimiter, quote, terminator = (setting(found, name).encode() for name in ("delimiter", "quote", "terminator"))
+    delimiter, quote, terminator = (
+        setting(found, name).encode() for name in ("delimiter", "quote", "terminator")
+    )
     if "null" in found or len(quote) != 1 or not delimiter:
         return
     rows = (sample.partition(terminator)[2] if sample.startswith(_HEADER) else sample for sample in samples)
-    words = set().union(*(bare_words(data, Dialect(delimiter, quote, terminator=terminator)) for data in rows))
+    words = set().union(
+        *(bare_words(data, Dialect(delimiter, quote, terminator=terminator)) for data in rows)
+    )
     if len(words) == 1:
         found["null"] = words.pop().decode(errors="replace")
 
 
 def _detect_fields(samples: list[Message], found: dict[str, str]) -> None:
-    """The first choice of optional fields by which all samples can be read; a handle key, which could be any text, is the last."""
+    """The first choice of optional fields by which all samples can be read; a handle key, which could be any
+    text, is the last.
+    """
     open_flags = [flag for flag in _FLAGS if flag not in found]
     for values in itertools.product(("false", "true"), repeat=len(open_flags)):
         chosen = {**found, **dict(zip(open_flags, values, strict=True))}

@@ -1,12 +1,15 @@
-"""`lakehouse doctor`: is this machine, each source and its lake fit to run? Each finding is ok, warn or fail, with what to do.
+"""`lakehouse doctor`: is this machine, each source and its lake fit to run? Each finding is ok, warn or fail,
+with what to do.
 
     machine   Python, packages, Java, jars, memory
     config    what `validate` says
-    source    its broker, topics and their retention; its folder or recording; its messages: are they what the YAML says, and what do
+    source    its broker, topics and their retention; its folder or recording; its messages: are they what the
+              YAML says, and what do
               they show of their producer's settings (lakehouse/discovery/survey.py)
     lake      can it be written, is there room; with Spark: does the catalog answer, which version wrote it
 
-Nothing is changed, but for jars that are fetched once, and a file or table that is written to the lake and removed.
+Nothing is changed, but for jars that are fetched once, and a file or table that is written to the lake and
+removed.
 """
 
 import importlib
@@ -16,6 +19,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -48,8 +52,12 @@ class Finding(NamedTuple):
     fix: str = ""
 
 
-def doctor(configs: Path, progress: Progress, *, lake: str | None = None, spark: bool = False) -> list[dict[str, str]]:
-    """All findings, those of the machine first. `spark` starts a session to look at local lakes too; others always need one."""
+def doctor(
+    configs: Path, progress: Progress, *, lake: str | None = None, spark: bool = False
+) -> list[dict[str, str]]:
+    """All findings, those of the machine first. `spark` starts a session to look at local lakes too; others
+    always need one.
+    """
     findings = []
     for finding in [*machine(), *configuration(configs), *every_source(configs, lake, spark, progress)]:
         findings.append(finding._asdict())
@@ -65,10 +73,18 @@ def failed(findings: list[dict[str, str]]) -> bool:
 
 
 def machine() -> Iterator[Finding]:
-    """Python, packages, Java, jars and memory; where Spark is provided, its Java and jars are not ours to look at."""
+    """Python, packages, Java, jars and memory; where Spark is provided, its Java and jars are not ours to
+    look at.
+    """
     version = ".".join(map(str, sys.version_info[:3]))
     fit = (3, 11) <= sys.version_info[:2] < (3, 13)
-    yield Finding("python", version, OK if fit else FAIL, "" if fit else "expected 3.11 or 3.12", "" if fit else "install one of them")
+    yield Finding(
+        "python",
+        version,
+        OK if fit else FAIL,
+        "" if fit else "expected 3.11 or 3.12",
+        "" if fit else "install one of them",
+    )
     if any(os.environ.get(name) for name in ("DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")):
         yield Finding("spark", "provided", OK, "Databricks or a Connect server brings Spark, Java and jars")
         return
@@ -84,7 +100,9 @@ def _package(wanted: tuple[str, str]) -> Finding:
     except importlib.metadata.PackageNotFoundError:
         return Finding("package", name, FAIL, "is not installed", "pip install 'lakehouse[spark]'")
     if not found.startswith(version + "."):
-        return Finding("package", f"{name} {found}", FAIL, f"expected {version}", "pip install 'lakehouse[spark]'")
+        return Finding(
+            "package", f"{name} {found}", FAIL, f"expected {version}", "pip install 'lakehouse[spark]'"
+        )
     return Finding("package", f"{name} {found}", OK, "")
 
 
@@ -113,7 +131,9 @@ def _memory() -> Iterator[Finding]:
         return
     if total < 4 * _GIB:
         fix = "set LAKEHOUSE_DRIVER_MEMORY=1g, or take a machine with 4 GiB"
-        yield Finding("memory", f"{total / _GIB:.1f} GiB", WARN, "Spark's driver takes 2 GiB unless told otherwise", fix)
+        yield Finding(
+            "memory", f"{total / _GIB:.1f} GiB", WARN, "Spark's driver takes 2 GiB unless told otherwise", fix
+        )
     else:
         yield Finding("memory", f"{total / _GIB:.1f} GiB", OK, "")
 
@@ -132,14 +152,24 @@ def configuration(folder: Path) -> Iterator[Finding]:
     """What `validate` says."""
     if not folder.is_dir():
         yield Finding(
-            "config", str(folder), WARN, "is no folder: no source is looked at", "lakehouse init writes one; or name it with --configs"
+            "config",
+            str(folder),
+            WARN,
+            "is no folder: no source is looked at",
+            "lakehouse init writes one; or name it with --configs",
         )
         return
     errors, warnings = check(folder)
     for state, found in ((FAIL, errors), (WARN, warnings)):
         for problem in found:
             where = f"{problem.file}:{problem.line}"
-            yield Finding("config", where, state, f"{problem.path}: {problem.text}" if problem.path else problem.text, problem.fix)
+            yield Finding(
+                "config",
+                where,
+                state,
+                f"{problem.path}: {problem.text}" if problem.path else problem.text,
+                problem.fix,
+            )
     if not errors and not warnings:
         yield Finding("config", str(folder), OK, "")
 
@@ -161,7 +191,7 @@ def every_source(configs: Path, lake: str | None, spark: bool, progress: Progres
         own = None if lake is not None else source.lake
         root = lake or (own.path if own else "./lake")
         needs_spark = spark or "://" in root or (own is not None and own.catalog is not None)
-        roots.setdefault(root, lambda source=source, root=root, needs=needs_spark: _lake(source, root, lake, needs))  # type: ignore[misc]
+        roots.setdefault(root, partial(_lake, source, root, lake, needs_spark))
     for look in roots.values():
         yield from look()
 
@@ -175,7 +205,12 @@ def one_source(name: str, source: SourceConfig) -> Iterator[Finding]:
     else:
         for path in source.recording or ():
             messages = list(islice(read_recording(Path(path)), RECORDS))
-            yield Finding("recording", path, OK, f"{len(messages)} messages{' and more' if len(messages) == RECORDS else ''}")
+            yield Finding(
+                "recording",
+                path,
+                OK,
+                f"{len(messages)} messages{' and more' if len(messages) == RECORDS else ''}",
+            )
             yield from messages_told(name, source, messages)
 
 
@@ -197,7 +232,9 @@ def kafka_source(name: str, source: SourceConfig) -> Iterator[Finding]:
     yield Finding("broker", kafka.bootstrap_servers, OK, "")
     missing = sorted(set(kafka.topics or ()) - {topic.name for topic in topics})
     for absent in missing or ([] if topics else [kafka.topic_pattern or ""]):
-        yield Finding("topic", absent, FAIL, "is not there", f"create it, or mend kafka.topics in sources/{name}.yml")
+        yield Finding(
+            "topic", absent, FAIL, "is not there", f"create it, or mend kafka.topics in sources/{name}.yml"
+        )
     if not topics:
         return
     settings = topic_settings(kafka.bootstrap_servers, options, [topic.name for topic in topics])
@@ -212,7 +249,9 @@ def topic_told(topic: Topic, settings: dict[str, str], source: SourceConfig) -> 
     """What its settings and offsets mean for what can be read."""
     held = sum(end - first for first, end in topic.offsets.values())
     if not held:
-        yield Finding("topic", topic.name, WARN, "has no messages", "is the changefeed running, and writing here?")
+        yield Finding(
+            "topic", topic.name, WARN, "has no messages", "is the changefeed running, and writing here?"
+        )
     else:
         yield Finding("topic", topic.name, OK, f"{len(topic.offsets)} partitions, {held} messages")
     if "compact" in settings.get("cleanup.policy", ""):
@@ -222,33 +261,61 @@ def topic_told(topic: Topic, settings: dict[str, str], source: SourceConfig) -> 
     gone = [f"{number} begins at {first}" for number, (first, _) in topic.offsets.items() if first > 0]
     if gone:
         text = f"its beginning is deleted already: partition {', '.join(gone)}"
-        yield Finding("beginning", topic.name, WARN, text, "a new lake begins there: tables are whole only from their next snapshot on")
+        yield Finding(
+            "beginning",
+            topic.name,
+            WARN,
+            text,
+            "a new lake begins there: tables are whole only from their next snapshot on",
+        )
     written = source.kafka.partitions if source.kafka else None
-    silent = [number for number, (_, end) in topic.offsets.items() if end == 0 and (written is None or number < written)]
+    silent = [
+        number
+        for number, (_, end) in topic.offsets.items()
+        if end == 0 and (written is None or number < written)
+    ]
     if silent and held:
         text = f"partitions {', '.join(map(str, silent))} have never had a message, and hold the watermark"
-        yield Finding("partitions", topic.name, WARN, text, "say kafka.partitions in the source's YAML if the feed writes to fewer")
+        yield Finding(
+            "partitions",
+            topic.name,
+            WARN,
+            text,
+            "say kafka.partitions in the source's YAML if the feed writes to fewer",
+        )
 
 
 def _retention(topic: Topic, settings: dict[str, str]) -> Iterator[Finding]:
     millis = int(settings.get("retention.ms", -1))
     if 0 <= millis < DAY:
-        text = f"messages are deleted after {millis / 3_600_000:g} h: what bronze has not read by then is lost"
-        yield Finding("retention", topic.name, WARN, text, "run bronze more often than that, or raise retention.ms to some days")
+        text = (
+            f"messages are deleted after {millis / 3_600_000:g} h: what bronze has not read by then is lost"
+        )
+        yield Finding(
+            "retention",
+            topic.name,
+            WARN,
+            text,
+            "run bronze more often than that, or raise retention.ms to some days",
+        )
     else:
         kept = "for ever" if millis < 0 else f"{millis / DAY:g} days"
         yield Finding("retention", topic.name, OK, f"messages are kept {kept}")
     size = int(settings.get("retention.bytes", -1))
     if size >= 0:
         text = f"a partition keeps at most {size} bytes, so a burst can delete what was not read"
-        yield Finding("retention", topic.name, WARN, text, "set retention.bytes=-1, and bound retention.ms instead")
+        yield Finding(
+            "retention", topic.name, WARN, text, "set retention.bytes=-1, and bound retention.ms instead"
+        )
 
 
 # Storage and messages
 
 
 def storage_source(name: str, root: str, source: SourceConfig) -> Iterator[Finding]:
-    """A local sink's folder, and whether its files are what the YAML says. A remote one is read by Spark alone."""
+    """A local sink's folder, and whether its files are what the YAML says. A remote one is read by Spark
+    alone.
+    """
     if "://" in root:
         yield Finding("storage", root, OK, "is remote: the first run looks at it")
         return
@@ -257,7 +324,9 @@ def storage_source(name: str, root: str, source: SourceConfig) -> Iterator[Findi
         return
     if not (Path(root) / "metadata").is_file():
         text = "has no file `metadata`, which holds the changefeed's checkpoint"
-        yield Finding("storage", root, WARN, text, "name the sink's own root; without a checkpoint gold waits")
+        yield Finding(
+            "storage", root, WARN, text, "name the sink's own root; without a checkpoint gold waits"
+        )
     said, shown = source.decoder_options(), detect_options(root, {})
     for option, value in shown.items():
         if option in said and said[option] != value:
@@ -267,20 +336,37 @@ def storage_source(name: str, root: str, source: SourceConfig) -> Iterator[Findi
 
 
 def messages_told(name: str, source: SourceConfig, messages: list[Message]) -> Iterator[Finding]:
-    """Whether the messages are of the format and compression that the YAML says, and what they show of their producer."""
+    """Whether the messages are of the format and compression that the YAML says, and what they show of their
+    producer.
+    """
     options = source.decoder_options()
     try:
         guess = guess_format(messages)
     except ConfigError as error:
         yield _told("format", name, error)
         return
-    said, shown = (source.format, source.compression), (guess.format, guess.options.get("compression", "none"))
+    said, shown = (
+        (source.format, source.compression),
+        (guess.format, guess.options.get("compression", "none")),
+    )
     plain = ("canal", "ticdc-canal-json")  # a Canal that numbers no batches can't be told from TiCDC
     if said[0] != shown[0] and not (said[0] in plain and shown[0] in plain):
-        yield Finding("format", name, FAIL, f"the messages are {shown[0]}, the YAML says {said[0]}", f"write format: {shown[0]}")
+        yield Finding(
+            "format",
+            name,
+            FAIL,
+            f"the messages are {shown[0]}, the YAML says {said[0]}",
+            f"write format: {shown[0]}",
+        )
         return
     if said[1] != shown[1] and shown[1] != "none":
-        yield Finding("format", name, FAIL, f"the messages are compressed with {shown[1]}", f"write compression: {shown[1]}")
+        yield Finding(
+            "format",
+            name,
+            FAIL,
+            f"the messages are compressed with {shown[1]}",
+            f"write compression: {shown[1]}",
+        )
         return
     yield Finding("format", name, OK, f"{guess.read} of {guess.sampled} sampled messages are {source.format}")
     found = list(signs(survey(messages, source.format, options)))
@@ -297,11 +383,15 @@ def _lake(source: SourceConfig, root: str, given: str | None, with_spark: bool) 
     if "://" not in root:
         yield from local_folder(root)
     if with_spark:
-        yield from importlib.import_module("lakehouse.spark.operations.lake_checks").lake_findings(source, given)
+        yield from importlib.import_module("lakehouse.spark.operations.lake_checks").lake_findings(
+            source, given
+        )
 
 
 def local_folder(root: str) -> Iterator[Finding]:
-    """Whether the folder, or the nearest one above it that exists, can be written, and how much room there is."""
+    """Whether the folder, or the nearest one above it that exists, can be written, and how much room there
+    is.
+    """
     folder = Path(root).absolute()
     while not folder.exists():
         folder = folder.parent
@@ -309,9 +399,17 @@ def local_folder(root: str) -> Iterator[Finding]:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".lakehouse-doctor-"):
             free = shutil.disk_usage(folder).free
     except OSError as error:
-        yield Finding("lake", root, FAIL, f"can't be written: {error.strerror}", "choose another folder, or mend its permissions")
+        yield Finding(
+            "lake",
+            root,
+            FAIL,
+            f"can't be written: {error.strerror}",
+            "choose another folder, or mend its permissions",
+        )
         return
     if free < 2 * _GIB:
-        yield Finding("lake", root, WARN, f"{free / _GIB:.1f} GiB are free", "a lake keeps every message: make room")
+        yield Finding(
+            "lake", root, WARN, f"{free / _GIB:.1f} GiB are free", "a lake keeps every message: make room"
+        )
     else:
         yield Finding("lake", root, OK, f"can be written; {free / _GIB:.0f} GiB are free")

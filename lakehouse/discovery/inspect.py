@@ -30,8 +30,12 @@ def inspect_messages(messages: Iterable[Message], format: str, options: Mapping[
         yield event_json(message, event)
 
 
-def events_of(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Iterator[tuple[Message, Event]]:
-    """The events of messages as they came from Kafka, a recording or a storage sink: assembled, then decoded."""
+def events_of(
+    messages: Iterable[Message], format: str, options: Mapping[str, str]
+) -> Iterator[tuple[Message, Event]]:
+    """The events of messages as they came from Kafka, a recording or a storage sink: assembled,
+    then decoded.
+    """
     if options.get("claim_check"):
         messages = (with_files(message, format, options) for message in messages)
     for found in assembled(messages, format, options, Beside(final=True)):
@@ -42,18 +46,26 @@ def events_of(messages: Iterable[Message], format: str, options: Mapping[str, st
 
 
 def with_files(message: Message, format: str, options: Mapping[str, str]) -> Message:
-    """The message with the claim-check files that it names, from the folder that `claim_check` says; no link leads out of it."""
+    """The message with the claim-check files that it names, from the folder that `claim_check` says; no link
+    leads out of it.
+    """
     folder = LocalFiles(options["claim_check"])
     try:
         names = attachment_names(message, format, options)
     except DecodeError:  # assembling it says why
         return message
-    files = tuple((ATTACHMENT + name, folder.read(name)) for name in names if (info := folder.stat(name)) and not info.is_dir)
+    files = tuple(
+        (ATTACHMENT + name, folder.read(name))
+        for name in names
+        if (info := folder.stat(name)) and not info.is_dir
+    )
     return msgspec.structs.replace(message, headers=message.headers + files) if files else message
 
 
 def event_json(message: Message, event: Event) -> Json:
-    """The event as design.md's contract spells it; members that an event has none of are left out where they are optional."""
+    """The event as design.md's contract spells it; members that an event has none of are left out where they
+    are optional.
+    """
     match event:
         case RowChange():
             body = _change(event)
@@ -116,16 +128,23 @@ def parse_options(format: str, settings: Iterable[str]) -> dict[str, str]:
         name, equals, value = setting.partition("=")
         known = FORMATS[format].options.get(name)
         if not equals or known is None:
-            raise ConfigError(f"option {name!r} of {format}: expected one of {', '.join(FORMATS[format].options) or 'none'}, as name=value")
+            raise ConfigError(
+                f"option {name!r} of {format}: expected one of "
+                f"{', '.join(FORMATS[format].options) or 'none'}, as name=value"
+            )
         if known.choices and value not in known.choices:
-            raise ConfigError(f"option {name} of {format}: expected one of {', '.join(known.choices)}, got {value!r}")
+            raise ConfigError(
+                f"option {name} of {format}: expected one of {', '.join(known.choices)}, got {value!r}"
+            )
         options[name] = value
     return options
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print a recording's events as JSON lines."""
-    parser = argparse.ArgumentParser(prog="python -m lakehouse.discovery.inspect", description="print a recording's events as JSON lines")
+    parser = argparse.ArgumentParser(
+        prog="python -m lakehouse.discovery.inspect", description="print a recording's events as JSON lines"
+    )
     parser.add_argument("file", type=Path)
     parser.add_argument("--format", required=True)
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
@@ -134,7 +153,9 @@ def main(arguments: list[str] | None = None) -> int:
         from lakehouse.discovery.read_input import read_input, shown_options
 
         options = shown_options(chosen.file, chosen.format, parse_options(chosen.format, chosen.option))
-        for event in inspect_messages(read_input(chosen.file, chosen.format, options), chosen.format, options):
+        for event in inspect_messages(
+            read_input(chosen.file, chosen.format, options), chosen.format, options
+        ):
             print(json.dumps(event))
     except LakehouseError as error:
         print(error, file=sys.stderr)

@@ -1,4 +1,6 @@
-"""Recordings and storage trees that nobody has described: what they show of their own settings, and their messages."""
+"""Recordings and storage trees that nobody has described: what they show of their own settings, and their
+messages.
+"""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -23,19 +25,26 @@ def shown_options(path: Path, format: str, options: Mapping[str, str]) -> dict[s
             raise ConfigError(f"{path}: expected the folder of a storage sink")
         return detect_options(path, options)
     if path.is_dir():
-        raise ConfigError(f"{path}: expected a recording of {format}, found a folder; a storage sink's is --format ticdc-storage")
+        raise ConfigError(
+            f"{path}: expected a recording of {format}, found a folder; a storage sink's is --format "
+            "ticdc-storage"
+        )
     if format == "ticdc-canal-json" and options.get("tidb_extension", "auto") == "auto":
         return {**options, "tidb_extension": "true" if _shows_extension(path, options) else "false"}
     return dict(options)
 
 
 def read_input(path: Path, format: str, options: Mapping[str, str]) -> Iterator[Message]:
-    """The messages of a recording, or the files of a storage sink's folder in the order in which they land."""
+    """The messages of a recording, or the files of a storage sink's folder in the order in which
+    they land.
+    """
     return read_tree(path, options) if format == "ticdc-storage" else read_recording(path)
 
 
 def tells_watermark(path: Path, format: str, options: Mapping[str, str]) -> bool:
-    """Whether the input tells how far it is complete: a feed may leave watermarks, or Debezium's transactions, out."""
+    """Whether the input tells how far it is complete: a feed may leave watermarks, or Debezium's
+    transactions, out.
+    """
     messages = read_input(path, format, options)
     if format == "debezium":
         return _tells_transactions(messages, options)
@@ -45,12 +54,18 @@ def tells_watermark(path: Path, format: str, options: Mapping[str, str]) -> bool
 
 
 def _tells_transactions(messages: Iterator[Message], options: Mapping[str, str]) -> bool:
-    """Whether transactions have ENDs and rows say which is theirs: unwrapped ones do only if the transform was told to add it."""
+    """Whether transactions have ENDs and rows say which is theirs: unwrapped ones do only if the transform
+    was told to add it.
+    """
     rows_tell, ends = False, False
     for message in messages:
         ends = ends or _is_end(message)
         if not rows_tell:
-            streamed = [event for event in decode_message("debezium", message, options) if isinstance(event, RowChange)]
+            streamed = [
+                event
+                for event in decode_message("debezium", message, options)
+                if isinstance(event, RowChange)
+            ]
             rows_tell = any(flag.startswith("tx=") for event in streamed for flag in event.flags)
             if not rows_tell and any(event.op != "snapshot" for event in streamed):
                 return False

@@ -1,6 +1,8 @@
-"""What a feed's messages tell of themselves: their tables, and the settings of the producer that cost fidelity and can be seen.
+"""What a feed's messages tell of themselves: their tables, and the settings of the producer that cost
+fidelity and can be seen.
 
-A sample can show that a setting destroys something; it can't show that it does not. Nothing here holds a row's value.
+A sample can show that a setting destroys something; it can't show that it does not. Nothing here holds a
+row's value.
 """
 
 from collections import Counter
@@ -21,7 +23,9 @@ _ENOUGH = 20  # changes from which on "none of them" means something
 
 @dataclass(slots=True)
 class SeenTable:
-    """One table: how many changes, its key's columns, all columns with their types where told, what the images lacked."""
+    """One table: how many changes, its key's columns, all columns with their types where told, what the
+    images lacked.
+    """
 
     changes: int = 0
     updates: int = 0
@@ -38,8 +42,8 @@ class SeenTable:
 class Survey:
     """What a sample held. `dead` counts dead letters by code.
 
-    `split_keys` counts changes whose key came from another partition before, `reinserted` inserts of a key that was there already,
-    `claim_checks` messages that name a claim-check file.
+    `split_keys` counts changes whose key came from another partition before, `reinserted` inserts of a key
+    that was there already, `claim_checks` messages that name a claim-check file.
     """
 
     format: str
@@ -159,8 +163,13 @@ def signs(found: Survey) -> Iterator[Sign]:
     yield from _loss_signs(found)
     keyless = [".".join(name) for name, table in sorted(found.tables.items()) if not table.key_names]
     if keyless:
-        text = f"no key in the messages of {_few(keyless)}: where no DDL tells one either, equal rows are counted"
-        yield Sign("warn", "keys", text, "give such tables a primary key upstream, or say `key:` in their YAML")
+        text = (
+            f"no key in the messages of {_few(keyless)}: where no DDL tells one either, equal rows are "
+            "counted"
+        )
+        yield Sign(
+            "warn", "keys", text, "give such tables a primary key upstream, or say `key:` in their YAML"
+        )
 
 
 def _image_signs(found: Survey) -> Iterator[Sign]:
@@ -168,22 +177,45 @@ def _image_signs(found: Survey) -> Iterator[Sign]:
     updates, without = sum(table.updates for table in seen), sum(table.without_old for table in seen)
     binlog = not found.format.startswith("ticdc")
     if found.format == "ticdc-open" and found.reinserted and not updates:
-        text = f"{found.reinserted} inserts are of rows that were there: old values are off, and an update can't be told from an insert"
+        text = (
+            f"{found.reinserted} inserts are of rows that were there: old values are off, and an "
+            "update can't be told from an insert"
+        )
         yield Sign("warn", "old values", text, "set output-old-value=true (the default) at the changefeed")
     elif updates and without == updates:
-        fix = "set binlog_row_image=FULL at the server" if binlog else "set output-old-value=true at the changefeed"
-        yield Sign("warn", "old values", f"none of {updates} updates has its old row: a changed key leaves the old row behind", fix)
+        fix = (
+            "set binlog_row_image=FULL at the server"
+            if binlog
+            else "set output-old-value=true at the changefeed"
+        )
+        yield Sign(
+            "warn",
+            "old values",
+            f"none of {updates} updates has its old row: a changed key leaves the old row behind",
+            fix,
+        )
     partial = sum(table.partial for table in seen)
     if partial:
-        fix = "set binlog_row_image=FULL at the server" if binlog else "set only-output-updated-columns=false at the changefeed"
-        yield Sign("warn", "images", f"{partial} of {found.changes} changes lack columns: gold completes them from earlier changes", fix)
+        fix = (
+            "set binlog_row_image=FULL at the server"
+            if binlog
+            else "set only-output-updated-columns=false at the changefeed"
+        )
+        yield Sign(
+            "warn",
+            "images",
+            f"{partial} of {found.changes} changes lack columns: gold completes them from earlier changes",
+            fix,
+        )
     deletes, key_only = (
         sum(table.deletes for table in seen),
         sum(table.key_only_deletes for table in seen if len(table.columns) > len(table.key_names)),
     )
     if key_only and key_only == deletes:
         text = f"all {deletes} deletes carry the key alone: history shows no old row for them"
-        yield Sign("warn", "deletes", text, "set delete-only-output-handle-key-columns=false at the changefeed")
+        yield Sign(
+            "warn", "deletes", text, "set delete-only-output-handle-key-columns=false at the changefeed"
+        )
 
 
 def _order_signs(found: Survey) -> Iterator[Sign]:
@@ -191,17 +223,33 @@ def _order_signs(found: Survey) -> Iterator[Sign]:
     if found.split_keys:
         text = f"{found.split_keys} times a key came in another partition than before"
         if order == "arrival":
-            fix = "hash by the primary key (canal.mq.partitionHash, a table or index-value dispatcher), or use one partition"
-            yield Sign("fail", "partitioning", f"{text}: this feed's order is arrival order, so the order of its changes is lost", fix)
+            fix = (
+                "hash by the primary key (canal.mq.partitionHash, a table or index-value dispatcher), "
+                "or use one partition"
+            )
+            yield Sign(
+                "fail",
+                "partitioning",
+                f"{text}: this feed's order is arrival order, so the order of its changes is lost",
+                fix,
+            )
         else:
             yield Sign(
-                "warn", "partitioning", f"{text}: order comes from positions, so only lag suffers", "dispatch by table or index-value"
+                "warn",
+                "partitioning",
+                f"{text}: order comes from positions, so only lag suffers",
+                "dispatch by table or index-value",
             )
     if found.changes < _ENOUGH or found.watermarks:
         return
     if sends_watermarks(found.format, found.options) and found.format != "debezium":
         text = "no watermark in the sample: under `consistency: resolved` gold waits for one"
-        yield Sign("warn", "watermarks", text, "set enable-tidb-extension=true at the changefeed, or write consistency: eventual")
+        yield Sign(
+            "warn",
+            "watermarks",
+            text,
+            "set enable-tidb-extension=true at the changefeed, or write consistency: eventual",
+        )
 
 
 def _loss_signs(found: Survey) -> Iterator[Sign]:
@@ -209,12 +257,27 @@ def _loss_signs(found: Survey) -> Iterator[Sign]:
         text = f"{found.claim_checks} messages name claim-check files, and no folder is said to hold them"
         yield Sign("fail", "claim check", text, "say claim_check: FOLDER in the source's YAML")
     known = {
-        "unresolved": ("rows came without their values", "use claim check, or raise max-message-bytes, instead of handle-key-only"),
-        "statement": ("changes came as statements, without their rows", "set binlog_format=ROW at the server"),
-        "claim_check": ("claim-check files could not be read", "say claim_check: FOLDER, and keep its files as long as the topic"),
+        "unresolved": (
+            "rows came without their values",
+            "use claim check, or raise max-message-bytes, instead of handle-key-only",
+        ),
+        "statement": (
+            "changes came as statements, without their rows",
+            "set binlog_format=ROW at the server",
+        ),
+        "claim_check": (
+            "claim-check files could not be read",
+            "say claim_check: FOLDER, and keep its files as long as the topic",
+        ),
     }
     for code, number in sorted(found.dead.items()):
-        text, fix = known.get(code, ("messages can't be decoded", "look at them: lakehouse inspect --source FILE --topic … --offset …"))
+        text, fix = known.get(
+            code,
+            (
+                "messages can't be decoded",
+                "look at them: lakehouse inspect --source FILE --topic … --offset …",
+            ),
+        )
         yield Sign("fail", f"dead letters {code}", f"{number} {text}", fix)
 
 

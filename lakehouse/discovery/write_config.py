@@ -1,7 +1,8 @@
-"""`lakehouse init`: the YAML of a source and of each of its tables, from looking at a topic, a storage sink's folder or a recording.
+"""`lakehouse init`: the YAML of a source and of each of its tables, from looking at a topic, a storage sink's
+folder or a recording.
 
-What the messages show is written; what they can't show stands in the file as a commented question. Nothing is overwritten: a file
-that is there is kept, and said so. All that is written is valid, or nothing is.
+What the messages show is written; what they can't show stands in the file as a commented question. Nothing is
+overwritten: a file that is there is kept, and said so. All that is written is valid, or nothing is.
 """
 
 import re
@@ -57,7 +58,9 @@ def init(
     name: str | None = None,
     kafka_options: Mapping[str, str] | None = None,
 ) -> list[dict[str, str]]:
-    """Write the YAMLs below `folder` and tell of each whether it was written or kept. A ConfigError where nothing can be told."""
+    """Write the YAMLs below `folder` and tell of each whether it was written or kept. A ConfigError where
+    nothing can be told.
+    """
     if format is not None and format not in FORMATS:
         raise ConfigError(f"--format {format}: expected one of {', '.join(FORMATS)}")
     if storage is not None:
@@ -82,11 +85,14 @@ def init(
 def _tell(found: Survey, folder: Path, source: str, progress: Progress) -> None:
     """What the sample shows of its producer, and what to do next."""
     for sign in signs(found):
-        progress(f"{'warning' if sign.severity == 'warn' else 'problem'}: {sign.what}: {sign.text}; {sign.fix}")
+        progress(
+            f"{'warning' if sign.severity == 'warn' else 'problem'}: {sign.what}: {sign.text}; {sign.fix}"
+        )
     given = "" if folder == Path("configs") else f" --configs {folder}"
     validate = "lakehouse validate" + ("" if folder == Path("configs") else f" {folder}")
     progress(
-        f"next: answer the questions in {folder / 'sources' / source}.yml, then {validate}, lakehouse plan{given}, lakehouse run all{given}"
+        f"next: answer the questions in {folder / 'sources' / source}.yml, then {validate}, lakehouse "
+        f"plan{given}, lakehouse run all{given}"
     )
 
 
@@ -98,7 +104,9 @@ def source_name(text: str) -> str:
 # Looking
 
 
-def look_at_topic(servers: str, topic: str, format: str | None, options: Mapping[str, str], progress: Progress) -> Seen:
+def look_at_topic(
+    servers: str, topic: str, format: str | None, options: Mapping[str, str], progress: Progress
+) -> Seen:
     """A topic, several with commas, or all that a regular expression matches."""
     from lakehouse.sources.kafka_sample import sample
 
@@ -109,22 +117,44 @@ def look_at_topic(servers: str, topic: str, format: str | None, options: Mapping
     topics = pattern or topics
     missing = [] if pattern else sorted(set(names) - {found.name for found in topics})
     if missing:
-        raise ConfigError(f"{address}: expected topic {', '.join(missing)}, found {_topic_names(address, secrets)}")
+        raise ConfigError(
+            f"{address}: expected topic {', '.join(missing)}, found {_topic_names(address, secrets)}"
+        )
     number = sum(end - first for found in topics for first, end in found.offsets.values())
     if not number:
         raise ConfigError(
-            f"{topic}: expected messages to look at, found an empty topic; start the changefeed first, or copy configs/examples"
+            f"{topic}: expected messages to look at, found an empty topic; start the changefeed first, or "
+            "copy configs/examples"
         )
     progress(f"kafka   {address}: {len(topics)} topic{'s' * (len(topics) > 1)} with {number} messages")
     messages = sample(address, secrets, topics)
     partitions = sum(len(found.offsets) for found in topics)
     lines = ["kafka:", f"  bootstrap_servers: {scalar(servers)}"]
-    lines.append(f"  topic_pattern: {scalar(topic)}" if pattern else f"  topics: [{', '.join(map(scalar, names))}]")
+    lines.append(
+        f"  topic_pattern: {scalar(topic)}" if pattern else f"  topics: [{', '.join(map(scalar, names))}]"
+    )
     if options:
-        lines += ["  options:", *(f"    {scalar(option)}: {scalar(value)}" for option, value in options.items())]
-    lines.append("  # starting: earliest   # where the first run starts: earliest, latest, or timestamp:2026-11-21T09:00:00Z")
-    place = f"{', '.join(found.name for found in topics[:5])}{', …' * (len(topics) > 5)} ({partitions} partitions)"
-    return _seen(topic, place, lines, messages, format, whole=len(messages) >= number, questions=_topic_questions(topics, servers))
+        lines += [
+            "  options:",
+            *(f"    {scalar(option)}: {scalar(value)}" for option, value in options.items()),
+        ]
+    lines.append(
+        "  # starting: earliest   # where the first run starts: earliest, latest, or "
+        "timestamp:2026-11-21T09:00:00Z"
+    )
+    place = (
+        f"{', '.join(found.name for found in topics[:5])}{', …' * (len(topics) > 5)} ({partitions} "
+        "partitions)"
+    )
+    return _seen(
+        topic,
+        place,
+        lines,
+        messages,
+        format,
+        whole=len(messages) >= number,
+        questions=_topic_questions(topics, servers),
+    )
 
 
 def _matches(address: str, options: Mapping[str, str], pattern: str) -> list[Topic]:
@@ -132,21 +162,38 @@ def _matches(address: str, options: Mapping[str, str], pattern: str) -> list[Top
         re.compile(pattern)
     except re.error:
         return []
-    return [found for found in list_topics(address, options, None, pattern) if not found.name.startswith("__")]
+    return [
+        found for found in list_topics(address, options, None, pattern) if not found.name.startswith("__")
+    ]
 
 
 def _topic_names(address: str, options: Mapping[str, str]) -> str:
-    names = [found.name for found in list_topics(address, options, None, ".*") if not found.name.startswith("__")]
-    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "") if names else "no topic at all"
+    names = [
+        found.name for found in list_topics(address, options, None, ".*") if not found.name.startswith("__")
+    ]
+    return (
+        ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+        if names
+        else "no topic at all"
+    )
 
 
 def _topic_questions(topics: Sequence[Topic], servers: str) -> list[str]:
-    empty = [f"{topic.name}/{number}" for topic in topics for number, (first, end) in topic.offsets.items() if first == end]
+    empty = [
+        f"{topic.name}/{number}"
+        for topic in topics
+        for number, (first, end) in topic.offsets.items()
+        if first == end
+    ]
     if not empty:
         return []
-    text = f"Nothing came in {', '.join(empty[:8])}{', …' * (len(empty) > 8)}. Does the changefeed write there?"
+    text = (
+        f"Nothing came in {', '.join(empty[:8])}{', …' * (len(empty) > 8)}. Does the changefeed write there?"
+    )
     return [
-        *_question(text, "A partition that gets no watermark holds gold; say how many partitions the feed writes to:"),
+        *_question(
+            text, "A partition that gets no watermark holds gold; say how many partitions the feed writes to:"
+        ),
         "#   partitions: 1",
     ]
 
@@ -166,7 +213,11 @@ def look_at_storage(root: str, format: str | None) -> Seen:
     if format not in (None, "ticdc-storage"):
         raise ConfigError(f"--format {format}: a storage sink's files are ticdc-storage; leave --format out")
     if not Path(root).is_dir():
-        what = "init looks at local folders; copy some of its files to one" if "://" in root else "name the sink's root"
+        what = (
+            "init looks at local folders; copy some of its files to one"
+            if "://" in root
+            else "name the sink's root"
+        )
         raise ConfigError(f"{root}: expected a folder, found none; {what}")
     options = detect_options(root, {})
     messages: list[Message] = []
@@ -176,25 +227,41 @@ def look_at_storage(root: str, format: str | None) -> Seen:
             break
     found = survey(messages, "ticdc-storage", options)
     if not options:
-        raise ConfigError(f"{root}: expected the files of a TiCDC storage sink, found none that can be read; name the sink's root")
+        raise ConfigError(
+            f"{root}: expected the files of a TiCDC storage sink, found none that can be read; name the "
+            "sink's root"
+        )
     lines = ["storage:", f"  path: {scalar(root)}", "options:"]
     lines += [f"  {name}: {_option(value)}" for name, value in options.items()]
     questions = []
     if options.get("protocol") == "csv":
-        questions = [*_question("Is NULL written \\N and binary base64, the defaults? The files don't show it."), "#   null: \\N",
-                     "#   binary-encoding-method: base64"]  # fmt: skip
+        questions = [
+            *_question("Is NULL written \\N and binary base64, the defaults? The files don't show it."),
+            "#   null: \\N",
+            "#   binary-encoding-method: base64",
+        ]
     return Seen(Path(root).resolve().name, root, lines, found, len(messages) < _FILES, questions=questions)
 
 
 def _seen(
-    name: str, place: str, lines: list[str], messages: list[Message], format: str | None, whole: bool, questions: Sequence[str] = ()
+    name: str,
+    place: str,
+    lines: list[str],
+    messages: list[Message],
+    format: str | None,
+    whole: bool,
+    questions: Sequence[str] = (),
 ) -> Seen:
     if not messages:
         raise EnvironmentError_(f"{place}: expected messages to look at, got none")
     guess = guess_format(messages, format)
     found = survey(messages, guess.format, guess.options)
     compression = {"compression": guess.options["compression"]} if "compression" in guess.options else {}
-    options = {_PRODUCERS.get(option, option): value for option, value in guess.options.items() if option not in compression}
+    options = {
+        _PRODUCERS.get(option, option): value
+        for option, value in guess.options.items()
+        if option not in compression
+    }
     lines = [*lines, *(f"{option}: {value}" for option, value in compression.items())]
     if options:
         lines += ["options:", *(f"  {option}: {_option(value)}" for option, value in options.items())]
@@ -209,10 +276,16 @@ _PRODUCERS = {"tidb_extension": "enable-tidb-extension"}
 def source_text(seen: Seen) -> str:
     """The source's YAML."""
     found = seen.survey
-    what = f"{'all' if seen.whole else 'a sample of'} {found.messages} {'files' if found.format == 'ticdc-storage' else 'messages'}"
+    what = (
+        f"{'all' if seen.whole else 'a sample of'} {found.messages} "
+        f"{'files' if found.format == 'ticdc-storage' else 'messages'}"
+    )
     lines = [
-        *_comment(f"Written by lakehouse init from {seen.place}: {what}, {len(found.tables)} tables, {found.ddl} DDLs,"
-                  f" {found.watermarks} watermarks."),
+        *_comment(
+            f"Written by lakehouse init from {seen.place}: {what}, {len(found.tables)} tables, {found.ddl} "
+            "DDLs,"
+            f" {found.watermarks} watermarks."
+        ),
         "# Every option: `lakehouse schema json source`. What no message shows is asked for below.",
         f"format: {found.format}",
         *seen.lines,
@@ -221,10 +294,13 @@ def source_text(seen: Seen) -> str:
         *_claim_check_question(found),
         *_debezium_question(found),
         *_upstream_question(found),
-        "# auto: gold holds every table it meets, as its YAML says; configured: only those with a file in ../tables",
+        (
+            "# auto: gold holds every table it meets, as its YAML says; configured: only those with a "
+            "file in ../tables"
+        ),
         "tables: auto",
         *_consistency(found),
-    ]  # fmt: skip
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -233,14 +309,18 @@ def _zone_question(found: Survey) -> Iterator[str]:
         return
     columns = found.timestamps()
     which = f" It matters for {', '.join(columns[:4])}{', …' * (len(columns) > 4)}." if columns else ""
-    yield from _question(f"In which zone does the producer print TIMESTAMP? No message says it; unsaid, it is read as UTC.{which}")
+    yield from _question(
+        "In which zone does the producer print TIMESTAMP? No message says it; unsaid, it is read as "
+        f"UTC.{which}"
+    )
     yield "# time_zone: UTC"
 
 
 def _claim_check_question(found: Survey) -> Iterator[str]:
     if found.claim_checks:
         yield from _question(
-            f"Which folder holds the claim-check files? {found.claim_checks} messages name one; without it they are dead letters."
+            f"Which folder holds the claim-check files? {found.claim_checks} messages name one; without it "
+            "they are dead letters."
         )
         yield "# claim_check: /path/or/url"
 
@@ -248,24 +328,39 @@ def _claim_check_question(found: Survey) -> Iterator[str]:
 def _debezium_question(found: Survey) -> Iterator[str]:
     untyped = any(not any(table.columns.values()) for table in found.tables.values())
     if found.format == "debezium" and untyped:
-        yield from _question("No schema is embedded in the messages. What are the connector's modes? These are its defaults.")
-        yield from ("# options:", "#   decimal.handling.mode: precise", "#   time.precision.mode: adaptive_time_microseconds")
+        yield from _question(
+            "No schema is embedded in the messages. What are the connector's modes? These are its defaults."
+        )
+        yield from (
+            "# options:",
+            "#   decimal.handling.mode: precise",
+            "#   time.precision.mode: adaptive_time_microseconds",
+        )
         yield "#   binary.handling.mode: bytes"
 
 
 def _upstream_question(found: Survey) -> Iterator[str]:
     """Settings that no message shows and that lose something by default."""
-    settings = {name: (default, cost) for name, (default, harmful, cost) in FIDELITY[found.format].items()
-                if default is not None and re.fullmatch(harmful, default) and not known_option(found.format, name)}  # fmt: skip
+    settings = {
+        name: (default, cost)
+        for name, (default, harmful, cost) in FIDELITY[found.format].items()
+        if default is not None and re.fullmatch(harmful, default) and not known_option(found.format, name)
+    }
     if settings:
-        yield from _question("What is the producer set to here? Each of these defaults loses something, and `validate` warns of it.")
+        yield from _question(
+            "What is the producer set to here? Each of these defaults loses something, and `validate` warns "
+            "of it."
+        )
         yield "# upstream:"
         yield from (f"#   {name}: {default}   # {cost}" for name, (default, cost) in settings.items())
 
 
 def _consistency(found: Survey) -> Iterator[str]:
     if sends_watermarks(found.format, found.options) and not found.watermarks and found.format != "debezium":
-        yield from _question("No watermark was seen. Does the changefeed send them (enable-tidb-extension)? If it does not, write:")
+        yield from _question(
+            "No watermark was seen. Does the changefeed send them (enable-tidb-extension)? If it does not, "
+            "write:"
+        )
         yield "# consistency: eventual"
 
 
@@ -299,17 +394,25 @@ def is_free(file: Path, source: str) -> bool:
 def table_text(source: str, name: tuple[str, str], table: SeenTable, stem: str) -> str:
     """The table's YAML: nothing but its source, unless its name or key must be said."""
     lines = _comment(f"{'.'.join(name)}: {table.changes} changes seen.")
-    lines += _comment("Columns: " + ", ".join(f"{column} {type_}".rstrip() for column, type_ in table.columns.items()))
+    lines += _comment(
+        "Columns: " + ", ".join(f"{column} {type_}".rstrip() for column, type_ in table.columns.items())
+    )
     lines.append(f"source: {scalar(source)}")
     if not _is_named(stem, name):
         lines.append(f"table: {scalar('.'.join(_quoted(part) for part in name))}")
     if table.key_names:
         lines += _comment(f"The messages tell its key, {', '.join(table.key_names)}; nothing is to be said.")
     else:
-        lines += _question("No message tells a key. Where the table's CREATE tells none either, which columns identify a row?",
-                           "Without one equal rows are counted, and an update is a delete and an insert.")  # fmt: skip
+        lines += _question(
+            "No message tells a key. Where the table's CREATE tells none either, which columns identify a "
+            "row?",
+            "Without one equal rows are counted, and an update is a delete and an insert.",
+        )
         lines.append(f"# key: [{', '.join(scalar(column) for column in list(table.columns)[:1])}]")
-    lines += ["# gold:", f"#   target: {scalar('__'.join(name))}   # the gold table's name; this is the default"]
+    lines += [
+        "# gold:",
+        f"#   target: {scalar('__'.join(name))}   # the gold table's name; this is the default",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -326,10 +429,15 @@ def _quoted(part: str) -> str:
 
 def scalar(text: str) -> str:
     """Text as YAML: plain where that is safe, else in double quotes."""
-    plain = re.fullmatch(r"[A-Za-z0-9_./$][\w./:$,@-]*", text, re.A) and not re.search(r":$|[:,](\s|$)|,", text)
+    plain = re.fullmatch(r"[A-Za-z0-9_./$][\w./:$,@-]*", text, re.A) and not re.search(
+        r":$|[:,](\s|$)|,", text
+    )
     if plain and not re.fullmatch(r"true|false|null|~|[-+.\d][\d_.eE+-]*|0[xo][0-9a-fA-F]+", text, re.I):
         return text
-    signs = ("\\" + sign if sign in '"\\' else sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in text)
+    signs = (
+        "\\" + sign if sign in '"\\' else sign if sign.isprintable() else f"\\U{ord(sign):08x}"
+        for sign in text
+    )
     return f'"{"".join(signs)}"'
 
 
@@ -349,7 +457,11 @@ def _comment(text: str) -> list[str]:
 
 
 def _question(*sentences: str) -> list[str]:
-    return [line for number, sentence in enumerate(sentences) for line in _comment(("QUESTION: " if number == 0 else "") + sentence)]
+    return [
+        line
+        for number, sentence in enumerate(sentences)
+        for line in _comment(("QUESTION: " if number == 0 else "") + sentence)
+    ]
 
 
 def check(texts: Mapping[str, str]) -> None:
@@ -373,5 +485,7 @@ def write(path: Path, text: str) -> str:
     except FileExistsError:
         return "kept: it was there already"
     except OSError as error:
-        raise EnvironmentError_(f"{path}: expected a folder that can be written, got: {error.strerror}") from error
+        raise EnvironmentError_(
+            f"{path}: expected a folder that can be written, got: {error.strerror}"
+        ) from error
     return "written"

@@ -1,9 +1,11 @@
 """The retention floor: a table's changes up to a place become one `snapshot` change per row that lives there.
 
-    compacted(lineage, changes ≤ F) + changes > F    fold to the same rows as all changes do, at every place from F on
+    compacted(lineage, changes ≤ F) + changes > F    fold to the same rows as all changes do, at every place
+                                                     from F on
 
-A floor is a place where no DDL stands, and its snapshot changes stand right there: the schema below it is theirs.
-Tables that need their log are not compacted: those whose schema is inferred from it, and those that keep what the source has dropped.
+A floor is a place where no DDL stands, and its snapshot changes stand right there: the schema below it is
+theirs. Tables that need their log are not compacted: those whose schema is inferred from it, and those that
+keep what the source has dropped.
 """
 
 from collections.abc import Iterable
@@ -33,7 +35,9 @@ def needs_log(lineage: Lineage, floor: Position) -> str | None:
     return None
 
 
-def compacted(lineage: Lineage, changes: Iterable[Change], floor: Position, upstream: Upstream = UPSTREAM) -> list[Change]:
+def compacted(
+    lineage: Lineage, changes: Iterable[Change], floor: Position, upstream: Upstream = UPSTREAM
+) -> list[Change]:
     """One change per row that lives at the floor; none where the table does not live there."""
     if lineage.name_at(floor) is None:
         return []

@@ -2,9 +2,9 @@
 
     fold(lineage, changes, T) → rows
 
-Every change is carried forward to the schema at T, the changes of one row are netted in position order (the greatest
-position stands; partial images are merged column by column; a deleted row stays deleted), keyless tables are multisets.
-Where a DDL changes the key, rows are folded up to it, and go on as rows of the new key.
+Every change is carried forward to the schema at T, the changes of one row are netted in position order (the
+greatest position stands; partial images are merged column by column; a deleted row stays deleted), keyless
+tables are multisets. Where a DDL changes the key, rows are folded up to it, and go on as rows of the new key.
 """
 
 import json
@@ -28,7 +28,9 @@ UPSTREAM = Upstream()
 
 
 class Change(NamedTuple):
-    """A change as silver holds it, images as dicts by column name. The flag `rejected` is gold's: an expectation refuses the new image."""
+    """A change as silver holds it, images as dicts by column name. The flag `rejected` is gold's: an
+    expectation refuses the new image.
+    """
 
     position: Position
     op: str
@@ -40,7 +42,9 @@ class Change(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """What one change does to the row with this key: put a full image, patch some columns, delete, or nothing: its image is refused."""
+    """What one change does to the row with this key: put a full image, patch some columns, delete, or
+    nothing: its image is refused.
+    """
 
     position: Position
     kind: str
@@ -49,9 +53,11 @@ class Delta(NamedTuple):
 
 @dataclass(slots=True)
 class Folded:
-    """`rows` maps a key to its row by column id. `deleted` are keys known to be gone, `patches` are keys whose earlier
-    image is not among the changes, `refused` are keys of refused images. `unknown` are column names that the schema at their position
-    lacks, with the first such position, `problems` say what the changes lack to give the source's rows."""
+    """`rows` maps a key to its row by column id. `deleted` are keys known to be gone, `patches` are keys
+    whose earlier image is not among the changes, `refused` are keys of refused images. `unknown` are column
+    names that the schema at their position lacks, with the first such position, `problems` say what the
+    changes lack to give the source's rows.
+    """
 
     rows: dict[Key, Row] = field(default_factory=dict)
     deleted: set[Key] = field(default_factory=set)
@@ -65,7 +71,9 @@ class Folded:
 
 
 def key_ids(lineage: Lineage, step: int) -> tuple[int, ...]:
-    """The columns that identify a row: the primary key, else the key that messages name, else a NOT NULL unique key."""
+    """The columns that identify a row: the primary key, else the key that messages name, else a NOT NULL
+    unique key.
+    """
     schema = lineage.steps[step].schema
     if schema.primary_key:
         return schema.primary_key
@@ -76,7 +84,9 @@ def key_ids(lineage: Lineage, step: int) -> tuple[int, ...]:
 
 
 def row_key(row: Row, ids: tuple[int, ...]) -> Key | None:
-    """The key of a row, or None where a key column is absent, or has a structure (text that its charset can't read): it names no row."""
+    """The key of a row, or None where a key column is absent, or has a structure (text that its charset can't
+    read): it names no row.
+    """
     try:
         key = tuple([row[column_id] for column_id in ids])
         hash(key)
@@ -91,26 +101,39 @@ def rekeyings(lineage: Lineage, upto: int) -> list[int]:
 
 
 def changes_key(lineage: Lineage, index: int) -> bool:
-    """Whether a row's key before the step may be another one behind it. Two keys that a column's new type makes one are told apart
-    below it: a row that was deleted long before must not take the other one with it."""
+    """Whether a row's key before the step may be another one behind it. Two keys that a column's new type
+    makes one are told apart below it: a row that was deleted long before must not take the other one with it.
+    """
     before = key_ids(lineage, index - 1)
     if before != key_ids(lineage, index):
         return True
     return any(
-        isinstance(effect, Rekey) or (isinstance(effect, Retype) and effect.column_id in before and not is_identity(effect.old, effect.new))
+        isinstance(effect, Rekey)
+        or (
+            isinstance(effect, Retype)
+            and effect.column_id in before
+            and not is_identity(effect.old, effect.new)
+        )
         for effect in lineage.steps[index].effects
     )
 
 
 def last_clear(lineage: Lineage, upto: int) -> int:
     """The last step up to `upto` that cleared the table: nothing before it matters."""
-    return max((i for i in range(upto + 1) if any(isinstance(effect, Clear) for effect in lineage.steps[i].effects)), default=0)
+    return max(
+        (i for i in range(upto + 1) if any(isinstance(effect, Clear) for effect in lineage.steps[i].effects)),
+        default=0,
+    )
 
 
 def fold(lineage: Lineage, changes: Iterable[Change], at: Position, upstream: Upstream = UPSTREAM) -> Folded:
-    """The table's rows after every change at or below `at`, in the schema of that place. Changes come in any order."""
+    """The table's rows after every change at or below `at`, in the schema of that place. Changes come in any
+    order.
+    """
     target = target_step(lineage, at)
-    ordered = sorted((change for change in changes if change.position <= at), key=lambda change: change.position)
+    ordered = sorted(
+        (change for change in changes if change.position <= at), key=lambda change: change.position
+    )
     folded = Folded()
     carried: list[Row] = []
     start = 0
@@ -133,9 +156,21 @@ def _cross(lineage: Lineage, rows: list[Row], end: int, upstream: Upstream) -> l
     return [row for row in map(carrier.move, rows) if row is not None]
 
 
-def _fold_piece(lineage: Lineage, piece: list[Change], base: list[Row], start: int, end: int, upstream: Upstream, before: Folded) -> Folded:
-    """One stretch without a change of key: `base` rows are in the schema of `start`, results in that of `end`."""
-    folded = Folded(unknown=before.unknown, problems=before.problems, applied=before.applied, cleared=before.cleared)
+def _fold_piece(
+    lineage: Lineage,
+    piece: list[Change],
+    base: list[Row],
+    start: int,
+    end: int,
+    upstream: Upstream,
+    before: Folded,
+) -> Folded:
+    """One stretch without a change of key: `base` rows are in the schema of `start`, results in that of
+    `end`.
+    """
+    folded = Folded(
+        unknown=before.unknown, problems=before.problems, applied=before.applied, cleared=before.cleared
+    )
     ids = key_ids(lineage, end)
     mover = Carrier(lineage, start, end, "canonical", upstream)
     rows = [row for row in map(mover.move, base) if row is not None]
@@ -152,7 +187,9 @@ def _fold_piece(lineage: Lineage, piece: list[Change], base: list[Row], start: i
 
 
 class Deltas:
-    """Turns changes into deltas in the schema of a target step; keeps one compiled carrier per step and encoding."""
+    """Turns changes into deltas in the schema of a target step; keeps one compiled carrier per step and
+    encoding.
+    """
 
     def __init__(self, lineage: Lineage, target: int, upstream: Upstream, ids: tuple[int, ...]) -> None:
         self.lineage, self.target, self.upstream, self.ids = lineage, target, upstream, ids
@@ -183,7 +220,9 @@ class Deltas:
     def _carrier(self, step: int, encoding: str) -> Carrier:
         found = self.carriers.get((step, encoding))
         if found is None:
-            found = self.carriers[step, encoding] = Carrier(self.lineage, step, self.target, encoding, self.upstream)
+            found = self.carriers[step, encoding] = Carrier(
+                self.lineage, step, self.target, encoding, self.upstream
+            )
         return found
 
     def _deltas(self, change: Change, before: Row | None, after: Row | None) -> Iterator[Delta]:
@@ -221,7 +260,9 @@ def _net(folded: Folded, base: list[Row], deltas: Iterable[Delta], ids: tuple[in
         if key is None or (delta.kind == DELETE and not delta.row):
             folded.problems.add("an image without its key")
         elif delta.kind == REFUSE:
-            folded.refused.add(key)  # the row stays as it was; an update that changed its key has deleted the old one
+            folded.refused.add(
+                key
+            )  # the row stays as it was; an update that changed its key has deleted the old one
         elif delta.kind == DELETE:
             _delete(folded, key)
         elif delta.kind == PUT:
@@ -287,8 +328,10 @@ def _count(folded: Folded, base: list[Row], deltas: Iterable[Delta]) -> None:
 
 
 def _take_alike(counts: dict[str, int], rows: dict[str, Row], gone: str, null_agrees: bool) -> None:
-    """A row of which some cells are not known goes for an image that agrees on the rest. They are absent, or NULL where no rule has
-    converted them: NULL agrees with anything only when no row is left that is alike without it."""
+    """A row of which some cells are not known goes for an image that agrees on the rest. They are absent, or
+    NULL where no rule has converted them: NULL agrees with anything only when no row is left that is alike
+    without it.
+    """
     image = rows[gone]
     for text, count in counts.items():
         if counts[gone] == 0:
@@ -300,7 +343,9 @@ def _take_alike(counts: dict[str, int], rows: dict[str, Row], gone: str, null_ag
 
 
 def _is_alike(row: Row, image: Row, null_agrees: bool) -> bool:
-    return all((null_agrees and value is None) or image.get(key, value) == value for key, value in row.items())
+    return all(
+        (null_agrees and value is None) or image.get(key, value) == value for key, value in row.items()
+    )
 
 
 def image_text(row: Row) -> str:
@@ -316,8 +361,21 @@ def settle(folded: Folded, columns: Iterable[int]) -> None:
 
 
 def finish(folded: Folded) -> list[Row]:
-    """The rows of a fold that began at the table's beginning: a patch without an earlier image is all that is known."""
+    """The rows of a fold that began at the table's beginning: a patch without an earlier image is all that is
+    known.
+    """
     return [*folded.rows.values(), *folded.patches.values(), *folded.keyless]
 
 
-__all__ = ["MIN_POSITION", "Change", "Delta", "Deltas", "Folded", "finish", "fold", "key_ids", "rekeyings", "row_key"]
+__all__ = [
+    "MIN_POSITION",
+    "Change",
+    "Delta",
+    "Deltas",
+    "Folded",
+    "finish",
+    "fold",
+    "key_ids",
+    "rekeyings",
+    "row_key",
+]

@@ -2,12 +2,12 @@
 
     changes ─replay─▶ entries     one per row and commit: its image before and after
 
-Unlike the fold, which only wants the last state, this goes through all of them: the live rows are taken through every DDL where
-it stands, and an entry says so where that changes a value or removes a row. So the rows that the entries leave are the fold's,
-and the entries up to any moment leave the rows of that moment.
+Unlike the fold, which only wants the last state, this goes through all of them: the live rows are taken
+through every DDL where it stands, and an entry says so where that changes a value or removes a row. So the
+rows that the entries leave are the fold's, and the entries up to any moment leave the rows of that moment.
 
-At TiCDC the changes of one row at one commit_ts are netted into one entry, however they were cut; elsewhere each change is one.
-Rows of a table without a key are counted per image, the oldest of equal ones goes first.
+At TiCDC the changes of one row at one commit_ts are netted into one entry, however they were cut; elsewhere
+each change is one. Rows of a table without a key are counted per image, the oldest of equal ones goes first.
 """
 
 from collections import defaultdict, deque
@@ -38,8 +38,10 @@ Shown = Callable[[Row], Any]
 
 
 class Entry(NamedTuple):
-    """What one commit or DDL made of one row; an image of None says that it was not there. Images are in the schema of `step`.
-    `row` is the same number as long as it is the same row, through deletes and changes of the key by DDL."""
+    """What one commit or DDL made of one row; an image of None says that it was not there. Images are in the
+    schema of `step`. `row` is the same number as long as it is the same row, through deletes and changes of
+    the key by DDL.
+    """
 
     row: int
     position: Position
@@ -52,7 +54,9 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Track:
-    """One row through time: its image now (None: it is gone), the last one it had, and since when a snapshot leaves it open."""
+    """One row through time: its image now (None: it is gone), the last one it had, and since when a snapshot
+    leaves it open.
+    """
 
     number: int
     row: Row | None
@@ -66,18 +70,30 @@ def plain(row: Row) -> Any:
 
 
 def replay(
-    lineage: Lineage, changes: Iterable[Change], at: Position, upstream: Upstream = UPSTREAM, *, by_commit: bool, shown: Shown = plain
+    lineage: Lineage,
+    changes: Iterable[Change],
+    at: Position,
+    upstream: Upstream = UPSTREAM,
+    *,
+    by_commit: bool,
+    shown: Shown = plain,
 ) -> list[Entry]:
-    """The entries of a lineage up to `at`, in position order. Changes come in any order. `by_commit`: positions are TiCDC's."""
+    """The entries of a lineage up to `at`, in position order. Changes come in any order. `by_commit`:
+    positions are TiCDC's.
+    """
     machine = Replay(lineage, upstream, by_commit=by_commit, shown=shown)
     machine.run(changes, at)
     return machine.finish()
 
 
 class Replay:
-    """The rows of a lineage at one of its steps, and the entries that led there. `seed` before `run` goes on from known rows."""
+    """The rows of a lineage at one of its steps, and the entries that led there. `seed` before `run` goes on
+    from known rows.
+    """
 
-    def __init__(self, lineage: Lineage, upstream: Upstream, *, by_commit: bool, shown: Shown = plain, step: int = 0) -> None:
+    def __init__(
+        self, lineage: Lineage, upstream: Upstream, *, by_commit: bool, shown: Shown = plain, step: int = 0
+    ) -> None:
         self.lineage, self.upstream, self.by_commit, self.shown = lineage, upstream, by_commit, shown
         # by key; without one by image, the copies that are there in the order in which they came
         self.live: dict[Any, deque[Track]] = defaultdict(deque)
@@ -102,7 +118,9 @@ class Replay:
 
     def run(self, changes: Iterable[Change], at: Position) -> None:
         target = target_step(self.lineage, at)
-        ordered = sorted((change for change in changes if change.position <= at), key=lambda change: change.position)
+        ordered = sorted(
+            (change for change in changes if change.position <= at), key=lambda change: change.position
+        )
         for step, group in groupby(ordered, key=lambda change: self.lineage.step_at(change.position)):
             while self.step < step:
                 self._cross()
@@ -147,7 +165,15 @@ class Replay:
             self.live[key].append(track)
         track.row = track.last = row
 
-    def _add(self, track: Track, position: Position, time: int | None, op: str, before: Row | None, after: Row | None) -> None:
+    def _add(
+        self,
+        track: Track,
+        position: Position,
+        time: int | None,
+        op: str,
+        before: Row | None,
+        after: Row | None,
+    ) -> None:
         self.entries.append(Entry(track.number, position, time, op, before, after, self.step))
 
     # --- commits ---
@@ -156,7 +182,9 @@ class Replay:
         return (*change.position[:2], 0, 0, 0, 0) if self.by_commit else change.position
 
     def _commit(self, changes: list[Change]) -> None:
-        self.time = max((change.commit_ts for change in changes if change.commit_ts is not None), default=self.time)
+        self.time = max(
+            (change.commit_ts for change in changes if change.commit_ts is not None), default=self.time
+        )
         if self.ids:
             self._keyed(changes)
         else:
@@ -231,10 +259,18 @@ class Replay:
             live[0].open_since = None
             live.rotate(-1)
         else:
-            # the one that went last comes back: a row that is deleted and inserted at one moment has not changed
+            # the one that went last comes back: a row that is deleted and inserted at one moment has not
+            # changed
             track = gone[-1] if gone else self._new(text, None, row)
             self._begin(text, track, row)
-            self._add(track, change.position, self.time, "snapshot" if change.op == "snapshot" else "insert", None, row)
+            self._add(
+                track,
+                change.position,
+                self.time,
+                "snapshot" if change.op == "snapshot" else "insert",
+                None,
+                row,
+            )
 
     def _one_less(self, text: str, row: Row, change: Change) -> None:
         track = next((track for track in self.live[text] if track.open_since is None), None)
@@ -315,7 +351,9 @@ class Replay:
 
 @dataclass(slots=True)
 class _Net:
-    """One row within one commit: its track, its image before, what a delete tells of one that is not known, and its image now."""
+    """One row within one commit: its track, its image before, what a delete tells of one that is not known,
+    and its image now.
+    """
 
     track: Track | None
     before: Row | None
@@ -345,7 +383,11 @@ class _Net:
             return "delete"
         if self.last_op == "snapshot":
             return "snapshot"
-        return "update" if self.before is not None or self.told is not None or self.last_op == "update" else "insert"
+        return (
+            "update"
+            if self.before is not None or self.told is not None or self.last_op == "update"
+            else "insert"
+        )
 
 
 def _carried(counted: dict[str, tuple[Row, int]], moves: list[Move]) -> dict[str, tuple[Row, int]]:

@@ -1,8 +1,8 @@
 """Taking a row's image from the schema at its own position to a later one, by column ids.
 
-An image comes from silver as {name: value}. Here it becomes {column id: canonical value}: names are looked up and
-values resolved by the schema in force at the row's position, then the effects of every later DDL are applied in order.
-Renames and reorders are nothing, since ids stay.
+An image comes from silver as {name: value}. Here it becomes {column id: canonical value}: names are looked up
+and values resolved by the schema in force at the row's position, then the effects of every later DDL are
+applied in order. Renames and reorders are nothing, since ids stay.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,8 +30,9 @@ class Was(str):
 
 
 class Upstream(NamedTuple):
-    """What values depend on beside their types: the zone of TIMESTAMP text in DDL, and whose conversion rules hold
-    (mysql, mariadb or tidb)."""
+    """What values depend on beside their types: the zone of TIMESTAMP text in DDL, and whose conversion rules
+    hold (mysql, mariadb or tidb).
+    """
 
     zone: str = "UTC"
     server: str = "mysql"
@@ -39,13 +40,18 @@ class Upstream(NamedTuple):
 
 def upstream_of(format_: str, options: Mapping[str, str]) -> Upstream:
     """The upstream of a feed: TiCDC's is TiDB, the others' what the option `server` says."""
-    return Upstream(options.get("time_zone") or "UTC", "tidb" if format_.startswith("ticdc") else options.get("server", "mysql"))
+    return Upstream(
+        options.get("time_zone") or "UTC",
+        "tidb" if format_.startswith("ticdc") else options.get("server", "mysql"),
+    )
 
 
 class Carrier:
-    """Carries images of one step of a lineage, in one encoding, to a target step. Compiled once, applied per row.
+    """Carries images of one step of a lineage, in one encoding, to a target step. Compiled once, applied per
+    row.
 
-    `unknown` collects the names that the schema does not have: a DDL that is still to come, or was filtered upstream.
+    `unknown` collects the names that the schema does not have: a DDL that is still to come, or was filtered
+    upstream.
     """
 
     def __init__(self, lineage: Lineage, source: int, target: int, encoding: str, upstream: Upstream) -> None:
@@ -94,7 +100,11 @@ def compile_moves(lineage: Lineage, source: int, target: int, upstream: Upstream
     moves = []
     for index in range(source + 1, target + 1):
         before = lineage.steps[index - 1].schema
-        moves += [move for effect in lineage.steps[index].effects if (move := _move(effect, before, upstream)) is not None]
+        moves += [
+            move
+            for effect in lineage.steps[index].effects
+            if (move := _move(effect, before, upstream)) is not None
+        ]
     return moves
 
 
@@ -169,8 +179,10 @@ def _remove_rows(effect: RemoveRows, before: TableSchema) -> Move | None:
 
 
 def compile_kept(lineage: Lineage, source: int, target: int, upstream: Upstream) -> list[Move]:
-    """What the steps source+1 … target make of an image of the past, which stays what it was: dropped columns go, a column that came
-    later is absent, and a value whose conversion loses something is kept as it is, or as its text."""
+    """What the steps source+1 … target make of an image of the past, which stays what it was: dropped columns
+    go, a column that came later is absent, and a value whose conversion loses something is kept as it is, or
+    as its text.
+    """
     effects = [effect for index in range(source + 1, target + 1) for effect in lineage.steps[index].effects]
     moves: list[Move] = []
     for effect in effects:
@@ -204,7 +216,9 @@ def _kept_retype(effect: Retype, upstream: Upstream) -> Move | None:
 def _holds(column_type: ColumnType, value: Any) -> bool:
     """Whether gold's type has exactly this value."""
     try:
-        return bool(to_canonical(column_type)(to_python(column_type, spark_type(column_type))(value)) == value)
+        return bool(
+            to_canonical(column_type)(to_python(column_type, spark_type(column_type))(value)) == value
+        )
     except ValueError:
         return False
 

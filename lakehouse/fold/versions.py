@@ -4,9 +4,10 @@
     history    a version is a stretch of time in which a row was the same: [since, until), by commit time
     soft       one row per key, as it is or as it last was
 
-A row's times never fall: its commit times may run backwards in a binlog, so each bound is at least the one before. Of
-several versions that begin at one time the last stands, and two that meet and are alike are one; so no interval is empty and none
-overlap. Images of the past keep their values (`compile_kept`): a column that came later is null in them.
+A row's times never fall: its commit times may run backwards in a binlog, so each bound is at least the one
+before. Of several versions that begin at one time the last stands, and two that meet and are alike are one;
+so no interval is empty and none overlap. Images of the past keep their values (`compile_kept`): a column that
+came later is null in them.
 """
 
 from collections import defaultdict
@@ -19,7 +20,9 @@ from lakehouse.lineage import Lineage
 
 
 class Version(NamedTuple):
-    """A row as it was from `since` on, before `until` (None: it still is). The image is in the schema of `step`."""
+    """A row as it was from `since` on, before `until` (None: it still is). The image is in the schema of
+    `step`.
+    """
 
     row: Row
     step: int
@@ -36,7 +39,9 @@ class Last(NamedTuple):
     live: bool
 
 
-def versions(entries: Iterable[Entry], shown: Shown = plain, known: Mapping[int, list[Version]] | None = None) -> dict[int, list[Version]]:
+def versions(
+    entries: Iterable[Entry], shown: Shown = plain, known: Mapping[int, list[Version]] | None = None
+) -> dict[int, list[Version]]:
     """The versions of each row, in order. `known` are those of seeded rows, which are gone on from."""
     found: dict[int, list[Version]] = defaultdict(list)
     found.update({row: list(told) for row, told in (known or {}).items()})
@@ -84,7 +89,9 @@ def last_known(entries: Iterable[Entry], known: Mapping[int, Last] | None = None
 
 
 class Keeper:
-    """Takes images from the step they are in to a target step, as images of the past: compiled once per step."""
+    """Takes images from the step they are in to a target step, as images of the past: compiled once
+    per step.
+    """
 
     def __init__(self, lineage: Lineage, target: int, upstream: Upstream) -> None:
         self.lineage, self.target, self.upstream = lineage, target, upstream

@@ -1,9 +1,11 @@
 """Messages as decoders want them: one place for all that is joined or undone between bronze and decode.
 
-    bronze records ── assembled ──▶ Message (complete) | Unjoined (a record that no decoder sees) | Resume (where to go on)
+    bronze records ── assembled ──▶ Message (complete) | Unjoined (a record that no decoder sees) | Resume
+    (where to go on)
 
-What a record needs from elsewhere lies in `Beside`, read from the lake before: schema files of a storage sink, and where each
-partition's own records begin. Claim-check payloads come as headers of the record, under ATTACHMENT and their file's name. Pure.
+What a record needs from elsewhere lies in `Beside`, read from the lake before: schema files of a storage
+sink, and where each partition's own records begin. Claim-check payloads come as headers of the record, under
+ATTACHMENT and their file's name. Pure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,10 +27,11 @@ Place = tuple[str, str, int]
 class Beside:
     """What a batch's records need from outside the batch.
 
-    `starts`: the first record of each partition that is the batch's own; those before it are there for their parts only.
-    `schemas`: the schema files that have landed. `dispatchers`: how many had written into a file's folder when it landed, by
-    the file's number; 1 where it is not there. `copies`: the records that a feed in order of arrival sent before
-    (lakehouse.silver.redelivery). `final`: nothing comes behind, so parts that wait are dead.
+    `starts`: the first record of each partition that is the batch's own; those before it are there for their
+    parts only. `schemas`: the schema files that have landed. `dispatchers`: how many had written into a
+    file's folder when it landed, by the file's number; 1 where it is not there. `copies`: the records that a
+    feed in order of arrival sent before (lakehouse.silver.redelivery). `final`: nothing comes behind, so
+    parts that wait are dead.
     """
 
     starts: Mapping[Place, int] = field(default_factory=dict)
@@ -42,14 +45,18 @@ NOTHING = Beside()
 
 
 class Unjoined(NamedTuple):
-    """A record that reaches no decoder; `letter` is None where nothing is lost: a copy, or a part that waits for the others."""
+    """A record that reaches no decoder; `letter` is None where nothing is lost: a copy, or a part that waits
+    for the others.
+    """
 
     message: Message
     letter: DeadLetter | None
 
 
 class Resume(NamedTuple):
-    """The next batch has to read this partition from `offset` on, to have its last whole message and all of an unfinished one."""
+    """The next batch has to read this partition from `offset` on, to have its last whole message and all of
+    an unfinished one.
+    """
 
     place: Place
     offset: int
@@ -62,7 +69,9 @@ def place_of(message: Message) -> Place:
 def assembled(
     messages: Iterable[Message], format: str, options: Mapping[str, str], beside: Beside = NOTHING
 ) -> Iterator[Message | Unjoined | Resume]:
-    """Complete messages, in order. Records of one partition must come in the order of their offsets where parts are joined."""
+    """Complete messages, in order. Records of one partition must come in the order of their offsets where
+    parts are joined.
+    """
     if beside.copies:
         for message in messages:
             if message.offset in beside.copies.get(place_of(message), ()):
@@ -83,7 +92,9 @@ def assembled(
 
 def _prepared(message: Message, format: str, options: Mapping[str, str]) -> Message | Unjoined:
     attachments = {
-        name.removeprefix(ATTACHMENT): data for name, data in message.headers if name.startswith(ATTACHMENT) and data is not None
+        name.removeprefix(ATTACHMENT): data
+        for name, data in message.headers
+        if name.startswith(ATTACHMENT) and data is not None
     }
     if attachments:
         own = tuple((name, data) for name, data in message.headers if not name.startswith(ATTACHMENT))
@@ -118,7 +129,9 @@ class _Tape:
 
 
 def _envelopes(messages: Iterable[Message], beside: Beside) -> Iterator[Message | Unjoined | Resume]:
-    """Parts joined. What the batch before has given already, out of records before `starts`, is not given again."""
+    """Parts joined. What the batch before has given already, out of records before `starts`, is not given
+    again.
+    """
     from lakehouse.formats.dts.envelopes import join
 
     tape = _Tape(messages)

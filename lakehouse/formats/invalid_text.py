@@ -1,11 +1,12 @@
 """JSON messages with text that is none: bytes that are no UTF-8, half a surrogate pair.
 
-The message is read all the same, and only the values concerned are what they can be: `{"base64": the text's bytes}`, which no column
-type holds, so that gold has NULL and the bytes in the raw companion. A row whose key is such text can't be told from others, nor can
-a column whose name is: these stay dead letters.
+The message is read all the same, and only the values concerned are what they can be: `{"base64": the text's
+bytes}`, which no column type holds, so that gold has NULL and the bytes in the raw companion. A row whose key
+is such text can't be told from others, nor can a column whose name is: these stay dead letters.
 
-Decoders know nothing of it. In a copy of the message each such text is replaced by a mark and its bytes, which passes as text and as
-nothing else (a backslash that begins no escape of Go's, a character beyond latin-1), and is taken out of the images behind.
+Decoders know nothing of it. In a copy of the message each such text is replaced by a mark and its bytes,
+which passes as text and as nothing else (a backslash that begins no escape of Go's, a character beyond
+latin-1), and is taken out of the images behind.
 """
 
 import base64
@@ -23,9 +24,14 @@ _MARK = "\uf8ff\\base64:"
 
 
 def decode_again(
-    decode: Callable[[Message, Mapping[str, str]], Iterable[Event]], message: Message, options: Mapping[str, str], format: str
+    decode: Callable[[Message, Mapping[str, str]], Iterable[Event]],
+    message: Message,
+    options: Mapping[str, str],
+    format: str,
 ) -> list[Event] | None:
-    """The events of a message that is JSON but for some text in it; None where that is not what is wrong with it."""
+    """The events of a message that is JSON but for some text in it; None where that is not what is wrong with
+    it.
+    """
     mended = _mended_frames(message) if format == "ticdc-open" else _mended(message.value or b"")
     if mended is None:
         return None
@@ -39,11 +45,17 @@ def decode_again(
 def _mended_frames(message: Message) -> bytes | None:
     keys, values = frames(message.key, message.value)
     mended = [_mended(value) for value in values]
-    return framed(keys, [new or old for new, old in zip(mended, values, strict=True)])[1] if any(mended) else None
+    return (
+        framed(keys, [new or old for new, old in zip(mended, values, strict=True)])[1]
+        if any(mended)
+        else None
+    )
 
 
 def _mended(data: bytes) -> bytes | None:
-    """The JSON text with marks; None where it needs none, or is no JSON. Names can't be marked, so such names are no JSON here."""
+    """The JSON text with marks; None where it needs none, or is no JSON. Names can't be marked, so such names
+    are no JSON here.
+    """
     try:
         value = json.loads(data.decode("utf-8", "surrogateescape"))
         marked = _marked(value)
@@ -77,14 +89,19 @@ def _is_text(value: str) -> bool:
 
 def _bytes(value: str) -> bytes:
     """The bytes that were no UTF-8, as they were; half a pair as the three bytes that would spell it."""
-    return b"".join(char.encode("utf-8", "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass") for char in value)
+    return b"".join(
+        char.encode("utf-8", "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass")
+        for char in value
+    )
 
 
 def _unmarked(event: Event, encoding: str) -> Event:
     if not isinstance(event, RowChange):
         return event
     if any(type(value) is str and value.startswith(_MARK) for value in event.key):
-        return DeadLetter("value", "key: expected text, got bytes that are none", event.index, event.database, event.table)
+        return DeadLetter(
+            "value", "key: expected text, got bytes that are none", event.index, event.database, event.table
+        )
     before, after = _image(event.before), _image(event.after)
     if before is event.before and after is event.after:
         return event
@@ -94,4 +111,8 @@ def _unmarked(event: Event, encoding: str) -> Event:
 
 def _image(image: Image | None) -> Image | None:
     names = [name for name, value in (image or {}).items() if type(value) is str and value.startswith(_MARK)]
-    return image if image is None or not names else {**image, **{name: {"base64": image[name].removeprefix(_MARK)} for name in names}}
+    return (
+        image
+        if image is None or not names
+        else {**image, **{name: {"base64": image[name].removeprefix(_MARK)} for name in names}}
+    )

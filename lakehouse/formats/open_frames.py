@@ -1,4 +1,5 @@
-"""The framing of Open Protocol: a version and length-prefixed keys in the Kafka key, length-prefixed values in the value.
+"""The framing of Open Protocol: a version and length-prefixed keys in the Kafka key, length-prefixed values
+in the value.
 
 `frames` takes a message apart, `framed` puts one together. A resolved event's value has length 0.
 """
@@ -16,7 +17,10 @@ def frames(key: bytes | None, value: bytes | None) -> tuple[list[bytes], list[by
         raise DecodeError("frame", "message key: expected Open Protocol version 1, got another start")
     keys, values = _parts(key, 8, "key"), _parts(value, 0, "value")
     if not keys or len(keys) != len(values):
-        raise DecodeError("frame", f"message: expected as many values as keys, got {len(keys)} keys and {len(values)} values")
+        raise DecodeError(
+            "frame",
+            f"message: expected as many values as keys, got {len(keys)} keys and {len(values)} values",
+        )
     return keys, values
 
 
@@ -25,7 +29,14 @@ def _parts(data: bytes, start: int, what: str) -> list[bytes]:
     while start < len(data):
         end = start + 8 + int.from_bytes(data[start : start + 8])
         if end > len(data) or start + 8 > len(data):
-            raise DecodeError("frame", f"message {what}: expected a length and as many bytes at byte {start} of {len(data)}, got fewer")
+            raise DecodeError(
+                "frame",
+                (
+                    f"message {what}: expected a length and as many bytes at byte {start} of {len(data)}, "
+                    "got "
+                    "fewer"
+                ),
+            )
         parts.append(data[start + 8 : end])
         start = end
     return parts

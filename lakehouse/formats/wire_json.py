@@ -1,4 +1,6 @@
-"""JSON on the wire: msgspec with its several exceptions as the one DecodeError, and without a value in its text."""
+"""JSON on the wire: msgspec with its several exceptions as the one DecodeError, and without a value in its
+text.
+"""
 
 import re
 from typing import TypeVar
@@ -8,8 +10,8 @@ import msgspec
 from lakehouse.errors import DecodeError
 
 T = TypeVar("T")
-# MySQL and TiDB nest a JSON document no deeper. How deep Python's readers go depends on who calls them, so what one has read
-# another may not: beyond this limit nothing is stored.
+# MySQL and TiDB nest a JSON document no deeper. How deep Python's readers go depends on who calls them, so
+# what one has read another may not: beyond this limit nothing is stored.
 MAX_DEPTH = 100
 _BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 

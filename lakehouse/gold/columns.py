@@ -1,4 +1,6 @@
-"""Folded rows to gold's columns: names, Spark types, and a text companion for each value that gold's type can't hold."""
+"""Folded rows to gold's columns: names, Spark types, and a text companion for each value that gold's type
+can't hold.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -15,8 +17,9 @@ RAW = "_raw_"
 
 @dataclass(frozen=True, slots=True)
 class GoldColumn:
-    """One column of a gold table: the source's column under gold's name, what holds it, the name of the text beside values that can't be
-    held, and what is shown instead of its values."""
+    """One column of a gold table: the source's column under gold's name, what holds it, the name of the text
+    beside values that can't be held, and what is shown instead of its values.
+    """
 
     column: Column
     spark: str
@@ -30,11 +33,19 @@ class GoldColumn:
         return self.column.name
 
 
-def gold_columns(schema: TableSchema, policies: Mapping[str, str], *, virtual: bool, options: GoldOptions = PLAIN) -> list[GoldColumn]:
-    """The columns that gold has: all of the source's, but VIRTUAL generated ones where no message carries them, and those that the YAML
-    excludes; in the shape that ignored DDLs left, dropped columns that gold keeps last; under the names that the YAML gives."""
+def gold_columns(
+    schema: TableSchema, policies: Mapping[str, str], *, virtual: bool, options: GoldOptions = PLAIN
+) -> list[GoldColumn]:
+    """The columns that gold has: all of the source's, but VIRTUAL generated ones where no message carries
+    them, and those that the YAML excludes; in the shape that ignored DDLs left, dropped columns that gold
+    keeps last; under the names that the YAML gives.
+    """
     keeps = schema.keeps
-    shown = [column for column in schema.columns if (virtual or column.generated != "virtual") and column.id not in keeps.hidden]
+    shown = [
+        column
+        for column in schema.columns
+        if (virtual or column.generated != "virtual") and column.id not in keeps.hidden
+    ]
     if keeps != GoldKeeps():
         shown = _kept(shown, keeps)
     said = [(column, options.column(column.name)) for column in shown]
@@ -48,7 +59,9 @@ def gold_columns(schema: TableSchema, policies: Mapping[str, str], *, virtual: b
 
 
 def _kept(columns: list[Column], keeps: GoldKeeps) -> list[Column]:
-    """Columns under the names and types that gold keeps. Where two would have one name, the later one gets a number."""
+    """Columns under the names and types that gold keeps. Where two would have one name, the later one gets a
+    number.
+    """
     names, types = dict(keeps.names), dict(keeps.types)
     taken: set[str] = set()
     found = []
@@ -60,7 +73,9 @@ def _kept(columns: list[Column], keeps: GoldKeeps) -> list[Column]:
 
 
 def gold_names(wanted: list[tuple[str, str | None]]) -> list[str]:
-    """Gold's names for (source's name, rename): a rename has the first claim, and who finds a name taken gets a number behind it."""
+    """Gold's names for (source's name, rename): a rename has the first claim, and who finds a name taken gets
+    a number behind it.
+    """
     taken: set[str] = set()
     chosen: dict[int, str] = {}
     for index, (name, renamed) in sorted(enumerate(wanted), key=lambda item: item[1][1] is None):
@@ -74,7 +89,9 @@ def free_name(wanted: str, taken: set[str]) -> str:
     return next(name for name in numbered if name.casefold() not in taken)
 
 
-def _optional_column(column: Column, option: ColumnOptions, policies: Mapping[str, str], companion: str) -> GoldColumn:
+def _optional_column(
+    column: Column, option: ColumnOptions, policies: Mapping[str, str], companion: str
+) -> GoldColumn:
     """The column as the YAML wants it; one whose values are masked is text, or null."""
     mask = "sha256" if option.hash else option.mask
     spark = spark_type(column.type, {**policies, **TYPES.get(option.type or "", {})})
@@ -89,7 +106,9 @@ def gold_column(column: Column, spark: str, companion: str, mask: str | None = N
 
 
 def companion_names(names: Iterable[str]) -> dict[str, str]:
-    """`_raw_<column>` for each; where the source has a column of that name, with as many underscores behind it as are needed."""
+    """`_raw_<column>` for each; where the source has a column of that name, with as many underscores behind
+    it as are needed.
+    """
     names = list(names)
     taken = {name.casefold() for name in names}
     found = {}
@@ -112,7 +131,9 @@ class Typed:
 
 
 def type_rows(rows: Iterable[Row], columns: list[GoldColumn]) -> Typed:
-    """Convert folded rows. A value that its column can't hold becomes null, with its text in `_raw_<column>`."""
+    """Convert folded rows. A value that its column can't hold becomes null, with its text in
+    `_raw_<column>`.
+    """
     rows = list(rows)
     typed = Typed({}, {}, len(rows))
     for column in columns:

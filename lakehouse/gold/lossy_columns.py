@@ -1,4 +1,6 @@
-"""Which columns of a gold table can't hold every value that the source's type can, and where the rest goes."""
+"""Which columns of a gold table can't hold every value that the source's type can, and where the
+rest goes.
+"""
 
 from collections.abc import Iterable
 
@@ -15,7 +17,9 @@ LABELS = ("enum", "set")
 
 
 def beyond(column: GoldColumn, schema: TableSchema) -> str | None:
-    """What of the column is NULL in gold, with the source's text in its companion; None where gold holds all."""
+    """What of the column is NULL in gold, with the source's text in its companion; None where gold
+    holds all.
+    """
     kind = column.column.type
     if kind.family in LABELS and not kind.members:
         return "numbers whose labels no schema has told"
@@ -45,7 +49,11 @@ def as_text(column: GoldColumn) -> str | None:
     if column.spark != "STRING" or kind.family in ("text", *LABELS):
         return None
     if kind.family == "decimal":
-        return "no message tells its precision" if kind.length is None else "more digits than a Delta decimal has"
+        return (
+            "no message tells its precision"
+            if kind.length is None
+            else "more digits than a Delta decimal has"
+        )
     if kind.family == "unknown":
         return "no message tells its type" if not kind.base else "a type that is not known"
     return "its own text form"

@@ -1,7 +1,7 @@
 """What stands in gold instead of a value that is not to be seen there.
 
-A mask takes a canonical value, which is not None, and gives text, or None. Text that is masked already stays: rows that are read back from
-gold are merged with new ones.
+A mask takes a canonical value, which is not None, and gives text, or None. Text that is masked already stays:
+rows that are read back from gold are merged with new ones.
 """
 
 import base64
@@ -29,7 +29,13 @@ def mask_of(kind: str, column_type: ColumnType) -> Mask:
         return lambda value: None
     if kind == "redact":
         return lambda value: Masked("***")
-    return _last_four if kind == "last4" else _hash_of_bytes if column_type.family in ("binary", "geometry") else _hash
+    return (
+        _last_four
+        if kind == "last4"
+        else _hash_of_bytes
+        if column_type.family in ("binary", "geometry")
+        else _hash
+    )
 
 
 def _last_four(value: Any) -> str:
@@ -41,7 +47,9 @@ def _last_four(value: Any) -> str:
 
 
 def _hash(value: Any) -> str:
-    return value if isinstance(value, Masked) else _digest(source_text(value).encode("utf-8", "surrogatepass"))
+    return (
+        value if isinstance(value, Masked) else _digest(source_text(value).encode("utf-8", "surrogatepass"))
+    )
 
 
 def _hash_of_bytes(value: Any) -> str:

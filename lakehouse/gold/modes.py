@@ -1,11 +1,13 @@
-"""Gold's rows in each mode, with the columns that are gold's own: from all of a lineage's changes, or on from what gold has.
+"""Gold's rows in each mode, with the columns that are gold's own: from all of a lineage's changes, or on from
+what gold has.
 
     soft      _deleted, _deleted_at
-    history   _valid_from, _valid_to, _current, and the exact bounds _from_ts and _to_ts, in the feed's own commit times
+    history   _valid_from, _valid_to, _current, and the exact bounds _from_ts and _to_ts, in the feed's own
+              commit times
     append    _op, _commit_ts, _committed_at, _position
 
-Own columns have negative ids, so that rows, typing and merging treat them as any other. Where the source has a column of that name,
-the own one has an underscore more.
+Own columns have negative ids, so that rows, typing and merging treat them as any other. Where the source has
+a column of that name, the own one has an underscore more.
 """
 
 import base64
@@ -32,13 +34,19 @@ OP, COMMIT_TS, COMMITTED_AT, POSITION = -8, -9, -10, -11
 SHARD, COMPUTED = -12, -13
 PARTS = ("epoch", "p1", "p2", "p3", "p4", "p5")
 _TYPES = {
-    DELETED: ("_deleted", "BOOLEAN"), DELETED_AT: ("_deleted_at", "TIMESTAMP"),
-    VALID_FROM: ("_valid_from", "TIMESTAMP"), VALID_TO: ("_valid_to", "TIMESTAMP"), CURRENT: ("_current", "BOOLEAN"),
-    FROM_TS: ("_from_ts", "BIGINT"), TO_TS: ("_to_ts", "BIGINT"),
-    OP: ("_op", "STRING"), COMMIT_TS: ("_commit_ts", "BIGINT"), COMMITTED_AT: ("_committed_at", "TIMESTAMP"),
+    DELETED: ("_deleted", "BOOLEAN"),
+    DELETED_AT: ("_deleted_at", "TIMESTAMP"),
+    VALID_FROM: ("_valid_from", "TIMESTAMP"),
+    VALID_TO: ("_valid_to", "TIMESTAMP"),
+    CURRENT: ("_current", "BOOLEAN"),
+    FROM_TS: ("_from_ts", "BIGINT"),
+    TO_TS: ("_to_ts", "BIGINT"),
+    OP: ("_op", "STRING"),
+    COMMIT_TS: ("_commit_ts", "BIGINT"),
+    COMMITTED_AT: ("_committed_at", "TIMESTAMP"),
     POSITION: ("_position", f"STRUCT<{', '.join(f'{part}: BIGINT' for part in PARTS)}>"),
     SHARD: ("_shard", "STRING"),
-}  # fmt: skip
+}
 _OF_MODE = {
     "soft": (DELETED, DELETED_AT),
     "history": (VALID_FROM, VALID_TO, CURRENT, FROM_TS, TO_TS),
@@ -49,8 +57,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(NamedTuple):
-    """What a feed's commit times are. `by_commit`: positions are (epoch, commit_ts, rank), and one commit_ts is one commit;
-    `tso`: a commit_ts is a TSO, whose upper bits are milliseconds; else it is milliseconds itself."""
+    """What a feed's commit times are. `by_commit`: positions are (epoch, commit_ts, rank), and one commit_ts
+    is one commit; `tso`: a commit_ts is a TSO, whose upper bits are milliseconds; else it is milliseconds
+    itself.
+    """
 
     by_commit: bool = False
     tso: bool = False
@@ -123,13 +133,18 @@ def _printed_moment(value: datetime) -> str:
     return f"{text:%Y-%m-%d %H:%M:%S}.{text.microsecond // 1000:03d}Z"
 
 
-_PRINTED: Mapping[str, Callable[[Any], Any]] = {"TIMEST": _printed_moment, "STRUCT": lambda value: [value[part] for part in PARTS]}
+_PRINTED: Mapping[str, Callable[[Any], Any]] = {
+    "TIMEST": _printed_moment,
+    "STRUCT": lambda value: [value[part] for part in PARTS],
+}
 
 
 class Mode:
     """The rows of one gold table at one place, in its mode."""
 
-    def __init__(self, lineage: Lineage, at: Position, upstream: Upstream, clock: Clock, options: GoldOptions) -> None:
+    def __init__(
+        self, lineage: Lineage, at: Position, upstream: Upstream, clock: Clock, options: GoldOptions
+    ) -> None:
         self.lineage, self.at, self.upstream, self.clock, self.options = lineage, at, upstream, clock, options
         self.word = mode_word(options)
         self.target = target_step(lineage, at)
@@ -154,7 +169,9 @@ class Mode:
 
     @property
     def advances(self) -> bool:
-        """Whether gold's own rows are enough to go on from: they are found by a key that gold has as it is."""
+        """Whether gold's own rows are enough to go on from: they are found by a key that gold has
+        as it is.
+        """
         schema = self.lineage.steps[self.target].schema
         names = [column.name for key in self.ids if (column := schema.by_id(key)) is not None]
         said = [self.options.column(name) for name in names]
@@ -175,26 +192,41 @@ class Mode:
         if self.word == "append":
             return [self._log_row(entry) for entry in entries]
         if self.word == "history":
-            return [self._version_row(version) for told in versions(entries, self.shown).values() for version in told]
+            return [
+                self._version_row(version)
+                for told in versions(entries, self.shown).values()
+                for version in told
+            ]
         return self._soft_rows(last_known(entries).values())
 
     def advance(self, changes: Iterable[Change], known: Iterable[Row]) -> list[Row]:
-        """The rows of the touched keys after a window's changes, none of which lies beside a DDL; for `append` the new rows alone.
-        `known` are gold's rows of these keys before (for `append` the last one of each)."""
+        """The rows of the touched keys after a window's changes, none of which lies beside a DDL; for
+        `append` the new rows alone. `known` are gold's rows of these keys before (for `append` the last one
+        of each).
+        """
         return [row | self.tag for row in self._advance(changes, known)]
 
     def _advance(self, changes: Iterable[Change], known: Iterable[Row]) -> list[Row]:
-        machine = Replay(self.lineage, self.upstream, by_commit=self.clock.by_commit, shown=self.shown, step=self.target)
+        machine = Replay(
+            self.lineage, self.upstream, by_commit=self.clock.by_commit, shown=self.shown, step=self.target
+        )
         by_key: dict[Any, list[Row]] = defaultdict(list)
         for row in known:
             by_key[row_key(row, self.ids)].append(row)
         if self.word == "history":
             return self._advance_history(machine, changes, by_key)
-        seeded = {machine.seed(source_part(rows[-1]), live=self._is_live(rows[-1])): rows[-1] for rows in by_key.values()}
+        seeded = {
+            machine.seed(source_part(rows[-1]), live=self._is_live(rows[-1])): rows[-1]
+            for rows in by_key.values()
+        }
         entries = self._run(machine, changes)
         if self.word == "append":
             return [self._log_row(entry) for entry in entries]
-        before = {number: Last(source_part(row), self.target, None, self._is_live(row)) for number, row in seeded.items() if DELETED in row}
+        before = {
+            number: Last(source_part(row), self.target, None, self._is_live(row))
+            for number, row in seeded.items()
+            if DELETED in row
+        }
         after = last_known(entries, before)
         rows = []
         for number, last in after.items():
@@ -202,31 +234,47 @@ class Mode:
             rows.append(seeded[number] if unchanged else self._soft_row(last))
         return rows
 
-    def _advance_history(self, machine: Replay, changes: Iterable[Change], by_key: dict[Any, list[Row]]) -> list[Row]:
+    def _advance_history(
+        self, machine: Replay, changes: Iterable[Change], by_key: dict[Any, list[Row]]
+    ) -> list[Row]:
         known: dict[int, list[Version]] = {}
         for rows in by_key.values():
             told = [Version(source_part(row), self.target, row[FROM_TS], row.get(TO_TS)) for row in rows]
             told.sort(key=lambda version: version.since)
             known[machine.seed(told[-1].row, live=told[-1].until is None)] = told
         entries = self._run(machine, changes)
-        return [self._version_row(version) for told in versions(entries, self.shown, known).values() for version in told]
+        return [
+            self._version_row(version)
+            for told in versions(entries, self.shown, known).values()
+            for version in told
+        ]
 
     def differences(self, known: Iterable[Row], rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
         """What makes the known rows the others: rows to put, and rows to take away."""
         had = {row_key(row, self.row_ids): plain(row) for row in known}
         has = {row_key(row, self.row_ids): row for row in rows}
-        return [row for key, row in has.items() if had.get(key) != plain(row)], [row for key, row in had.items() if key not in has]
+        return [row for key, row in has.items() if had.get(key) != plain(row)], [
+            row for key, row in had.items() if key not in has
+        ]
 
     def of_keys(self, rows: Iterable[Row], keys: set[Any]) -> list[Row]:
         return [row for row in rows if row_key(row, self.ids) in keys]
 
     def is_late(self, change: Change, before: Position) -> bool:
-        """Whether gold may have told of the change's commit already: it has told of everything up to `before`."""
-        return change.position[:2] <= before[:2] if self.clock.by_commit and not self.options.plain else change.position <= before
+        """Whether gold may have told of the change's commit already: it has told of everything up to
+        `before`.
+        """
+        return (
+            change.position[:2] <= before[:2]
+            if self.clock.by_commit and not self.options.plain
+            else change.position <= before
+        )
 
     def touched(self, changes: Iterable[Change]) -> set[Any] | None:
-        """The keys that the changes speak of, as the table has them now. None where one lies below a statement that has emptied the
-        table: what it leaves in gold's history is not found by the keys of rows that go on."""
+        """The keys that the changes speak of, as the table has them now. None where one lies below a
+        statement that has emptied the table: what it leaves in gold's history is not found by the keys of
+        rows that go on.
+        """
         deltas = Deltas(self.lineage, self.target, self.upstream, self.ids)
         keys = {row_key(delta.row, self.ids) for delta in deltas.of(changes)}
         self.unknown = {**deltas.unknown, **self.unknown}
@@ -251,7 +299,11 @@ class Mode:
 
     def _version_row(self, version: Version) -> Row:
         row = self.keep(version.row, version.step)
-        row[VALID_FROM], row[FROM_TS], row[CURRENT] = self.clock.moment(version.since), version.since, version.until is None
+        row[VALID_FROM], row[FROM_TS], row[CURRENT] = (
+            self.clock.moment(version.since),
+            version.since,
+            version.until is None,
+        )
         row[VALID_TO], row[TO_TS] = self.clock.moment(version.until), version.until
         return row
 
@@ -291,16 +343,25 @@ def shown_by(schema: TableSchema, options: GoldOptions) -> Shown:
         return plain
 
     def shown(row: Row) -> Any:
-        seen = {name: masks[name](value) if name in masks else value for name, value in plain(row).items() if name not in hidden}
+        seen = {
+            name: masks[name](value) if name in masks else value
+            for name, value in plain(row).items()
+            if name not in hidden
+        }
         return plain(seen)
 
     return shown
 
 
 def canonical_rows(columns: list[GoldColumn], values: Mapping[str, list[Any]], count: int) -> list[Row]:
-    """Rows of a gold table, told column by column, as rows by id again. Values that a mask made are known as such."""
+    """Rows of a gold table, told column by column, as rows by id again. Values that a mask made are known as
+    such.
+    """
     read = [(column, values[column.name]) for column in columns if column.name in values]
-    return [{column.column.id: _read(column, told[index]) for column, told in read if told[index] is not None} for index in range(count)]
+    return [
+        {column.column.id: _read(column, told[index]) for column, told in read if told[index] is not None}
+        for index in range(count)
+    ]
 
 
 def _read(column: GoldColumn, value: Any) -> Any:

@@ -1,4 +1,6 @@
-"""What a table's YAML says of its gold table, as plain data: the layers, the lake's own record and tests read it alike."""
+"""What a table's YAML says of its gold table, as plain data: the layers, the lake's own record and tests read
+it alike.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -31,8 +33,9 @@ class ColumnOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class GoldOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A gold table's options. `columns` are by the source's names, computed ones by their own. `merged` is the name that several tables
-    have as one: they are its shards."""
+    """A gold table's options. `columns` are by the source's names, computed ones by their own. `merged` is
+    the name that several tables have as one: they are its shards.
+    """
 
     target: str | None = None
     key: tuple[str, ...] = ()
@@ -62,9 +65,15 @@ class GoldOptions(msgspec.Struct, frozen=True, omit_defaults=True):
         return next((said for said_of, said in self.columns.items() if said_of.casefold() == folded), NOTHING)
 
     def digest(self) -> str:
-        """Nothing where nothing is said, else what tells these options from others: another digest is another table."""
+        """Nothing where nothing is said, else what tells these options from others: another digest is another
+        table.
+        """
         said = msgspec.structs.replace(self, target=None, key=(), on_ddl={})
-        return "" if said == PLAIN else hashlib.blake2b(msgspec.json.encode(said, order="deterministic"), digest_size=8).hexdigest()
+        return (
+            ""
+            if said == PLAIN
+            else hashlib.blake2b(msgspec.json.encode(said, order="deterministic"), digest_size=8).hexdigest()
+        )
 
 
 NOTHING = ColumnOptions()

@@ -1,8 +1,9 @@
 """Several source tables that become one gold table: which lineages they are, and one shape for all of them.
 
-Gold's rows say in `_shard` which table they come from, and that is part of their key. So no shard's row stands in the way of another's:
-a key that two shards have is two rows, which is reported. Where shards have different columns, gold has all of them, null where a shard
-has none; where a column's types differ it has the wider integer, else text.
+Gold's rows say in `_shard` which table they come from, and that is part of their key. So no shard's row
+stands in the way of another's: a key that two shards have is two rows, which is reported. Where shards have
+different columns, gold has all of them, null where a shard has none; where a column's types differ it has the
+wider integer, else text.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +23,14 @@ def options_for(name: Name, said: Mapping[Name, GoldOptions]) -> GoldOptions | N
     if name in said:
         return said[name]
     patterns = (pattern for pattern in sorted(said) if "*" in pattern[0] + pattern[1])
-    return next((said[pattern] for pattern in patterns if fnmatchcase(name[0], pattern[0]) and fnmatchcase(name[1], pattern[1])), None)
+    return next(
+        (
+            said[pattern]
+            for pattern in patterns
+            if fnmatchcase(name[0], pattern[0]) and fnmatchcase(name[1], pattern[1])
+        ),
+        None,
+    )
 
 
 def options_of(lineage: Lineage, said: Mapping[Name, GoldOptions]) -> GoldOptions:
@@ -53,7 +61,9 @@ def aligned(shards: Mapping[str, list[GoldColumn]]) -> tuple[dict[str, list[Gold
         for column in columns:
             spellings.setdefault(column.name.casefold(), column)
     order = sorted(spellings.values(), key=lambda column: column.column.id < 0)
-    held = {shard: {column.name.casefold(): column for column in columns} for shard, columns in shards.items()}
+    held = {
+        shard: {column.name.casefold(): column for column in columns} for shard, columns in shards.items()
+    }
     notes: list[str] = []
     types = {column.name.casefold(): _one_type(column.name, held, notes) for column in order}
     for column in order:
@@ -61,23 +71,33 @@ def aligned(shards: Mapping[str, list[GoldColumn]]) -> tuple[dict[str, list[Gold
         if missing:
             notes.append(f"{', '.join(missing)}: no column {column.name}, which other shards have")
     return {
-        shard: [_aligned(column, columns.get(column.name.casefold()), types[column.name.casefold()]) for column in order]
+        shard: [
+            _aligned(column, columns.get(column.name.casefold()), types[column.name.casefold()])
+            for column in order
+        ]
         for shard, columns in held.items()
     }, notes
 
 
 def _one_type(name: str, held: Mapping[str, Mapping[str, GoldColumn]], notes: list[str]) -> str:
-    types = {shard: columns[name.casefold()].spark for shard, columns in held.items() if name.casefold() in columns}
+    types = {
+        shard: columns[name.casefold()].spark for shard, columns in held.items() if name.casefold() in columns
+    }
     different = sorted(set(types.values()))
     if len(different) == 1:
         return different[0]
     chosen = max(different, key=INTEGERS.index) if set(different) <= set(INTEGERS) else "STRING"
-    notes.append(f"column {name}: {', '.join(f'{type_} in {shard}' for shard, type_ in types.items())}; gold has {chosen}")
+    notes.append(
+        f"column {name}: {', '.join(f'{type_} in {shard}' for shard, type_ in types.items())}; gold has "
+        f"{chosen}"
+    )
     return chosen
 
 
 def _aligned(wanted: GoldColumn, own: GoldColumn | None, spark: str) -> GoldColumn:
-    """The column of one shard as gold has it: under gold's name and type; a column that the shard has not has no id."""
+    """The column of one shard as gold has it: under gold's name and type; a column that the shard has not has
+    no id.
+    """
     column = own or replace(wanted, column=replace(wanted.column, id=0))
     renamed = replace(column, column=replace(column.column, name=wanted.name), companion=wanted.companion)
     if spark == column.spark or column.column.id < 0:

@@ -1,7 +1,8 @@
 """What is made or fetched once for this machine: jars, a Java launcher, a trust store.
 
-The cache is $LAKEHOUSE_CACHE, else lakehouse/ in the user's cache folder. An entry is a folder that appears whole: it is
-filled under another name and then renamed, behind a lock, so no process ever sees half of one or makes it twice.
+The cache is $LAKEHOUSE_CACHE, else lakehouse/ in the user's cache folder. An entry is a folder that appears
+whole: it is filled under another name and then renamed, behind a lock, so no process ever sees half of one or
+makes it twice.
 """
 
 import fcntl
@@ -23,7 +24,9 @@ def cache_folder() -> Path:
 
 
 def made_once(entry: str, fill: Callable[[Path], None]) -> Path:
-    """The folder of `entry`, which `fill` fills where no process has made it before. `fill` raises what it likes."""
+    """The folder of `entry`, which `fill` fills where no process has made it before. `fill` raises what it
+    likes.
+    """
     folder = cache_folder() / entry
     if not folder.is_dir():
         with _writable(folder), (folder.parent / f".{folder.name}.lock").open("a") as lock:

@@ -1,8 +1,8 @@
 """Class archives: Spark starts in a third of the CPU where an earlier JVM left its loaded classes behind.
 
-The first session writes an archive as its JVM ends; the next one adopts it and all later ones map it. An archive can't stop
-a start: the JVM ignores a stale one, one that lost its end (which a JVM dies of) is removed here, and a cache that can't be
-written only costs the time.
+The first session writes an archive as its JVM ends; the next one adopts it and all later ones map it. An
+archive can't stop a start: the JVM ignores a stale one, one that lost its end (which a JVM dies of) is
+removed here, and a cache that can't be written only costs the time.
 
     base-KEY/base.jsa   the JVM's own classes, for Java images that come without such an archive
     KEY.SIZE.jsa        what is used; KEY names the Java and the class path, with their files' sizes and times
@@ -20,7 +20,8 @@ from pathlib import Path
 from lakehouse.errors import EnvironmentError_
 from lakehouse.jvm.cache import cache_folder, made_once
 
-# A session that did next to nothing leaves an archive that would speed up next to nothing; one that worked leaves over 150 MB.
+# A session that did next to nothing leaves an archive that would speed up next to nothing; one that worked
+# leaves over 150 MB.
 WORTH = 120 << 20
 _KEPT = 3
 _ABANDONED = 3600
@@ -30,7 +31,9 @@ _QUIET = ("-Xshare:auto", "-Xlog:disable")
 
 
 def archive_options(home: Path, class_path: Iterable[Path]) -> list[str]:
-    """The options with which a JVM uses the archive of this class path, or writes it where there is none yet."""
+    """The options with which a JVM uses the archive of this class path, or writes it where there is
+    none yet.
+    """
     folder = cache_folder() / "classes"
     key = _key(home, class_path)
     try:
@@ -58,7 +61,12 @@ def _base(home: Path) -> list[str]:
     """The archive that ours stands on; nothing where the Java image has its own."""
     if (home / "lib" / "server" / "classes.jsa").exists():
         return []
-    return [str(made_once(f"classes/base-{_key(home, ())}", partial(_dump_base, home / "bin" / "java")) / "base.jsa")]
+    return [
+        str(
+            made_once(f"classes/base-{_key(home, ())}", partial(_dump_base, home / "bin" / "java"))
+            / "base.jsa"
+        )
+    ]
 
 
 def _dump_base(java: Path, folder: Path) -> None:
@@ -83,7 +91,9 @@ def _use(archive: Path, key: str) -> None:
 
 
 def _adopted(folder: Path, key: str) -> Path | None:
-    """The largest complete archive that an ended session left, under its new name; what is of no use is removed."""
+    """The largest complete archive that an ended session left, under its new name; what is of no use is
+    removed.
+    """
     complete: list[tuple[int, Path]] = []
     for part in folder.glob(f"{key}.*.part"):
         state = part.stat()
@@ -106,8 +116,12 @@ def _is_complete(part: Path) -> bool:
 
 
 def _tidy(folder: Path) -> None:
-    """Make room for a new archive: only the last few of other Pythons, Javas and jars stay. A JVM keeps what it has mapped."""
+    """Make room for a new archive: only the last few of other Pythons, Javas and jars stay. A JVM keeps what
+    it has mapped.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    files = sorted((*folder.glob("*.jsa"), *folder.glob("*.part")), key=lambda file: file.stat().st_mtime, reverse=True)
+    files = sorted(
+        (*folder.glob("*.jsa"), *folder.glob("*.part")), key=lambda file: file.stat().st_mtime, reverse=True
+    )
     for old in files[_KEPT:]:
         old.unlink(missing_ok=True)

@@ -1,8 +1,10 @@
-"""The jars of a laptop: Delta and the Kafka source for Spark, and the Kafka broker. Fetched once, offline ever after.
+"""The jars of a laptop: Delta and the Kafka source for Spark, and the Kafka broker. Fetched once, offline
+ever after.
 
-jars_spark.txt and jars_broker.txt name every jar with its version and SHA-256, as a lock file does: no POM is read, and what
-arrives is what was tested. Ivy, which ships inside pyspark, fetches them from Maven Central, or from the repository that
-$LAKEHOUSE_MAVEN names. An entry of the cache is named after its list, so a new list is a new entry.
+jars_spark.txt and jars_broker.txt name every jar with its version and SHA-256, as a lock file does: no POM is
+read, and what arrives is what was tested. Ivy, which ships inside pyspark, fetches them from Maven Central,
+or from the repository that $LAKEHOUSE_MAVEN names. An entry of the cache is named after its list, so a new
+list is a new entry.
 """
 
 import hashlib
@@ -28,7 +30,8 @@ MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="maven"/>
   <caches defaultCacheDir={cache}/>
-  <resolvers><ibiblio name="maven" m2compatible="true" usepoms="false" useMavenMetadata="false" checksums="" root={root}/></resolvers>
+  <resolvers><ibiblio name="maven" m2compatible="true" usepoms="false" useMavenMetadata="false" checksums=""
+  root={root}/></resolvers>
 </ivysettings>
 """
 _MODULE = """<ivy-module version="2.0">
@@ -39,7 +42,10 @@ _MODULE = """<ivy-module version="2.0">
   </dependencies>
 </ivy-module>
 """
-_DEPENDENCY = '    <dependency org="{0.group}" name="{0.name}" rev="{0.version}" conf="default->default" transitive="false"/>'
+_DEPENDENCY = (
+    '    <dependency org="{0.group}" name="{0.name}" rev="{0.version}" conf="default->default" '
+    'transitive="false"/>'
+)
 
 
 class _Jar(NamedTuple):
@@ -64,25 +70,34 @@ def broker_jars() -> list[Path]:
 
 
 def locked_jars(lock: Path, title: str) -> list[Path]:
-    """The jars of a lock file (`jars_NAME.txt`), fetched at the first call; `title` says in messages what they are."""
+    """The jars of a lock file (`jars_NAME.txt`), fetched at the first call; `title` says in messages what
+    they are.
+    """
     text, name = lock.read_text(), lock.stem.removeprefix("jars_")
     jars = [_Jar(*re.split("[: ]", line)) for line in text.splitlines() if not line.startswith("#")]
-    folder = made_once(f"jars/{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}", partial(_fetch, jars, title))
+    folder = made_once(
+        f"jars/{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}", partial(_fetch, jars, title)
+    )
     return [folder / jar.file for jar in jars]
 
 
 def _fetch(jars: list[_Jar], title: str, folder: Path) -> None:
     repository = (os.environ.get("LAKEHOUSE_MAVEN") or MAVEN_CENTRAL).rstrip("/") + "/"
-    print(f"jars    fetching {title}: {len(jars)} files from {repository} (once)", file=sys.stderr, flush=True)
+    print(
+        f"jars    fetching {title}: {len(jars)} files from {repository} (once)", file=sys.stderr, flush=True
+    )
     work = folder / ".ivy"
     work.mkdir()
     (work / "ivy.xml").write_text(_MODULE.format(dependencies="\n".join(map(_DEPENDENCY.format, jars))))
-    (work / "settings.xml").write_text(_SETTINGS.format(cache=quoteattr(str(work)), root=quoteattr(repository)))
+    (work / "settings.xml").write_text(
+        _SETTINGS.format(cache=quoteattr(str(work)), root=quoteattr(repository))
+    )
     done = subprocess.run(_command(work, folder), capture_output=True, text=True)
     if done.returncode != 0:
         raise EnvironmentError_(
             f"jars: expected {title} from {repository}, got: {_reason(done.stdout + done.stderr)}; "
-            "this needs the network once (LAKEHOUSE_MAVEN names another Maven repository), and none ever after"
+            "this needs the network once (LAKEHOUSE_MAVEN names another Maven repository), and none ever "
+            "after"
         )
     shutil.rmtree(work)
     _verify(jars, folder, repository)
@@ -91,36 +106,61 @@ def _fetch(jars: list[_Jar], title: str, folder: Path) -> None:
 def _verify(jars: list[_Jar], folder: Path, repository: str) -> None:
     for jar in jars:
         if hashlib.sha256((folder / jar.file).read_bytes()).hexdigest() != jar.sha256:
-            raise EnvironmentError_(f"{repository}: expected {jar.file} as it was released, got another file; ask a repository you trust")
+            raise EnvironmentError_(
+                f"{repository}: expected {jar.file} as it was released, got another file; ask a repository "
+                "you trust"
+            )
 
 
 def _command(work: Path, folder: Path) -> list[str]:
     pattern = f"{folder}/[artifact]-[revision].[ext]"
     arguments = ["-settings", f"{work}/settings.xml", "-ivy", f"{work}/ivy.xml", "-retrieve", pattern]
-    return [str(java()), *trust_options(), *_proxy_options(), "-cp", str(_ivy()), "org.apache.ivy.Main", *arguments]
+    return [
+        str(java()),
+        *trust_options(),
+        *_proxy_options(),
+        "-cp",
+        str(_ivy()),
+        "org.apache.ivy.Main",
+        *arguments,
+    ]
 
 
 def _ivy() -> Path:
     spark = find_spec("pyspark")
     found = list((Path(spark.origin).parent / "jars").glob("ivy-*.jar")) if spark and spark.origin else []
     if not found:
-        raise EnvironmentError_("pyspark: expected it to be installed, found none; pip install 'lakehouse[spark]'")
+        raise EnvironmentError_(
+            "pyspark: expected it to be installed, found none; pip install 'lakehouse[spark]'"
+        )
     return found[0]
 
 
 def _proxy_options() -> list[str]:
     """Java does not read https_proxy, no_proxy and their kin."""
     proxies = urllib.request.getproxies()
-    direct = (f"*{host}" if host.startswith(".") else host for host in re.split("[, ]+", proxies.get("no", "")) if host)
+    direct = (
+        f"*{host}" if host.startswith(".") else host
+        for host in re.split("[, ]+", proxies.get("no", ""))
+        if host
+    )
     options = [f"-Dhttp.nonProxyHosts={'|'.join(('localhost', '127.*', '[::1]', *direct))}"]
     for scheme, proxy in proxies.items():
         address = urlsplit(proxy)
         if scheme in ("http", "https") and address.hostname:
-            options += [f"-D{scheme}.proxyHost={address.hostname}", f"-D{scheme}.proxyPort={address.port or 80}"]
+            options += [
+                f"-D{scheme}.proxyHost={address.hostname}",
+                f"-D{scheme}.proxyPort={address.port or 80}",
+            ]
     return options
 
 
-_SIGNS = ("Server access error at .*", r"Host \S+ not found", r"module not found: \S+", "unresolved dependency: .*")
+_SIGNS = (
+    "Server access error at .*",
+    r"Host \S+ not found",
+    r"module not found: \S+",
+    "unresolved dependency: .*",
+)
 
 
 def _reason(log: str) -> str:

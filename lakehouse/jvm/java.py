@@ -1,8 +1,9 @@
-"""The Java that a laptop runs Spark and Kafka on: the machine's own 17 or 21, else the one that `lakehouse[spark]` brings.
+"""The Java that a laptop runs Spark and Kafka on: the machine's own 17 or 21, else the one that
+`lakehouse[spark]` brings.
 
-Spark's launcher asks for the module jdk.incubator.vector, which small Java images lack and which serves machine learning
-alone; where it is there, it costs a warning and a slower start. So the home is a folder of ours, whose bin/java leaves that
-one argument out.
+Spark's launcher asks for the module jdk.incubator.vector, which small Java images lack and which serves
+machine learning alone; where it is there, it costs a warning and a slower start. So the home is a folder of
+ours, whose bin/java leaves that one argument out.
 """
 
 import base64
@@ -69,9 +70,13 @@ def _candidates(home: str | None, path: str | None) -> Iterator[str]:
 
 
 def _probe(program: str) -> _Java | None:
-    """What a Java says of itself; None where it does not start. It may be a link or a script, so its home is asked for, not guessed."""
+    """What a Java says of itself; None where it does not start. It may be a link or a script, so its home is
+    asked for, not guessed.
+    """
     try:
-        told = subprocess.run([program, "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=60)
+        told = subprocess.run(
+            [program, "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=60
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     home = re.search(r"^ *java\.home = (.+)$", told.stderr, re.MULTILINE)
@@ -97,9 +102,14 @@ def _launcher(home: Path) -> Path:
 
 
 def trust_options() -> list[str]:
-    """The JVM options that make Java trust what Python trusts, a private certificate authority too; none where Python names no file."""
+    """The JVM options that make Java trust what Python trusts, a private certificate authority too; none
+    where Python names no file.
+    """
     paths = ssl.get_default_verify_paths()
-    bundles = [Path(paths.cafile or ""), Path(paths.capath or "") / "ca-certificates.crt"]  # the second one is Debian's
+    bundles = [
+        Path(paths.cafile or ""),
+        Path(paths.capath or "") / "ca-certificates.crt",
+    ]  # the second one is Debian's
     bundle = next((bundle for bundle in bundles if bundle.is_file()), None)
     try:
         pem = bundle.read_text(encoding="utf-8", errors="replace") if bundle else ""
@@ -113,13 +123,22 @@ def trust_options() -> list[str]:
         (folder / "trust.jks").write_bytes(_trust_store([base64.b64decode(text) for text in certificates]))
 
     store = made_once(f"trust/{_short_hash(pem)}", fill) / "trust.jks"
-    return [f"-Djavax.net.ssl.trustStore={store}", "-Djavax.net.ssl.trustStoreType=JKS", f"-Djavax.net.ssl.trustStorePassword={_PASSWORD}"]
+    return [
+        f"-Djavax.net.ssl.trustStore={store}",
+        "-Djavax.net.ssl.trustStoreType=JKS",
+        f"-Djavax.net.ssl.trustStorePassword={_PASSWORD}",
+    ]
 
 
 def _trust_store(certificates: list[bytes]) -> bytes:
     """A Java key store (JKS, version 2) of trusted certificates, which needs no keytool to be made."""
     entries = b"".join(
-        struct.pack(">I", 2) + _utf(f"ca{number}") + struct.pack(">Q", 0) + _utf("X.509") + struct.pack(">I", len(der)) + der
+        struct.pack(">I", 2)
+        + _utf(f"ca{number}")
+        + struct.pack(">Q", 0)
+        + _utf("X.509")
+        + struct.pack(">I", len(der))
+        + der
         for number, der in enumerate(certificates)
     )
     store = struct.pack(">III", 0xFEEDFEED, 2, len(certificates)) + entries

@@ -1,7 +1,8 @@
 """One run per source and layer: a lock file that the kernel frees when its holder dies.
 
-It guards one machine, or one shared folder whose file system knows flock. Where there is none (object stores, volumes, some
-network mounts), `has_flock` says so, and lakehouse/spark/ops/lease.py guards by a table of the lake instead.
+It guards one machine, or one shared folder whose file system knows flock. Where there is none (object stores,
+volumes, some network mounts), `has_flock` says so, and lakehouse/spark/ops/lease.py guards by a table of the
+lake instead.
 """
 
 import errno
@@ -45,8 +46,13 @@ def run_lock(root: str, source: str, layer: str) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in _HELD:
-                raise LakehouseError(f"{root}: expected a file system that can lock files, got: {error.strerror}") from error
-            raise LakehouseError(f"{source}: a {layer} run is going on already ({_holder(handle.name)}); wait for it or stop it") from error
+                raise LakehouseError(
+                    f"{root}: expected a file system that can lock files, got: {error.strerror}"
+                ) from error
+            raise LakehouseError(
+                f"{source}: a {layer} run is going on already ({_holder(handle.name)}); wait for it or stop "
+                "it"
+            ) from error
         handle.truncate(0)
         handle.write(json.dumps(whoami()))
         handle.flush()
@@ -70,7 +76,10 @@ def _opened(root: str, name: str) -> Iterator[IO[str]]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = (folder / name).open("a+")
     except OSError as error:
-        raise LakehouseError(f"{root}: expected a folder that can be written, got: {error.strerror}; choose another with --lake") from error
+        raise LakehouseError(
+            f"{root}: expected a folder that can be written, got: {error.strerror}; choose another with "
+            "--lake"
+        ) from error
     with handle:
         yield handle
 

@@ -1,1 +1,3 @@
-"""Expectations on rows: the suite of a table, and the row after each change that a suite judges. lakehouse.spark.quality runs it."""
+"""Expectations on rows: the suite of a table, and the row after each change that a suite judges.
+lakehouse.spark.quality runs it.
+"""

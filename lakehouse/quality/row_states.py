@@ -1,7 +1,8 @@
-"""The row right after each change, as the schema at that change's own position has it: what an expectation is about.
+"""The row right after each change, as the schema at that change's own position has it: what an expectation is
+about.
 
-So a verdict depends on a change, on the changes of the same row before it where its image is partial, and on nothing else: not on
-the batch it came in, nor on any later DDL. What a DDL fills or converts is never judged.
+So a verdict depends on a change, on the changes of the same row before it where its image is partial, and on
+nothing else: not on the batch it came in, nor on any later DDL. What a DDL fills or converts is never judged.
 """
 
 from lakehouse.fold.current_rows import Change, Key, is_partial, key_ids, row_key
@@ -10,8 +11,9 @@ from lakehouse.lineage import Lineage
 
 
 class States:
-    """Tells the row after each change. Changes of a row come in position order; with `remember` a partial image is completed by
-    what the earlier ones said."""
+    """Tells the row after each change. Changes of a row come in position order; with `remember` a partial
+    image is completed by what the earlier ones said.
+    """
 
     def __init__(self, lineage: Lineage, upstream: Upstream, *, remember: bool) -> None:
         self.lineage, self.upstream, self.remember = lineage, upstream, remember
@@ -20,7 +22,9 @@ class States:
         self.movers: dict[tuple[int, int], Carrier] = {}
 
     def after(self, change: Change) -> tuple[int, Row | None, Row | None]:
-        """The step of the change, and the row before (as far as it is told) and after it by column id; None where there is none."""
+        """The step of the change, and the row before (as far as it is told) and after it by column id; None
+        where there is none.
+        """
         step = self.lineage.step_at(change.position)
         carrier = self._carrier(step, change.encoding)
         before = None if change.before is None else carrier(change.before)
@@ -60,10 +64,15 @@ class States:
         return self.movers[source, target]
 
     def completed(self, step: int, change: Change, before: Row | None, after: Row | None) -> Change:
-        """The change with all that is known of the row after it: once an earlier image is refused, a partial one can't be folded."""
+        """The change with all that is known of the row after it: once an earlier image is refused, a partial
+        one can't be folded.
+        """
         if not self.remember or change.after is None or after is None or len(after) <= len(change.after):
             return change
         names = {column.id: column.name for column in self.lineage.steps[step].schema.columns}
-        images = [None if row is None else {names[key]: value for key, value in row.items()} for row in (before, after)]
+        images = [
+            None if row is None else {names[key]: value for key, value in row.items()}
+            for row in (before, after)
+        ]
         flags = tuple(flag for flag in change.flags if not flag.startswith("partial_"))
         return Change(change.position, change.op, images[0], images[1], "canonical", flags)

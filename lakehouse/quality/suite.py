@@ -1,11 +1,14 @@
 """Expectations: which there are, what a table's suite is, and the same suite as Great Expectations writes it.
 
-    table YAML `quality:` ─▶ Check … ─▶ Suite ─┬─▶ columns over a batch (spark/expectations.py), which judge each row before gold
-                                                └─▶ a GX suite (JSON), which people open, run and edit, and which Data Docs show
+    table YAML `quality:` ─▶ Check … ─▶ Suite ─┬─▶ columns over a batch (spark/expectations.py), which judge
+    each row before gold
+                                                └─▶ a GX suite (JSON), which people open, run and edit, and
+                                                which Data Docs show
 
-An expectation of ROWS says something of one row by itself, so that its verdict depends on nothing but the row: it may reject a row
-or stop a table. One of TABLES needs the whole table; it can only warn, and is checked on gold by a run of GX. Both lists are GX's own
-(a test holds them to the installed version). No Spark and no GX here: `validate` reads this.
+An expectation of ROWS says something of one row by itself, so that its verdict depends on nothing but the
+row: it may reject a row or stop a table. One of TABLES needs the whole table; it can only warn, and is
+checked on gold by a run of GX. Both lists are GX's own (a test holds them to the installed version). No Spark
+and no GX here: `validate` reads this.
 """
 
 import hashlib
@@ -35,7 +38,12 @@ _FILTER = ("row_condition", "condition_parser")
 _ONE, _PAIR, _MANY = ("column",), ("column_A", "column_B"), ("column_list",)
 
 
-def _row(columns: tuple[str, ...], needed: tuple[str, ...] = (), optional: tuple[str, ...] = (), one_of: tuple[str, ...] = ()) -> Form:
+def _row(
+    columns: tuple[str, ...],
+    needed: tuple[str, ...] = (),
+    optional: tuple[str, ...] = (),
+    one_of: tuple[str, ...] = (),
+) -> Form:
     ignore = () if columns == _ONE else ("ignore_row_if",)
     return Form(columns, needed, (*optional, *one_of, *ignore, *_FILTER), one_of)
 
@@ -46,8 +54,12 @@ ROWS: Mapping[str, Form] = MappingProxyType(
         "expect_column_values_to_be_null": _row(_ONE),
         "expect_column_values_to_be_in_set": _row(_ONE, ("value_set",)),
         "expect_column_values_to_not_be_in_set": _row(_ONE, ("value_set",)),
-        "expect_column_values_to_be_between": _row(_ONE, (), ("strict_min", "strict_max"), ("min_value", "max_value")),
-        "expect_column_value_lengths_to_be_between": _row(_ONE, (), ("strict_min", "strict_max"), ("min_value", "max_value")),
+        "expect_column_values_to_be_between": _row(
+            _ONE, (), ("strict_min", "strict_max"), ("min_value", "max_value")
+        ),
+        "expect_column_value_lengths_to_be_between": _row(
+            _ONE, (), ("strict_min", "strict_max"), ("min_value", "max_value")
+        ),
         "expect_column_value_lengths_to_equal": _row(_ONE, ("value",)),
         "expect_column_values_to_match_regex": _row(_ONE, ("regex",)),
         "expect_column_values_to_not_match_regex": _row(_ONE, ("regex",)),
@@ -55,7 +67,8 @@ ROWS: Mapping[str, Form] = MappingProxyType(
         "expect_column_values_to_not_match_regex_list": _row(_ONE, ("regex_list",)),
         "expect_column_pair_values_to_be_equal": _row(_PAIR),
         "expect_column_pair_values_a_to_be_greater_than_b": _row(_PAIR, (), ("or_equal",)),
-        # no condition: GX counts its rows under the condition and its failing rows without it, and stops at the contradiction
+        # no condition: GX counts its rows under the condition and its failing rows without it, and stops at
+        # the contradiction
         "expect_column_pair_values_to_be_in_set": Form(_PAIR, ("value_pairs_set",), ("ignore_row_if",)),
         "expect_multicolumn_sum_to_equal": _row(_MANY, ("sum_total",)),
         "expect_select_column_values_to_be_unique_within_record": _row(_MANY),
@@ -118,8 +131,14 @@ class Suite:
 
     @property
     def digest(self) -> str:
-        """Equal for suites that judge every row alike: checks that only warn, or look at the whole table, are not in it."""
-        judging = [(check.expect, check.args, check.action) for check in self.checks if check.of_rows and check.action != "warn"]
+        """Equal for suites that judge every row alike: checks that only warn, or look at the whole table, are
+        not in it.
+        """
+        judging = [
+            (check.expect, check.args, check.action)
+            for check in self.checks
+            if check.of_rows and check.action != "warn"
+        ]
         text = msgspec.json.encode(sorted(judging, key=repr), order="deterministic")
         return hashlib.blake2b(text, digest_size=8).hexdigest() if judging else ""
 
@@ -139,7 +158,9 @@ def _check(entry: Mapping[str, Any]) -> Check:
 
 
 def gx_suite(name: str, suite: Suite) -> dict[str, Any]:
-    """The suite as GX writes one to a file. Its ids come from what it says, so that an unchanged suite is an unchanged file."""
+    """The suite as GX writes one to a file. Its ids come from what it says, so that an unchanged suite is an
+    unchanged file.
+    """
     return {
         "name": name,
         "id": str(uuid.uuid5(_NAMESPACE, name)),
@@ -149,7 +170,11 @@ def gx_suite(name: str, suite: Suite) -> dict[str, Any]:
                 "id": str(uuid.uuid5(_NAMESPACE, f"{name}/{index}/{check.label}")),
                 "kwargs": check.args,
                 "meta": {"lakehouse": {"action": check.action}},
-                "severity": "critical" if check.action == "stop" else "warning" if check.action == "reject" else "info",
+                "severity": "critical"
+                if check.action == "stop"
+                else "warning"
+                if check.action == "reject"
+                else "info",
             }
             for index, check in enumerate(suite.checks)
         ],
@@ -164,7 +189,11 @@ def from_gx(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _entry(expectation: Mapping[str, Any]) -> dict[str, Any]:
-    args = {name: value for name, value in expectation.get("kwargs", {}).items() if value is not None and name != "batch_id"}
+    args = {
+        name: value
+        for name, value in expectation.get("kwargs", {}).items()
+        if value is not None and name != "batch_id"
+    }
     column = args.pop("column", None)
     action = ((expectation.get("meta") or {}).get("lakehouse") or {}).get("action", "warn")
     return {

@@ -1,1 +1,3 @@
-"""What leaves the lake for people and monitors: Prometheus text, the HTML report, OpenLineage events, logs."""
+"""What leaves the lake for people and monitors: Prometheus text, the HTML report, OpenLineage
+events, logs.
+"""

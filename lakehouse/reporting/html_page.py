@@ -1,40 +1,64 @@
-"""The report as one HTML page: no script, no address, nothing to load; readable in light and dark, and well-formed XML too.
+"""The report as one HTML page: no script, no address, nothing to load; readable in light and dark, and
+well-formed XML too.
 
-What it shows of a source is what lakehouse.spark.readers.timeline found. It holds names, counts, times, statements and errors, never a row's value.
+What it shows of a source is what lakehouse.spark.readers.timeline found. It holds names, counts, times,
+statements and errors, never a row's value.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lakehouse.reporting.svg_charts import Bar, Mark, Series, bar_chart, clock, count, lanes_chart, line_chart, seconds, text
+from lakehouse.reporting.svg_charts import (
+    Bar,
+    Mark,
+    Series,
+    bar_chart,
+    clock,
+    count,
+    lanes_chart,
+    line_chart,
+    seconds,
+    text,
+)
 from lakehouse.sources.kafka_offsets import told_loss
 
 Observed = dict[str, Any]
 STYLE = """
-:root { color-scheme: light dark; --bg: #ffffff; --fg: #1f2328; --muted: #59636e; --line: #d1d9e0; --card: #f6f8fa;
+:root { color-scheme: light dark; --bg: #ffffff; --fg: #1f2328; --muted: #59636e; --line: #d1d9e0; --card:
+#f6f8fa;
   --a: #0969da; --b: #bc4c00; --ok: #1a7f37; --warn: #9a6700; --fail: #cf222e; }
-@media (prefers-color-scheme: dark) { :root { --bg: #0d1117; --fg: #f0f6fc; --muted: #9198a1; --line: #3d444d; --card: #151b23;
+@media (prefers-color-scheme: dark) { :root { --bg: #0d1117; --fg: #f0f6fc; --muted: #9198a1; --line:
+#3d444d; --card: #151b23;
   --a: #4493f8; --b: #f0883e; --ok: #3fb950; --warn: #d29922; --fail: #f85149; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1080px; padding: 24px 16px 64px; background: var(--bg); color: var(--fg);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-h1 { font-size: 24px; margin: 0; } h2 { font-size: 20px; margin: 40px 0 8px; border-top: 1px solid var(--line); padding-top: 24px; }
-h3 { font-size: 15px; margin: 24px 0 6px; } p { margin: 4px 0; } .muted, .none, caption { color: var(--muted); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(210px, 1fr)); gap: 10px; margin: 14px 0; }
+h1 { font-size: 24px; margin: 0; } h2 { font-size: 20px; margin: 40px 0 8px; border-top: 1px solid
+var(--line); padding-top: 24px; }
+h3 { font-size: 15px; margin: 24px 0 6px; } p { margin: 4px 0; } .muted, .none, caption { color:
+var(--muted); }
+.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(210px, 1fr)); gap: 10px; margin: 14px
+0; }
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 12px; }
-.tile b { display: block; font-size: 18px; font-weight: 600; overflow-wrap: anywhere; } .tile span { color: var(--muted); font-size: 13px; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 8px 24px; }
+.tile b { display: block; font-size: 18px; font-weight: 600; overflow-wrap: anywhere; } .tile span { color:
+var(--muted); font-size: 13px; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 8px
+24px; }
 svg { width: 100%; height: auto; display: block; } .grid { stroke: var(--line); stroke-width: 1; }
 .tick { fill: var(--muted); font-size: 11px; }
-.line { fill: none; stroke-width: 2; } .line.a, .dot.a { stroke: var(--a); } .line.b, .dot.b { stroke: var(--b); }
+.line { fill: none; stroke-width: 2; } .line.a, .dot.a { stroke: var(--a); } .line.b, .dot.b { stroke:
+var(--b); }
 .dot { stroke-width: 1; } .dot.a { fill: var(--a); } .dot.b { fill: var(--b); } .bar { fill: var(--a); }
 .key { display: inline-block; width: 12px; height: 3px; margin: 0 6px 4px 12px; }
 .key.a { background: var(--a); } .key.b { background: var(--b); }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: 14px; }
-th, td { text-align: left; padding: 5px 12px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
-th { color: var(--muted); font-weight: 500; white-space: nowrap; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: 5px 12px 5px 0; border-bottom: 1px solid var(--line); vertical-align:
+top; overflow-wrap: anywhere; }
+th { color: var(--muted); font-weight: 500; white-space: nowrap; } td.n, th.n { text-align: right;
+font-variant-numeric: tabular-nums; }
 code { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
-.state { font-weight: 600; white-space: nowrap; } .ok { color: var(--ok); } .warn { color: var(--warn); } .fail { color: var(--fail); }
+.state { font-weight: 600; white-space: nowrap; } .ok { color: var(--ok); } .warn { color: var(--warn); }
+.fail { color: var(--fail); }
 """
 _STATES = {"exact": "ok", "incomplete": "warn", "behind": "fail", "retired": "muted"}
 
@@ -48,14 +72,23 @@ def page(sources: Sequence[Observed], where: str, version: str) -> str:
     ]
     if not sources:
         body.append("<p class='none'>This lake has no source yet: nothing has run.</p>")
-    head = '<meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/><title>Lakehouse report</title>'
-    return f"<!DOCTYPE html>\n<html lang='en'><head>{head}<style>{STYLE}</style></head><body>{''.join(body)}</body></html>\n"
+    head = (
+        '<meta charset="utf-8"/><meta name="viewport" content="width=device-width, '
+        'initial-scale=1"/><title>Lakehouse report</title>'
+    )
+    return (
+        "<!DOCTYPE html>\n<html "
+        f"lang='en'><head>{head}<style>{STYLE}</style></head><body>{''.join(body)}</body></html>\n"
+    )
 
 
 def section(source: Observed) -> str:
     """One source."""
     parts = [
-        f"<h2 id='{text(source['source'])}'>{text(source['source'])} <span class='muted'>{text(source['format'])}</span></h2>",
+        (
+            f"<h2 id='{text(source['source'])}'>{text(source['source'])} <span "
+            f"class='muted'>{text(source['format'])}</span></h2>"
+        ),
         tiles(source),
         alarms(source),
         f"<div class='charts'><div>{watermark_chart(source)}</div><div>{lag_chart(source)}</div>",
@@ -84,10 +117,12 @@ def tiles(source: Observed) -> str:
         ("duplicates dropped", count(total.get("duplicate", 0))),
         ("dead letters", count(status.get("dead_letters", 0))),
         ("tables exact", f"{states.count('exact')} of {len(states) - states.count('retired')}"),
-    ]  # fmt: skip
+    ]
     return (
         "<div class='tiles'>"
-        + "".join(f"<div class='tile'><b>{text(value)}</b><span>{text(name)}</span></div>" for name, value in shown)
+        + "".join(
+            f"<div class='tile'><b>{text(value)}</b><span>{text(name)}</span></div>" for name, value in shown
+        )
         + "</div>"
     )
 
@@ -103,21 +138,33 @@ def alarms(source: Observed) -> str:
     if not status.get("books", "closed").startswith("closed"):
         found.append(("fail", f"books are {status['books']}"))
     found += [("fail", told_loss(gap)) for gap in source["gaps"]]
-    found += [("warn", f"watermark: {place} has sent none, and holds it") for place in status.get("no_watermark_seen", ())]
+    found += [
+        ("warn", f"watermark: {place} has sent none, and holds it")
+        for place in status.get("no_watermark_seen", ())
+    ]
     found += [("warn", problem) for problem in status.get("problems", ())]
     if status.get("not_configured"):
         found.append(("warn", f"met, but not configured: {', '.join(status['not_configured'])}"))
-    found += [("warn", f"epoch {epoch['epoch']} was raised {clock(epoch['at'])} UTC: {epoch['why']}") for epoch in source["epochs"]]
+    found += [
+        ("warn", f"epoch {epoch['epoch']} was raised {clock(epoch['at'])} UTC: {epoch['why']}")
+        for epoch in source["epochs"]
+    ]
     if not found:
         return "<p class='ok'>Nothing needs attention.</p>"
-    return "<ul>" + "".join(f"<li><span class='state {kind}'>{kind}</span> {text(what)}</li>" for kind, what in found) + "</ul>"
+    return (
+        "<ul>"
+        + "".join(f"<li><span class='state {kind}'>{kind}</span> {text(what)}</li>" for kind, what in found)
+        + "</ul>"
+    )
 
 
 def watermark_chart(source: Observed) -> str:
     """The source's time up to which everything has arrived, over the time of the batches."""
     told = [batch for batch in source["batches"] if batch["fresh"] is not None]
     tips = [f"batch {batch['batch']} at {clock(batch['at'])}: {clock(batch['fresh'])}" for batch in told]
-    span = max((batch["fresh"] for batch in told), default=0) - min((batch["fresh"] for batch in told), default=0)
+    span = max((batch["fresh"] for batch in told), default=0) - min(
+        (batch["fresh"] for batch in told), default=0
+    )
     line = Series("source time", "a", [(batch["at"], batch["fresh"]) for batch in told], tips)
     return "<h3>Watermark: source time reached, by time of the batch</h3>" + line_chart(
         "watermark", [line], lambda value: clock(value, span or 1)
@@ -128,8 +175,13 @@ def lag_chart(source: Observed) -> str:
     """How old the watermark was when each batch was done."""
     told = [batch for batch in source["batches"] if batch["fresh"] is not None]
     points = [(batch["at"], max(0.0, (batch["at"] - batch["fresh"]) / 1000)) for batch in told]
-    tips = [f"batch {batch['batch']} at {clock(batch['at'])}: {seconds(lag)}" for batch, (_, lag) in zip(told, points, strict=True)]
-    return "<h3>Lag: age of the watermark when a batch was done</h3>" + line_chart("lag", [Series("lag", "b", points, tips)], seconds, 1)
+    tips = [
+        f"batch {batch['batch']} at {clock(batch['at'])}: {seconds(lag)}"
+        for batch, (_, lag) in zip(told, points, strict=True)
+    ]
+    return "<h3>Lag: age of the watermark when a batch was done</h3>" + line_chart(
+        "lag", [Series("lag", "b", points, tips)], seconds, 1
+    )
 
 
 def throughput_chart(source: Observed) -> str:
@@ -144,8 +196,10 @@ def _rate(batch: dict[str, Any]) -> float:
 
 def _batch_tip(batch: dict[str, Any]) -> str:
     return (
-        f"batch {batch['batch']} at {clock(batch['at'])}: {batch['messages']} messages in {seconds(batch['seconds'])}, "
-        f"{batch['inserted']} changes, {batch['duplicate']} duplicates, {batch['ddl']} DDLs, {batch['dead']} dead letters"
+        f"batch {batch['batch']} at {clock(batch['at'])}: {batch['messages']} messages in "
+        f"{seconds(batch['seconds'])}, "
+        f"{batch['inserted']} changes, {batch['duplicate']} duplicates, {batch['ddl']} DDLs, {batch['dead']} "
+        "dead letters"
     )
 
 
@@ -159,22 +213,44 @@ def ddl_chart(source: Observed) -> str:
     lanes = list(dict.fromkeys(mark.lane for mark in marks))
     shown = [mark for mark in marks if mark.lane in lanes[-15:]]
     more = f"<p class='muted'>and {len(lanes) - 15} more tables</p>" if len(lanes) > 15 else ""
-    return "<h3>DDL, by the source's time</h3>" + lanes_chart("DDL", shown) + more + _ddl_list(source["ddl"][-10:])
+    return (
+        "<h3>DDL, by the source's time</h3>"
+        + lanes_chart("DDL", shown)
+        + more
+        + _ddl_list(source["ddl"][-10:])
+    )
 
 
 def _ddl_list(steps: Sequence[dict[str, Any]]) -> str:
-    rows = [(clock(step["at"]) if step["at"] else "", f"<code>{text(_short(step['ddl'] or ''))}</code>") for step in reversed(steps)]
-    return f"<details><summary>the last {len(rows)}</summary>{_table(('at (UTC)', 'statement'), rows, raw=(1,))}</details>" if rows else ""
+    rows = [
+        (clock(step["at"]) if step["at"] else "", f"<code>{text(_short(step['ddl'] or ''))}</code>")
+        for step in reversed(steps)
+    ]
+    return (
+        (
+            "<details><summary>the last "
+            f"{len(rows)}</summary>{_table(('at (UTC)', 'statement'), rows, raw=(1,))}</details>"
+        )
+        if rows
+        else ""
+    )
 
 
 def tables(source: Observed) -> str:
     """Gold's tables and their states."""
     rows = [
-        (table["table"], f"<span class='state {_STATES.get(table['state'], '')}'>{text(table['state'])}</span>", table["why"] or "",
-         "; ".join(table["notes"] or ()), table["version"])
+        (
+            table["table"],
+            f"<span class='state {_STATES.get(table['state'], '')}'>{text(table['state'])}</span>",
+            table["why"] or "",
+            "; ".join(table["notes"] or ()),
+            table["version"],
+        )
         for table in source["status"].get("tables", ())
-    ]  # fmt: skip
-    return "<h3>Tables</h3>" + _table(("table", "state", "why", "notes", "version"), rows, raw=(1,), numbers=(4,))
+    ]
+    return "<h3>Tables</h3>" + _table(
+        ("table", "state", "why", "notes", "version"), rows, raw=(1,), numbers=(4,)
+    )
 
 
 def dead_letters(source: Observed) -> str:
@@ -183,18 +259,29 @@ def dead_letters(source: Observed) -> str:
     counts = [(entry["code"], entry["table"], entry["number"]) for entry in found["counts"]]
     if not counts:
         return "<h3>Dead letters</h3><p class='ok'>None.</p>"
-    latest = [(entry["code"], entry["table"], entry["message"], f"<code>{text(entry['origin'])}</code>") for entry in found["latest"]]
+    latest = [
+        (entry["code"], entry["table"], entry["message"], f"<code>{text(entry['origin'])}</code>")
+        for entry in found["latest"]
+    ]
     return (
-        "<h3>Dead letters</h3>" + _table(("code", "table", "number"), counts, numbers=(2,))
-        + "<h3>The last of them</h3>" + _table(("code", "table", "why", "where its bytes are"), latest, raw=(3,))
-    )  # fmt: skip
+        "<h3>Dead letters</h3>"
+        + _table(("code", "table", "number"), counts, numbers=(2,))
+        + "<h3>The last of them</h3>"
+        + _table(("code", "table", "why", "where its bytes are"), latest, raw=(3,))
+    )
 
 
 _BALANCE = (
-    ("messages", "messages read"), ("control", "of them without an event: BEGIN, heartbeats, tombstones"), ("decoded", "changes decoded"),
-    ("inserted", "of them kept"), ("duplicate", "of them known already"), ("conflict", "of them of a known identity, with other values"),
-    ("ddl", "statements and schema records"), ("watermarks", "watermarks"), ("dead", "dead letters"),
-)  # fmt: skip
+    ("messages", "messages read"),
+    ("control", "of them without an event: BEGIN, heartbeats, tombstones"),
+    ("decoded", "changes decoded"),
+    ("inserted", "of them kept"),
+    ("duplicate", "of them known already"),
+    ("conflict", "of them of a known identity, with other values"),
+    ("ddl", "statements and schema records"),
+    ("watermarks", "watermarks"),
+    ("dead", "dead letters"),
+)
 
 
 def balance(source: Observed) -> str:
@@ -207,29 +294,44 @@ def balance(source: Observed) -> str:
         if left == 0
         else f"<p class='fail'>{left} changes are not accounted for.</p>"
     )
-    return "<h3>Balance</h3>" + (_table(("what", "number"), rows, numbers=(1,)) + said if rows else "<p class='none'>Nothing yet.</p>")
+    return "<h3>Balance</h3>" + (
+        _table(("what", "number"), rows, numbers=(1,)) + said if rows else "<p class='none'>Nothing yet.</p>"
+    )
 
 
 def runs(source: Observed) -> str:
     """The last runs that did something."""
     rows = [
-        (clock(run["begun"]), seconds((run["ended"] - run["begun"]) / 1000), ", ".join(run["layers"]), run["landed"], run["batches"],
-         "published" if run["published"] else "", _outcome(run))
+        (
+            clock(run["begun"]),
+            seconds((run["ended"] - run["begun"]) / 1000),
+            ", ".join(run["layers"]),
+            run["landed"],
+            run["batches"],
+            "published" if run["published"] else "",
+            _outcome(run),
+        )
         for run in reversed(source["runs"][-20:])
-    ]  # fmt: skip
+    ]
     names = ("begun (UTC)", "took", "layers", "landed", "batches", "gold", "outcome")
     return "<h3>Runs</h3>" + _table(names, rows, raw=(6,), numbers=(3, 4))
 
 
 def _outcome(run: dict[str, Any]) -> str:
-    return "<span class='ok'>ok</span>" if run["error"] is None else f"<span class='fail'>{text(_short(run['error']))}</span>"
+    return (
+        "<span class='ok'>ok</span>"
+        if run["error"] is None
+        else f"<span class='fail'>{text(_short(run['error']))}</span>"
+    )
 
 
 def _short(words: str) -> str:
     return words if len(words) <= 500 else words[:499] + "…"
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[Any]], raw: Sequence[int] = (), numbers: Sequence[int] = ()) -> str:
+def _table(
+    names: Sequence[str], rows: Iterable[Sequence[Any]], raw: Sequence[int] = (), numbers: Sequence[int] = ()
+) -> str:
     """A table; the cells of columns in `raw` are markup already."""
     told = list(rows)
     if not told:
@@ -237,6 +339,12 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[Any]], raw: Sequence[in
     kinds = [" class='n'" if number in numbers else "" for number in range(len(names))]
     head = "".join(f"<th{kind}>{text(name)}</th>" for kind, name in zip(kinds, names, strict=True))
     lines = (
-        "<tr>" + "".join(f"<td{kinds[n]}>{cell if n in raw else text(cell)}</td>" for n, cell in enumerate(row)) + "</tr>" for row in told
+        "<tr>"
+        + "".join(f"<td{kinds[n]}>{cell if n in raw else text(cell)}</td>" for n, cell in enumerate(row))
+        + "</tr>"
+        for row in told
     )
-    return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+    return (
+        "<div "
+        f"class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+    )

@@ -1,7 +1,8 @@
 """What is said on stderr: lines for people, or one JSON object per line for log collectors.
 
-LAKEHOUSE_LOG_FORMAT=json, or `lakehouse --log-format json`, asks for JSON: `{"ts", "level", "logger", "message", "error"?}`. `error` is the
-type of an exception; tracebacks are shown as text alone, under --debug. No message holds a row's value, in either form.
+LAKEHOUSE_LOG_FORMAT=json, or `lakehouse --log-format json`, asks for JSON: `{"ts", "level", "logger",
+"message", "error"?}`. `error` is the type of an exception; tracebacks are shown as text alone, under --debug.
+No message holds a row's value, in either form.
 """
 
 import json
@@ -50,6 +51,8 @@ class JsonFormatter(logging.Formatter):
 def configure(level: int) -> None:
     """Send our own logging to stderr from this level on, in the form that is asked for."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if is_json() else logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(
+        JsonFormatter() if is_json() else logging.Formatter("%(levelname)s %(name)s: %(message)s")
+    )
     logging.basicConfig(handlers=[handler])
     logging.getLogger("lakehouse").setLevel(level)

@@ -1,11 +1,14 @@
-"""OpenLineage events of a run: which datasets each layer read and wrote. Pure: time and identity come in as arguments.
+"""OpenLineage events of a run: which datasets each layer read and wrote. Pure: time and identity come in as
+arguments.
 
     bronze   Kafka topics, or the folder or file   ──▶ bronze.<source>
-    silver   bronze.<source>                       ──▶ silver.<source>_changes, _schema_changes, _watermarks, _dead_letters
+    silver   bronze.<source>                       ──▶ silver.<source>_changes, _schema_changes, _watermarks,
+                                                   _dead_letters
     gold     silver's changes and schema changes   ──▶ each gold table
 
-Specification: OpenLineage 2-0-2 (RunEvent) and its naming conventions: `kafka://host:port` and a topic, `file` and a path, `s3://bucket`
-and a key. Each layer of a run is a run of the job `<source>.<layer>`: a START and a COMPLETE or FAIL. Errors hold no row values.
+Specification: OpenLineage 2-0-2 (RunEvent) and its naming conventions: `kafka://host:port` and a topic,
+`file` and a path, `s3://bucket` and a key. Each layer of a run is a run of the job `<source>.<layer>`: a
+START and a COMPLETE or FAIL. Errors hold no row values.
 """
 
 import uuid
@@ -55,7 +58,10 @@ def path_dataset(path: str, base: str = "/") -> Dataset:
         return Dataset("file", str(PurePosixPath(base) / path))
     host, _, key = rest.partition("/")
     scheme = {"s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
-    return Dataset("file" if scheme == "file" and not host else f"{scheme}://{host}", f"/{key}" if scheme == "file" else key or "/")
+    return Dataset(
+        "file" if scheme == "file" and not host else f"{scheme}://{host}",
+        f"/{key}" if scheme == "file" else key or "/",
+    )
 
 
 def events(run: LayerRun, namespace: str, producer: str) -> Iterator[dict[str, Any]]:
@@ -67,7 +73,11 @@ def events(run: LayerRun, namespace: str, producer: str) -> Iterator[dict[str, A
             "eventType": kind,
             "eventTime": _instant(at),
             "run": {"runId": identity, "facets": _run_facets(run, kind, producer)},
-            "job": {"namespace": namespace, "name": f"{run.source}.{run.layer}", "facets": {"jobType": _job_type(producer)}},
+            "job": {
+                "namespace": namespace,
+                "name": f"{run.source}.{run.layer}",
+                "facets": {"jobType": _job_type(producer)},
+            },
             "inputs": [{"namespace": dataset.namespace, "name": dataset.name} for dataset in run.inputs],
             "outputs": [_output(dataset, kind, producer) for dataset in run.outputs],
             "producer": producer,
@@ -76,14 +86,21 @@ def events(run: LayerRun, namespace: str, producer: str) -> Iterator[dict[str, A
 
 
 def _instant(millis: int) -> str:
-    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
 
 
 def _run_facets(run: LayerRun, kind: str, producer: str) -> dict[str, Any]:
     facets: dict[str, Any] = {}
     if kind == "FAIL":
         schema = f"{FACETS}/1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet"
-        facets["errorMessage"] = {"_producer": producer, "_schemaURL": schema, "message": run.error, "programmingLanguage": "PYTHON"}
+        facets["errorMessage"] = {
+            "_producer": producer,
+            "_schemaURL": schema,
+            "message": run.error,
+            "programmingLanguage": "PYTHON",
+        }
     if kind != "START" and run.facts:
         # a facet of our own: what the run came to
         schema = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunFacet"
@@ -93,12 +110,21 @@ def _run_facets(run: LayerRun, kind: str, producer: str) -> dict[str, Any]:
 
 def _job_type(producer: str) -> dict[str, Any]:
     schema = f"{FACETS}/2-0-4/JobTypeJobFacet.json#/$defs/JobTypeJobFacet"
-    return {"_producer": producer, "_schemaURL": schema, "processingType": "BATCH", "integration": "LAKEHOUSE", "jobType": "TASK"}
+    return {
+        "_producer": producer,
+        "_schemaURL": schema,
+        "processingType": "BATCH",
+        "integration": "LAKEHOUSE",
+        "jobType": "TASK",
+    }
 
 
 def _output(dataset: Dataset, kind: str, producer: str) -> dict[str, Any]:
     told: dict[str, Any] = {"namespace": dataset.namespace, "name": dataset.name}
     if dataset.rows is not None and kind == "COMPLETE":
-        schema = f"{FACETS}/1-0-2/OutputStatisticsOutputDatasetFacet.json#/$defs/OutputStatisticsOutputDatasetFacet"
-        told["outputFacets"] = {"outputStatistics": {"_producer": producer, "_schemaURL": schema, "rowCount": dataset.rows}}
+        name = "OutputStatisticsOutputDatasetFacet"
+        schema = f"{FACETS}/1-0-2/{name}.json#/$defs/{name}"
+        told["outputFacets"] = {
+            "outputStatistics": {"_producer": producer, "_schemaURL": schema, "rowCount": dataset.rows}
+        }
     return told

@@ -1,6 +1,7 @@
 """Sends OpenLineage events where the environment says, by the names that OpenLineage's own clients use.
 
-    OPENLINEAGE_URL, OPENLINEAGE_ENDPOINT (api/v1/lineage), OPENLINEAGE_API_KEY       each event is an HTTP POST
+    OPENLINEAGE_URL, OPENLINEAGE_ENDPOINT (api/v1/lineage), OPENLINEAGE_API_KEY       each event is an HTTP
+    POST
     OPENLINEAGE__TRANSPORT__TYPE=file, OPENLINEAGE__TRANSPORT__LOG_FILE_PATH          JSON lines, appended
     OPENLINEAGE_NAMESPACE (lakehouse)                                                 the jobs' namespace
     OPENLINEAGE_DISABLED=true                                                         nothing is sent
@@ -48,13 +49,18 @@ def send(events: Iterable[Mapping[str, Any]], env: Mapping[str, str] | None = No
     except (OSError, ValueError) as error:
         # the address may hold a password, the error of urllib does not
         log.warning(
-            "OpenLineage: events were not delivered: %s", getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+            "OpenLineage: events were not delivered: %s",
+            getattr(error, "reason", None) or getattr(error, "strerror", None) or error,
         )
     return sent
 
 
 def _file(says: Mapping[str, str]) -> str | None:
-    return says.get("OPENLINEAGE__TRANSPORT__LOG_FILE_PATH") if says.get("OPENLINEAGE__TRANSPORT__TYPE", "").lower() == "file" else None
+    return (
+        says.get("OPENLINEAGE__TRANSPORT__LOG_FILE_PATH")
+        if says.get("OPENLINEAGE__TRANSPORT__TYPE", "").lower() == "file"
+        else None
+    )
 
 
 def _append(path: str, event: Mapping[str, Any]) -> None:

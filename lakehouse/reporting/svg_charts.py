@@ -1,6 +1,8 @@
-"""Charts as inline SVG: lines over time, bars per batch, marks in lanes. Plain text in, plain text out, each a piece of well-formed XML.
+"""Charts as inline SVG: lines over time, bars per batch, marks in lanes. Plain text in, plain text out, each
+a piece of well-formed XML.
 
-Colours are classes, which the page's style sheet gives in light and dark. Every mark has a <title>, which browsers show as a tip.
+Colours are classes, which the page's style sheet gives in light and dark. Every mark has a <title>, which
+browsers show as a tip.
 """
 
 import math
@@ -13,7 +15,29 @@ WIDTH, HEIGHT = 720, 200
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 26
 LANE = 22
 # round times, in seconds
-_TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000)
+_TIMES = (
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1_800,
+    3_600,
+    7_200,
+    10_800,
+    21_600,
+    43_200,
+    86_400,
+    172_800,
+    604_800,
+    2_592_000,
+)
 Point = tuple[float, float]
 
 
@@ -49,7 +73,9 @@ def text(value: object) -> str:
 
 
 def line_chart(label: str, series: Sequence[Series], show: Callable[[float], str], unit: float = 0) -> str:
-    """Lines over time (milliseconds); `show` writes a value for the axis. `unit`: a second, where values are times, for round steps."""
+    """Lines over time (milliseconds); `show` writes a value for the axis. `unit`: a second, where values are
+    times, for round steps.
+    """
     points = [point for line in series for point in line.points]
     if not points:
         return empty(label)
@@ -57,7 +83,9 @@ def line_chart(label: str, series: Sequence[Series], show: Callable[[float], str
     body = [_grid(y, show), _times(x, HEIGHT)]
     for line in series:
         places = [(_x(at, x), _y(value, y)) for at, value in line.points]
-        path = " ".join(f"{'L' if number else 'M'}{px:.1f} {py:.1f}" for number, (px, py) in enumerate(places))
+        path = " ".join(
+            f"{'L' if number else 'M'}{px:.1f} {py:.1f}" for number, (px, py) in enumerate(places)
+        )
         body.append(f'<path class="line {line.style}" d="{path}"/>')
         body += [_dot(px, py, line.style, tip) for (px, py), tip in zip(places, line.tips, strict=True)]
     return _figure(label, HEIGHT, body) + _legend(series)
@@ -75,10 +103,16 @@ def bar_chart(label: str, bars: Sequence[Bar], show: Callable[[float], str]) -> 
     every = max(1, math.ceil(len(bars) / 12))
     for number, bar in enumerate(bars):
         left, top = LEFT + step * number + (step - width) / 2, _y(bar.value, y)
-        body.append(f'<rect class="bar" x="{left:.1f}" y="{top:.1f}" width="{max(width, 0.5):.1f}" height="{HEIGHT - BOTTOM - top:.1f}">'
-                    f"<title>{text(bar.tip)}</title></rect>")  # fmt: skip
+        body.append(
+            f'<rect class="bar" x="{left:.1f}" y="{top:.1f}" width="{max(width, 0.5):.1f}" '
+            f'height="{HEIGHT - BOTTOM - top:.1f}">'
+            f"<title>{text(bar.tip)}</title></rect>"
+        )
         if number % every == 0:
-            body.append(f'<text class="tick" x="{left + width / 2:.1f}" y="{HEIGHT - 8}" text-anchor="middle">{text(bar.label)}</text>')
+            body.append(
+                f'<text class="tick" x="{left + width / 2:.1f}" y="{HEIGHT - 8}" '
+                f'text-anchor="middle">{text(bar.label)}</text>'
+            )
     return _figure(label, HEIGHT, body)
 
 
@@ -95,10 +129,16 @@ def lanes_chart(label: str, marks: Sequence[Mark]) -> str:
         middle = TOP + LANE * number + LANE / 2
         name = lane if len(lane) <= 26 else lane[:25] + "…"
         body.append(
-            f'<text class="tick" x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end">{text(name)}<title>{text(lane)}</title></text>'
+            f'<text class="tick" x="{left - 10}" y="{middle + 4:.1f}" '
+            f'text-anchor="end">{text(name)}<title>{text(lane)}</title></text>'
         )
-        body.append(f'<line class="grid" x1="{left}" x2="{WIDTH - RIGHT}" y1="{middle:.1f}" y2="{middle:.1f}"/>')
-    body += [_dot(_x(mark.at, x, left), TOP + LANE * lanes.index(mark.lane) + LANE / 2, "a", mark.tip, 5) for mark in marks]
+        body.append(
+            f'<line class="grid" x1="{left}" x2="{WIDTH - RIGHT}" y1="{middle:.1f}" y2="{middle:.1f}"/>'
+        )
+    body += [
+        _dot(_x(mark.at, x, left), TOP + LANE * lanes.index(mark.lane) + LANE / 2, "a", mark.tip, 5)
+        for mark in marks
+    ]
     return _figure(label, height, body)
 
 
@@ -138,17 +178,26 @@ def count(value: float) -> str:
 
 
 def _figure(label: str, height: float, body: Sequence[str]) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{text(label)}">{"".join(body)}</svg>'
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{text(label)}">{"".join(body)}</svg>'
+    )
 
 
 def _legend(series: Sequence[Series]) -> str:
     if len(series) < 2:
         return ""
-    return '<p class="legend">' + " ".join(f'<span class="key {line.style}"></span>{text(line.name)}' for line in series) + "</p>"
+    return (
+        '<p class="legend">'
+        + " ".join(f'<span class="key {line.style}"></span>{text(line.name)}' for line in series)
+        + "</p>"
+    )
 
 
 def _dot(x: float, y: float, style: str, tip: str, radius: float = 2.5) -> str:
-    return f'<circle class="dot {style}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{text(tip)}</title></circle>'
+    return (
+        f'<circle class="dot {style}" cx="{x:.1f}" cy="{y:.1f}" '
+        f'r="{radius}"><title>{text(tip)}</title></circle>'
+    )
 
 
 def _grid(y: tuple[float, float], show: Callable[[float], str]) -> str:
@@ -156,8 +205,11 @@ def _grid(y: tuple[float, float], show: Callable[[float], str]) -> str:
     for number in range(5):
         value = y[0] + (y[1] - y[0]) * number / 4
         place = _y(value, y)
-        lines.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{place:.1f}" y2="{place:.1f}"/>'
-                     f'<text class="tick" x="{LEFT - 6}" y="{place + 4:.1f}" text-anchor="end">{text(show(value))}</text>')  # fmt: skip
+        lines.append(
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{place:.1f}" y2="{place:.1f}"/>'
+            f'<text class="tick" x="{LEFT - 6}" y="{place + 4:.1f}" '
+            f'text-anchor="end">{text(show(value))}</text>'
+        )
     return "".join(lines)
 
 
@@ -165,7 +217,10 @@ def _times(x: tuple[float, float], height: float, left: float = LEFT) -> str:
     span = x[1] - x[0]
     ticks = [x[0] + span * number / 5 for number in range(6)]
     return "".join(
-        f'<text class="tick" x="{_x(at, x, left):.1f}" y="{height - 8:.0f}" text-anchor="{_anchor(number)}">{text(clock(at, span))}</text>'
+        (
+            f'<text class="tick" x="{_x(at, x, left):.1f}" y="{height - 8:.0f}" '
+            f'text-anchor="{_anchor(number)}">{text(clock(at, span))}</text>'
+        )
         for number, at in enumerate(ticks)
     )
 

@@ -1,8 +1,9 @@
-"""The schema history of a source: its DDLs and schema records, in order, become lineages (lakehouse/lineage.py).
+"""The schema history of a source: its DDLs and schema records, in order, become lineages
+(lakehouse/lineage.py).
 
-Where no CREATE was seen, a lineage begins with the schema that the messages' own types tell (`inferred`), taken from the
-rows before the next DDL, so that it never depends on how far silver had come. A statement that is not understood, or
-that does not fit, holds its table from its position on.
+Where no CREATE was seen, a lineage begins with the schema that the messages' own types tell (`inferred`),
+taken from the rows before the next DDL, so that it never depends on how far silver had come. A statement that
+is not understood, or that does not fit, holds its table from its position on.
 """
 
 import functools
@@ -20,11 +21,20 @@ from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Held, History, Lineage, Name, Step
 from lakehouse.schema_history.name_matching import Spelling, of_database
-from lakehouse.schema_history.schema_records import Record, kept_ids, recorded_schema, with_columns, with_types
+from lakehouse.schema_history.schema_records import (
+    Record,
+    kept_ids,
+    recorded_schema,
+    with_columns,
+    with_types,
+)
 from lakehouse.schema_history.table_lives import EMPTY, Lives, Sightings
 
 RECOVERED = "it was recovered upstream, which sends no rows"
-TWICE = "a snapshot was taken of it while changes were streamed: it has no key that tells its rows from those that were there"
+TWICE = (
+    "a snapshot was taken of it while changes were streamed: it has no key that tells its rows "
+    "from those that were there"
+)
 NO_RULES = Rules()
 
 
@@ -43,9 +53,10 @@ def build(
     ordered: bool = True,
     virtual: bool = False,
 ) -> History:
-    """The lineages of a source. `rules` are what YAMLs and operators say of DDLs; `snapshots` are the places of the full
-    snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do not compare. `virtual`: rows carry
-    VIRTUAL columns."""
+    """The lineages of a source. `rules` are what YAMLs and operators say of DDLs; `snapshots` are the places
+    of the full snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do
+    not compare. `virtual`: rows carry VIRTUAL columns.
+    """
     records = sorted(records, key=lambda record: record.position)
     builder = _Builder(sightings, rules, ordered, Spelling(sightings.names(), records))
     whole = set(snapshots)
@@ -61,22 +72,34 @@ def build(
     history = builder.finish()
     for lineage in history.lineages:
         lineage.steps = _with_virtual(lineage.steps) if virtual else lineage.steps
-        lineage.times = {step.position: times[step.position] for step in lineage.steps if step.position in times}
+        lineage.times = {
+            step.position: times[step.position] for step in lineage.steps if step.position in times
+        }
     return history
 
 
 def _is_of_some_tables(records: list[Record]) -> bool:
-    """Whether a snapshot is one that a signal asked for while streaming (`execute-snapshot`, type `blocking`): it holds the tables that the
-    signal names, and of them what its conditions let through, so its rows clear nothing. Its records drop those tables alone; a full
-    snapshot's drop their databases too."""
-    dropped = {words[1] for record in records if len(words := (record.ddl or "").upper().split(None, 2)) > 1 and words[0] == "DROP"}
+    """Whether a snapshot is one that a signal asked for while streaming (`execute-snapshot`, type
+    `blocking`): it holds the tables that the signal names, and of them what its conditions let through, so
+    its rows clear nothing. Its records drop those tables alone; a full snapshot's drop their databases too.
+    """
+    dropped = {
+        words[1]
+        for record in records
+        if len(words := (record.ddl or "").upper().split(None, 2)) > 1 and words[0] == "DROP"
+    }
     return "TABLE" in dropped and not dropped & {"DATABASE", "SCHEMA"}
 
 
 def _with_virtual(steps: list[Step]) -> list[Step]:
     """The steps with what each does to VIRTUAL columns."""
-    told = [(*computed_anew(one.schema, two.schema, two.effects), *two.effects) for one, two in pairwise(steps)]
-    return [*steps[:1], *(replace(step, effects=effects) for step, effects in zip(steps[1:], told, strict=True))]
+    told = [
+        (*computed_anew(one.schema, two.schema, two.effects), *two.effects) for one, two in pairwise(steps)
+    ]
+    return [
+        *steps[:1],
+        *(replace(step, effects=effects) for step, effects in zip(steps[1:], told, strict=True)),
+    ]
 
 
 class _Builder(Lives):
@@ -87,7 +110,9 @@ class _Builder(Lives):
     # --- records ---
 
     def group(self, records: list[Record]) -> None:
-        """Records of one position, in the only order in which each source name exists and each target is free."""
+        """Records of one position, in the only order in which each source name exists and each target is
+        free.
+        """
         pending = records
         while pending:
             chosen = min(pending, key=lambda record: self._rank(record, pending))
@@ -98,7 +123,11 @@ class _Builder(Lives):
         """What speaks against a rename as the next one; names that nothing is known of may exist or not."""
         for old, new in self._renames(record):
             others = {pair[0] for other in pending if other is not record for pair in self._renames(other)}
-            return self._find(new, record.position) is not None, new in others, self._find(old, record.position) is None
+            return (
+                self._find(new, record.position) is not None,
+                new in others,
+                self._find(old, record.position) is None,
+            )
         return False, False, False
 
     def _renames(self, record: Record) -> list[tuple[Name, Name]]:
@@ -106,7 +135,12 @@ class _Builder(Lives):
             statements = _read(record.ddl) if record.ddl else ()
         except DdlError:
             return []
-        pairs = [pair for statement in statements if isinstance(statement, E.RenameTable) for pair in statement.pairs]
+        pairs = [
+            pair
+            for statement in statements
+            if isinstance(statement, E.RenameTable)
+            for pair in statement.pairs
+        ]
         return [(self._old_name(record, old), self._new_name(record, new)) for old, new in pairs]
 
     def _record(self, record: Record) -> None:
@@ -130,15 +164,21 @@ class _Builder(Lives):
         self._anchor_by_columns(record)
 
     def _hold_unread(self, record: Record, why: str) -> None:
-        """Hold the tables that it alters, of which the message may tell the session's database and not theirs, or only the new name."""
+        """Hold the tables that it alters, of which the message may tell the session's database and not
+        theirs, or only the new name.
+        """
         names = [self._name(record, name) for name in altered(record.ddl or "")]
         if record.table and all(name[1].casefold() != record.table.casefold() for name in names):
             names.append((record.database, record.table))
         if not names:
-            self.history.problems.append((record.position, f"a DDL of database {record.database} was not understood: {why}"))
+            self.history.problems.append(
+                (record.position, f"a DDL of database {record.database} was not understood: {why}")
+            )
             if (record.ddl or "").lstrip().upper().startswith("FLASHBACK CLUSTER"):
                 for lineage in self.live.values():
-                    lineage.incomplete.append((record.position, "the cluster was flashed back, which sends no rows"))
+                    lineage.incomplete.append(
+                        (record.position, "the cluster was flashed back, which sends no rows")
+                    )
             return
         for name in names:
             self._hold(self._get(name, record.position), record, why)
@@ -152,7 +192,9 @@ class _Builder(Lives):
             lineage.held = Held(record.position, why, record.ddl)
 
     def _passes(self, lineage: Lineage, kind: str, record: Record) -> bool:
-        """Whether an edit of a whole table goes on: not where it is ignored. Held, it does too: names go on, gold stops before."""
+        """Whether an edit of a whole table goes on: not where it is ignored. Held, it does too: names go on,
+        gold stops before.
+        """
         policy = self.rules.policy(lineage, record.position, record.ddl)
         if lineage.held is None:
             lineage.held = stopping(policy, (kind,), record.position, record.ddl)
@@ -181,8 +223,14 @@ class _Builder(Lives):
                 for name in of_database(self.live, statement.database):
                     self._drop_ruled(name, "drop_database", record)
             case E.RecoverTable():
-                name = self.spelling.known(record, (statement.database, statement.table), [*self.live, *self.ended])
-                self._recover(name, None if statement.to is None else self._new_name(record, (name[0], statement.to)), record)
+                name = self.spelling.known(
+                    record, (statement.database, statement.table), [*self.live, *self.ended]
+                )
+                self._recover(
+                    name,
+                    None if statement.to is None else self._new_name(record, (name[0], statement.to)),
+                    record,
+                )
             case E.RecoverDatabase():
                 self._recover_database(statement.database, statement.to, record)
             case E.NoEffect():
@@ -192,7 +240,9 @@ class _Builder(Lives):
         return self.spelling.known(record, name, self.live)
 
     def _old_name(self, record: Record, name: E.Name) -> Name:
-        """The table that a statement renames: a message has the new database alone, and the statement may name none."""
+        """The table that a statement renames: a message has the new database alone, and the statement may
+        name none.
+        """
         found = self._name(record, name)
         if name[0] is None and found not in self.live and found not in self.spelling.sighted:
             return self.spelling.elsewhere(name[1], self.live) or found
@@ -215,13 +265,17 @@ class _Builder(Lives):
         if not self._make_room(name, record.position, statement.if_not_exists, replaced=statement.or_replace):
             return
         complete = bool(statement.columns) and not statement.as_select
-        self._begin(name, self._low(name, record.position), create(statement) if complete else EMPTY, record.ddl)
+        self._begin(
+            name, self._low(name, record.position), create(statement) if complete else EMPTY, record.ddl
+        )
 
     def _create_like(self, statement: E.CreateTableLike, record: Record) -> None:
         name = self.spelling.made(record, (statement.database, statement.table), self.live)
         like = self._find(self._name(record, statement.like), record.position)
         if self._make_room(name, record.position, statement.if_not_exists, replaced=statement.or_replace):
-            self._begin(name, self._low(name, record.position), like.steps[-1].schema if like else EMPTY, record.ddl)
+            self._begin(
+                name, self._low(name, record.position), like.steps[-1].schema if like else EMPTY, record.ddl
+            )
 
     def _make_room(self, name: Name, position: Position, if_not_exists: bool, *, replaced: bool) -> bool:
         """Whether a CREATE takes effect; a live table of that name ends where it does."""
@@ -237,7 +291,9 @@ class _Builder(Lives):
 
     def _alter(self, statement: E.AlterTable, record: Record) -> None:
         name = self._name(record, (statement.database, statement.table))
-        lineage = self._get(name, record.position) if not statement.if_exists else self._find(name, record.position)
+        lineage = (
+            self._get(name, record.position) if not statement.if_exists else self._find(name, record.position)
+        )
         if lineage is None:
             return
         self._anchor(lineage, record.position)
@@ -247,7 +303,11 @@ class _Builder(Lives):
             if isinstance(edit, E.RenameTo):
                 self._rename_ruled(name, self._new_name(record, (edit.to[0] or name[0], edit.to[1])), record)
             elif isinstance(edit, E.ExchangePartition):
-                self._unknowable(self._name(record, edit.table), record, "EXCHANGE PARTITION moved rows that no change tells")
+                self._unknowable(
+                    self._name(record, edit.table),
+                    record,
+                    "EXCHANGE PARTITION moved rows that no change tells",
+                )
 
     def _alter_schema(self, lineage: Lineage, statement: E.AlterTable, record: Record) -> None:
         schema = lineage.steps[-1].schema
@@ -268,7 +328,9 @@ class _Builder(Lives):
     def _unknowable(self, name: Name, record: Record, why: str) -> None:
         lineage = self._find(name, record.position)
         if lineage is not None and self._passes(lineage, "exchange_partition", record):
-            lineage.steps.append(Step(record.position, lineage.steps[-1].schema, (Unknowable(why),), record.ddl))
+            lineage.steps.append(
+                Step(record.position, lineage.steps[-1].schema, (Unknowable(why),), record.ddl)
+            )
 
     def _rename_ruled(self, old: Name, new: Name, record: Record) -> None:
         if self._passes(self._get(old, record.position), "rename_table", record):
@@ -298,7 +360,9 @@ class _Builder(Lives):
 
     def _recover_truncated(self, lineage: Lineage, to: Name, position: Position) -> None:
         """The rows that a TRUNCATE took away come back as another table."""
-        cleared = [step.schema for step in lineage.steps if any(isinstance(effect, Clear) for effect in step.effects)]
+        cleared = [
+            step.schema for step in lineage.steps if any(isinstance(effect, Clear) for effect in step.effects)
+        ]
         self._begin(to, position, cleared[-1] if cleared else EMPTY).incomplete.append((position, RECOVERED))
 
     def _recover_database(self, database: str, to: str | None, record: Record) -> None:
@@ -319,7 +383,9 @@ class _Builder(Lives):
         elif lineage.steps[0].schema.inferred:
             told = {column.name.casefold(): column.type for column in recorded_schema(record).columns}
             types = {
-                column.id: told[column.name.casefold()] for column in lineage.steps[-1].schema.columns if column.name.casefold() in told
+                column.id: told[column.name.casefold()]
+                for column in lineage.steps[-1].schema.columns
+                if column.name.casefold() in told
             }
             lineage.steps = [replace(step, schema=with_types(step.schema, types)) for step in lineage.steps]
 
@@ -337,7 +403,9 @@ class _Builder(Lives):
             lineage.steps[-1] = replace(lineage.steps[-1], schema=recorded_schema(record))
 
     def _inferred_columns(self, record: Record) -> None:
-        """Columns that rows have had for long and that no DDL has added: they are added where the rows begin to have them."""
+        """Columns that rows have had for long and that no DDL has added: they are added where the rows begin
+        to have them.
+        """
         lineage = self._find((record.database, record.table or ""), record.position)
         if lineage is None or not lineage.steps[-1].schema.columns:
             return
@@ -345,13 +413,23 @@ class _Builder(Lives):
         added = [column for column in recorded_schema(record).columns if schema.column(column.name) is None]
         if added:
             step = with_columns(schema, added)
-            effects = tuple(Fill(column.id, None, column.type) for column in step.columns[len(schema.columns) :])
+            effects = tuple(
+                Fill(column.id, None, column.type) for column in step.columns[len(schema.columns) :]
+            )
             lineage.steps.append(Step(record.position, step, effects))
-            lineage.notes.append(f"no DDL has added {', '.join(column.name for column in added)}: inferred from the rows")
+            lineage.notes.append(
+                f"no DDL has added {', '.join(column.name for column in added)}: inferred from the rows"
+            )
 
     def snapshot(self, position: Position, records: list[Record]) -> None:
-        """A complete full snapshot holds all there was: what came before it is gone, and so is a table that it does not know."""
-        known = {(record.database, record.table): record for record in records if record.table is not None and record.columns}
+        """A complete full snapshot holds all there was: what came before it is gone, and so is a table that
+        it does not know.
+        """
+        known = {
+            (record.database, record.table): record
+            for record in records
+            if record.table is not None and record.columns
+        }
         for name, record in known.items():
             lineage = self._find(name, position)
             if lineage is None:
@@ -368,21 +446,34 @@ class _Builder(Lives):
     def snapshot_of_some(self, position: Position, records: list[Record]) -> None:
         """Rows of such a snapshot stand beside those that were there: each by its key, or else twice."""
         for record in records:
-            lineage = self._find((record.database, record.table), position) if record.table and record.columns else None
-            if lineage is not None and not (record.primary_key or lineage.key_names or lineage.steps[-1].schema.handle_key):
+            lineage = (
+                self._find((record.database, record.table), position)
+                if record.table and record.columns
+                else None
+            )
+            if lineage is not None and not (
+                record.primary_key or lineage.key_names or lineage.steps[-1].schema.handle_key
+            ):
                 lineage.incomplete.append((position, TWICE))
         self.group(records)
 
     def finish(self) -> History:
         for name in self.sightings.names():
-            if name not in self.live and self.sightings.maybe(name, self.free_since.get(name, MIN_POSITION), None):
+            if name not in self.live and self.sightings.maybe(
+                name, self.free_since.get(name, MIN_POSITION), None
+            ):
                 low = self.free_since.get(name, MIN_POSITION)
                 shape = self.sightings.shape(name, low, None)
                 if shape is not None:
                     self._adopt(name, low, shape)
         for lineage in self.live.values():
             self._anchor(lineage, None)
-            if untyped := [column.name for column in lineage.steps[-1].schema.columns if not column.type.base]:
+            if untyped := [
+                column.name for column in lineage.steps[-1].schema.columns if not column.type.base
+            ]:
                 names = ", ".join(untyped)
-                lineage.notes.append(f"no message tells the type of {names}: text as the wire has it, until a schema is imported")
+                lineage.notes.append(
+                    f"no message tells the type of {names}: text as the wire has it, until a schema is "
+                    "imported"
+                )
         return self.history

@@ -1,9 +1,10 @@
 """Which table a statement speaks of: its text may spell a name otherwise than messages do.
 
-A statement stands in the log as its author wrote it, while rows carry the server's own spelling. Where a server does not tell
-upper from lower case in names (TiDB; MySQL with lower_case_table_names=1), `ALTER TABLE ORDERS` is about `orders`; where it does,
-both are tables. And TiCDC names a renamed table's new database only, so an old name without a database may belong to another one.
-Hence a name is taken as it stands wherever something of that spelling is known, and only else as the one table it can mean.
+A statement stands in the log as its author wrote it, while rows carry the server's own spelling. Where a
+server does not tell upper from lower case in names (TiDB; MySQL with lower_case_table_names=1), `ALTER TABLE
+ORDERS` is about `orders`; where it does, both are tables. And TiCDC names a renamed table's new database
+only, so an old name without a database may belong to another one. Hence a name is taken as it stands wherever
+something of that spelling is known, and only else as the one table it can mean.
 """
 
 from collections import defaultdict
@@ -20,7 +21,9 @@ def folded(name: Name) -> Name:
 def of_database(names: Iterable[Name], database: str) -> list[Name]:
     """The names in a database, spelled as it is or, where there are none, in another case."""
     names = list(names)
-    return [name for name in names if name[0] == database] or [name for name in names if name[0].casefold() == database.casefold()]
+    return [name for name in names if name[0] == database] or [
+        name for name in names if name[0].casefold() == database.casefold()
+    ]
 
 
 class Spelling:
@@ -32,10 +35,14 @@ class Spelling:
         for name in sorted(self.sighted):
             self.alike[folded(name)].append(name)
         creates = (record for record in records if (record.ddl or "").lstrip()[:6].upper() == "CREATE")
-        self.created = frozenset((record.database, record.table) for record in creates if record.table is not None)
+        self.created = frozenset(
+            (record.database, record.table) for record in creates if record.table is not None
+        )
 
     def known(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
-        """The one of `tables` that a statement means by a name; the name itself where it means none of them."""
+        """The one of `tables` that a statement means by a name; the name itself where it means none
+        of them.
+        """
         name = (written[0] or record.database, written[1])
         if name in tables:
             return name

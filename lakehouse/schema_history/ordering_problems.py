@@ -1,12 +1,14 @@
 """Feeds in arrival order: what their order can't tell is reported, not guessed.
 
-An offset orders rows within its partition alone. A key whose changes stay in one partition is exact. What is not:
-a statement that changes rows which lie in other partitions than it does, a name that two tables had, and keys of which changes came
-in several partitions (an update of the key goes to the new key's partition, and deletes the old one from there).
+An offset orders rows within its partition alone. A key whose changes stay in one partition is exact. What is
+not: a statement that changes rows which lie in other partitions than it does, a name that two tables had, and
+keys of which changes came in several partitions (an update of the key goes to the new key's partition, and
+deletes the old one from there).
 
-A feed that is sent again comes at new offsets; silver leaves out what aligns with the run before. Of what does not, rows by key are
-right once it has caught up; a statement that comes again, at the same second with the same text, is not, for rows of before it follow
-it: its tables are reported. Files without commit ts are such a feed too, of one partition, and nothing in them aligns.
+A feed that is sent again comes at new offsets; silver leaves out what aligns with the run before. Of what
+does not, rows by key are right once it has caught up; a statement that comes again, at the same second with
+the same text, is not, for rows of before it follow it: its tables are reported. Files without commit ts are
+such a feed too, of one partition, and nothing in them aligns.
 """
 
 from collections import Counter
@@ -23,11 +25,19 @@ from lakehouse.lineage import History, Lineage, Name, Step
 
 Place = tuple[str, int]
 STATEMENT = "a statement came in another partition than rows that it changes: which came first is not known"
-NAME = "another table had its name, and rows of the two came in other partitions than the statements: which are whose is not known"
+NAME = (
+    "another table had its name, and rows of the two came in other partitions than the "
+    "statements: which are whose is not known"
+)
 
 
-REPEATED = "a statement came again: the feed was sent again from before it, and its rows of then were applied on top"
-KEYLESS = "it has no key, and its feed tells no order but arrival: rows that are sent again, and are not seen to be, count twice"
+REPEATED = (
+    "a statement came again: the feed was sent again from before it, and its rows of then were applied on top"
+)
+KEYLESS = (
+    "it has no key, and its feed tells no order but arrival: rows that are sent again, and are "
+    "not seen to be, count twice"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +73,17 @@ def _names(told: Told) -> set[Name]:
         statements = read(told.ddl or "")
     except DdlError:
         return names
-    pairs = [pair for statement in statements if isinstance(statement, RenameTable) for pair in statement.pairs]
+    pairs = [
+        pair for statement in statements if isinstance(statement, RenameTable) for pair in statement.pairs
+    ]
     return names | {(name[0] or told.database, name[1]) for pair in pairs for name in pair}
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Where a feed's rows and statements lie: partitions by table, and by a statement's place and text; `moved` counts the keys of a
-    table whose changes came in several partitions."""
+    """Where a feed's rows and statements lie: partitions by table, and by a statement's place and text;
+    `moved` counts the keys of a table whose changes came in several partitions.
+    """
 
     rows: Mapping[Name, set[Place]] = field(default_factory=dict)
     statements: Mapping[tuple[Position, str | None], Place] = field(default_factory=dict)
@@ -79,14 +92,18 @@ class Spread:
 
 def report_disorder(history: History, spread: Spread) -> None:
     """Mark the lineages of which something depends on an order that the feed does not tell."""
-    owners = Counter(name for lineage in history.lineages for name in {interval.name for interval in lineage.intervals})
+    owners = Counter(
+        name for lineage in history.lineages for name in {interval.name for interval in lineage.intervals}
+    )
     for lineage in history.lineages:
         names = {interval.name for interval in lineage.intervals}
         shared = {name for name in names if owners[name] > 1}
         lineage.incomplete += _found(lineage, names, shared, spread)
 
 
-def _found(lineage: Lineage, names: set[Name], shared: set[Name], spread: Spread) -> Iterable[tuple[Position, str]]:
+def _found(
+    lineage: Lineage, names: set[Name], shared: set[Name], spread: Spread
+) -> Iterable[tuple[Position, str]]:
     rows = set().union(*(spread.rows.get(name, set()) for name in names))
     for before, step in zip(lineage.steps, lineage.steps[1:], strict=False):
         if rows - {spread.statements.get((step.position, step.ddl))} and _changes_rows(before, step):

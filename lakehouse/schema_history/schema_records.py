@@ -24,17 +24,20 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What rows of a name tell of its columns: types by name (table order where the wire has it; "" where no message tells one),
-    the key, and the first row's place."""
+    """What rows of a name tell of its columns: types by name (table order where the wire has it; "" where no
+    message tells one), the key, and the first row's place.
+    """
 
     types: Mapping[str, str]
     key_names: tuple[str, ...]
     first: Position = MIN_POSITION
 
 
-def shape_of_rows(rows: Iterable[tuple[Mapping[str, str] | None, Iterable[str], tuple[str, ...], Position]]) -> Shape | None:
-    """The shape that rows tell, each by its types, the names in its image, its key's and its place, in position order; None where there
-    are none.
+def shape_of_rows(
+    rows: Iterable[tuple[Mapping[str, str] | None, Iterable[str], tuple[str, ...], Position]],
+) -> Shape | None:
+    """The shape that rows tell, each by its types, the names in its image, its key's and its place, in
+    position order; None where there are none.
 
     A column whose type no message tells (Debezium without schemas, TiCDC's strings) is there all the same.
     """
@@ -59,7 +62,8 @@ def with_types(schema: TableSchema, types: Mapping[int, ColumnType]) -> TableSch
     return replace(
         schema,
         columns=tuple(
-            replace(column, type=types.get(column.id, column.type)) if not column.type.base else column for column in schema.columns
+            replace(column, type=types.get(column.id, column.type)) if not column.type.base else column
+            for column in schema.columns
         ),
     )
 
@@ -71,8 +75,12 @@ def with_columns(schema: TableSchema, added: Sequence[Column]) -> TableSchema:
 
 
 def kept_ids(before: TableSchema, told: TableSchema) -> TableSchema:
-    """The schema that a snapshot tells, or the one before it where they are alike: that one knows more. Same names keep their ids."""
-    if [(column.name, column.type) for column in before.columns] == [(column.name, column.type) for column in told.columns]:
+    """The schema that a snapshot tells, or the one before it where they are alike: that one knows more. Same
+    names keep their ids.
+    """
+    if [(column.name, column.type) for column in before.columns] == [
+        (column.name, column.type) for column in told.columns
+    ]:
         return before
     next_id = before.next_id
     ids: dict[int, int] = {}
@@ -81,13 +89,22 @@ def kept_ids(before: TableSchema, told: TableSchema) -> TableSchema:
         ids[column.id] = same.id if same is not None else next_id
         next_id += same is None
     columns = tuple(replace(column, id=ids[column.id]) for column in told.columns)
-    return replace(told, columns=columns, primary_key=tuple(ids[key] for key in told.primary_key), next_id=next_id)
+    return replace(
+        told, columns=columns, primary_key=tuple(ids[key] for key in told.primary_key), next_id=next_id
+    )
 
 
 def recorded_schema(record: Record) -> TableSchema:
     """The schema of a schema file or a tableChanges record."""
     columns = [
-        Column(0, entry["name"], parse_type(entry["type"]), bool(entry.get("not_null")), entry.get("default"), entry.get("generated"))
+        Column(
+            0,
+            entry["name"],
+            parse_type(entry["type"]),
+            bool(entry.get("not_null")),
+            entry.get("default"),
+            entry.get("generated"),
+        )
         for entry in record.columns or []
     ]
     names = {column.name.casefold() for column in columns}

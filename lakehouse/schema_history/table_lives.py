@@ -1,4 +1,6 @@
-"""The lives of a source's tables while its schema history is read: begun, renamed, ended, reopened, and their first shapes."""
+"""The lives of a source's tables while its schema history is read: begun, renamed, ended, reopened, and their
+first shapes.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -37,16 +39,24 @@ class Lives:
         self.history = History()
 
     def _begin(self, name: Name, position: Position, schema: TableSchema, ddl: str | None = None) -> Lineage:
-        places = ".".join(str(part) for part in position[: max((i for i, part in enumerate(position) if part), default=0) + 1])
-        lineage = Lineage(f"{name[0]}.{name[1]}@{places}", [Step(position, schema, (), ddl)], [Interval(name, position, None)])
+        places = ".".join(
+            str(part)
+            for part in position[: max((i for i, part in enumerate(position) if part), default=0) + 1]
+        )
+        lineage = Lineage(
+            f"{name[0]}.{name[1]}@{places}",
+            [Step(position, schema, (), ddl)],
+            [Interval(name, position, None)],
+        )
         lineage.key_names = self._named_key(name, schema, ddl)
         self.history.lineages.append(lineage)
         self.live[name] = lineage
         return lineage
 
     def _named_key(self, name: Name, schema: TableSchema, ddl: str | None) -> tuple[str, ...]:
-        """The key that messages name, for schema records that tell none. A CREATE and an inferred shape tell the key of their own
-        time: another table may have had the name, or this one another key."""
+        """The key that messages name, for schema records that tell none. A CREATE and an inferred shape tell
+        the key of their own time: another table may have had the name, or this one another key.
+        """
         return () if ddl is not None or schema.inferred else self.sightings.key_names(name)
 
     def _drop(self, name: Name, position: Position) -> None:
@@ -75,9 +85,13 @@ class Lives:
         return None if shape is None else self._adopt(name, low, shape)
 
     def _adopt(self, name: Name, low: Position, shape: Shape) -> Lineage:
-        """Rows under a name without a live table: the last one reopened, else a table that was there before the feed."""
+        """Rows under a name without a live table: the last one reopened, else a table that was there before
+        the feed.
+        """
         if name in self.ended:
-            return self._reopen(name, max(low, just_below(shape.first)), "rows came after its DROP: it was recovered upstream")
+            return self._reopen(
+                name, max(low, just_below(shape.first)), "rows came after its DROP: it was recovered upstream"
+            )
         lineage = self._begin(name, low, inferred_schema(shape))
         lineage.since = shape.first
         lineage.notes.append("no CREATE was seen: its schema is inferred from the messages")
@@ -111,7 +125,9 @@ class Lives:
         lineage.intervals.append(Interval(new, self._low(new, position), None))
         self.live[new] = lineage
         self.ended.pop(new, None)
-        lineage.key_names = lineage.key_names or self._named_key(new, lineage.steps[-1].schema, lineage.steps[0].ddl)
+        lineage.key_names = lineage.key_names or self._named_key(
+            new, lineage.steps[-1].schema, lineage.steps[0].ddl
+        )
 
     def _low(self, name: Name, position: Position) -> Position:
         """From where on rows of a name are those of the table that has it since `position`."""

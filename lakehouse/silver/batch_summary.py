@@ -1,6 +1,8 @@
-"""What the decoded rows of a silver batch hold: counts, bounds by table, progress. Made where rows are decoded, then merged.
+"""What the decoded rows of a silver batch hold: counts, bounds by table, progress. Made where rows are
+decoded, then merged.
 
-Changes come by column, others as tuples in the order of OTHER_COLUMNS (lakehouse/spark/silver/decode.py). Pure.
+Changes come by column, others as tuples in the order of OTHER_COLUMNS (lakehouse/spark/silver/decode.py).
+Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,9 +24,11 @@ _COUNTED = {"schema_change": "ddl", "watermark": "watermarks", "dead_letter": "d
 
 @dataclass(slots=True)
 class Summary:
-    """What one batch holds. `tables`: low and high position, rows, bytes of images and key names; `reach`: the highest position
-    of changes and DDLs; `marks`: the highest (resolved position, resolved_ts, incarnation) by topic and partition; `resume`: where
-    partitions have to be read again; `servers`: whose binlog the rows come from."""
+    """What one batch holds. `tables`: low and high position, rows, bytes of images and key names; `reach`:
+    the highest position of changes and DDLs; `marks`: the highest (resolved position, resolved_ts,
+    incarnation) by topic and partition; `resume`: where partitions have to be read again; `servers`: whose
+    binlog the rows come from.
+    """
 
     counts: dict[str, int]
     tables: dict[tuple[str, str], dict[str, Any]]
@@ -40,10 +44,19 @@ class Summary:
     servers: list[Stretch] = field(default_factory=list)
 
 
-def summarise(changes: Changes, others: list[Row], messages: int, silent: int, servers: Iterable[Stretch] = ()) -> Summary:
+def summarise(
+    changes: Changes, others: list[Row], messages: int, silent: int, servers: Iterable[Stretch] = ()
+) -> Summary:
     """The summary of some rows, decoded from so many records, of which `silent` gave none."""
     summary = Summary(
-        {**dict.fromkeys(_COUNTS, 0), "messages": messages, "control": silent, "decoded": len(changes["key"])}, {}, servers=list(servers)
+        {
+            **dict.fromkeys(_COUNTS, 0),
+            "messages": messages,
+            "control": silent,
+            "decoded": len(changes["key"]),
+        },
+        {},
+        servers=list(servers),
     )
     _add_changes(summary, changes)
     for seen in summary.tables.values():
@@ -60,7 +73,13 @@ def _add_changes(summary: Summary, changes: Changes) -> None:
     for database, table, position, before, after, names in zip(*columns, strict=True):
         seen = tables.get((database, table))
         if seen is None:
-            seen = tables[database, table] = {"low": position, "high": position, "n": 0, "bytes": 0, "keys": None}
+            seen = tables[database, table] = {
+                "low": position,
+                "high": position,
+                "n": 0,
+                "bytes": 0,
+                "keys": None,
+            }
         elif position > seen["high"]:
             seen["high"] = position
         elif position < seen["low"]:
@@ -100,7 +119,11 @@ def merged(parts: Iterable[Summary]) -> Summary:
             whole.counts[name] += part.counts[name]
         for table, seen in part.tables.items():
             whole.tables[table] = _both(whole.tables.get(table), seen)
-        whole.low, whole.high, whole.reach = _least(whole.low, part.low), _most(whole.high, part.high), _most(whole.reach, part.reach)
+        whole.low, whole.high, whole.reach = (
+            _least(whole.low, part.low),
+            _most(whole.high, part.high),
+            _most(whole.reach, part.reach),
+        )
         whole.keyless |= part.keyless
         for place, mark in part.marks.items():
             _raise_mark(whole, place, mark)
@@ -114,8 +137,13 @@ def merged(parts: Iterable[Summary]) -> Summary:
 def _both(one: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
     if one is None:
         return other
-    return {"low": min(one["low"], other["low"]), "high": max(one["high"], other["high"]), "n": one["n"] + other["n"],
-            "bytes": one["bytes"] + other["bytes"], "keys": one["keys"] or other["keys"]}  # fmt: skip
+    return {
+        "low": min(one["low"], other["low"]),
+        "high": max(one["high"], other["high"]),
+        "n": one["n"] + other["n"],
+        "bytes": one["bytes"] + other["bytes"],
+        "keys": one["keys"] or other["keys"],
+    }
 
 
 def _least(one: Position | None, other: Position | None) -> Position | None:
@@ -153,21 +181,34 @@ _decoder = msgspec.msgpack.Decoder(_Packed)
 def to_bytes(summary: Summary) -> bytes:
     """A summary of some rows as it travels."""
     packed = _Packed(
-        summary.counts, [_Table(*name, **seen) for name, seen in summary.tables.items()], summary.reach, summary.keyless,
-        [(*place, mark) for place, mark in summary.marks.items()], [(*name, n) for name, n in summary.dead.items()],
-        [(*place, offset) for place, offset in summary.resume.items()], summary.servers,
-    )  # fmt: skip
+        summary.counts,
+        [_Table(*name, **seen) for name, seen in summary.tables.items()],
+        summary.reach,
+        summary.keyless,
+        [(*place, mark) for place, mark in summary.marks.items()],
+        [(*name, n) for name, n in summary.dead.items()],
+        [(*place, offset) for place, offset in summary.resume.items()],
+        summary.servers,
+    )
     return msgspec.msgpack.encode(packed)
 
 
 def from_bytes(data: bytes) -> Summary:
     """The summary that `to_bytes` wrote."""
     packed = _decoder.decode(data)
-    tables = {(t.database, t.table): {"low": t.low, "high": t.high, "n": t.n, "bytes": t.bytes, "keys": t.keys} for t in packed.tables}
+    tables = {
+        (t.database, t.table): {"low": t.low, "high": t.high, "n": t.n, "bytes": t.bytes, "keys": t.keys}
+        for t in packed.tables
+    }
     return Summary(
-        packed.counts, tables, min((t.low for t in packed.tables), default=None), max((t.high for t in packed.tables), default=None),
-        packed.reach, packed.keyless, {(topic, partition): mark for topic, partition, mark in packed.marks},
+        packed.counts,
+        tables,
+        min((t.low for t in packed.tables), default=None),
+        max((t.high for t in packed.tables), default=None),
+        packed.reach,
+        packed.keyless,
+        {(topic, partition): mark for topic, partition, mark in packed.marks},
         {(database, table): n for database, table, n in packed.dead},
         {(topic, incarnation, partition): offset for topic, incarnation, partition, offset in packed.resume},
         servers=packed.servers,
-    )  # fmt: skip
+    )

@@ -1,12 +1,15 @@
-"""Whether the upstream's binlog has changed servers: positions of another server's binlog stand in no order with those before.
+"""Whether the upstream's binlog has changed servers: positions of another server's binlog stand in no order
+with those before.
 
-Each place (a partition of a topic; of a shard, where DTS has several) is looked at in the order of its offsets, at what was streamed:
+Each place (a partition of a topic; of a shard, where DTS has several) is looked at in the order of its
+offsets, at what was streamed:
 
     another base name    `mysql-bin` where the source's files, in this epoch, are called otherwise
     a lower position     of a server id that this place has not had before, below the highest that it had
 
-A connector that restarts goes back with ids that are known. A replica passes on its primaries' ids, each first met above what came
-before. Neither is a change; nor is server id 0, which snapshots carry. What changed stands until an epoch is raised above it.
+A connector that restarts goes back with ids that are known. A replica passes on its primaries' ids, each
+first met above what came before. Neither is a change; nor is server id 0, which snapshots carry. What changed
+stands until an epoch is raised above it.
 """
 
 import functools
@@ -30,7 +33,9 @@ def server_of(server_id: int | None, file: str) -> Server | None:
 
 
 class Met(msgspec.Struct, array_like=True):
-    """The first event of a server in a stretch: its record's offset, its place in the binlog, the highest and the id before it."""
+    """The first event of a server in a stretch: its record's offset, its place in the binlog, the highest and
+    the id before it.
+    """
 
     server: Server
     offset: int
@@ -40,7 +45,9 @@ class Met(msgspec.Struct, array_like=True):
 
 
 class Stretch(msgspec.Struct, array_like=True):
-    """Records of one place and epoch between which there is no other, and the servers that they come from. `high` is a position."""
+    """Records of one place and epoch between which there is no other, and the servers that they come from.
+    `high` is a position.
+    """
 
     topic: str
     incarnation: str
@@ -55,9 +62,11 @@ class Stretch(msgspec.Struct, array_like=True):
 
 
 class Stretches:
-    """Collects stretches while records are decoded. `ordered`: each place's records come in order, whatever their offsets leave out.
+    """Collects stretches while records are decoded. `ordered`: each place's records come in order, whatever
+    their offsets leave out.
 
-    Else files of bronze may be read in any order, so a stretch ends wherever an offset does not follow the one before.
+    Else files of bronze may be read in any order, so a stretch ends wherever an offset does not follow the
+    one before.
     """
 
     def __init__(self, *, ordered: bool) -> None:
@@ -110,25 +119,51 @@ def _shard_of(headers: tuple[tuple[str, bytes | None], ...]) -> str:
 
 
 def judged(known: Mapping[str, Any] | None, stretches: Iterable[Stretch]) -> dict[str, Any] | None:
-    """What is known of a source's servers after these stretches too: base names by epoch, each place's ids and highest position,
-    and the changes. A server is told once."""
+    """What is known of a source's servers after these stretches too: base names by epoch, each place's ids
+    and highest position, and the changes. A server is told once.
+    """
     names = {(e["epoch"], e["shard"]): list(e["names"]) for e in (known or {}).get("names", [])}
     places = {_place(e): {**e, "ids": list(e["ids"])} for e in (known or {}).get("places", [])}
     changes = list((known or {}).get("changes", []))
-    for stretch in sorted(stretches, key=lambda one: (one.epoch, one.shard, one.topic, one.incarnation, one.partition, one.first)):
-        origin = {"topic": stretch.topic, "incarnation": stretch.incarnation, "partition": stretch.partition, "shard": stretch.shard}
+    for stretch in sorted(
+        stretches,
+        key=lambda one: (one.epoch, one.shard, one.topic, one.incarnation, one.partition, one.first),
+    ):
+        origin = {
+            "topic": stretch.topic,
+            "incarnation": stretch.incarnation,
+            "partition": stretch.partition,
+            "shard": stretch.shard,
+        }
         entry = places.get(_place(origin))
         if entry is None or entry["epoch"] < stretch.epoch:
-            entry = places[_place(origin)] = {**origin, "epoch": stretch.epoch, "high": [], "ids": [], "was": None}
+            entry = places[_place(origin)] = {
+                **origin,
+                "epoch": stretch.epoch,
+                "high": [],
+                "ids": [],
+                "was": None,
+            }
         called = names.setdefault((stretch.epoch, stretch.shard), [])
         for met in stretch.met:
             server_id, base = met.server
             lower = server_id not in entry["ids"] and met.at < max(tuple(entry["high"]), met.before)
             renamed = bool(called) and base not in called
-            if (lower or renamed) and not any((c["epoch"], c["server"], c["base"]) == (stretch.epoch, server_id, base) for c in changes):
+            if (lower or renamed) and not any(
+                (c["epoch"], c["server"], c["base"]) == (stretch.epoch, server_id, base) for c in changes
+            ):
                 was = entry["was"] if met.was is None else met.was
-                changes.append({**origin, "epoch": stretch.epoch, "offset": met.offset, "was": was, "server": server_id, "base": base,
-                                "number": met.at[0]})  # fmt: skip
+                changes.append(
+                    {
+                        **origin,
+                        "epoch": stretch.epoch,
+                        "offset": met.offset,
+                        "was": was,
+                        "server": server_id,
+                        "base": base,
+                        "number": met.at[0],
+                    }
+                )
             entry["ids"] += [server_id] if server_id not in entry["ids"] else []
             called += [base] if base not in called else []
         entry["high"], entry["was"] = list(max(tuple(entry["high"]), tuple(stretch.high[1:3]))), stretch.was
@@ -142,9 +177,16 @@ def _place(entry: Mapping[str, Any]) -> tuple[str, str, int, str]:
     return entry["topic"], entry["incarnation"], entry["partition"], entry["shard"]
 
 
-def standing(known: Mapping[str, Any] | None, epochs: Iterable[Mapping[str, Any]], reached: int) -> list[dict[str, Any]]:
-    """The changes that no epoch, of those raised up to the one reached, has left behind. One in which the upstream goes on does not."""
-    raised = max((record["epoch"] for record in epochs if record["epoch"] <= reached and not record.get("goes_on")), default=0)
+def standing(
+    known: Mapping[str, Any] | None, epochs: Iterable[Mapping[str, Any]], reached: int
+) -> list[dict[str, Any]]:
+    """The changes that no epoch, of those raised up to the one reached, has left behind. One in which the
+    upstream goes on does not.
+    """
+    raised = max(
+        (record["epoch"] for record in epochs if record["epoch"] <= reached and not record.get("goes_on")),
+        default=0,
+    )
     return [change for change in (known or {}).get("changes", []) if change["epoch"] >= raised]
 
 
@@ -152,6 +194,8 @@ def told_change(source: str, change: Mapping[str, Any]) -> str:
     """A change in words."""
     ids = f"{change['server']}" if change["was"] is None else f"{change['was']} → {change['server']}"
     return (
-        f"the upstream's binlog changed servers at {change['topic']}/{change['partition']} offset {change['offset']} (server id {ids}, file"
-        f" {change['base']} {change['number']}): rows since may be out of order; `lakehouse epoch raise {source} --why …`, then a snapshot"
+        f"the upstream's binlog changed servers at {change['topic']}/{change['partition']} offset "
+        f"{change['offset']} (server id {ids}, file"
+        f" {change['base']} {change['number']}): rows since may be out of order; `lakehouse epoch raise "
+        f"{source} --why …`, then a snapshot"
     )

@@ -1,10 +1,11 @@
 """What makes two changes one, beyond their position: keyless rows.
 
-A keyed change is identified by table, key and position (TiCDC: epoch, commit_ts, rank; binlog: all of it; arrival: with
-the partition). An update of a keyless table is stored as two halves, its before and its after image. Each half is
-identified by its row id where the feed sends them, else by (hash of the image, n): n counts equal halves within one run.
-A run is one (table, physical table, commit_ts) in one partition, ended by another commit_ts of the same table or by a
-resolved event at or above its commit_ts. A replay is a run of its own, so it counts from 0 again and merges.
+A keyed change is identified by table, key and position (TiCDC: epoch, commit_ts, rank; binlog: all of it;
+arrival: with the partition). An update of a keyless table is stored as two halves, its before and its after
+image. Each half is identified by its row id where the feed sends them, else by (hash of the image, n): n
+counts equal halves within one run. A run is one (table, physical table, commit_ts) in one partition, ended by
+another commit_ts of the same table or by a resolved event at or above its commit_ts. A replay is a run of its
+own, so it counts from 0 again and merges.
 """
 
 import hashlib
@@ -26,8 +27,12 @@ def split_keyless(change: RowChange) -> list[RowChange]:
     """The halves of a keyless TiCDC update; any other change as it is."""
     if change.key_names or change.op != "update" or change.before is None or change.after is None:
         return [change]
-    delete = msgspec.structs.replace(change, op="delete", after=None, position=with_rank(change.position, DELETE))
-    insert = msgspec.structs.replace(change, op="insert", before=None, position=with_rank(change.position, UPSERT))
+    delete = msgspec.structs.replace(
+        change, op="delete", after=None, position=with_rank(change.position, DELETE)
+    )
+    insert = msgspec.structs.replace(
+        change, op="insert", before=None, position=with_rank(change.position, UPSERT)
+    )
     return [delete, insert]
 
 

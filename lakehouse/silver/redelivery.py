@@ -1,16 +1,20 @@
-"""What a feed in order of arrival sends again after a restart: told by laying it beside what it had sent before.
+"""What a feed in order of arrival sends again after a restart: told by laying it beside what it had sent
+before.
 
-Such messages carry no place in a log, so nothing of theirs says that they are repeated. But a restarted feed goes back to where its
-cursor was saved and sends all from there on once more, message by message, before anything new, and there a number falls: Canal counts its
-batches (`id`) from 1 anew, TiCDC without its extension has only the commit time (`es`), which falls between tables too. Where it does,
-messages are compared with the run that had come before, without what differs by nature (`id`, `ts`): while they go on as that run did they
-are copies, statements too. The first that does not is new. For `es` it takes two in a row.
+Such messages carry no place in a log, so nothing of theirs says that they are repeated. But a restarted feed
+goes back to where its cursor was saved and sends all from there on once more, message by message, before
+anything new, and there a number falls: Canal counts its batches (`id`) from 1 anew, TiCDC without its
+extension has only the commit time (`es`), which falls between tables too. Where it does, messages are
+compared with the run that had come before, without what differs by nature (`id`, `ts`): while they go on as
+that run did they are copies, statements too. The first that does not is new. For `es` it takes two in a row.
 
-A Canal that falls behind sends all that it owes as one batch. So a second restart in a row, or one within the very first batch, shows no
-fall: number 1 follows number 1. The messages of a batch are made within milliseconds (`ts`), a restart takes seconds.
+A Canal that falls behind sends all that it owes as one batch. So a second restart in a row, or one within the
+very first batch, shows no fall: number 1 follows number 1. The messages of a batch are made within
+milliseconds (`ts`), a restart takes seconds.
 
-Where more than one place of the run fits, all are followed. A replay that leaves the run before its end is *broken*: what was equal until
-then is a copy, what follows is new, and it is counted, for its rows may show the past again.
+Where more than one place of the run fits, all are followed. A replay that leaves the run before its end is
+*broken*: what was equal until then is a copy, what follows is new, and it is counted, for its rows may show
+the past again.
 """
 
 import hashlib
@@ -28,8 +32,10 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Rule(NamedTuple):
-    """The member whose number falls at a restart, how many messages in a row have to be equal to be a replay, and the member that has
-    the milliseconds at which a message was made, where one number means that they were made together."""
+    """The member whose number falls at a restart, how many messages in a row have to be equal to be a replay,
+    and the member that has the milliseconds at which a message was made, where one number means that they
+    were made together.
+    """
 
     number: str
     least: int
@@ -45,7 +51,9 @@ def rule_of(format: str, order: str) -> Rule | None:
 
 
 class Sent(NamedTuple):
-    """What of a message is compared: its number, a hash of all that a replay does not change, and when it was made."""
+    """What of a message is compared: its number, a hash of all that a replay does not change, and when it was
+    made.
+    """
 
     number: int | None
     mark: bytes
@@ -74,7 +82,9 @@ def _milliseconds(raw: Any) -> int | None:
 
 
 def restarted(before: tuple[int | None, int | None], number: int | None, made: int | None) -> bool:
-    """Whether a feed may have begun again between two messages, each told by its number and when it was made."""
+    """Whether a feed may have begun again between two messages, each told by its number and when it
+    was made.
+    """
     if number is None or before[0] is None or number > before[0]:
         return False
     return number < before[0] or (made is not None and before[1] is not None and made - before[1] >= _PAUSE)
@@ -97,7 +107,10 @@ class Aligner:
 
     def copies(self, messages: Sequence[Sent]) -> list[bool]:
         """For each of the next messages, whether it was sent before."""
-        return [self._is_copy(message, messages[place + 1 :][: self._least - 1]) for place, message in enumerate(messages)]
+        return [
+            self._is_copy(message, messages[place + 1 :][: self._least - 1])
+            for place, message in enumerate(messages)
+        ]
 
     def _is_copy(self, message: Sent, following: Sequence[Sent]) -> bool:
         begins_again = restarted(self.last, message.number, message.made)
@@ -117,4 +130,8 @@ class Aligner:
         marks = [message.mark for message in messages]
         if len(marks) < self._least:
             return []
-        return [place + 1 for place, mark in enumerate(self.run) if mark == marks[0] and self.run[place : place + self._least] == marks]
+        return [
+            place + 1
+            for place, mark in enumerate(self.run)
+            if mark == marks[0] and self.run[place : place + self._least] == marks
+        ]

@@ -4,12 +4,14 @@
     END         tells how many row events the transaction has
     snapshot    the row marked `last` ends one
 
-A transaction is whole once all its numbers have been seen, however often; END records come in the binlog's order, so everything up to
-the last row of the first whole ones is there. A snapshot is whole with its last row. A DDL has no transaction: its position counts
-once nothing is open, and from the next batch on, when rows before it that were still on their way have come. A transaction of which rows
-are missing, or that was never ended, holds what follows until a snapshot is whole above it. A row that became a dead letter is seen as
-any other, for most tell of which transaction they are. Each of those that don't (their table isn't known either, so no table is
-complete) stands for one missing row of an END that has waited for a batch, until that row comes after all. State is JSON.
+A transaction is whole once all its numbers have been seen, however often; END records come in the binlog's
+order, so everything up to the last row of the first whole ones is there. A snapshot is whole with its last
+row. A DDL has no transaction: its position counts once nothing is open, and from the next batch on, when rows
+before it that were still on their way have come. A transaction of which rows are missing, or that was never
+ended, holds what follows until a snapshot is whole above it. A row that became a dead letter is seen as any
+other, for most tell of which transaction they are. Each of those that don't (their table isn't known either,
+so no table is complete) stands for one missing row of an END that has waited for a batch, until that row
+comes after all. State is JSON.
 """
 
 from collections import deque
@@ -25,8 +27,10 @@ _LAST_ROW = 2**63 - 1
 
 @dataclass(slots=True)
 class Told:
-    """What one batch tells: row numbers and the highest position by transaction, ENDs in order, begun and whole snapshots, DDLs;
-    `lost` records that can't be read so far as to say whether they are rows, and of which transaction."""
+    """What one batch tells: row numbers and the highest position by transaction, ENDs in order, begun and
+    whole snapshots, DDLs; `lost` records that can't be read so far as to say whether they are rows, and of
+    which transaction.
+    """
 
     rows: dict[str, tuple[set[int], Position]] = field(default_factory=dict)
     ends: list[tuple[str, int]] = field(default_factory=list)
@@ -45,11 +49,16 @@ class Told:
                 self.rows[id_] = (numbers, max(highest, position))
             elif flag == "snapshot=last":
                 self.snapshots.add(snapshot_position(position))
-            elif flag in ("snapshot=first", "snapshot=first_in_data_collection"):  # several threads mark no first row of all
+            elif flag in (
+                "snapshot=first",
+                "snapshot=first_in_data_collection",
+            ):  # several threads mark no first row of all
                 self.begun.add(snapshot_position(position))
 
     def row_without_change(self, id_: str | None, number: int, position: Position) -> None:
-        """A dead letter, or a row that silver leaves out: an END counts it. None where it can't be told of which transaction."""
+        """A dead letter, or a row that silver leaves out: an END counts it. None where it can't be told of
+        which transaction.
+        """
         if id_ is None:
             self.lost += 1
         else:
@@ -62,17 +71,23 @@ def snapshot_position(position: Position) -> Position:
 
 
 def aborted(state: Mapping[str, Any] | None) -> list[Position]:
-    """The places of full snapshots that were broken off: another one began or ended later, and their last row never came."""
+    """The places of full snapshots that were broken off: another one began or ended later, and their last row
+    never came.
+    """
     whole = {tuple(position) for position in (state or {}).get("snapshots", [])}
     begun = {tuple(position) for position in (state or {}).get("begun", [])}
     last = max(whole | begun, default=())
     return sorted(position for position in begun - whole if position < last)
 
 
-def advance(state: Mapping[str, Any] | None, told: Told, *, settled: bool = False, again: bool = False) -> dict[str, Any]:
-    """The state after a batch: `whole` is the watermark, `snapshots` are the whole ones, `begun` all of which the first row came.
+def advance(
+    state: Mapping[str, Any] | None, told: Told, *, settled: bool = False, again: bool = False
+) -> dict[str, Any]:
+    """The state after a batch: `whole` is the watermark, `snapshots` are the whole ones, `begun` all of which
+    the first row came.
 
-    `settled` says that nothing is on its way: the input is a recording; `again` that the records have been in a batch before.
+    `settled` says that nothing is on its way: the input is a recording; `again` that the records have been in
+    a batch before.
     """
     before = state or {"open": {}, "ends": [], "closed": [], "whole": None, "snapshots": [], "ddls": []}
     closed = dict.fromkeys(before["closed"])
@@ -91,21 +106,34 @@ def advance(state: Mapping[str, Any] | None, told: Told, *, settled: bool = Fals
         whole += ready
         ready = set()
     highest = max(whole, default=None)
-    waiting = [list(position) for position in sorted({*ready, *told.ddls}) if highest is None or position > highest]
-    return {"open": open_, "ends": list(ends), "closed": list(closed)[-_REMEMBERED:], "whole": highest and list(highest),
-            "snapshots": [list(position) for position in snapshots], "ddls": waiting, "lost": lost,
-            "begun": [list(position) for position in sorted({*map(tuple, before.get("begun", [])), *told.begun})]}  # fmt: skip
+    waiting = [
+        list(position) for position in sorted({*ready, *told.ddls}) if highest is None or position > highest
+    ]
+    return {
+        "open": open_,
+        "ends": list(ends),
+        "closed": list(closed)[-_REMEMBERED:],
+        "whole": highest and list(highest),
+        "snapshots": [list(position) for position in snapshots],
+        "ddls": waiting,
+        "lost": lost,
+        "begun": [list(position) for position in sorted({*map(tuple, before.get("begun", [])), *told.begun})],
+    }
 
 
 def _awaited(ends: Iterable[list[Any]], open_: Mapping[str, Any], fresh: set[Position]) -> list[list[Any]]:
-    """The ENDs of earlier batches. A snapshot that is whole from this batch on has what their transactions did, whose rows may be lost; but
-    for those that have rows above it."""
-    return [end for end in ends if not fresh or (end[0] in open_ and tuple(open_[end[0]]["last"]) > max(fresh))]
+    """The ENDs of earlier batches. A snapshot that is whole from this batch on has what their transactions
+    did, whose rows may be lost; but for those that have rows above it.
+    """
+    return [
+        end for end in ends if not fresh or (end[0] in open_ and tuple(open_[end[0]]["last"]) > max(fresh))
+    ]
 
 
 def _lost(before: Mapping[str, Any], told: Told) -> dict[str, Any]:
-    """How many records are `unknown`, and what had been `seen` of the transactions that some were taken to be of: where rows of one
-    come after all, they were of others."""
+    """How many records are `unknown`, and what had been `seen` of the transactions that some were taken to be
+    of: where rows of one come after all, they were of others.
+    """
     unknown, seen = before.get("unknown", 0) + told.lost, dict(before.get("seen", {}))
     for id_ in seen.keys() & told.rows.keys():
         joined = _joined(seen[id_], told.rows[id_][0])
@@ -119,7 +147,8 @@ def _ended(
 ) -> list[tuple[int, ...]]:
     """Take out the ENDs, first come first, that are whole: the last places of their transactions.
 
-    Of the first `late` ENDs nothing should be on its way any more: what they miss is taken to be what was lost.
+    Of the first `late` ENDs nothing should be on its way any more: what they miss is taken to be what was
+    lost.
     """
     places = []
     while ends:

@@ -1,4 +1,5 @@
-"""Kafka's Java consumer options, as Spark takes them, said for librdkafka, which lists topics: the two must reach the same broker.
+"""Kafka's Java consumer options, as Spark takes them, said for librdkafka, which lists topics: the two must
+reach the same broker.
 
     kafka.security.protocol, sasl.mechanism (PLAIN, SCRAM-…)     the same
     kafka.sasl.jaas.config                                       its user and password
@@ -19,21 +20,30 @@ from lakehouse.errors import ConfigError
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _JKS = b"\xfe\xed\xfe\xed"
 _SAME = {
-    "security.protocol": "security.protocol", "sasl.mechanism": "sasl.mechanism", "client.id": "client.id",
-    "ssl.truststore.certificates": "ssl.ca.pem", "ssl.keystore.certificate.chain": "ssl.certificate.pem", "ssl.keystore.key": "ssl.key.pem",
+    "security.protocol": "security.protocol",
+    "sasl.mechanism": "sasl.mechanism",
+    "client.id": "client.id",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
     "ssl.key.password": "ssl.key.password",
-}  # fmt: skip
+}
 
 
 def client_config(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's configuration for Spark's `kafka.*` options; ConfigError where a file is of a kind that it can't read."""
-    # librdkafka would write every failed connection to stderr, many a second; what failed is in the error that is raised
+    """librdkafka's configuration for Spark's `kafka.*` options; ConfigError where a file is of a kind that it
+    can't read.
+    """
+    # librdkafka would write every failed connection to stderr, many a second; what failed is in the error
+    # that is raised
     config = {"bootstrap.servers": bootstrap, "log_level": "0"}
     plain = {name.removeprefix("kafka."): value for name, value in options.items()}
     config |= {_SAME[name]: value for name, value in plain.items() if name in _SAME}
     config |= _login(plain.get("sasl.jaas.config", ""))
     if "ssl.endpoint.identification.algorithm" in plain:
-        config["ssl.endpoint.identification.algorithm"] = plain["ssl.endpoint.identification.algorithm"] or "none"
+        config["ssl.endpoint.identification.algorithm"] = (
+            plain["ssl.endpoint.identification.algorithm"] or "none"
+        )
     if "ssl.truststore.location" in plain:
         config |= _truststore(Path(plain["ssl.truststore.location"]), plain.get("ssl.truststore.type", "JKS"))
     if "ssl.keystore.location" in plain:
@@ -45,8 +55,17 @@ def unsaid(options: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
     """(option, what is wrong, what to do) for options that Spark would take and librdkafka can't."""
     for name, value in options.items():
         plain = name.removeprefix("kafka.")
-        if plain == "sasl.mechanism" and isinstance(value, str) and "${" not in value and value not in MECHANISMS:
-            yield name, f"{value} is a mechanism that topics can't be listed with", f"use one of {', '.join(MECHANISMS)}"
+        if (
+            plain == "sasl.mechanism"
+            and isinstance(value, str)
+            and "${" not in value
+            and value not in MECHANISMS
+        ):
+            yield (
+                name,
+                f"{value} is a mechanism that topics can't be listed with",
+                f"use one of {', '.join(MECHANISMS)}",
+            )
         elif plain == "ssl.truststore.type" and value not in ("PEM", "JKS"):
             yield name, "is a kind of trust store that topics can't be listed with", "use PEM, or JKS"
         elif plain == "ssl.keystore.type" and value not in ("PEM", "PKCS12"):
@@ -57,7 +76,9 @@ def _login(jaas: str) -> dict[str, str]:
     """The user and the password of a JAAS line; quotes and backslashes as Java reads them."""
     found = {}
     for part in ("username", "password"):
-        match = re.search(rf"""\b{part}\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", jaas)
+        match = re.search(
+            rf"""\b{part}\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", jaas
+        )
         if match:
             quoted = match[1] if match[1] is not None else match[2]
             found[f"sasl.{part}"] = match[3] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
@@ -69,7 +90,10 @@ def _truststore(path: Path, kind: str) -> dict[str, str]:
         return {"ssl.ca.location": str(path)}
     data = _read(path)
     if not data.startswith(_JKS):
-        raise ConfigError(f"{path}: expected a trust store in PEM or JKS, got another kind; use kafka.ssl.truststore.type: PEM")
+        raise ConfigError(
+            f"{path}: expected a trust store in PEM or JKS, got another kind; use kafka.ssl.truststore.type: "
+            "PEM"
+        )
     return {"ssl.ca.pem": "".join(_pem(der) for der in jks_certificates(data))}
 
 
@@ -77,15 +101,22 @@ def _keystore(path: Path, plain: Mapping[str, str]) -> dict[str, str]:
     if plain.get("ssl.keystore.type") == "PEM":
         return {"ssl.certificate.location": str(path), "ssl.key.location": str(path)}
     if _read(path).startswith(_JKS):
-        raise ConfigError(f"{path}: expected a key store in PEM or PKCS12, got JKS; convert it with keytool -importkeystore")
-    return {"ssl.keystore.location": str(path), "ssl.keystore.password": plain.get("ssl.keystore.password", "")}
+        raise ConfigError(
+            f"{path}: expected a key store in PEM or PKCS12, got JKS; convert it with keytool -importkeystore"
+        )
+    return {
+        "ssl.keystore.location": str(path),
+        "ssl.keystore.password": plain.get("ssl.keystore.password", ""),
+    }
 
 
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path}: expected a store of kafka.options, got: {error.strerror}; check the path") from error
+        raise ConfigError(
+            f"{path}: expected a store of kafka.options, got: {error.strerror}; check the path"
+        ) from error
 
 
 def _pem(der: bytes) -> str:
@@ -93,7 +124,9 @@ def _pem(der: bytes) -> str:
 
 
 def jks_certificates(data: bytes) -> list[bytes]:
-    """The trusted certificates of a Java key store (version 2), as DER; its password guards only that nobody changed it."""
+    """The trusted certificates of a Java key store (version 2), as DER; its password guards only that nobody
+    changed it.
+    """
     (count,), at, found = struct.unpack_from(">I", data, 8), 12, []
     for _ in range(count):
         (kind,) = struct.unpack_from(">I", data, at)

@@ -1,11 +1,14 @@
-"""How far a source's topics have been read, and what can no longer be read of them: rules over what a broker lists.
+"""How far a source's topics have been read, and what can no longer be read of them: rules over what a broker
+lists.
 
-A topic's *incarnation* is its id. Where its offsets begin again under the same id (a broker without ids, or a log that ended below
-what was read of it), a count is appended, so that (topic, incarnation, partition, offset) names one record for ever.
+A topic's *incarnation* is its id. Where its offsets begin again under the same id (a broker without ids, or a
+log that ended below what was read of it), a count is appended, so that (topic, incarnation, partition,
+offset) names one record for ever.
 
-What retention took is told from what was never there by *when* it is looked at: a hole in what has just been landed that lies below
-the log's start is loss. Above the start the broker still has the range, so a hole there is what transactions and compaction leave:
-control records, records of aborted transactions, overwritten keys.
+What retention took is told from what was never there by *when* it is looked at: a hole in what has just been
+landed that lies below the log's start is loss. Above the start the broker still has the range, so a hole
+there is what transactions and compaction leave: control records, records of aborted transactions, overwritten
+keys.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +24,9 @@ Start = str | Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One checkpoint's life: its number, the topics it reads, and of all that were ever read ids, incarnations and next offsets."""
+    """One checkpoint's life: its number, the topics it reads, and of all that were ever read ids,
+    incarnations and next offsets.
+    """
 
     stream: int = 0
     topics: tuple[str, ...] = ()
@@ -31,13 +36,24 @@ class Reading:
 
     def record(self) -> dict[str, Any]:
         """As the ops log keeps it."""
-        places = [{"topic": topic, "partition": number, "offset": offset} for (topic, number), offset in sorted(self.following.items())]
-        return {"stream": self.stream, "topics": list(self.topics), "ids": self.ids, "incarnations": self.incarnations, "next": places}
+        places = [
+            {"topic": topic, "partition": number, "offset": offset}
+            for (topic, number), offset in sorted(self.following.items())
+        ]
+        return {
+            "stream": self.stream,
+            "topics": list(self.topics),
+            "ids": self.ids,
+            "incarnations": self.incarnations,
+            "next": places,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Offsets [first, end) of a partition that the broker no longer has; some of them may have been landed in time."""
+    """Offsets [first, end) of a partition that the broker no longer has; some of them may have been landed in
+    time.
+    """
 
     place: Place
     first: int
@@ -49,18 +65,28 @@ def reading_of(record: Mapping[str, Any] | None) -> Reading | None:
     if record is None:
         return None
     following = {(entry["topic"], entry["partition"]): entry["offset"] for entry in record["next"]}
-    return Reading(record["stream"], tuple(record["topics"]), dict(record["ids"]), dict(record["incarnations"]), following)
+    return Reading(
+        record["stream"],
+        tuple(record["topics"]),
+        dict(record["ids"]),
+        dict(record["incarnations"]),
+        following,
+    )
 
 
 def created_anew(reading: Reading | None, topics: Iterable[Topic]) -> list[str]:
-    """Topics that are not the ones that were read: another id, or a log that ends below what was read of it."""
+    """Topics that are not the ones that were read: another id, or a log that ends below what was
+    read of it.
+    """
     if reading is None:
         return []
     return [topic.name for topic in topics if topic.name in reading.ids and _is_another(reading, topic)]
 
 
 def come_back(reading: Reading, topics: Iterable[Topic]) -> list[str]:
-    """Topics that were read before and are not among those the checkpoint knows: it would read them from their start."""
+    """Topics that were read before and are not among those the checkpoint knows: it would read them from
+    their start.
+    """
     return [topic.name for topic in topics if topic.name in reading.ids and topic.name not in reading.topics]
 
 
@@ -84,16 +110,31 @@ def incarnations_of(reading: Reading | None, topics: Iterable[Topic]) -> dict[st
     return known
 
 
-def begun(reading: Reading | None, topics: Iterable[Topic], landed: Mapping[Place, int], first: Mapping[Partition, int]) -> Reading:
-    """A reading with a checkpoint of its own. It goes on where the one before and bronze (`landed`: next offsets) end, else at `first`.
+def begun(
+    reading: Reading | None,
+    topics: Iterable[Topic],
+    landed: Mapping[Place, int],
+    first: Mapping[Partition, int],
+) -> Reading:
+    """A reading with a checkpoint of its own. It goes on where the one before and bronze (`landed`: next
+    offsets) end, else at `first`.
 
-    A topic that was created anew, or a partition that is new, is read from 0, so that what it lost in the meantime is known.
+    A topic that was created anew, or a partition that is new, is read from 0, so that what it lost in the
+    meantime is known.
     """
     topics = list(topics)
     incarnations, anew = incarnations_of(reading, topics), created_anew(reading, topics)
-    following = {place: offset for place, offset in reading.following.items() if place[0] not in anew} if reading else {}
+    following = (
+        {place: offset for place, offset in reading.following.items() if place[0] not in anew}
+        if reading
+        else {}
+    )
     for topic in topics:
-        fresh = reading is not None and topic.name in reading.ids and (topic.name not in anew or topic.id != reading.ids[topic.name])
+        fresh = (
+            reading is not None
+            and topic.name in reading.ids
+            and (topic.name not in anew or topic.id != reading.ids[topic.name])
+        )
         for number, (low, _) in topic.offsets.items():
             place = (topic.name, number)
             known = [landed[key]] if (key := (topic.name, incarnations[topic.name], number)) in landed else []
@@ -104,14 +145,22 @@ def begun(reading: Reading | None, topics: Iterable[Topic], landed: Mapping[Plac
 
 
 def joined(reading: Reading, topics: Iterable[Topic]) -> Reading:
-    """The same reading with topics and partitions that have come since: a new partition counts from 0, a new topic from its start."""
+    """The same reading with topics and partitions that have come since: a new partition counts from 0, a new
+    topic from its start.
+    """
     following = dict(reading.following)
     topics = list(topics)
     for topic in topics:
         for number, (low, _) in topic.offsets.items():
             following.setdefault((topic.name, number), 0 if topic.name in reading.ids else low)
     ids = {**reading.ids, **{topic.name: topic.id for topic in topics}}
-    return replace(reading, topics=_names(topics), ids=ids, incarnations=incarnations_of(reading, topics), following=following)
+    return replace(
+        reading,
+        topics=_names(topics),
+        ids=ids,
+        incarnations=incarnations_of(reading, topics),
+        following=following,
+    )
 
 
 def _names(topics: Iterable[Topic]) -> tuple[str, ...]:
@@ -126,7 +175,10 @@ def backlog(reading: Reading, topics: Iterable[Topic]) -> int:
 
 def advanced(reading: Reading, ends: Mapping[Partition, int]) -> Reading:
     """After a pass that read up to `ends`."""
-    return replace(reading, following={place: max(offset, ends.get(place, 0)) for place, offset in reading.following.items()})
+    return replace(
+        reading,
+        following={place: max(offset, ends.get(place, 0)) for place, offset in reading.following.items()},
+    )
 
 
 def deleted(before: Reading, topics: Iterable[Topic]) -> list[Lost]:
@@ -135,16 +187,24 @@ def deleted(before: Reading, topics: Iterable[Topic]) -> list[Lost]:
         Lost((topic.name, before.incarnations[topic.name], number), start, low)
         for topic in topics
         for number, (low, _) in topic.offsets.items()
-        if (start := before.following.get((topic.name, number))) is not None and low > start and before.ids.get(topic.name) == topic.id
+        if (start := before.following.get((topic.name, number))) is not None
+        and low > start
+        and before.ids.get(topic.name) == topic.id
     ]
 
 
 def first_offsets(start: Start, topics: Iterable[Topic]) -> dict[Partition, int]:
-    """Where the first reading of all begins: `earliest`, `latest`, or offsets by topic and partition (-1 latest, -2 earliest)."""
+    """Where the first reading of all begins: `earliest`, `latest`, or offsets by topic and partition (-1
+    latest, -2 earliest).
+    """
     found: dict[Partition, int] = {}
     for topic in topics:
         for number, (low, end) in topic.offsets.items():
-            said = {"earliest": -2, "latest": -1}[start] if isinstance(start, str) else start.get(topic.name, {}).get(str(number), -2)
+            said = (
+                {"earliest": -2, "latest": -1}[start]
+                if isinstance(start, str)
+                else start.get(topic.name, {}).get(str(number), -2)
+            )
             found[topic.name, number] = {-1: end, -2: low}.get(said, said)
     return found
 
@@ -153,4 +213,7 @@ def told_loss(gap: Mapping[str, Any]) -> str:
     """A loss in words."""
     if "by" in gap:
         return f"topic {gap['topic']} was created anew: what its former life held unread is not known"
-    return f"{gap['missing']} offsets of {gap['topic']}/{gap['partition']} from {gap['first']} on were deleted before they were read"
+    return (
+        f"{gap['missing']} offsets of {gap['topic']}/{gap['partition']} from {gap['first']} on were "
+        "deleted before they were read"
+    )

@@ -1,4 +1,6 @@
-"""Publish a recording: every message into its own partition, in order, with its key, value, headers and timestamp."""
+"""Publish a recording: every message into its own partition, in order, with its key, value, headers and
+timestamp.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -29,11 +31,12 @@ def produce(
     partitions: int = 1,
     options: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Publish all messages and wait until the broker has them; each keeps its partition, and within it the order of offsets.
+    """Publish all messages and wait until the broker has them; each keeps its partition, and within it the
+    order of offsets.
 
-    `topic` overrides the recording's own. A topic gets at least `partitions` partitions and as many as its messages need.
-    `options` are Spark's `kafka.*`. Returns the number of messages and where they went. EnvironmentError_ when the
-    broker refuses or does not answer.
+    `topic` overrides the recording's own. A topic gets at least `partitions` partitions and as many as its
+    messages need. `options` are Spark's `kafka.*`. Returns the number of messages and where they went.
+    EnvironmentError_ when the broker refuses or does not answer.
     """
     config = client_config(bootstrap, options or {})
     read = _reader(recording)
@@ -44,8 +47,13 @@ def produce(
             ensure_topic(config, name, max(count, partitions))
         counts = _publish(messages, config, topic, progress)
     except KafkaException as error:
-        raise EnvironmentError_(f"{bootstrap}: expected a Kafka broker that takes messages, got: {error.args[0].str()}") from error
-    places = [{"topic": name, "partition": number, "messages": count} for (name, number), count in sorted(counts.items())]
+        raise EnvironmentError_(
+            f"{bootstrap}: expected a Kafka broker that takes messages, got: {error.args[0].str()}"
+        ) from error
+    places = [
+        {"topic": name, "partition": number, "messages": count}
+        for (name, number), count in sorted(counts.items())
+    ]
     return {"messages": counts.total(), "partitions": places}
 
 
@@ -72,7 +80,9 @@ def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> None
 
 
 def _survey(messages: Iterable[Message], topic: str | None) -> tuple[dict[str, int], bool]:
-    """How many partitions each topic needs, and whether every partition's offsets ascend: then nothing need be held in memory."""
+    """How many partitions each topic needs, and whether every partition's offsets ascend: then nothing need
+    be held in memory.
+    """
     needed: dict[str, int] = {}
     last: dict[tuple[str, int], int] = {}
     in_order = True
@@ -88,7 +98,9 @@ def _survey(messages: Iterable[Message], topic: str | None) -> tuple[dict[str, i
 def _publish(
     messages: Iterable[Message], config: Mapping[str, Any], topic: str | None, progress: Progress | None
 ) -> Counter[tuple[str, int]]:
-    producer = Producer({**config, "enable.idempotence": True, "linger.ms": 20, "message.max.bytes": 10_000_000})
+    producer = Producer(
+        {**config, "enable.idempotence": True, "linger.ms": 20, "message.max.bytes": 10_000_000}
+    )
     delivered = _Deliveries(progress)
     for message in messages:
         _send(producer, topic or message.topic, message, delivered)
@@ -105,9 +117,14 @@ def _send(producer: Producer, topic: str, message: Message, delivered: "_Deliver
         try:
             # by name: a callback may be given under two names, and both count as positions
             producer.produce(
-                topic, message.value, message.key, message.partition,
-                on_delivery=delivered, timestamp=message.timestamp or 0, headers=list(message.headers),
-            )  # fmt: skip
+                topic,
+                message.value,
+                message.key,
+                message.partition,
+                on_delivery=delivered,
+                timestamp=message.timestamp or 0,
+                headers=list(message.headers),
+            )
             producer.poll(0)
             return
         except BufferError:  # the queue is full: let deliveries make room

@@ -1,4 +1,6 @@
-"""Messages of topics for looking at: some from each partition's beginning and end. No group, no commit, no trace at the broker."""
+"""Messages of topics for looking at: some from each partition's beginning and end. No group, no commit, no
+trace at the broker.
+"""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -16,8 +18,12 @@ SECONDS = 20.0
 BYTES = 64 * 2**20
 
 
-def sample(bootstrap: str, options: Mapping[str, str], topics: list[Topic], head: int = HEAD, tail: int = TAIL) -> list[Message]:
-    """Up to `head` messages from each partition's first on, and `tail` up to its end; in the order of topic, partition, offset."""
+def sample(
+    bootstrap: str, options: Mapping[str, str], topics: list[Topic], head: int = HEAD, tail: int = TAIL
+) -> list[Message]:
+    """Up to `head` messages from each partition's first on, and `tail` up to its end; in the order of topic,
+    partition, offset.
+    """
     spans = [
         (topic.name, number, start, end)
         for topic in topics
@@ -51,13 +57,28 @@ def _spans(first: int, end: int, head: int, tail: int) -> Iterator[tuple[int, in
 
 
 def read_span(
-    bootstrap: str, options: Mapping[str, str], topic: str, partition: int, start: int, end: int, seconds: float = SECONDS
+    bootstrap: str,
+    options: Mapping[str, str],
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    seconds: float = SECONDS,
 ) -> Iterator[Message]:
-    """The committed messages of [start, end) of a partition, for at most so long. EnvironmentError_ where the broker does not answer."""
+    """The committed messages of [start, end) of a partition, for at most so long. EnvironmentError_ where the
+    broker does not answer.
+    """
     if start >= end:
         return
     config = {**client_config(bootstrap, options), "group.id": "lakehouse-look", "enable.auto.commit": False}
-    consumer = Consumer({**config, "isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "error"})
+    consumer = Consumer(
+        {
+            **config,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+        }
+    )
     try:
         consumer.assign([TopicPartition(topic, partition, start)])
         deadline = time.monotonic() + seconds
@@ -74,7 +95,9 @@ def read_span(
                 if (record.offset() or 0) == end - 1:
                     return
     except KafkaException as error:
-        raise EnvironmentError_(f"{bootstrap}: expected messages of {topic}/{partition}, got: {error.args[0].str()}") from error
+        raise EnvironmentError_(
+            f"{bootstrap}: expected messages of {topic}/{partition}, got: {error.args[0].str()}"
+        ) from error
     finally:
         consumer.close()
 

@@ -1,9 +1,10 @@
 """Recordings: Kafka messages as JSON lines, one message a line.
 
-    {"topic"?, "partition", "offset", "timestamp"?, "key_b64", "value_b64", "headers"?: [[name, value_b64 | null], …]}
+    {"topic"?, "partition", "offset", "timestamp"?, "key_b64", "value_b64", "headers"?: [[name, value_b64 |
+    null], …]}
 
-Other members are ignored. Without `topic` it is the file's name without its suffix. A null value is a tombstone. A file
-that ends in .gz is read as what it holds.
+Other members are ignored. Without `topic` it is the file's name without its suffix. A null value is a
+tombstone. A file that ends in .gz is read as what it holds.
 """
 
 import binascii
@@ -49,7 +50,9 @@ def read_recording(path: Path) -> Iterator[Message]:
 
 
 def write_recording(messages: Iterable[Message], path: Path) -> int:
-    """Write messages as a recording, which must not be there yet; returns how many. EnvironmentError_ where it can't be written."""
+    """Write messages as a recording, which must not be there yet; returns how many. EnvironmentError_ where
+    it can't be written.
+    """
     number = 0
     encoder = msgspec.json.Encoder()
     try:
@@ -59,16 +62,26 @@ def write_recording(messages: Iterable[Message], path: Path) -> int:
                 lines.write(encoder.encode(_line(message)) + b"\n")
                 number += 1
     except OSError as error:
-        raise EnvironmentError_(f"{path}: expected a new file that can be written, got: {error.strerror}") from error
+        raise EnvironmentError_(
+            f"{path}: expected a new file that can be written, got: {error.strerror}"
+        ) from error
     return number
 
 
 def _line(message: Message) -> dict[str, object]:
-    line: dict[str, object] = {"topic": message.topic, "partition": message.partition, "offset": message.offset}
+    line: dict[str, object] = {
+        "topic": message.topic,
+        "partition": message.partition,
+        "offset": message.offset,
+    }
     if message.timestamp is not None:
         line["timestamp"] = message.timestamp
     line |= {"key_b64": _base64(message.key), "value_b64": _base64(message.value)}
-    return line | {"headers": [[name, _base64(value)] for name, value in message.headers]} if message.headers else line
+    return (
+        line | {"headers": [[name, _base64(value)] for name, value in message.headers]}
+        if message.headers
+        else line
+    )
 
 
 def _base64(data: bytes | None) -> str | None:
@@ -79,11 +92,21 @@ def _message(text: bytes, topic: str, where: str) -> Message:
     line = read_json(_LINE, text, where)
     headers = tuple((name, _bytes(value, where)) for name, value in line.headers or ())
     key, value = _bytes(line.key_b64, where), _bytes(line.value_b64, where)
-    return Message(topic if line.topic is None else line.topic, line.partition, line.offset, key, value, headers, line.timestamp)
+    return Message(
+        topic if line.topic is None else line.topic,
+        line.partition,
+        line.offset,
+        key,
+        value,
+        headers,
+        line.timestamp,
+    )
 
 
 def _bytes(text: str | None, where: str) -> bytes | None:
     try:
         return None if text is None else binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
-        raise DecodeError("recording", f"{where}: expected base64 in key_b64, value_b64 and headers, got other text") from None
+        raise DecodeError(
+            "recording", f"{where}: expected base64 in key_b64, value_b64 and headers, got other text"
+        ) from None

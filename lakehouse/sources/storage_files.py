@@ -1,19 +1,23 @@
-"""Which files of a storage-sink tree are new, and a whole tree as messages; over any file system that can list, stat and read.
+"""Which files of a storage-sink tree are new, and a whole tree as messages; over any file system that can
+list, stat and read.
 
-`new_files` lists no folder again that can't have gained rows. A scan is *done at C* when the checkpoint C was read before its listing
-and all that it found has landed: every change at or below C was then in a whole, visible file. So, with the last scan done at C,
+`new_files` lists no folder again that can't have gained rows. A scan is *done at C* when the checkpoint C was
+read before its listing and all that it found has landed: every change at or below C was then in a whole,
+visible file. So, with the last scan done at C,
 
     a version's folder is closed   once its table has a newer version that is at or below C
     a date's folder is closed      once C is past that date in every time zone
-    an open folder with an index   is read by its index: new numbers are looked at one by one, the landed ones are not listed
+    an open folder with an index   is read by its index: new numbers are looked at one by one, the landed ones
+                                   are not listed
     any other open folder          is listed
 
-What a closed folder still gains is a replay of changes that have landed. `sweep` looks at everything all the same: for the first scan of
-a run, and after the changefeed's folder settings were changed. A file whose size or time has changed is new again.
+What a closed folder still gains is a replay of changes that have landed. `sweep` looks at everything all the
+same: for the first scan of a run, and after the changefeed's folder settings were changed. A file whose size
+or time has changed is new again.
 
-Never taken: an empty file, and one that is not whole (a data file that does not end with the terminator, a schema file that is no
-JSON), unless the checkpoint has passed its time: a crash left it, and its changes were sent again. The checkpoint waits for files
-that are not whole.
+Never taken: an empty file, and one that is not whole (a data file that does not end with the terminator, a
+schema file that is no JSON), unless the checkpoint has passed its time: a crash left it, and its changes were
+sent again. The checkpoint waits for files that are not whole.
 """
 
 import os
@@ -56,7 +60,9 @@ class FileInfo(NamedTuple):
 
 
 class FileSystem(Protocol):
-    """What is asked of a file system. The root is ""; what is not there has no children, no stat, and no bytes."""
+    """What is asked of a file system. The root is ""; what is not there has no children, no stat, and no
+    bytes.
+    """
 
     def list_dir(self, path: str) -> list[FileInfo]: ...
 
@@ -123,9 +129,10 @@ def _info(path: str, status: os.stat_result) -> FileInfo | None:
 class Scan(NamedTuple):
     """What to land now, in this order: `files`, then `metadata` as it was before the listing.
 
-    `checkpoint` is that of `metadata`: pass it as `done` to the next scan, once all of this one has landed. It is None, and so is
-    `metadata`, while a file is not whole. `pending` are files that were seen or announced and can't be taken yet, `missing` those that a
-    folder that was listed lacks though it has later ones: the first of each writer.
+    `checkpoint` is that of `metadata`: pass it as `done` to the next scan, once all of this one has landed.
+    It is None, and so is `metadata`, while a file is not whole. `pending` are files that were seen or
+    announced and can't be taken yet, `missing` those that a folder that was listed lacks though it has later
+    ones: the first of each writer.
     """
 
     files: list[FileInfo]
@@ -137,9 +144,15 @@ class Scan(NamedTuple):
 
 
 def new_files(
-    files: FileSystem, landed: Mapping[str, tuple[int, int]], options: Mapping[str, str], done: int | None = None, sweep: bool = False
+    files: FileSystem,
+    landed: Mapping[str, tuple[int, int]],
+    options: Mapping[str, str],
+    done: int | None = None,
+    sweep: bool = False,
 ) -> Scan:
-    """The files to land. `landed` maps paths to (size, mtime): those of folders that are closed at `done` may be left out."""
+    """The files to land. `landed` maps paths to (size, mtime): those of folders that are closed at `done` may
+    be left out.
+    """
     metadata = files.read("metadata")
     checkpoint = _checkpoint(metadata)
     walk = _Walk(files, landed, options, None if sweep else done, checkpoint)
@@ -147,9 +160,13 @@ def new_files(
     found = sorted(walk.found, key=lambda item: _landing_order(item[0], item[1]))
     whole = checkpoint is not None and not walk.torn
     return Scan(
-        [info for _, info in found], metadata if whole else None, checkpoint if whole else None, sorted(walk.pending), walk.unknown,
+        [info for _, info in found],
+        metadata if whole else None,
+        checkpoint if whole else None,
+        sorted(walk.pending),
+        walk.unknown,
         walk.missing,
-    )  # fmt: skip
+    )
 
 
 def _checkpoint(metadata: bytes) -> int | None:
@@ -173,9 +190,20 @@ class _Walk:
     """One scan: goes down from the root into what is open, and collects what is new."""
 
     def __init__(
-        self, files: FileSystem, landed: Mapping[str, tuple[int, int]], options: Mapping[str, str], done: int | None, checkpoint: int | None
+        self,
+        files: FileSystem,
+        landed: Mapping[str, tuple[int, int]],
+        options: Mapping[str, str],
+        done: int | None,
+        checkpoint: int | None,
     ) -> None:
-        self.files, self.landed, self.options, self.done, self.checkpoint = files, landed, options, done, checkpoint
+        self.files, self.landed, self.options, self.done, self.checkpoint = (
+            files,
+            landed,
+            options,
+            done,
+            checkpoint,
+        )
         self.terminator = setting(options, "terminator").encode() or b"\r\n"
         self.found: list[tuple[DataFile | SchemaFile, FileInfo]] = []
         self.pending: list[str] = []
@@ -204,7 +232,9 @@ class _Walk:
                 self.table(child.path)
 
     def table(self, path: str) -> None:
-        """A table's folder, or the `meta` of a database: schema files in it or in its `meta`, and a folder per version."""
+        """A table's folder, or the `meta` of a database: schema files in it or in its `meta`, and a folder
+        per version.
+        """
         versions: dict[int, str] = {}
         seen: list[int] = []
         for child in self.files.list_dir(path):
@@ -218,7 +248,10 @@ class _Walk:
             else:
                 shown = child.path.encode(errors="backslashreplace").decode()
                 self.unknown.append(Other(shown, "a folder where a table has versions and meta only"))
-        passed = max((version for version in (*versions, *seen) if self.done is not None and version <= self.done), default=0)
+        passed = max(
+            (version for version in (*versions, *seen) if self.done is not None and version <= self.done),
+            default=0,
+        )
         for version, folder in sorted(versions.items()):
             if version >= passed:
                 self.data_folder(folder)
@@ -233,10 +266,15 @@ class _Walk:
                 self.consider(child)
             elif child.name != "meta" and not self.is_past(child.name):
                 self.data_folder(child.path)
-        self.look_for_gaps(path, [file for child in children if isinstance(file := classify(child.path, self.options), DataFile)])
+        self.look_for_gaps(
+            path,
+            [file for child in children if isinstance(file := classify(child.path, self.options), DataFile)],
+        )
 
     def look_for_gaps(self, folder: str, files: list[DataFile]) -> None:
-        """A writer counts its files from 1: one that is neither here nor has landed was deleted, or never copied."""
+        """A writer counts its files from 1: one that is neither here nor has landed was deleted, or never
+        copied.
+        """
         for last in {file.dispatcher: file for file in sorted(files, key=lambda file: file.number)}.values():
             here = {file.number for file in files if file.dispatcher == last.dispatcher}
             here.update(self.known.get(folder, {}).get(last.dispatcher, ()))
@@ -253,11 +291,22 @@ class _Walk:
     def by_index(self, folder: str) -> bool:
         """Whether the folder's indexes tell all that can be new in it; then that has been looked at."""
         beside = f"{folder}/CDC.index"
-        indexes = [info for info in self.files.list_dir(f"{folder}/meta") if isinstance(classify(info.path, self.options), Index)]
+        indexes = [
+            info
+            for info in self.files.list_dir(f"{folder}/meta")
+            if isinstance(classify(info.path, self.options), Index)
+        ]
         indexes = indexes or [info for info in [self.files.stat(beside)] if info]
-        newest = [classify(f"{folder}/{self.files.read(info.path).decode(errors='replace').strip()}", self.options) for info in indexes]
+        newest = [
+            classify(f"{folder}/{self.files.read(info.path).decode(errors='replace').strip()}", self.options)
+            for info in indexes
+        ]
         known = self.known[folder]
-        files = [file for file in newest if isinstance(file, DataFile) and file.folder == folder and file.dispatcher in known]
+        files = [
+            file
+            for file in newest
+            if isinstance(file, DataFile) and file.folder == folder and file.dispatcher in known
+        ]
         if len(files) < len(indexes) or {file.dispatcher for file in files} != known.keys():
             return False
         if any(file.number - len(known[file.dispatcher]) > _FEW for file in files):
@@ -267,7 +316,9 @@ class _Walk:
         return True
 
     def numbers(self, newest: DataFile, known: Mapping[int, str], index: FileInfo) -> None:
-        """The files up to the index's and behind it that have not landed, and the last one that has: a crash may rewrite it."""
+        """The files up to the index's and behind it that have not landed, and the last one that has: a crash
+        may rewrite it.
+        """
         last, behind = max(known), len(newest.extension) + 1
         stem = f"{newest.folder}/CDC" + (f"_{newest.dispatcher}_" if newest.dispatcher else "")
         width = min(len(path) for path in (*known.values(), newest.path)) - len(stem) - behind
@@ -307,7 +358,9 @@ class _Walk:
         return [file.version] if isinstance(file, SchemaFile) else []
 
     def is_settled(self, info: FileInfo) -> bool:
-        """Whether the checkpoint has passed the file's time: what was being written then is complete, or was sent again."""
+        """Whether the checkpoint has passed the file's time: what was being written then is complete, or was
+        sent again.
+        """
         return self.checkpoint is not None and _milliseconds(self.checkpoint) >= info.mtime + _SLACK
 
     def is_whole(self, file: DataFile | SchemaFile, info: FileInfo) -> bool:
@@ -334,13 +387,17 @@ def _end_of_date(name: str) -> int | None:
 
 
 def read_tree(root: str | Path, options: Mapping[str, str], topic: str = "storage") -> Iterator[Message]:
-    """All files of a tree in landing order, schemas joined, and its checkpoint behind them; nothing waits for a writer here."""
+    """All files of a tree in landing order, schemas joined, and its checkpoint behind them; nothing waits for
+    a writer here.
+    """
     files = LocalFiles(root)
     metadata = files.read("metadata")
     found = [(classify(info.path, options), info) for info in all_files(files, "")]
     landing = [(file, info) for file, info in found if isinstance(file, DataFile | SchemaFile) and info.size]
     landing.sort(key=lambda item: _landing_order(*item))
-    schemas = join_schemas((file, files.read(info.path)) for file, info in landing if isinstance(file, SchemaFile))
+    schemas = join_schemas(
+        (file, files.read(info.path)) for file, info in landing if isinstance(file, SchemaFile)
+    )
     dispatchers: dict[str, set[str | None]] = {}
     offset = 0
     for offset, (file, info) in enumerate(landing, 1):

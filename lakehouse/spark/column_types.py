@@ -1,4 +1,5 @@
-"""Spark types from their SQL text without a session: `bigint`, `decimal(10,2)`, `array<string>`, `struct<a:int,b:string>`.
+"""Spark types from their SQL text without a session: `bigint`, `decimal(10,2)`, `array<string>`,
+`struct<a:int,b:string>`.
 
 Spark's own parser runs in the JVM, and module constants are made before there is one.
 """
@@ -8,11 +9,21 @@ import re
 from pyspark.sql import types as T
 
 _PLAIN: dict[str, T.DataType] = {
-    "tinyint": T.ByteType(), "smallint": T.ShortType(), "int": T.IntegerType(), "bigint": T.LongType(), "float": T.FloatType(),
-    "double": T.DoubleType(), "string": T.StringType(), "binary": T.BinaryType(), "boolean": T.BooleanType(), "date": T.DateType(),
-    "timestamp": T.TimestampType(), "timestamp_ntz": T.TimestampNTZType(), "variant": T.VariantType(),
+    "tinyint": T.ByteType(),
+    "smallint": T.ShortType(),
+    "int": T.IntegerType(),
+    "bigint": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "string": T.StringType(),
+    "binary": T.BinaryType(),
+    "boolean": T.BooleanType(),
+    "date": T.DateType(),
+    "timestamp": T.TimestampType(),
+    "timestamp_ntz": T.TimestampNTZType(),
+    "variant": T.VariantType(),
     "interval day to second": T.DayTimeIntervalType(),
-}  # fmt: skip
+}
 
 
 def data_type(text: str) -> T.DataType:

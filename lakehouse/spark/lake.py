@@ -1,7 +1,8 @@
-"""Where a lake's tables are: a folder of Delta tables, or schemas of a catalog. Names are quoted here and nowhere else.
+"""Where a lake's tables are: a folder of Delta tables, or schemas of a catalog. Names are quoted here and
+nowhere else.
 
-A path lake is ROOT/{bronze,silver,gold,ops}/NAME. A catalog lake is CATALOG.{bronze,silver,gold,ops}.NAME, where the
-four schema names may be given (development targets rename them).
+A path lake is ROOT/{bronze,silver,gold,ops}/NAME. A catalog lake is CATALOG.{bronze,silver,gold,ops}.NAME,
+where the four schema names may be given (development targets rename them).
 """
 
 from collections.abc import Sequence
@@ -33,12 +34,15 @@ def literal(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """`root` is a folder or URL; with `catalog` set, tables are the catalog's, and `root` holds checkpoints only."""
+    """`root` is a folder or URL; with `catalog` set, tables are the catalog's, and `root` holds checkpoints
+    only.
+    """
 
     root: str
     catalog: str | None = None
     schemas: dict[str, str] = field(default_factory=dict)
-    # where a silver table's present generation is, if it is not the first: a source's log says it when it is loaded
+    # where a silver table's present generation is, if it is not the first: a source's log says it when it is
+    # loaded
     present: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -68,7 +72,11 @@ class Lake:
         reader = spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
-        return reader.load(self.path(layer, name)) if self.catalog is None else reader.table(self.ref(layer, name))
+        return (
+            reader.load(self.path(layer, name))
+            if self.catalog is None
+            else reader.table(self.ref(layer, name))
+        )
 
     def exists(self, spark: SparkSession, layer: str, name: str) -> bool:
         try:
@@ -85,16 +93,25 @@ class Lake:
         return spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
 
     def append(self, frame: DataFrame, layer: str, name: str, txn: Txn | None = None, **options: Any) -> None:
-        """Append; with `txn` (application id, growing version) a repeated append of the same version is nothing."""
+        """Append; with `txn` (application id, growing version) a repeated append of the same version is
+        nothing.
+        """
         writer = frame.write.format("delta").mode("append")
         for option, value in {**_txn_options(txn), **options}.items():
             writer = writer.option(option, value)
         self._save(writer, layer, name)
 
     def overwrite(
-        self, frame: DataFrame, layer: str, name: str, properties: dict[str, str] | None = None, partition_by: Sequence[str] = ()
+        self,
+        frame: DataFrame,
+        layer: str,
+        name: str,
+        properties: dict[str, str] | None = None,
+        partition_by: Sequence[str] = (),
     ) -> None:
-        """One commit that replaces rows, schema and partitioning; keeps the table's id and history. `properties` are for a new table."""
+        """One commit that replaces rows, schema and partitioning; keeps the table's id and history.
+        `properties` are for a new table.
+        """
         writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         if partition_by:
             writer = writer.partitionBy(*partition_by)
@@ -103,8 +120,15 @@ class Lake:
         self._save(writer, layer, name)
 
     def replace_where(self, frame: DataFrame, layer: str, name: str, condition: str) -> None:
-        """One commit that replaces the rows of a condition, which all rows of the frame meet; the frame may bring new columns."""
-        writer = frame.write.format("delta").mode("overwrite").option("mergeSchema", "true").option("replaceWhere", condition)
+        """One commit that replaces the rows of a condition, which all rows of the frame meet; the frame may
+        bring new columns.
+        """
+        writer = (
+            frame.write.format("delta")
+            .mode("overwrite")
+            .option("mergeSchema", "true")
+            .option("replaceWhere", condition)
+        )
         self._save(writer, layer, name)
 
     def _save(self, writer: Any, layer: str, name: str) -> None:
@@ -120,6 +144,15 @@ def _txn_options(txn: Txn | None) -> dict[str, Any]:
 
 def _is_missing(error: AnalysisException) -> bool:
     condition = error.getCondition() or ""
-    return condition in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND") or condition.startswith(
-        ("DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST", "DELTA_MISSING_DELTA_TABLE", "DELTA_READ_TABLE_WITHOUT_COLUMNS")
+    return condition in (
+        "PATH_NOT_FOUND",
+        "TABLE_OR_VIEW_NOT_FOUND",
+        "SCHEMA_NOT_FOUND",
+    ) or condition.startswith(
+        (
+            "DELTA_TABLE_NOT_FOUND",
+            "DELTA_PATH_DOES_NOT_EXIST",
+            "DELTA_MISSING_DELTA_TABLE",
+            "DELTA_READ_TABLE_WITHOUT_COLUMNS",
+        )
     )

@@ -1,7 +1,8 @@
-"""The one module that knows what Spark it runs on: Databricks, Spark Connect, a cluster's spark-submit, or this machine.
+"""The one module that knows what Spark it runs on: Databricks, Spark Connect, a cluster's spark-submit, or
+this machine.
 
-A session that is there already is used as it is. Otherwise a local one is made for small data, from the jars of the cache.
-Nobody else asks where it runs; what differs is in `capabilities`.
+A session that is there already is used as it is. Otherwise a local one is made for small data, from the jars
+of the cache. Nobody else asks where it runs; what differs is in `capabilities`.
 """
 
 import os
@@ -24,10 +25,11 @@ from lakehouse.jvm.java import java_home
 
 _LOG = Path(__file__).with_name("log4j2.properties")
 
-# Measured on two cores, CPU seconds to start, append ten times, merge and read five times, all small and cold: 52, with a class
-# archive 35. On top of it made no difference beyond noise, or a worse one: 1 partition for 2, no code generation. Without AQE,
-# without statistics and on the raw local file system it ran only while the machine was busy: undecided, so Spark's defaults.
-# Spark's default of 200 partitions makes a merge three times as slow.
+# Measured on two cores, CPU seconds to start, append ten times, merge and read five times, all small and
+# cold: 52, with a class archive 35. On top of it made no difference beyond noise, or a worse one: 1 partition
+# for 2, no code generation. Without AQE, without statistics and on the raw local file system it ran only
+# while the machine was busy: undecided, so Spark's defaults. Spark's default of 200 partitions makes a merge
+# three times as slow.
 _SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -44,23 +46,25 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-# The work on few rows is planning, and most of that the code that is made for each plan and used once: a pass over a small feed
-# takes 18 CPU seconds without it, 32 with it (26 passes in turn, one session). Plans that adapt are cut into more jobs. Each
-# setting has two values: for few rows, which a session of this machine begins with, and for many, see `many_rows`.
+# The work on few rows is planning, and most of that the code that is made for each plan and used once: a pass
+# over a small feed takes 18 CPU seconds without it, 32 with it (26 passes in turn, one session). Plans that
+# adapt are cut into more jobs. Each setting has two values: for few rows, which a session of this machine
+# begins with, and for many, see `many_rows`.
 _BY_ROWS = {
     "spark.sql.codegen.wholeStage": ("false", "true"),
     "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
     "spark.sql.adaptive.enabled": ("false", "true"),
 }
-# Without the second stage of the compiler a small session takes 60 % of the CPU; writing, grouping and merging 1.5 million rows
-# takes 20 % more. For long loads set LAKEHOUSE_JAVA_OPTIONS=-XX:TieredStopAtLevel=4.
+# Without the second stage of the compiler a small session takes 60 % of the CPU; writing, grouping and
+# merging 1.5 million rows takes 20 % more. For long loads set LAKEHOUSE_JAVA_OPTIONS=-XX:TieredStopAtLevel=4.
 _JVM = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    # without the second stage the JVM reserves 48 MB for code, which a session fills in minutes: from then on its sweeper throws
-    # away what the compiler made
+    # without the second stage the JVM reserves 48 MB for code, which a session fills in minutes: from then on
+    # its sweeper throws away what the compiler made
     "-XX:ReservedCodeCacheSize=256m",
-    # Arrow checks the bounds of every single value else, which is most of what handing rows to Python and back costs
+    # Arrow checks the bounds of every single value else, which is most of what handing rows to Python and
+    # back costs
     "-Darrow.enable_unsafe_memory_access=true",
     "-Darrow.enable_null_check_for_get=false",
 )
@@ -68,8 +72,9 @@ _JVM = (
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a session can do: keep a DataFrame between two uses, run a stream without end, declare keys in its catalog; and whether it
-    speaks Connect."""
+    """What a session can do: keep a DataFrame between two uses, run a stream without end, declare keys in its
+    catalog; and whether it speaks Connect.
+    """
 
     persist: bool
     continuous: bool
@@ -81,7 +86,12 @@ def capabilities(spark: SparkSession) -> Capabilities:
     """What this session can do; serverless compute can neither persist nor run for ever."""
     serverless = _serverless()
     databricks = serverless or bool(os.environ.get("DATABRICKS_RUNTIME_VERSION"))
-    return Capabilities(persist=not serverless, continuous=not serverless, connect=".connect." in type(spark).__module__, keys=databricks)
+    return Capabilities(
+        persist=not serverless,
+        continuous=not serverless,
+        connect=".connect." in type(spark).__module__,
+        keys=databricks,
+    )
 
 
 _SCOPE = threading.local()
@@ -89,7 +99,9 @@ _SCOPE = threading.local()
 
 @contextmanager
 def keeping() -> Iterator[None]:
-    """What is `kept` in here, by this thread, is let go at the end: Spark itself never forgets a frame that is persisted."""
+    """What is `kept` in here, by this thread, is let go at the end: Spark itself never forgets a frame that
+    is persisted.
+    """
     outer, _SCOPE.frames = getattr(_SCOPE, "frames", None), []
     try:
         yield
@@ -102,7 +114,8 @@ def keeping() -> Iterator[None]:
 def kept(frame: DataFrame) -> DataFrame:
     """The frame, computed once until `keeping` ends, where the platform can keep it; else again at each use.
 
-    It is kept on disk: what is kept are whole tables and batches, several at once, which would fill the memory of a small driver.
+    It is kept on disk: what is kept are whole tables and batches, several at once, which would fill the
+    memory of a small driver.
     """
     if not capabilities(frame.sparkSession).persist:
         return frame
@@ -115,7 +128,9 @@ def kept(frame: DataFrame) -> DataFrame:
 
 @contextmanager
 def many_rows(spark: SparkSession) -> Iterator[None]:
-    """A session of this machine, which is made for few rows, has its plans compiled in here; others always have."""
+    """A session of this machine, which is made for few rows, has its plans compiled in here; others always
+    have.
+    """
     if capabilities(spark).connect or any(spark.conf.get(name) != few for name, (few, _) in _BY_ROWS.items()):
         yield
         return
@@ -129,7 +144,9 @@ def many_rows(spark: SparkSession) -> Iterator[None]:
 
 
 def get_session(*, app: str = "lakehouse", memory: str | None = None) -> SparkSession:
-    """The session to use. `app` and `memory` (such as 4g; of the one process) matter only where a local one is made."""
+    """The session to use. `app` and `memory` (such as 4g; of the one process) matter only where a local one
+    is made.
+    """
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
@@ -141,14 +158,21 @@ def _provided() -> bool:
     with suppress(ModuleNotFoundError):
         if find_spec("databricks.connect"):
             return True
-    return any(os.environ.get(name) for name in ("DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"))
+    return any(
+        os.environ.get(name)
+        for name in ("DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
+    )
 
 
 def _serverless() -> bool:
     """What serverless compute says of itself, and what a databricks-connect that asks for it says."""
     says = os.environ.get
     runtime = says("DATABRICKS_RUNTIME_VERSION", "")
-    return says("IS_SERVERLESS", "").lower() == "true" or runtime.startswith("client.") or bool(says("DATABRICKS_SERVERLESS_COMPUTE_ID"))
+    return (
+        says("IS_SERVERLESS", "").lower() == "true"
+        or runtime.startswith("client.")
+        or bool(says("DATABRICKS_SERVERLESS_COMPUTE_ID"))
+    )
 
 
 def local_settings(memory: str | None = None) -> dict[str, str]:

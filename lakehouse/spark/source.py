@@ -35,11 +35,23 @@ class Source:
 
 def settings_of(silver: Feed, gold: GoldFeed) -> dict[str, Any]:
     """What a reader of the lake must know of a source."""
-    told = {"format": silver.format, "order": silver.order, "options": silver.options, "virtual": gold.virtual,
-            "row_ids": silver.row_ids, "settled": silver.settled, "drift_timeout": gold.drift_timeout, **gold.told}  # fmt: skip
+    told = {
+        "format": silver.format,
+        "order": silver.order,
+        "options": silver.options,
+        "virtual": gold.virtual,
+        "row_ids": silver.row_ids,
+        "settled": silver.settled,
+        "drift_timeout": gold.drift_timeout,
+        **gold.told,
+    }
     tables = [[list(name), to_plain(options)] for name, options in sorted(gold.options.items())]
-    suites = {"suites": [[*name, suite.plain()] for name, suite in gold.suites.items()]} if gold.suites else {}
-    return json.loads(json.dumps({**told, "auto": gold.tables is None, "tables": tables, **suites}))  # as it is read again
+    suites = (
+        {"suites": [[*name, suite.plain()] for name, suite in gold.suites.items()]} if gold.suites else {}
+    )
+    return json.loads(
+        json.dumps({**told, "auto": gold.tables is None, "tables": tables, **suites})
+    )  # as it is read again
 
 
 def silver_feed_of(name: str, settings: dict[str, Any]) -> Feed:
@@ -52,11 +64,18 @@ def feed_of(name: str, settings: dict[str, Any], consistency: str) -> GoldFeed:
     """The gold feed that a source's recorded settings describe, for commands that have no YAML at hand."""
     options = options_in(settings)
     return GoldFeed(
-        name, upstream_of(settings["format"], settings["options"]), consistency, settings["virtual"],
-        None if settings.get("auto", True) else frozenset(options), options=options,
-        clock=clock_of(settings["format"], settings["order"]), drift_timeout=settings.get("drift_timeout"),
-        suites={(database, table): suite_of(entries) for database, table, entries in settings.get("suites", ())},
-    )  # fmt: skip
+        name,
+        upstream_of(settings["format"], settings["options"]),
+        consistency,
+        settings["virtual"],
+        None if settings.get("auto", True) else frozenset(options),
+        options=options,
+        clock=clock_of(settings["format"], settings["order"]),
+        drift_timeout=settings.get("drift_timeout"),
+        suites={
+            (database, table): suite_of(entries) for database, table, entries in settings.get("suites", ())
+        },
+    )
 
 
 def options_in(settings: dict[str, Any]) -> dict[tuple[str, str], GoldOptions]:
@@ -77,15 +96,29 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
     options = found.decoder_options()
     order = order_of(found.format, options)
     settled = found.recording is not None
-    silver = Feed(name, found.format, order, options, found.row_ids == "sent", found.batch.max_records, found.batch.max_bytes, settled)
+    silver = Feed(
+        name,
+        found.format,
+        order,
+        options,
+        found.row_ids == "sent",
+        found.batch.max_records,
+        found.batch.max_bytes,
+        settled,
+    )
     consistency = found.consistency or ("resolved" if sends_watermarks(found.format, options) else "eventual")
     said = options_of_tables(config, name)
     gold = GoldFeed(
-        name, upstream_of(found.format, options), consistency, carries_virtual(found.format),
-        None if found.tables == "auto" else frozenset(said), options=said, clock=clock_of(found.format, order),
+        name,
+        upstream_of(found.format, options),
+        consistency,
+        carries_virtual(found.format),
+        None if found.tables == "auto" else frozenset(said),
+        options=said,
+        clock=clock_of(found.format, order),
         drift_timeout=None if found.drift_timeout is None else found.drift_timeout.total_seconds(),
         suites=suites_of(config, name),
-    )  # fmt: skip
+    )
     return Source(name, found, lake_of(found, lake), silver, gold)
 
 
@@ -105,16 +138,28 @@ def gold_options(file: str, table: TableConfig) -> GoldOptions:
     columns = {name: ColumnOptions(**said.model_dump()) for name, said in table.columns.items()}
     gold = table.gold
     return GoldOptions(
-        gold.target, tuple(table.key or ()), gold.mode, gold.deletes, columns, tuple(gold.cluster_by or ()),
-        tuple(gold.partition_by or ()), file if table.tables else "",
-        {str(kind): str(word) for kind, word in table.on_ddl.items()}, gold.change_data_feed, gold.primary_key,
-    )  # fmt: skip
+        gold.target,
+        tuple(table.key or ()),
+        gold.mode,
+        gold.deletes,
+        columns,
+        tuple(gold.cluster_by or ()),
+        tuple(gold.partition_by or ()),
+        file if table.tables else "",
+        {str(kind): str(word) for kind, word in table.on_ddl.items()},
+        gold.change_data_feed,
+        gold.primary_key,
+    )
 
 
 def suites_of(config: Config, source: str) -> dict[tuple[str, str], Suite]:
     """The expectations of the source's tables, of those that have any."""
     mine = [table for table in config.tables.values() if table.source == source and table.quality]
-    return {name: suite_of(check.model_dump() for check in table.quality) for table in mine for name in table.source_tables}
+    return {
+        name: suite_of(check.model_dump() for check in table.quality)
+        for table in mine
+        for name in table.source_tables
+    }
 
 
 def lake_of(source: SourceConfig, given: str | None) -> Lake:

@@ -3,14 +3,45 @@
 import functools
 
 _CODECS = {
-    "": "utf-8", "utf8": "utf-8", "utf8mb3": "utf-8", "utf8mb4": "utf-8", "utf-8": "utf-8", "ascii": "ascii", "binary": "utf-8",
-    "ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be",
-    "gbk": "gbk", "gb2312": "gb2312", "gb18030": "gb18030", "big5": "big5",
-    "sjis": "shift_jis", "cp932": "cp932", "ujis": "euc_jp", "eucjpms": "euc_jp", "euckr": "cp949", "tis620": "tis_620",
-    "latin2": "iso8859_2", "latin5": "iso8859_9", "latin7": "iso8859_13", "greek": "iso8859_7", "hebrew": "iso8859_8",
-    "cp1250": "cp1250", "cp1251": "cp1251", "cp1256": "cp1256", "cp1257": "cp1257", "cp850": "cp850", "cp852": "cp852", "cp866": "cp866",
-    "koi8r": "koi8_r", "koi8u": "koi8_u", "hp8": "hp_roman8", "macroman": "mac_roman", "macce": "mac_latin2",
-}  # fmt: skip
+    "": "utf-8",
+    "utf8": "utf-8",
+    "utf8mb3": "utf-8",
+    "utf8mb4": "utf-8",
+    "utf-8": "utf-8",
+    "ascii": "ascii",
+    "binary": "utf-8",
+    "ucs2": "utf-16-be",
+    "utf16": "utf-16-be",
+    "utf16le": "utf-16-le",
+    "utf32": "utf-32-be",
+    "gbk": "gbk",
+    "gb2312": "gb2312",
+    "gb18030": "gb18030",
+    "big5": "big5",
+    "sjis": "shift_jis",
+    "cp932": "cp932",
+    "ujis": "euc_jp",
+    "eucjpms": "euc_jp",
+    "euckr": "cp949",
+    "tis620": "tis_620",
+    "latin2": "iso8859_2",
+    "latin5": "iso8859_9",
+    "latin7": "iso8859_13",
+    "greek": "iso8859_7",
+    "hebrew": "iso8859_8",
+    "cp1250": "cp1250",
+    "cp1251": "cp1251",
+    "cp1256": "cp1256",
+    "cp1257": "cp1257",
+    "cp850": "cp850",
+    "cp852": "cp852",
+    "cp866": "cp866",
+    "koi8r": "koi8_r",
+    "koi8u": "koi8_u",
+    "hp8": "hp_roman8",
+    "macroman": "mac_roman",
+    "macce": "mac_latin2",
+}
 
 
 def _cp1252_holes_kept() -> dict[int, str]:
@@ -22,7 +53,9 @@ _LATIN1 = _cp1252_holes_kept()
 
 
 def decode_text(data: bytes, charset: str) -> str | None:
-    """Text of a charset or collation (`gbk`, `utf8mb4_general_ci`); None for bytes that are none, or a charset without codec."""
+    """Text of a charset or collation (`gbk`, `utf8mb4_general_ci`); None for bytes that are none, or a
+    charset without codec.
+    """
     codec = _codec(charset)
     if codec == "latin1":
         return data.decode("latin-1").translate(_LATIN1)

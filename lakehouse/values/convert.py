@@ -2,14 +2,15 @@
 
     canonical value ──read──▶ cell ──store──▶ canonical value of the new type, or UNKNOWABLE
 
-A strict sql_mode refuses an ALTER whose data does not fit, so a value that doesn't fit was met by a lax one and is clipped as the server
-clips it. UNKNOWABLE is what no rule decides (a TIME's date, bytes that are no text of the charset, a value that is none of its old type);
-`reason` says why. None stays None.
+A strict sql_mode refuses an ALTER whose data does not fit, so a value that doesn't fit was met by a lax one
+and is clipped as the server clips it. UNKNOWABLE is what no rule decides (a TIME's date, bytes that are no
+text of the charset, a value that is none of its old type); `reason` says why. None stays None.
 
-`server` is the one whose rules hold, for they differ: "mysql" (the default), "mariadb" or "tidb". MySQL and TiDB round what MariaDB cuts
-(fraction digits, `'1.9'` to INT); TiDB prints floats without an exponent and tells upper from lower case in labels, as its default
-collation does. For TiCDC's formats TiDB's documented behaviour stands.
-`zone` is the session's time zone, which a change between TIMESTAMP and local time depends on; None makes such a change UNKNOWABLE.
+`server` is the one whose rules hold, for they differ: "mysql" (the default), "mariadb" or "tidb". MySQL and
+TiDB round what MariaDB cuts (fraction digits, `'1.9'` to INT); TiDB prints floats without an exponent and
+tells upper from lower case in labels, as its default collation does. For TiCDC's formats TiDB's documented
+behaviour stands. `zone` is the session's time zone, which a change between TIMESTAMP and local time depends
+on; None makes such a change UNKNOWABLE.
 """
 
 import functools
@@ -20,7 +21,18 @@ from typing import Any, Final
 
 from lakehouse.schema import ColumnType
 from lakehouse.values.normal_form import Rule, bytes_of
-from lakehouse.values.server_value import UNNUMBERED, Bits, Cell, Dated, Document, Fixed, Label, NoRule, Single, Span
+from lakehouse.values.server_value import (
+    UNNUMBERED,
+    Bits,
+    Cell,
+    Dated,
+    Document,
+    Fixed,
+    Label,
+    NoRule,
+    Single,
+    Span,
+)
 from lakehouse.values.store_assignment import STORES, Target, charset_codec, labels_mask
 from lakehouse.values.temporal import read_duration, read_moment, to_local
 
@@ -39,14 +51,20 @@ UNKNOWABLE: Final = _Unknowable()
 Converted = Any  # a canonical value, or UNKNOWABLE
 
 
-def convert(value: Any, old: ColumnType, new: ColumnType, *, server: str = "mysql", zone: str | None = "UTC") -> Converted:
+def convert(
+    value: Any, old: ColumnType, new: ColumnType, *, server: str = "mysql", zone: str | None = "UTC"
+) -> Converted:
     """The canonical value of the new type that an existing row's value becomes."""
     rule = compile_convert(old, new, server=server, zone=zone)
     return value if rule is None else rule(value)
 
 
-def reason(value: Any, old: ColumnType, new: ColumnType, *, server: str = "mysql", zone: str | None = "UTC") -> str | None:
-    """Why `convert` gives UNKNOWABLE for this value, None where it doesn't. The text never holds the value."""
+def reason(
+    value: Any, old: ColumnType, new: ColumnType, *, server: str = "mysql", zone: str | None = "UTC"
+) -> str | None:
+    """Why `convert` gives UNKNOWABLE for this value, None where it doesn't. The text never holds
+    the value.
+    """
     if value is None or is_identity(old, new, server):
         return None
     try:
@@ -57,7 +75,9 @@ def reason(value: Any, old: ColumnType, new: ColumnType, *, server: str = "mysql
 
 
 @functools.lru_cache(maxsize=4096)
-def compile_convert(old: ColumnType, new: ColumnType, *, server: str = "mysql", zone: str | None = "UTC") -> Rule | None:
+def compile_convert(
+    old: ColumnType, new: ColumnType, *, server: str = "mysql", zone: str | None = "UTC"
+) -> Rule | None:
     """`convert` for one change of type; None where it changes no value."""
     if is_identity(old, new, server):
         return None
@@ -75,8 +95,9 @@ def compile_convert(old: ColumnType, new: ColumnType, *, server: str = "mysql", 
 
 
 def _steps(old: ColumnType, new: ColumnType, server: str, zone: str | None) -> Rule:
-    """Read, then store. MariaDB's JSON is text. Between two TIMESTAMPs no zone matters; between TIMESTAMP and anything else the
-    session's does."""
+    """Read, then store. MariaDB's JSON is text. Between two TIMESTAMPs no zone matters; between TIMESTAMP and
+    anything else the session's does.
+    """
     if server == "mariadb":
         old, new = _plain(old), _plain(new)
     one_sided = (old.family == "timestamp") != (new.family == "timestamp")
@@ -107,14 +128,16 @@ def _no_rule(text: str) -> Rule:
     return rule
 
 
-# --- changes that change nothing ----------------------------------------------------------------------------------------------
+# --- changes that change nothing
 
 _CAPACITY = {"tinytext": 255, "text": 65535, "mediumtext": (1 << 24) - 1, "longtext": (1 << 32) - 1}
 _WIDTH = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
 
 def is_identity(old: ColumnType, new: ColumnType, server: str = "mysql") -> bool:
-    """Whether every value keeps its canonical form, as a widening does. A type that nobody told has no form to lose."""
+    """Whether every value keeps its canonical form, as a widening does. A type that nobody told has no form
+    to lose.
+    """
     if old == new or not old.base:
         return True
     if old.family != new.family:
@@ -148,24 +171,36 @@ def _decimal_widens(old: ColumnType, new: ColumnType) -> bool:
 
 
 def _text_widens(old: ColumnType, new: ColumnType) -> bool:
-    """Text is code points: only a shorter length, a charset that lacks some of them, or CHAR (it drops its last spaces) changes it."""
-    if new.charset not in (None, "utf8mb4", old.charset) or new.base not in _CHARACTERS | _CAPACITY.keys() or old.base not in _LENGTHS:
+    """Text is code points: only a shorter length, a charset that lacks some of them, or CHAR (it drops its
+    last spaces) changes it.
+    """
+    if (
+        new.charset not in (None, "utf8mb4", old.charset)
+        or new.base not in _CHARACTERS | _CAPACITY.keys()
+        or old.base not in _LENGTHS
+    ):
         return False
     if new.base == "char" and old.base != "char":
         return False
     if new.base in _CHARACTERS:
         return old.base in _CHARACTERS and (new.length or 1) >= (old.length or 1)
-    return _CAPACITY[new.base] >= (old.length or 1) * 4 if old.base in _CHARACTERS else _CAPACITY[new.base] >= _CAPACITY[old.base]
+    return (
+        _CAPACITY[new.base] >= (old.length or 1) * 4
+        if old.base in _CHARACTERS
+        else _CAPACITY[new.base] >= _CAPACITY[old.base]
+    )
 
 
 _CHARACTERS = {"char", "varchar"}
 _LENGTHS = _CHARACTERS | _CAPACITY.keys()
 
-# --- canonical value -> cell --------------------------------------------------------------------------------------------------
+# --- canonical value -> cell
 
 
 def reader(old: ColumnType, zone: str, server: str = "mysql") -> Callable[[Any], Cell] | None:
-    """The rule that makes a canonical value of this type a cell; it raises ValueError or TypeError for what is none."""
+    """The rule that makes a canonical value of this type a cell; it raises ValueError or TypeError for what
+    is none.
+    """
     digits = old.length or 0
     match old.family:
         case "integer" if old.zerofill and server != "tidb":
@@ -202,7 +237,9 @@ _ZEROFILL = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 2
 
 
 class _Zerofilled(int):
-    """A value of a ZEROFILL column, which prints with as many digits as the column is wide. TiDB prints it as it is."""
+    """A value of a ZEROFILL column, which prints with as many digits as the column is wide. TiDB prints it as
+    it is.
+    """
 
     width: int
 

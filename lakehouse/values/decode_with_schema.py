@@ -1,14 +1,18 @@
 """Wire values that only a schema can read, made canonical.
 
-A decoder knows the message alone. What it could not make canonical it left as the wire has it, and named the format as the
-row's encoding; here the column's type settles it: ENUM indexes and SET masks become labels, Debezium's numbers and base64 become
-decimals, dates and times. Then the value is brought into its type's one normal form (normal_form.py).
+A decoder knows the message alone. What it could not make canonical it left as the wire has it, and named the
+format as the row's encoding; here the column's type settles it: ENUM indexes and SET masks become labels,
+Debezium's numbers and base64 become decimals, dates and times. Then the value is brought into its type's one
+normal form (normal_form.py).
 
-Outcomes: the canonical value, or the value unchanged where the type can't read it (gold then writes NULL and keeps the text). Never an
-exception, and None stays None. `resolver` gives the compiled form, None where nothing is to be done.
+Outcomes: the canonical value, or the value unchanged where the type can't read it (gold then writes NULL and
+keeps the text). Never an exception, and None stays None. `resolver` gives the compiled form, None where
+nothing is to be done.
 
-The encoding is "canonical" or a format's name. What a Debezium connector was set to is on no wire without a schema, so the name may carry
-it: `debezium/decimal.handling.mode=string,time.precision.mode=connect,binary.handling.mode=hex` (the producer's own names and words).
+The encoding is "canonical" or a format's name. What a Debezium connector was set to is on no wire without a
+schema, so the name may carry it:
+`debezium/decimal.handling.mode=string,time.precision.mode=connect,binary.handling.mode=hex` (the producer's
+own names and words).
 """
 
 import functools
@@ -20,7 +24,15 @@ from typing import Any
 from lakehouse.schema import ColumnType
 from lakehouse.values.charsets import decode_text
 from lakehouse.values.mysql_json import json_text
-from lakehouse.values.normal_form import Rule, bytes_of, bytes_vector, duration_text, normal_form, text_of, vector_text
+from lakehouse.values.normal_form import (
+    Rule,
+    bytes_of,
+    bytes_vector,
+    duration_text,
+    normal_form,
+    text_of,
+    vector_text,
+)
 from lakehouse.values.scalars import ZONED, decimal_of_double, timestamp_utc
 
 Modes = Mapping[str, str]
@@ -53,11 +65,15 @@ def _chain(first: Rule | None, second: Rule | None) -> Rule | None:
     return lambda value: second(first(value))
 
 
-# --- Canal and DTS: numbers as text ---------------------------------------------------------------------------------------
+# --- Canal and DTS: numbers as text
 
 
 def _integer_text(value: Any) -> Any:
-    if type(value) is not str or len(value) > 100 or not (value.isascii() and value.removeprefix("-").isdecimal()):
+    if (
+        type(value) is not str
+        or len(value) > 100
+        or not (value.isascii() and value.removeprefix("-").isdecimal())
+    ):
         return value
     return int(value)
 
@@ -73,7 +89,9 @@ def _read_label(column_type: ColumnType, _: Modes) -> Rule:
 
 
 def _read_legacy_text(column_type: ColumnType, _: Modes) -> Rule | None:
-    """The oldest Open Protocol has TEXT in base64, as it has BLOB, and does not tell which it is; VARCHAR is text by then."""
+    """The oldest Open Protocol has TEXT in base64, as it has BLOB, and does not tell which it is; VARCHAR is
+    text by then.
+    """
     return _text_of_base64 if column_type.base in ("tinytext", "text", "mediumtext", "longtext") else None
 
 
@@ -85,7 +103,8 @@ def _text_of_base64(value: Any) -> Any:
         return {"base64": value}
 
 
-# --- DTS and Canal: bytes in base64, whose kind or charset the message does not tell ------------------------------------------------
+# --- DTS and Canal: bytes in base64, whose kind or charset the message does not tell
+# ------------------------------------------------
 
 
 def _told_bytes(value: Any) -> bytes | None:
@@ -105,7 +124,9 @@ def _read_told_text(column_type: ColumnType, _: Modes) -> Rule:
 
 def _read_other_text(column_type: ColumnType, modes: Modes) -> Rule | None:
     """The same where bytes that are UTF-8 have been read already."""
-    return None if (column_type.charset or "utf8mb4").startswith("utf8") else _read_told_text(column_type, modes)
+    return (
+        None if (column_type.charset or "utf8mb4").startswith("utf8") else _read_told_text(column_type, modes)
+    )
 
 
 def _read_told_json(_: ColumnType, __: Modes) -> Rule:
@@ -154,7 +175,7 @@ def _read_zoned(_: ColumnType, __: Modes) -> Rule:
     return instant
 
 
-# --- Debezium: what its schema would have told ----------------------------------------------------------------------------
+# --- Debezium: what its schema would have told
 
 
 def _read_integer(column_type: ColumnType, _: Modes) -> Rule:
@@ -172,8 +193,9 @@ def _read_integer(column_type: ColumnType, _: Modes) -> Rule:
 
 
 def _read_decimal(column_type: ColumnType, modes: Modes) -> Rule:
-    """Base64 of the unscaled number in mode `precise`. Text is told by its point or sign; where a DECIMAL(p,0) leaves it open (`1234` is
-    both), the mode decides."""
+    """Base64 of the unscaled number in mode `precise`. Text is told by its point or sign; where a
+    DECIMAL(p,0) leaves it open (`1234` is both), the mode decides.
+    """
     scale, precise = column_type.scale or 0, modes.get("decimal.handling.mode", "precise") == "precise"
 
     def decimal(value: Any) -> Any:
@@ -187,7 +209,9 @@ def _read_decimal(column_type: ColumnType, modes: Modes) -> Rule:
 
 
 def _read_native_decimal(column_type: ColumnType, modes: Modes) -> Rule:
-    """The same of a connector, whose doubles are DECIMALs in mode `double`; elsewhere decimal.format=NUMERIC has written them in full."""
+    """The same of a connector, whose doubles are DECIMALs in mode `double`; elsewhere decimal.format=NUMERIC
+    has written them in full.
+    """
     read, precision = _read_decimal(column_type, modes), column_type.length or 10
     if modes.get("decimal.handling.mode") == "double":
         return read
@@ -299,14 +323,22 @@ def _read_geometry(_: ColumnType, __: Modes) -> Rule:
     def geometry(value: Any) -> Any:
         wkb = bytes_of(value["wkb"]) if type(value) is dict and type(value.get("wkb")) is str else None
         srid = value.get("srid") or 0 if wkb else None
-        return text_of(struct.pack("<I", srid) + wkb) if wkb and type(srid) is int and 0 <= srid < 1 << 32 else value
+        return (
+            text_of(struct.pack("<I", srid) + wkb)
+            if wkb and type(srid) is int and 0 <= srid < 1 << 32
+            else value
+        )
 
     return geometry
 
 
 def _read_vector(_: ColumnType, __: Modes) -> Rule:
     """MySQL 9 sends a VECTOR as a list of numbers."""
-    return lambda value: vector_text(value) if type(value) is list and all(type(item) in (int, float) for item in value) else value
+    return lambda value: (
+        vector_text(value)
+        if type(value) is list and all(type(item) in (int, float) for item in value)
+        else value
+    )
 
 
 _TEXTS = dict.fromkeys(("integer", "year", "bit"), _read_number) | dict.fromkeys(("enum", "set"), _read_label)

@@ -1,9 +1,10 @@
 """The value that existing rows get at ADD COLUMN: no row event tells it.
 
-A literal is stored as the server stores it (`DEFAULT '5'` is 5 in an INT, `1.5` is 2), and comes out canonical: decimals with their scale,
-labels, TIMESTAMP in UTC out of the session's `zone`. Without a default a column is NULL, or its type's implicit default under NOT NULL.
-UNKNOWABLE is what each row, or the moment of the statement, decides: CURRENT_TIMESTAMP, UUID(), RAND(), AUTO_INCREMENT, any expression;
-`default_reason` says why.
+A literal is stored as the server stores it (`DEFAULT '5'` is 5 in an INT, `1.5` is 2), and comes out
+canonical: decimals with their scale, labels, TIMESTAMP in UTC out of the session's `zone`. Without a default
+a column is NULL, or its type's implicit default under NOT NULL. UNKNOWABLE is what each row, or the moment of
+the statement, decides: CURRENT_TIMESTAMP, UUID(), RAND(), AUTO_INCREMENT, any expression; `default_reason`
+says why.
 """
 
 import functools
@@ -42,8 +43,17 @@ class _Literal(NamedTuple):
     number: bool
 
 
-def default_value(sql_text: str | None, column_type: ColumnType, not_null: bool, zone: str | None = "UTC", *, server: str = "mysql") -> Any:
-    """The canonical value of existing rows in a new column, or UNKNOWABLE. `server` and `zone` are as in `convert`."""
+def default_value(
+    sql_text: str | None,
+    column_type: ColumnType,
+    not_null: bool,
+    zone: str | None = "UTC",
+    *,
+    server: str = "mysql",
+) -> Any:
+    """The canonical value of existing rows in a new column, or UNKNOWABLE. `server` and `zone` are as in
+    `convert`.
+    """
     try:
         return _stored(sql_text, column_type, not_null, zone, server)
     except NoRule:
@@ -51,7 +61,12 @@ def default_value(sql_text: str | None, column_type: ColumnType, not_null: bool,
 
 
 def default_reason(
-    sql_text: str | None, column_type: ColumnType, not_null: bool, zone: str | None = "UTC", *, server: str = "mysql"
+    sql_text: str | None,
+    column_type: ColumnType,
+    not_null: bool,
+    zone: str | None = "UTC",
+    *,
+    server: str = "mysql",
 ) -> str | None:
     """Why `default_value` gives UNKNOWABLE, None where it doesn't."""
     try:
@@ -62,8 +77,9 @@ def default_reason(
 
 
 def zero_value(column_type: ColumnType, *, server: str = "mysql") -> Any:
-    """What NULL becomes where a column may hold it no more: the type's zero, '' in an ENUM. None where no rule decides it, as for a
-    TIMESTAMP, which gets the time of the statement."""
+    """What NULL becomes where a column may hold it no more: the type's zero, '' in an ENUM. None where no
+    rule decides it, as for a TIMESTAMP, which gets the time of the statement.
+    """
     if column_type.family == "enum":
         return ""
     if column_type.family not in _IMPLICIT or column_type.family == "timestamp":
@@ -72,7 +88,9 @@ def zero_value(column_type: ColumnType, *, server: str = "mysql") -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _stored(sql_text: str | None, column_type: ColumnType, not_null: bool, zone: str | None, server: str) -> Any:
+def _stored(
+    sql_text: str | None, column_type: ColumnType, not_null: bool, zone: str | None, server: str
+) -> Any:
     text = None if sql_text is None else _bare(sql_text)
     if text is not None and text.upper() == "NULL":
         return None
@@ -108,7 +126,9 @@ def _implicit(column_type: ColumnType, server: str) -> Any:
         raise NoRule(f"{column_type.family} has no implicit default")
     if column_type.family == "json" and server == "mariadb":
         return ""  # JSON is text there
-    return STORES[column_type.family](_IMPLICIT[column_type.family], Target(column_type, server, "UTC", "utf-8"))
+    return STORES[column_type.family](
+        _IMPLICIT[column_type.family], Target(column_type, server, "UTC", "utf-8")
+    )
 
 
 def _store(literal: _Literal, column_type: ColumnType, zone: str | None, server: str) -> Any:
@@ -119,7 +139,8 @@ def _store(literal: _Literal, column_type: ColumnType, zone: str | None, server:
         raise NoRule(f"a default of {family}")
     if family in ("datetime", "timestamp") and isinstance(literal.cell, str) and _OFFSET.search(literal.cell):
         raise NoRule("a literal with a time zone")
-    # "tidb" stores numbers by value and rounds, as every server does with a literal; in an integer column MariaDB rounds a quoted one too
+    # "tidb" stores numbers by value and rounds, as every server does with a literal; in an integer column
+    # MariaDB rounds a quoted one too
     rules = "tidb" if literal.number else "mysql" if family == "integer" else server
     target = Target(column_type, rules, zone or "UTC", charset_codec(column_type.charset))
     value = STORES[family](literal.cell, target)
@@ -135,7 +156,7 @@ def _vector(text: str) -> str:
         raise NoRule("not a vector") from None
 
 
-# --- SQL literal -> cell --------------------------------------------------------------------------------------------------------
+# --- SQL literal -> cell
 
 
 def _literal(text: str, column_type: ColumnType) -> _Literal | None:
@@ -151,10 +172,14 @@ def _literal(text: str, column_type: ColumnType) -> _Literal | None:
     rest = text[introducer.end() :] if introducer else text
     if (bits := _BITS.fullmatch(rest)) is not None:
         digits = bits[1] or bits[2] or ""
-        return _bytes_literal(int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "big"), charset, column_type)
+        return _bytes_literal(
+            int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "big"), charset, column_type
+        )
     if (digits_found := _HEX.fullmatch(rest)) is not None:
         digits = digits_found[1] or digits_found[2] or ""
-        return _bytes_literal(bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)), charset, column_type)
+        return _bytes_literal(
+            bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)), charset, column_type
+        )
     return _string_literal(rest, charset, column_type)
 
 
@@ -165,7 +190,9 @@ def _number(text: str) -> Cell:
 
 
 def _bytes_literal(data: bytes, charset: str | None, column_type: ColumnType) -> _Literal:
-    """Bytes are a number where the column holds numbers, text of their charset where it holds text or labels."""
+    """Bytes are a number where the column holds numbers, text of their charset where it holds text
+    or labels.
+    """
     if column_type.family in ("integer", "bit", "decimal", "float", "double", "year"):
         return _Literal(int.from_bytes(data, "big"), True)
     codec = charset_codec(charset or column_type.charset)
@@ -178,10 +205,14 @@ def _bytes_literal(data: bytes, charset: str | None, column_type: ColumnType) ->
 
 
 def _string_literal(text: str, charset: str | None, column_type: ColumnType) -> _Literal | None:
-    """One or more quoted strings, which stand for their concatenation. In a BIT column a string is its bytes."""
+    """One or more quoted strings, which stand for their concatenation. In a BIT column a string is
+    its bytes.
+    """
     parts, place = [], 0
     while found := _STRING.match(text, place):
-        parts.append(unquote(found[1]) if found[1] is not None else unquote((found[2] or "").replace('""', '"')))
+        parts.append(
+            unquote(found[1]) if found[1] is not None else unquote((found[2] or "").replace('""', '"'))
+        )
         place = found.end()
         place += len(text[place:]) - len(text[place:].lstrip())
     if not parts or place < len(text):

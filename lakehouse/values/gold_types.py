@@ -1,11 +1,13 @@
 """Gold's type for a MySQL type, and the way of a value into it and back.
 
-    canonical value ──to_python──▶ the Python value that Arrow writes   (ValueError: gold's type can't hold it)
+    canonical value ──to_python──▶ the Python value that Arrow writes   (ValueError: gold's type can't hold
+    it)
     canonical value ◀─to_canonical── the Python value that Spark or Arrow reads
 
-Going there and back gives the canonical value in its normal form (resolve.py), so a gold table prints as the source's rows.
-On ValueError the caller writes NULL and keeps the source's text in the raw companion: zero and partial dates, an ENUM index
-without labels, text where a number belongs, a number out of the type's range. The error never holds the value.
+Going there and back gives the canonical value in its normal form (resolve.py), so a gold table prints as the
+source's rows. On ValueError the caller writes NULL and keeps the source's text in the raw companion: zero and
+partial dates, an ENUM index without labels, text where a number belongs, a number out of the type's range.
+The error never holds the value.
 
 No Spark and no Arrow here: types are Spark's DDL text and Arrow's own names.
 """
@@ -40,7 +42,13 @@ POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _NO_POLICIES: Mapping[str, str] = MappingProxyType({})
 _RANGES = {"TINYINT": 1 << 7, "SMALLINT": 1 << 15, "INT": 1 << 31, "BIGINT": 1 << 63}
 _SIGNED = {"tinyint": "TINYINT", "smallint": "SMALLINT", "mediumint": "INT", "int": "INT", "bigint": "BIGINT"}
-_UNSIGNED = {"tinyint": "SMALLINT", "smallint": "INT", "mediumint": "INT", "int": "BIGINT", "bigint": "DECIMAL(20,0)"}
+_UNSIGNED = {
+    "tinyint": "SMALLINT",
+    "smallint": "INT",
+    "mediumint": "INT",
+    "int": "BIGINT",
+    "bigint": "DECIMAL(20,0)",
+}
 _PLAIN = {
     "float": "FLOAT",
     "double": "DOUBLE",
@@ -73,7 +81,9 @@ _ARROW = {
 
 
 def spark_type(column_type: ColumnType, policies: Mapping[str, str] = _NO_POLICIES) -> str:
-    """Gold's type as Spark DDL text; STRING for what has no type of its own, such as an unknown word or a DECIMAL above 38 digits."""
+    """Gold's type as Spark DDL text; STRING for what has no type of its own, such as an unknown word or a
+    DECIMAL above 38 digits.
+    """
     match column_type.family:
         case "integer":
             return (_UNSIGNED if column_type.unsigned else _SIGNED)[column_type.base]
@@ -93,7 +103,12 @@ def spark_type(column_type: ColumnType, policies: Mapping[str, str] = _NO_POLICI
 
 def _decimal_type(column_type: ColumnType, policies: Mapping[str, str]) -> str:
     precision, scale = column_type.length, column_type.scale or 0
-    if precision is None or not 0 < precision <= 38 or not 0 <= scale <= precision or policies.get("decimal") == "string":
+    if (
+        precision is None
+        or not 0 < precision <= 38
+        or not 0 <= scale <= precision
+        or policies.get("decimal") == "string"
+    ):
         return "STRING"
     return f"DECIMAL({precision},{scale})"
 
@@ -111,13 +126,14 @@ def arrow_type(spark: str) -> str:
     return _ARROW[spark]
 
 
-# --- canonical -> Python ----------------------------------------------------------------------------------------------------
+# --- canonical -> Python
 
 
 @functools.lru_cache(maxsize=16384)
 def to_python(column_type: ColumnType, spark: str) -> Rule:
-    """The rule that makes a canonical value, which is not None, the Python value of a Spark type. It raises ValueError, and nothing else,
-    for a value that the type can't hold."""
+    """The rule that makes a canonical value, which is not None, the Python value of a Spark type. It raises
+    ValueError, and nothing else, for a value that the type can't hold.
+    """
     family = column_type.family
     if spark.startswith("DECIMAL("):
         precision, scale = spark[8:-1].split(",")
@@ -253,7 +269,12 @@ def _micros(value: Any) -> int:
         raise ValueError("not a time")
     head, _, decimals = value.partition(".")
     hours, minutes, seconds = head.removeprefix("-").split(":")
-    if not (hours + minutes + seconds + decimals + "0").isdecimal() or len(decimals) > 6 or minutes > "59" or seconds > "59":
+    if (
+        not (hours + minutes + seconds + decimals + "0").isdecimal()
+        or len(decimals) > 6
+        or minutes > "59"
+        or seconds > "59"
+    ):
         raise ValueError("not a time")
     micros = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 1_000_000 + int(f"{decimals:0<6}")
     return -micros if value[0] == "-" else micros
@@ -283,12 +304,13 @@ _WRITERS: dict[str, Rule] = {
     "ARRAY<FLOAT>": _vector,
 }
 
-# --- Python -> canonical ----------------------------------------------------------------------------------------------------
+# --- Python -> canonical
 
 
 @functools.lru_cache(maxsize=16384)
 def to_canonical(column_type: ColumnType) -> Rule:
-    """The rule that prints what gold holds as the canonical value, whichever policy its type was chosen by; None stays None.
+    """The rule that prints what gold holds as the canonical value, whichever policy its type was chosen by;
+    None stays None.
 
     An instant without a zone is taken as UTC, in which every session runs.
     """

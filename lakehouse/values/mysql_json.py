@@ -1,12 +1,16 @@
 """JSON as MySQL stores it, in a column's binary form, as the text that the server prints of it.
 
     document   type, value
-    object     count, size, (key offset, key length)…, (type, offset or value)…, keys, values     counts and offsets: 2 bytes, large ones 4
-    array      count, size, (type, offset or value)…, values                                      offsets: from the count on
-    opaque     a field type of the server, length, bytes: DECIMAL, dates and times; of any other type the bytes in base64
+    object     count, size, (key offset, key length)…, (type, offset or value)…, keys, values     counts and
+    offsets: 2 bytes, large ones 4
+    array      count, size, (type, offset or value)…, values                                      offsets:
+    from the count on
+    opaque     a field type of the server, length, bytes: DECIMAL, dates and times; of any other type the
+               bytes in base64
 
-Specification: the comment at the head of MySQL's sql/json_binary.h; decimals as in strings/decimal.c (decimal2bin), packed dates and times
-as in sql-common/my_time.cc. Little endian but for decimals. An empty value is the JSON null. ValueError for what is no such document.
+Specification: the comment at the head of MySQL's sql/json_binary.h; decimals as in strings/decimal.c
+(decimal2bin), packed dates and times as in sql-common/my_time.cc. Little endian but for decimals. An empty
+value is the JSON null. ValueError for what is no such document.
 """
 
 import base64
@@ -17,7 +21,9 @@ from collections.abc import Callable
 from lakehouse.formats.wire_json import MAX_DEPTH
 
 _LITERALS = {0: "null", 1: "true", 2: "false"}
-_SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL, _INT16, _UINT16, _INT32, _UINT32 = range(9)
+_SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL, _INT16, _UINT16, _INT32, _UINT32 = range(
+    9
+)
 _STRING, _OPAQUE = 0x0C, 0x0F
 _NUMBERS = {_INT16: "<h", _UINT16: "<H", _INT32: "<i", _UINT32: "<I", 0x09: "<q", 0x0A: "<Q"}
 _DOUBLE = 0x0B
@@ -125,7 +131,9 @@ def _opaque(kind: int, data: memoryview) -> str:
 
 
 def _decimal(data: memoryview) -> str:
-    """Precision, scale, then groups of nine digits in four bytes each, the odd ones at the outer ends; the first bit is the sign."""
+    """Precision, scale, then groups of nine digits in four bytes each, the odd ones at the outer ends; the
+    first bit is the sign.
+    """
     precision, scale = data[0], data[1]
     whole, rest = precision - scale, data[2:]
     if not 0 < precision <= 65 or whole < 0 or not rest:

@@ -1,11 +1,11 @@
 """The one normal form of every type's canonical values, so that equal values are equal, in keys too.
 
-A DECIMAL has exactly the column's scale, a FLOAT is the shortest number of its 32 bits, date and time fractions have exactly the
-column's digits, BINARY(n) has n bytes, an ENUM index or SET mask is its label.
+A DECIMAL has exactly the column's scale, a FLOAT is the shortest number of its 32 bits, date and time
+fractions have exactly the column's digits, BINARY(n) has n bytes, an ENUM index or SET mask is its label.
 
-A type without a length (`datetime` in an inferred schema) has unknown fraction digits: the zeros that end a fraction are dropped.
-A DECIMAL without a precision keeps its text. A value that has no such form (text that would lose digits, what is no value of the type)
-stays as it is: never an exception, and None stays None.
+A type without a length (`datetime` in an inferred schema) has unknown fraction digits: the zeros that end a
+fraction are dropped. A DECIMAL without a precision keeps its text. A value that has no such form (text that
+would lose digits, what is no value of the type) stays as it is: never an exception, and None stays None.
 """
 
 import base64
@@ -37,7 +37,7 @@ def normal_form(column_type: ColumnType) -> Rule | None:
     return form(column_type) if form else None
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------------
+# --- numbers
 
 
 def single(value: float) -> float:
@@ -89,7 +89,9 @@ def _decimal_form(column_type: ColumnType) -> Rule:
 
 
 def _shortest(value: Any) -> Any:
-    """A number whose scale nothing tells, as text: TiCDC's Debezium sends doubles, and a table of before the feed has no CREATE."""
+    """A number whose scale nothing tells, as text: TiCDC's Debezium sends doubles, and a table of before the
+    feed has no CREATE.
+    """
     if type(value) not in (int, float) or value - value != 0:
         return value
     text = f"{Decimal(repr(value)):f}".removesuffix(".0")
@@ -105,13 +107,16 @@ def _filled(text: str, scale: int) -> Any:
 
 
 def decimal_text(value: Any, scale: int) -> Any:
-    """A number or its text with exactly `scale` decimals. Text that would lose digits stays as it is; a double, which never was
-    exact, is rounded."""
+    """A number or its text with exactly `scale` decimals. Text that would lose digits stays as it is; a
+    double, which never was exact, is rounded.
+    """
     if type(value) not in (str, int, float, Decimal):
         return value
     context = _HALF_UP if type(value) is float else _EXACT
     try:
-        fixed = Decimal(repr(value) if type(value) is float else value).quantize(Decimal((0, (1,), -scale)), context=context)
+        fixed = Decimal(repr(value) if type(value) is float else value).quantize(
+            Decimal((0, (1,), -scale)), context=context
+        )
     except (DecimalException, ValueError):
         return value
     return f"{fixed if fixed else abs(fixed):f}" if fixed.is_finite() else value
@@ -119,10 +124,16 @@ def decimal_text(value: Any, scale: int) -> Any:
 
 def _bit_form(_: ColumnType) -> Rule:
     """A BIT(64) that was told as a signed number is negative with its first bit set."""
-    return lambda value: int(value) if type(value) is bool else value + (1 << 64) if type(value) is int and value < 0 else value
+    return lambda value: (
+        int(value)
+        if type(value) is bool
+        else value + (1 << 64)
+        if type(value) is int and value < 0
+        else value
+    )
 
 
-# --- dates and times ----------------------------------------------------------------------------------------------------
+# --- dates and times
 
 
 def _fraction_form(column_type: ColumnType) -> Rule:
@@ -142,7 +153,9 @@ def _fraction_form(column_type: ColumnType) -> Rule:
 
 
 def fraction(text: str, digits: int) -> str:
-    """Date and time text with exactly so many fraction digits; text that would lose any, or has no time of day, as it is."""
+    """Date and time text with exactly so many fraction digits; text that would lose any, or has no time of
+    day, as it is.
+    """
     head, _, decimals = text.removesuffix("Z").partition(".")
     if ":" not in head or decimals[digits:].strip("0"):
         return text
@@ -162,17 +175,31 @@ def duration_text(micros: int) -> str:
     return f"{'-' * (micros < 0)}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{tail}"
 
 
-# --- labels and bytes -----------------------------------------------------------------------------------------------------
+# --- labels and bytes
 
 
 def _enum_form(column_type: ColumnType) -> Rule | None:
-    """Index -> label. Native Debezium escapes a comma in a label (`with\\,comma`): undone where only that makes it a member."""
+    """Index -> label. Native Debezium escapes a comma in a label (`with\\,comma`): undone where only that
+    makes it a member.
+    """
     labels = dict(enumerate(("", *column_type.members)))
     known = {label: label for label in column_type.members}
-    known.update({label.replace(",", "\\,"): label for label in column_type.members if label.replace(",", "\\,") not in known})
+    known.update(
+        {
+            label.replace(",", "\\,"): label
+            for label in column_type.members
+            if label.replace(",", "\\,") not in known
+        }
+    )
     if not column_type.members:
         return None
-    return lambda value: labels.get(value, value) if type(value) is int else known.get(value, value) if type(value) is str else value
+    return lambda value: (
+        labels.get(value, value)
+        if type(value) is int
+        else known.get(value, value)
+        if type(value) is str
+        else value
+    )
 
 
 def _set_form(column_type: ColumnType) -> Rule | None:
@@ -205,11 +232,15 @@ def _binary_form(column_type: ColumnType) -> Rule | None:
 
 
 def _printed_form(column_type: ColumnType) -> Rule | None:
-    """MariaDB logs INET4, INET6 and UUID as bytes, which a producer may take for text: what is no print of such a value is its bytes."""
+    """MariaDB logs INET4, INET6 and UUID as bytes, which a producer may take for text: what is no print of
+    such a value is its bytes.
+    """
     form = PRINTED.get(column_type.base)
     if form is None:
         return None
-    return lambda value: {"base64": text_of(_utf8(value))} if type(value) is str and not form.fullmatch(value) else value
+    return lambda value: (
+        {"base64": text_of(_utf8(value))} if type(value) is str and not form.fullmatch(value) else value
+    )
 
 
 def _utf8(text: str) -> bytes:

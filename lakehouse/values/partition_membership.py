@@ -1,7 +1,8 @@
-"""Which partition a row lies in, under RANGE and LIST over plain columns: what TRUNCATE and DROP PARTITION remove.
+"""Which partition a row lies in, under RANGE and LIST over plain columns: what TRUNCATE and DROP PARTITION
+remove.
 
-HASH, KEY, expressions and bounds that are no literals are not decidable, nor is what the column's collation would have to say: rows whose
-text compares one way with case and another way without.
+HASH, KEY, expressions and bounds that are no literals are not decidable, nor is what the column's collation
+would have to say: rows whose text compares one way with case and another way without.
 """
 
 import functools
@@ -36,7 +37,9 @@ def decidable(rule: PartitionRule, types: Sequence[ColumnType] | None = None) ->
 
 
 def partition_of(rule: PartitionRule, values: Sequence[Any], types: Sequence[ColumnType]) -> str | None:
-    """The partition of a row whose partition columns have these canonical values; None where none takes it, or it can't be told."""
+    """The partition of a row whose partition columns have these canonical values; None where none takes it,
+    or it can't be told.
+    """
     try:
         places = {place(values) for place in _compiled(rule, tuple(types))}
     except (NoRule, ValueError, TypeError, ArithmeticError):
@@ -57,7 +60,9 @@ def _compiled(rule: PartitionRule, types: tuple[ColumnType, ...]) -> tuple[_Plac
     kind = _kind(rule)
     if kind is None or len(types) != len(rule.columns):
         raise NoRule(f"partitioning by {rule.method}")
-    folds: list[Callable[[str], str]] = [str, _folded] if any(column.family == "text" for column in types) else [str]
+    folds: list[Callable[[str], str]] = (
+        [str, _folded] if any(column.family == "text" for column in types) else [str]
+    )
     make = _ranges if kind == "range" else _lists
     return tuple(make(rule, types, fold) for fold in folds)
 
@@ -68,7 +73,10 @@ def _folded(text: str) -> str:
 
 def _ranges(rule: PartitionRule, types: tuple[ColumnType, ...], fold: Callable[[str], str]) -> _Place:
     """The first partition whose bound lies above the row. NULL lies below every value."""
-    bounds = [(name, [_bound(text, column, fold) for text, column in zip(texts, types, strict=True)]) for name, texts in rule.partitions]
+    bounds = [
+        (name, [_bound(text, column, fold) for text, column in zip(texts, types, strict=True)])
+        for name, texts in rule.partitions
+    ]
 
     def place(values: Sequence[Any]) -> str | None:
         row = [_comparable(value, column, fold) for value, column in zip(values, types, strict=True)]

@@ -1,8 +1,9 @@
 """Wire value to canonical value, one function per type family that more than one format shares.
 
-A canonical value is what silver holds: TIMESTAMP as UTC text with Z, binary as base64 text, integers as int, floats
-as float, everything else as MySQL's own text. A function raises ValueError (or a subclass) for text that is no value of
-its type; the decoder makes a dead letter of it. A TIMESTAMP that is no instant (zero, partial) stays as it is.
+A canonical value is what silver holds: TIMESTAMP as UTC text with Z, binary as base64 text, integers as int,
+floats as float, everything else as MySQL's own text. A function raises ValueError (or a subclass) for text
+that is no value of its type; the decoder makes a dead letter of it. A TIMESTAMP that is no instant (zero,
+partial) stays as it is.
 """
 
 import binascii
@@ -15,7 +16,13 @@ from zoneinfo import ZoneInfo
 
 from lakehouse.errors import DecodeError
 
-_INSTANT = re.compile(r"(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]) (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?", re.A)
+_INSTANT = re.compile(
+    (
+        r"(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]) "
+        r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?"
+    ),
+    re.A,
+)
 _OFFSET = re.compile(r"([+-])(\d{1,2}):?([0-5]\d)?", re.A)
 ZONED = re.compile(r"(\S+ \S+?) ?([+-]\d\d:\d\d)", re.A)  # how Tencent DTS writes a TIMESTAMP
 _INTEGER = re.compile(r"[+-]?\d+", re.A)
@@ -59,7 +66,9 @@ def time_zone(zone: str) -> tzinfo:
     try:
         return ZoneInfo(zone)
     except (ValueError, OSError, LookupError):
-        raise DecodeError("option", f"time_zone: expected an IANA name or an offset such as +08:00, got {zone!r}") from None
+        raise DecodeError(
+            "option", f"time_zone: expected an IANA name or an offset such as +08:00, got {zone!r}"
+        ) from None
 
 
 def base64_text(data: bytes) -> str:
@@ -107,6 +116,7 @@ def number(text: str) -> float:
 
 
 def decimal_of_double(value: float, precision: int) -> Any:
-    """A DECIMAL that was written as a number and read as a double: one of more digits than any double keeps may have lost some, and stays
-    what it is, which no column holds."""
+    """A DECIMAL that was written as a number and read as a double: one of more digits than any double keeps
+    may have lost some, and stays what it is, which no column holds.
+    """
     return f"{Decimal(repr(value)):f}" if precision <= _DOUBLE_DIGITS else {"double": value}

@@ -1,11 +1,12 @@
 """A stored value as the server's own kinds, and how each kind reads as a number or as text.
 
-MODIFY COLUMN and DEFAULT store a value of one kind into a column of another. `Cell` is the value before that: numbers are Python's,
-a FLOAT is a Single (it prints with six digits), dates, times, labels, bits and JSON have a small tuple each. The servers differ in a few
-places, named where they do: MariaDB cuts where MySQL and TiDB round; TiDB never prints an exponent.
+MODIFY COLUMN and DEFAULT store a value of one kind into a column of another. `Cell` is the value before that:
+numbers are Python's, a FLOAT is a Single (it prints with six digits), dates, times, labels, bits and JSON
+have a small tuple each. The servers differ in a few places, named where they do: MariaDB cuts where MySQL and
+TiDB round; TiDB never prints an exponent.
 
-The rules are those of MySQL's `Copy_field::get_copy_func` and `Field_*::store`, of TiDB's `Datum.ConvertTo`, and what a MariaDB 11.4 was
-seen to do (tests/data/conversions.jsonl).
+The rules are those of MySQL's `Copy_field::get_copy_func` and `Field_*::store`, of TiDB's `Datum.ConvertTo`,
+and what a MariaDB 11.4 was seen to do (tests/data/conversions.jsonl).
 """
 
 import json
@@ -61,7 +62,9 @@ UNNUMBERED = -1
 
 
 class Label(NamedTuple):
-    """An ENUM or SET value: its index or mask (UNNUMBERED where the type's labels are not known), and its text."""
+    """An ENUM or SET value: its index or mask (UNNUMBERED where the type's labels are not known), and its
+    text.
+    """
 
     number: int
     text: str
@@ -83,7 +86,7 @@ class Document(NamedTuple):
 Cell = int | float | Decimal | str | bytes | Dated | Span | Label | Bits | Document
 
 
-# --- as a number ------------------------------------------------------------------------------------------------------------
+# --- as a number
 
 
 def as_integer(cell: Cell, server: str) -> int:
@@ -125,10 +128,16 @@ def as_decimal(cell: Cell) -> Decimal:
             return Decimal(found[0]) if found else Decimal(0)
         case Dated(moment, digits):
             day = moment.year * 10000 + moment.month * 100 + moment.day
-            return Decimal(day) if digits is None else Decimal(day * 1_000_000 + _clock(moment)) + Decimal(moment.micro).scaleb(-6)
+            return (
+                Decimal(day)
+                if digits is None
+                else Decimal(day * 1_000_000 + _clock(moment)) + Decimal(moment.micro).scaleb(-6)
+            )
         case Span(micros, _):
             seconds, micro = divmod(abs(micros), 1_000_000)
-            number = Decimal(seconds // 3600 * 10000 + seconds // 60 % 60 * 100 + seconds % 60) + Decimal(micro).scaleb(-6)
+            number = Decimal(seconds // 3600 * 10000 + seconds // 60 % 60 * 100 + seconds % 60) + Decimal(
+                micro
+            ).scaleb(-6)
             return -number if micros < 0 else number
         case Document():
             return as_decimal(scalar(cell))
@@ -184,7 +193,7 @@ def _within_int64(number: int) -> int:
     return max(-_INT64, min(number, _INT64 - 1))
 
 
-# --- as text ----------------------------------------------------------------------------------------------------------------
+# --- as text
 
 
 def plain_text(cell: str | bytes) -> str:
@@ -216,7 +225,9 @@ def as_text(cell: Cell, server: str) -> str:
 
 
 def real_text(number: float, server: str) -> str:
-    """A FLOAT or DOUBLE as text: MySQL and MariaDB print a FLOAT with six digits and use an exponent outside 1e-15…1e15."""
+    """A FLOAT or DOUBLE as text: MySQL and MariaDB print a FLOAT with six digits and use an exponent outside
+    1e-15…1e15.
+    """
     if isinstance(number, Fixed):
         return f"{number:.{number.scale}f}"
     shortest = repr(float(number))

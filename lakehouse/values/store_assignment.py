@@ -1,4 +1,5 @@
-"""A cell stored into a column: the canonical value that the column then has, clipped as a lax sql_mode clips it.
+"""A cell stored into a column: the canonical value that the column then has, clipped as a lax sql_mode clips
+it.
 
 One function per family of the new type, reached through STORES. Each raises NoRule for what no rule decides.
 """
@@ -47,16 +48,46 @@ _MAX_SINGLE = 3.4028234663852886e38
 _LAST_NUMBER = 99991231235959
 _TIERS = {"tiny": 255, "": 65535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
 _CODECS = {
-    "utf8mb4": "utf-8", "utf8": "utf-8", "utf8mb3": "utf-8", "latin1": "cp1252", "ascii": "ascii", "gbk": "gbk", "gb2312": "gb2312",
-    "gb18030": "gb18030", "big5": "big5", "sjis": "shift_jis", "cp932": "cp932", "ujis": "euc_jp", "eucjpms": "euc_jp", "euckr": "euc_kr",
-    "ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be", "latin2": "iso8859-2", "latin5": "iso8859-9",
-    "latin7": "iso8859-13", "greek": "iso8859-7", "hebrew": "iso8859-8", "cp1250": "cp1250", "cp1251": "cp1251", "cp1256": "cp1256",
-    "cp1257": "cp1257", "cp850": "cp850", "cp852": "cp852", "cp866": "cp866", "koi8r": "koi8-r", "koi8u": "koi8-u", "tis620": "tis-620",
-}  # fmt: skip
+    "utf8mb4": "utf-8",
+    "utf8": "utf-8",
+    "utf8mb3": "utf-8",
+    "latin1": "cp1252",
+    "ascii": "ascii",
+    "gbk": "gbk",
+    "gb2312": "gb2312",
+    "gb18030": "gb18030",
+    "big5": "big5",
+    "sjis": "shift_jis",
+    "cp932": "cp932",
+    "ujis": "euc_jp",
+    "eucjpms": "euc_jp",
+    "euckr": "euc_kr",
+    "ucs2": "utf-16-be",
+    "utf16": "utf-16-be",
+    "utf16le": "utf-16-le",
+    "utf32": "utf-32-be",
+    "latin2": "iso8859-2",
+    "latin5": "iso8859-9",
+    "latin7": "iso8859-13",
+    "greek": "iso8859-7",
+    "hebrew": "iso8859-8",
+    "cp1250": "cp1250",
+    "cp1251": "cp1251",
+    "cp1256": "cp1256",
+    "cp1257": "cp1257",
+    "cp850": "cp850",
+    "cp852": "cp852",
+    "cp866": "cp866",
+    "koi8r": "koi8-r",
+    "koi8u": "koi8-u",
+    "tis620": "tis-620",
+}
 
 
 class Target(NamedTuple):
-    """What a store needs to know beside the cell: the column, whose rules, the session's zone, the codec of the old column's text."""
+    """What a store needs to know beside the cell: the column, whose rules, the session's zone, the codec of
+    the old column's text.
+    """
 
     type: ColumnType
     server: str
@@ -73,7 +104,7 @@ def charset_codec(charset: str | None) -> str | None:
     return _CODECS.get(charset or "utf8mb4")
 
 
-# --- numbers ------------------------------------------------------------------------------------------------------------------
+# --- numbers
 
 
 def store_integer(cell: Cell, target: Target) -> int:
@@ -135,18 +166,25 @@ def store_year(cell: Cell, target: Target) -> int:
     if isinstance(cell, Span) and mariadb:
         return 0
     number = int(cell) if isinstance(cell, float) and mariadb else as_integer(cell, "mysql")
-    if number == 0 and isinstance(cell, str | bytes) and len(cell) != 4 and as_text(cell, target.server).lstrip().startswith("0"):
+    if (
+        number == 0
+        and isinstance(cell, str | bytes)
+        and len(cell) != 4
+        and as_text(cell, target.server).lstrip().startswith("0")
+    ):
         return 2000
     if 1 <= number <= 99:
         number += 2000 if number < 70 else 1900
     return int(number) if 1901 <= number <= 2155 else 0
 
 
-# --- text and bytes -----------------------------------------------------------------------------------------------------------
+# --- text and bytes
 
 
 def store_text(cell: Cell, target: Target) -> str:
-    """Cut at the column's length; CHAR drops its last spaces; a character that the charset lacks becomes `?`."""
+    """Cut at the column's length; CHAR drops its last spaces; a character that the charset lacks
+    becomes `?`.
+    """
     column = target.type
     if column.base not in ("char", "varchar") and not column.base.endswith("text"):
         raise NoRule(f"no rule into {column.base}")
@@ -161,7 +199,11 @@ def store_text(cell: Cell, target: Target) -> str:
     if column.base in ("char", "varchar"):
         text = text[: column.length or 1]
         return text.rstrip(" ") if column.base == "char" else text
-    return text if len(text) * 4 <= capacity(column) else text.encode(codec)[: capacity(column)].decode(codec, "ignore")
+    return (
+        text
+        if len(text) * 4 <= capacity(column)
+        else text.encode(codec)[: capacity(column)].decode(codec, "ignore")
+    )
 
 
 def _decoded(cell: Cell, target: Target, codec: str) -> str:
@@ -220,7 +262,7 @@ def capacity(column: ColumnType) -> int:
     return next((size for size in _TIERS.values() if size >= needed), _TIERS["long"])
 
 
-# --- dates and times ------------------------------------------------------------------------------------------------------------
+# --- dates and times
 
 
 def _moment(cell: Cell, target: Target) -> Moment:
@@ -288,7 +330,9 @@ def _micros(cell: Cell, target: Target) -> int:
 
 
 def _number_micros(cell: Cell) -> int:
-    """MariaDB's reading of a number; that of a negative one has the time part alone, a float beyond any date none."""
+    """MariaDB's reading of a number; that of a negative one has the time part alone, a float beyond any date
+    none.
+    """
     number = Decimal(f"{cell:.6g}") if isinstance(cell, Single) else as_decimal(cell)
     size = number.copy_abs()
     if isinstance(cell, float) and size > _LAST_NUMBER:
@@ -300,11 +344,13 @@ def _number_micros(cell: Cell) -> int:
     return duration_of_number(whole, micro)
 
 
-# --- labels, JSON and what changes into nothing else ------------------------------------------------------------------------------
+# --- labels, JSON and what changes into nothing else
 
 
 def store_enum(cell: Cell, target: Target) -> str:
-    """By text, else by index; '' for what is no member. MySQL reads numbers by their text first, the others by their value."""
+    """By text, else by index; '' for what is no member. MySQL reads numbers by their text first, the others
+    by their value.
+    """
     members = target.type.members
     if not members:
         raise NoRule("ENUM without labels")
@@ -347,7 +393,9 @@ def _by_value(cell: Cell, target: Target) -> bool:
 
 
 def _member(text: str, members: Sequence[str], server: str) -> str | None:
-    """The member that a text names: TiDB's default collation tells case apart, the others' do not; no one's last spaces count."""
+    """The member that a text names: TiDB's default collation tells case apart, the others' do not; no one's
+    last spaces count.
+    """
     if text in members:
         return text
     fold: Callable[[str], str] = str if server == "tidb" else str.casefold
@@ -370,7 +418,9 @@ def labels_mask(labels: Sequence[str], members: Sequence[str]) -> int:
 
 
 def store_json(cell: Cell, target: Target) -> str:
-    """Text that is JSON stays as it is; a number is its own text. Anything else the server refuses, or prints in a way of its own."""
+    """Text that is JSON stays as it is; a number is its own text. Anything else the server refuses, or prints
+    in a way of its own.
+    """
     if isinstance(cell, Document):
         return cell.text
     if isinstance(cell, Dated | Span | Bits | bytes):

@@ -1,8 +1,9 @@
-"""Dates and times as the servers read, round and print them: zero and partial dates included, which no Python type holds.
+"""Dates and times as the servers read, round and print them: zero and partial dates included, which no Python
+type holds.
 
-A Moment is seven numbers; a duration is signed microseconds. Reading is as lenient as the servers' own (`24-1-2`, `20240102`,
-`2024/1/2 3:4`), for text and numbers that a MODIFY COLUMN or a DEFAULT turns into dates. What is no date at all is ZERO, as in a lax
-sql_mode (a strict one would have refused the statement).
+A Moment is seven numbers; a duration is signed microseconds. Reading is as lenient as the servers' own
+(`24-1-2`, `20240102`, `2024/1/2 3:4`), for text and numbers that a MODIFY COLUMN or a DEFAULT turns into
+dates. What is no date at all is ZERO, as in a lax sql_mode (a strict one would have refused the statement).
 
 `rounds` tells the servers apart: MySQL and TiDB round fractions half up, MariaDB cuts them.
 """
@@ -38,7 +39,7 @@ class Moment(NamedTuple):
 
 ZERO = Moment(0)
 
-# --- canonical text ---------------------------------------------------------------------------------------------------------
+# --- canonical text
 
 
 def read_moment(text: str) -> Moment:
@@ -70,7 +71,7 @@ def read_duration(text: str) -> int:
     return -micros if text.startswith("-") else micros
 
 
-# --- rounding and zones -----------------------------------------------------------------------------------------------------
+# --- rounding and zones
 
 
 def to_digits(micros: int, digits: int, *, rounds: bool) -> int:
@@ -108,14 +109,18 @@ def zone_of(name: str) -> tzinfo:
 
 
 def to_utc(moment: Moment, zone: str) -> Moment:
-    """Local time as UTC; ZERO for what TIMESTAMP can't hold. Of two instants with one local time it is the first."""
+    """Local time as UTC; ZERO for what TIMESTAMP can't hold. Of two instants with one local time it is the
+    first.
+    """
     if not moment.has_date:
         return ZERO
     try:
         instant = datetime(*moment, tzinfo=zone_of(zone)).astimezone(UTC).replace(tzinfo=None)
     except OverflowError:
         return ZERO
-    return Moment(*instant.timetuple()[:6], instant.microsecond) if _EPOCH < instant <= _LAST_INSTANT else ZERO
+    return (
+        Moment(*instant.timetuple()[:6], instant.microsecond) if _EPOCH < instant <= _LAST_INSTANT else ZERO
+    )
 
 
 def to_local(moment: Moment, zone: str) -> Moment:
@@ -126,18 +131,21 @@ def to_local(moment: Moment, zone: str) -> Moment:
     return Moment(*local.timetuple()[:6], local.microsecond)
 
 
-# --- lenient reading --------------------------------------------------------------------------------------------------------
+# --- lenient reading
 
 _UNDELIMITED = re.compile(r"([\dT]+)(?:\.(\d*))?\Z", re.ASCII)
 _DELIMITED = re.compile(
-    r"(\d+)[^\w\s]+(\d+)[^\w\s]+(\d+)(?:(?:T|[^\w\s]*\s+[^\w]*|[^\w\s]+)(\d+)(?:[^\w\s]+(\d+)(?:[^\w\s]+(\d+)(?:\.(\d*))?)?)?)?", re.ASCII
+    r"(\d+)[^\w\s]+(\d+)[^\w\s]+(\d+)(?:(?:T|[^\w\s]*\s+[^\w]*|[^\w\s]+)(\d+)(?:[^\w\s]+(\d+)(?:[^\w\s]+(\d+)(?:\.(\d*))?)?)?)?",
+    re.ASCII,
 )
 _EXPONENT = re.compile(r"[eE][+-]?\d", re.ASCII)
 _TIME = re.compile(r"(-?)(?:(\d+)\s+)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d*))?", re.ASCII)
 
 
 def parse_moment(text: str, *, rounds: bool) -> Moment:
-    """The moment that a server reads from any text; ZERO where it reads none. What follows a date is ignored."""
+    """The moment that a server reads from any text; ZERO where it reads none. What follows a date
+    is ignored.
+    """
     text = text.strip()
     bare = _UNDELIMITED.match(text)
     if bare:
@@ -152,11 +160,16 @@ def parse_moment(text: str, *, rounds: bool) -> Moment:
 def _packed(digits: str, fraction: str, *, rounds: bool) -> Moment:
     """`20240102`, `240102030405`: no delimiters, fields of fixed width."""
     width = 4 if len(digits) in (4, 8) or len(digits) >= 14 else 2
-    fields = [digits[:width], *(digits[start : start + 2] for start in range(width, min(len(digits), width + 10), 2))]
+    fields = [
+        digits[:width],
+        *(digits[start : start + 2] for start in range(width, min(len(digits), width + 10), 2)),
+    ]
     if len(fields) < 3:
         return ZERO
     numbers = [int(field) for field in fields]
-    return _checked(numbers + [0] * (6 - len(numbers)), width, fraction if len(fields) == 6 else "", rounds=rounds)
+    return _checked(
+        numbers + [0] * (6 - len(numbers)), width, fraction if len(fields) == 6 else "", rounds=rounds
+    )
 
 
 def _checked(numbers: list[int], year_width: int, fraction: str, *, rounds: bool) -> Moment:
@@ -177,7 +190,9 @@ def _micro(fraction: str, *, rounds: bool) -> tuple[int, bool]:
 
 
 def is_valid(moment: Moment) -> bool:
-    """Whether a server in a lax sql_mode takes these numbers for a date: zero parts are allowed, 30 February is not."""
+    """Whether a server in a lax sql_mode takes these numbers for a date: zero parts are allowed, 30 February
+    is not.
+    """
     year, month, day, hour, minute, second, _ = moment
     if year > 9999 or month > 12 or day > 31 or hour > 23 or minute > 59 or second > 59:
         return False
@@ -185,13 +200,17 @@ def is_valid(moment: Moment) -> bool:
 
 
 def moment_of_number(number: int, micro: int = 0) -> Moment:
-    """`20240102`, `240102`, `20240102030405`: how a server reads a number as a date; ZERO where it reads none."""
+    """`20240102`, `240102`, `20240102030405`: how a server reads a number as a date; ZERO where it reads
+    none.
+    """
     full = _full_number(number)
     if full is None:
         return ZERO
     day, time = divmod(full, 1_000_000)
     micro = micro if number > 99991231 else 0
-    moment = Moment(day // 10000, day // 100 % 100, day % 100, time // 10000, time // 100 % 100, time % 100, micro)
+    moment = Moment(
+        day // 10000, day // 100 % 100, day % 100, time // 10000, time // 100 % 100, time % 100, micro
+    )
     return moment if is_valid(moment) else ZERO
 
 
@@ -212,8 +231,9 @@ def _full_number(number: int) -> int | None:
 
 
 def parse_duration(text: str, *, rounds: bool) -> int:
-    """The microseconds that a server reads from any text as TIME: `11:12`, `1 02:03:04`, `111213`, a whole date and time. 0 where it reads
-    none. TIME's bound is not applied."""
+    """The microseconds that a server reads from any text as TIME: `11:12`, `1 02:03:04`, `111213`, a whole
+    date and time. 0 where it reads none. TIME's bound is not applied.
+    """
     text = text.strip()
     if (
         len(text) >= 12
@@ -233,7 +253,9 @@ def parse_duration(text: str, *, rounds: bool) -> int:
 
 
 def duration_of_number(number: int, micro: int) -> int:
-    """The microseconds that MariaDB reads from a number as TIME, its sign aside: `hhmmss`, above 9999999 a date and time."""
+    """The microseconds that MariaDB reads from a number as TIME, its sign aside: `hhmmss`, above 9999999 a
+    date and time.
+    """
     if 9_999_999 < number <= 99991231235959:
         return time_of_day(moment_of_number(number, micro))
     hours, minutes, seconds = clock(number)

@@ -1,4 +1,6 @@
-"""Statements with their meanings, and the form in which two meanings are compared: spellings of one type are equal."""
+"""Statements with their meanings, and the form in which two meanings are compared: spellings of one type are
+equal.
+"""
 
 import json
 import re
@@ -20,7 +22,11 @@ def form(value: Any) -> Any:
         return [form(item) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {name: form(item) for name, item in value.items() if item not in (None, False, [], "") and name not in ("node", "error")}
+    kept = {
+        name: form(item)
+        for name, item in value.items()
+        if item not in (None, False, [], "") and name not in ("node", "error")
+    }
     kept = {name: item for name, item in kept.items() if not name.startswith("if_")}
     if "type" in kept:
         kept["type"] = _type(kept["type"])

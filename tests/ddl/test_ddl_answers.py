@@ -17,7 +17,9 @@ def test_every_statement_means_what_its_server_says(name: str) -> None:
 
     assert [answer["sql"] for answer in got] == [case["sql"] for case in wanted]
     wrong = [
-        (case["sql"], answer["expect"]) for case, answer in zip(wanted, got, strict=True) if form(answer["expect"]) != form(case["expect"])
+        (case["sql"], answer["expect"])
+        for case, answer in zip(wanted, got, strict=True)
+        if form(answer["expect"]) != form(case["expect"])
     ]
     assert wrong == []
 
@@ -54,8 +56,10 @@ def test_empty_text_has_no_answers() -> None:
 
 def test_conditions_stay_with_what_they_condition() -> None:
     sql = (
-        "CREATE TABLE IF NOT EXISTS t (a INT); DROP TABLE IF EXISTS t; RENAME TABLE IF EXISTS a TO b; DROP DATABASE IF EXISTS d;"
-        "ALTER TABLE IF EXISTS t ADD COLUMN IF NOT EXISTS b INT, DROP COLUMN IF EXISTS c, MODIFY COLUMN IF EXISTS d INT"
+        "CREATE TABLE IF NOT EXISTS t (a INT); DROP TABLE IF EXISTS t; RENAME TABLE IF EXISTS a TO "
+        "b; DROP DATABASE IF EXISTS d;"
+        "ALTER TABLE IF EXISTS t ADD COLUMN IF NOT EXISTS b INT, DROP COLUMN IF EXISTS c, MODIFY "
+        "COLUMN IF EXISTS d INT"
     )
 
     got = [expect_form(statement) for statement in read(sql)]

@@ -32,15 +32,25 @@ def shape(schema: TableSchema) -> list[tuple[int, str]]:
 ABC = "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(10), c DATE)"
 
 
-# --- ids -------------------------------------------------------------------------------------------------------------
+# --- ids
 
 
 @st.composite
 def alters(draw: st.DrawFn) -> list[tuple[str, str, str | None, str | None]]:
-    """Clauses (word, column, new name, place) by *position* of the column, so that they fit whatever table there is."""
-    words = draw(st.lists(st.sampled_from(["add", "drop", "rename", "change", "modify"]), min_size=1, max_size=5))
+    """Clauses (word, column, new name, place) by *position* of the column, so that they fit whatever table
+    there is.
+    """
+    words = draw(
+        st.lists(st.sampled_from(["add", "drop", "rename", "change", "modify"]), min_size=1, max_size=5)
+    )
     return [
-        (word, draw(st.text("0123456789", min_size=1, max_size=3)), None, draw(st.sampled_from([None, "first", "after"]))) for word in words
+        (
+            word,
+            draw(st.text("0123456789", min_size=1, max_size=3)),
+            None,
+            draw(st.sampled_from([None, "first", "after"])),
+        )
+        for word in words
     ]
 
 
@@ -70,7 +80,8 @@ class Model:
             order.append(column[0])
             if word in ("rename", "change"):
                 renamed.append(column)
-        # new names: those that renamed columns had, turned by one place, which swaps two; one alone gets a fresh one
+        # new names: those that renamed columns had, turned by one place, which swaps two; one alone gets a
+        # fresh one
         names = [name for _, name in renamed[1:] + renamed[:1]]
         if len(renamed) == 1:
             self.fresh += 1
@@ -127,7 +138,9 @@ class Model:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(alters(), min_size=1, max_size=6))
-def test_ids_names_and_order_follow_every_sequence_of_alters(program: list[list[tuple[str, str, str | None, str | None]]]) -> None:
+def test_ids_names_and_order_follow_every_sequence_of_alters(
+    program: list[list[tuple[str, str, str | None, str | None]]],
+) -> None:
     schema = table("CREATE TABLE t (k INT PRIMARY KEY, a INT, b INT, c INT, d INT)")
     model = Model(schema)
     ids = {column.id for column in schema.columns}
@@ -160,7 +173,9 @@ def test_t54_dropped_and_added_again_in_one_statement_is_another_column() -> Non
     assert effects == (Drop(2), Fill(4, None, ColumnType("bigint")))
 
 
-@pytest.mark.parametrize("sql", ["RENAME COLUMN b TO c, RENAME COLUMN c TO b", "CHANGE b c VARCHAR(10), CHANGE c b DATE"])
+@pytest.mark.parametrize(
+    "sql", ["RENAME COLUMN b TO c, RENAME COLUMN c TO b", "CHANGE b c VARCHAR(10), CHANGE c b DATE"]
+)
 def test_t55_two_names_are_swapped_by_one_statement(sql: str) -> None:
     schema, effects = altered(table(ABC), sql)
 
@@ -182,15 +197,17 @@ def test_t78_a_rename_in_case_alone_keeps_the_column() -> None:
     assert effects == ()
 
 
-# --- conditions and refusals -----------------------------------------------------------------------------------------
+# --- conditions and refusals
 
 
 def test_an_edit_whose_condition_is_false_has_no_effect() -> None:
     schema = table(ABC)
 
     sql = (
-        "ADD COLUMN IF NOT EXISTS B INT, DROP COLUMN IF EXISTS x, MODIFY COLUMN IF EXISTS x INT, CHANGE COLUMN IF EXISTS x y INT,"
-        " RENAME COLUMN IF EXISTS x TO y, ALTER COLUMN IF EXISTS x SET DEFAULT 1, ADD PRIMARY KEY IF NOT EXISTS (b)"
+        "ADD COLUMN IF NOT EXISTS B INT, DROP COLUMN IF EXISTS x, MODIFY COLUMN IF EXISTS x INT, "
+        "CHANGE COLUMN IF EXISTS x y INT,"
+        " RENAME COLUMN IF EXISTS x TO y, ALTER COLUMN IF EXISTS x SET DEFAULT 1, ADD PRIMARY KEY "
+        "IF NOT EXISTS (b)"
     )
 
     assert altered(schema, sql) == (schema, ())
@@ -203,8 +220,14 @@ def test_an_edit_whose_condition_is_false_has_no_effect() -> None:
         ("MODIFY x INT", "column x: expected a column of the table, got none of that name"),
         ("ADD B INT", "column B: expected one column of that name, got two"),
         ("ADD x INT AFTER y", "AFTER y: expected a column of the table, got none of that name"),
-        ("CHANGE b x INT, ADD y INT AFTER b", "AFTER b: expected a column of the table, got none of that name"),
-        ("MODIFY b INT, MODIFY b BIGINT", "column b: expected one clause of the statement to change it, got two"),
+        (
+            "CHANGE b x INT, ADD y INT AFTER b",
+            "AFTER b: expected a column of the table, got none of that name",
+        ),
+        (
+            "MODIFY b INT, MODIFY b BIGINT",
+            "column b: expected one clause of the statement to change it, got two",
+        ),
         ("ADD PRIMARY KEY (b)", "primary key: expected none before another is added, got one"),
         ("ADD UNIQUE (x)", "key column x: expected a column of the table, got none of that name"),
         ("DROP a, DROP b, DROP c", "table: expected at least one column to stay, got none"),
@@ -222,7 +245,7 @@ def test_a_table_from_a_query_has_no_schema_of_its_own() -> None:
         table("CREATE TABLE t (a INT) SELECT 1 AS b")
 
 
-# --- keys ------------------------------------------------------------------------------------------------------------
+# --- keys
 
 
 def test_columns_of_a_primary_key_are_not_null_and_stay_so_without_it() -> None:
@@ -237,15 +260,21 @@ def test_columns_of_a_primary_key_are_not_null_and_stay_so_without_it() -> None:
 
 
 def test_t45_a_changed_primary_key_says_old_and_new_columns() -> None:
-    schema, effects = altered(table(ABC), "DROP PRIMARY KEY, CHANGE b bb VARCHAR(10), ADD PRIMARY KEY (a, bb)")
+    schema, effects = altered(
+        table(ABC), "DROP PRIMARY KEY, CHANGE b bb VARCHAR(10), ADD PRIMARY KEY (a, bb)"
+    )
 
     assert schema.primary_key == (1, 2)
-    assert effects == (Retype(2, ColumnType("varchar", 10), ColumnType("varchar", 10), not_null=True), Rekey((1,), (1, 2)))
+    assert effects == (
+        Retype(2, ColumnType("varchar", 10), ColumnType("varchar", 10), not_null=True),
+        Rekey((1,), (1, 2)),
+    )
 
 
 def test_of_several_unique_keys_the_handle_is_the_shortest_and_then_the_oldest() -> None:
     schema = table(
-        "CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, c INT NOT NULL, d INT, UNIQUE (a, b), UNIQUE (d), UNIQUE (c), UNIQUE (b))"
+        "CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, c INT NOT NULL, d INT, UNIQUE (a, b), "
+        "UNIQUE (d), UNIQUE (c), UNIQUE (b))"
     )
 
     assert schema.handle_key == (3,)
@@ -271,7 +300,9 @@ def test_modify_without_not_null_ends_a_unique_key_as_identity() -> None:
 
 
 def test_a_dropped_column_leaves_its_keys_and_takes_the_empty_ones_along() -> None:
-    schema = table("CREATE TABLE t (a INT, b INT, c INT, PRIMARY KEY (a, b), UNIQUE u (b, c), UNIQUE v (b), KEY w (b))")
+    schema = table(
+        "CREATE TABLE t (a INT, b INT, c INT, PRIMARY KEY (a, b), UNIQUE u (b, c), UNIQUE v (b), KEY w (b))"
+    )
 
     schema, effects = altered(schema, "DROP b")
 
@@ -286,7 +317,12 @@ def test_unnamed_keys_have_the_names_that_mysql_gives_them() -> None:
 
     schema, _ = altered(schema, "ADD UNIQUE (a), DROP INDEX a_3, RENAME INDEX b TO a_3")
 
-    assert [(index.name, index.columns) for index in schema.indexes] == [("a", (1,)), ("a_2", (2,)), ("a_3", (2,)), ("a_4", (1,))]
+    assert [(index.name, index.columns) for index in schema.indexes] == [
+        ("a", (1,)),
+        ("a_2", (2,)),
+        ("a_3", (2,)),
+        ("a_4", (1,)),
+    ]
     assert schema.unique_keys == ((1,), (2,), (1,))
 
 
@@ -308,7 +344,7 @@ def test_an_inferred_schema_takes_indexes_over_columns_that_messages_never_showe
     assert (following.unique_keys, effects) == ((), ())
 
 
-# --- rows ------------------------------------------------------------------------------------------------------------
+# --- rows
 
 
 @pytest.mark.parametrize(
@@ -316,14 +352,23 @@ def test_an_inferred_schema_takes_indexes_over_columns_that_messages_never_showe
     [
         ("ADD x INT", Fill(4, None, ColumnType("int"))),
         ("ADD x INT NOT NULL", Fill(4, None, ColumnType("int"), True)),
-        ("ADD x VARCHAR(9) NOT NULL DEFAULT _utf8mb4'a' 'b'", Fill(4, "_utf8mb4'a' 'b'", ColumnType("varchar", 9), True)),
+        (
+            "ADD x VARCHAR(9) NOT NULL DEFAULT _utf8mb4'a' 'b'",
+            Fill(4, "_utf8mb4'a' 'b'", ColumnType("varchar", 9), True),
+        ),
         ("ADD x DECIMAL(5,2) DEFAULT -.5", Fill(4, "-.5", ColumnType("decimal", 5, 2))),
         ("ADD x BINARY(2) DEFAULT x'4142'", Fill(4, "x'4142'", ColumnType("binary", 2))),
         ("ADD x BIT(3) DEFAULT b'101'", Fill(4, "b'101'", ColumnType("bit", 3))),
         ("ADD x TEXT DEFAULT ('a')", Fill(4, "('a')", ColumnType("text"))),
         ("ADD x TINYINT(1) DEFAULT TRUE", Fill(4, "TRUE", ColumnType("tinyint", 1))),
-        ("ADD x DATETIME DEFAULT '2020-01-01 00:00:00'", Fill(4, "'2020-01-01 00:00:00'", ColumnType("datetime"))),
-        ("ADD x TIMESTAMP DEFAULT '0000-00-00 00:00:00'", Fill(4, "'0000-00-00 00:00:00'", ColumnType("timestamp"))),
+        (
+            "ADD x DATETIME DEFAULT '2020-01-01 00:00:00'",
+            Fill(4, "'2020-01-01 00:00:00'", ColumnType("datetime")),
+        ),
+        (
+            "ADD x TIMESTAMP DEFAULT '0000-00-00 00:00:00'",
+            Fill(4, "'0000-00-00 00:00:00'", ColumnType("timestamp")),
+        ),
     ],
 )
 def test_t59_a_new_column_is_filled_by_its_literal_default(sql: str, fill: Fill) -> None:
@@ -378,8 +423,12 @@ def test_t61_a_virtual_column_fills_and_drops_nothing() -> None:
         ("DROP v, MODIFY b TEXT", []),
     ],
 )
-def test_rows_that_carry_virtual_columns_lack_what_the_source_computes(sql: str, forgotten: list[int]) -> None:
-    schema = table("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(10), c DATE, v VARCHAR(11) AS (concat(b, '!')))")
+def test_rows_that_carry_virtual_columns_lack_what_the_source_computes(
+    sql: str, forgotten: list[int]
+) -> None:
+    schema = table(
+        "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(10), c DATE, v VARCHAR(11) AS (concat(b, '!')))"
+    )
     following, effects = altered(schema, sql)
 
     found = computed_anew(schema, following, effects)
@@ -389,11 +438,18 @@ def test_rows_that_carry_virtual_columns_lack_what_the_source_computes(sql: str,
 
 
 def test_t60_default_nullability_comment_and_place_touch_no_row_but_nulls_that_may_be_no_more() -> None:
-    schema, effects = altered(table(ABC), "ALTER c SET DEFAULT '2020-01-01', MODIFY b VARCHAR(10) NOT NULL DEFAULT 'x' COMMENT 'y' FIRST")
+    schema, effects = altered(
+        table(ABC),
+        "ALTER c SET DEFAULT '2020-01-01', MODIFY b VARCHAR(10) NOT NULL DEFAULT 'x' COMMENT 'y' FIRST",
+    )
 
     assert effects == (Retype(2, ColumnType("varchar", 10), ColumnType("varchar", 10), not_null=True),)
     assert altered(schema, "MODIFY b VARCHAR(10) NULL")[1] == ()
-    assert [(column.default, column.not_null) for column in schema.columns] == [("'x'", True), (None, True), ("'2020-01-01'", False)]
+    assert [(column.default, column.not_null) for column in schema.columns] == [
+        ("'x'", True),
+        (None, True),
+        ("'2020-01-01'", False),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -410,18 +466,33 @@ def test_t60_default_nullability_comment_and_place_touch_no_row_but_nulls_that_m
 def test_t57_t58_a_new_type_is_said_with_the_old_one(old: str, new: str) -> None:
     schema = table(f"CREATE TABLE t (a INT, b {old})")
 
-    assert altered(schema, f"MODIFY b {new}")[1] == (Retype(2, parse_type(old.lower()), parse_type(new.lower())),)
+    assert altered(schema, f"MODIFY b {new}")[1] == (
+        Retype(2, parse_type(old.lower()), parse_type(new.lower())),
+    )
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("INT(11)", "INT"), ("YEAR(4)", "YEAR"), ("NUMERIC(5)", "DECIMAL(5,0)"), ("INTEGER", "INT4"), ("TEXT(100)", "TEXT")]
+    ("old", "new"),
+    [
+        ("INT(11)", "INT"),
+        ("YEAR(4)", "YEAR"),
+        ("NUMERIC(5)", "DECIMAL(5,0)"),
+        ("INTEGER", "INT4"),
+        ("TEXT(100)", "TEXT"),
+    ],
 )
 def test_two_spellings_of_a_type_are_one(old: str, new: str) -> None:
     assert altered(table(f"CREATE TABLE t (a INT, b {old})"), f"MODIFY b {new}")[1] == ()
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("TIMESTAMP", "DATETIME"), ("DATETIME", "TIMESTAMP(3)"), ("TIMESTAMP", "VARCHAR(30)"), ("TIME", "DATETIME")]
+    ("old", "new"),
+    [
+        ("TIMESTAMP", "DATETIME"),
+        ("DATETIME", "TIMESTAMP(3)"),
+        ("TIMESTAMP", "VARCHAR(30)"),
+        ("TIME", "DATETIME"),
+    ],
 )
 def test_a_type_that_a_session_decides_is_unknowable_beside_the_change(old: str, new: str) -> None:
     effects = altered(table(f"CREATE TABLE t (a INT, b {old})"), f"MODIFY b {new}")[1]
@@ -441,7 +512,10 @@ def test_a_generated_column_that_is_computed_anew_is_unknowable() -> None:
 
 
 def test_the_default_charset_reaches_columns_that_name_none() -> None:
-    schema = table("CREATE TABLE t (a VARCHAR(5), b VARCHAR(5) CHARACTER SET gbk, c VARCHAR(5) COLLATE utf8mb4_bin, d INT) CHARSET=latin1")
+    schema = table(
+        "CREATE TABLE t (a VARCHAR(5), b VARCHAR(5) CHARACTER SET gbk, c VARCHAR(5) COLLATE "
+        "utf8mb4_bin, d INT) CHARSET=latin1"
+    )
     assert [column.type.charset for column in schema.columns] == ["latin1", "gbk", "utf8mb4", None]
 
     schema, effects = altered(schema, "DEFAULT CHARSET=binary, ADD e TEXT")
@@ -459,10 +533,14 @@ def test_effects_are_told_edit_by_edit() -> None:
 
     _, steps = alter_by_edit(schema, statement.edits)
 
-    assert [(type(edit).__name__, len(effects)) for edit, effects in steps] == [("DropColumn", 1), ("AddColumn", 1), ("NoEffect", 0)]
+    assert [(type(edit).__name__, len(effects)) for edit, effects in steps] == [
+        ("DropColumn", 1),
+        ("AddColumn", 1),
+        ("NoEffect", 0),
+    ]
 
 
-# --- partitions ------------------------------------------------------------------------------------------------------
+# --- partitions
 
 RANGE = (
     "CREATE TABLE t (a INT, b DATE) PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (10),"
@@ -486,7 +564,13 @@ def test_t39_a_partition_of_a_known_rule_takes_its_rows_along() -> None:
 
 def test_a_rule_follows_renames_and_partition_clauses_and_names_ids() -> None:
     schema, _ = altered(table(RANGE), "CHANGE a z INT FIRST")
-    schema, _ = altered(schema, "REORGANIZE PARTITION p1, pm INTO (PARTITION q VALUES LESS THAN (30), PARTITION r VALUES LESS THAN (40))")
+    schema, _ = altered(
+        schema,
+        (
+            "REORGANIZE PARTITION p1, pm INTO (PARTITION q VALUES LESS THAN (30), PARTITION r VALUES "
+            "LESS THAN (40))"
+        ),
+    )
     schema, _ = altered(schema, "ADD PARTITION (PARTITION s VALUES LESS THAN (50))")
 
     assert schema.partition is not None
@@ -499,7 +583,10 @@ def test_a_rule_follows_renames_and_partition_clauses_and_names_ids() -> None:
     ("create_sql", "sql"),
     [
         ("CREATE TABLE t (a INT)", "DROP PARTITION p0"),
-        ("CREATE TABLE t (a DATE) PARTITION BY RANGE (YEAR(a)) (PARTITION p0 VALUES LESS THAN (5))", "TRUNCATE PARTITION p0"),
+        (
+            "CREATE TABLE t (a DATE) PARTITION BY RANGE (YEAR(a)) (PARTITION p0 VALUES LESS THAN (5))",
+            "TRUNCATE PARTITION p0",
+        ),
         (RANGE, "TRUNCATE PARTITION p0sp1"),
         (RANGE, "EXCHANGE PARTITION p0 WITH TABLE d.x"),
         (RANGE, "IMPORT TABLESPACE"),
@@ -512,7 +599,10 @@ def test_rows_that_no_rule_tells_are_unknowable(create_sql: str, sql: str) -> No
 
 
 def test_text_bounds_go_as_far_as_code_points_can_and_say_so() -> None:
-    schema = table("CREATE TABLE t (a VARCHAR(5)) PARTITION BY LIST COLUMNS (a) (PARTITION p VALUES IN ('x'), PARTITION q VALUES IN ('y'))")
+    schema = table(
+        "CREATE TABLE t (a VARCHAR(5)) PARTITION BY LIST COLUMNS (a) (PARTITION p VALUES IN ('x'), "
+        "PARTITION q VALUES IN ('y'))"
+    )
 
     effects = altered(schema, "DROP PARTITION p")[1]
 
@@ -520,7 +610,10 @@ def test_text_bounds_go_as_far_as_code_points_can_and_say_so() -> None:
 
 
 def test_bounds_that_no_rule_reads_are_unknowable() -> None:
-    pairs = table("CREATE TABLE t (a INT, b INT) PARTITION BY LIST COLUMNS (a, b) (PARTITION p VALUES IN ((1, 2)), PARTITION q DEFAULT)")
+    pairs = table(
+        "CREATE TABLE t (a INT, b INT) PARTITION BY LIST COLUMNS (a, b) (PARTITION p VALUES IN "
+        "((1, 2)), PARTITION q DEFAULT)"
+    )
 
     (effect,) = altered(pairs, "TRUNCATE PARTITION p")[1]
 
@@ -528,7 +621,9 @@ def test_bounds_that_no_rule_reads_are_unknowable() -> None:
 
 
 def test_the_default_partition_of_a_list_takes_its_rows_along() -> None:
-    schema = table("CREATE TABLE t (a INT) PARTITION BY LIST (a) (PARTITION p VALUES IN (1, NULL), PARTITION q DEFAULT)")
+    schema = table(
+        "CREATE TABLE t (a INT) PARTITION BY LIST (a) (PARTITION p VALUES IN (1, NULL), PARTITION q DEFAULT)"
+    )
 
     assert [type(effect) for effect in altered(schema, "TRUNCATE PARTITION q")[1]] == [RemoveRows]
 
@@ -562,7 +657,9 @@ def test_an_auto_increment_column_is_never_null_so_its_unique_key_identifies_row
 
     assert schema.handle_key == (1,)
     assert [type(effect) for effect in effects] == [Unknowable, Retype, Rekey]  # rows with NULL are numbered
-    assert altered(schema, "MODIFY a INT UNSIGNED AUTO_INCREMENT")[1] == (Retype(1, ColumnType("int"), ColumnType("int", unsigned=True)),)
+    assert altered(schema, "MODIFY a INT UNSIGNED AUTO_INCREMENT")[1] == (
+        Retype(1, ColumnType("int"), ColumnType("int", unsigned=True)),
+    )
 
 
 def test_the_last_of_null_and_not_null_counts() -> None:
@@ -571,7 +668,7 @@ def test_the_last_of_null_and_not_null_counts() -> None:
     assert [column.not_null for column in schema.columns] == [False, True, False]
 
 
-# --- what MariaDB 11.4 was seen to do ---------------------------------------------------------------------------------
+# --- what MariaDB 11.4 was seen to do
 
 
 @pytest.mark.parametrize(
@@ -595,7 +692,9 @@ def test_clauses_of_one_statement_meet_as_they_do_on_a_server(sql: str, columns:
     schema, _ = altered(table("CREATE TABLE t (a INT PRIMARY KEY, b INT, c DATE, UNIQUE u (b, c))"), sql)
 
     names = {column.id: column.name for column in schema.columns}
-    indexes = [("primary", schema.primary_key)] * bool(schema.primary_key) + [(index.name, index.columns) for index in schema.indexes]
+    indexes = [("primary", schema.primary_key)] * bool(schema.primary_key) + [
+        (index.name, index.columns) for index in schema.indexes
+    ]
     assert " ".join(names.values()) == columns
     assert " ".join(f"{name}({','.join(names[column] for column in ids)})" for name, ids in indexes) == keys
 
@@ -608,17 +707,32 @@ def test_a_key_that_its_column_leaves_to_a_new_one_of_its_name_is_another_key() 
 
 
 def test_convert_reaches_columns_that_the_statement_defines() -> None:
-    schema, _ = altered(table(ABC), "ADD x TEXT CHARACTER SET latin1, MODIFY b CHAR(5) CHARACTER SET gbk, CONVERT TO CHARACTER SET utf8mb4")
+    schema, _ = altered(
+        table(ABC),
+        (
+            "ADD x TEXT CHARACTER SET latin1, MODIFY b CHAR(5) CHARACTER SET gbk, CONVERT TO CHARACTER "
+            "SET utf8mb4"
+        ),
+    )
 
     assert [column.type.charset for column in schema.columns] == [None, "utf8mb4", None, "utf8mb4"]
 
 
-def test_a_stored_column_is_computed_anew_where_a_column_that_it_names_changes_also_under_another_name() -> None:
+def test_a_stored_column_is_computed_anew_where_a_column_that_it_names_changes_also_under_another_name() -> (
+    None
+):
     schema = table("CREATE TABLE t (a INT, b INT, g INT AS (`a` + length('b')) STORED)")
 
     assert altered(schema, "MODIFY b BIGINT")[1] == (Retype(2, ColumnType("int"), ColumnType("bigint")),)
     effects = altered(schema, "MODIFY a VARCHAR(9)")[1]
-    assert effects[1:] == (Forget(3), Unknowable("column g: the source computes its values anew for existing rows"))
+    assert effects[1:] == (
+        Forget(3),
+        Unknowable("column g: the source computes its values anew for existing rows"),
+    )
     renamed = altered(schema, "RENAME COLUMN a TO `x y`, RENAME COLUMN b TO a")[0]
     assert renamed.columns[2].expression == "`x y` + length('b')"
-    assert [type(effect) for effect in altered(renamed, "MODIFY `x y` VARCHAR(9)")[1]] == [Retype, Forget, Unknowable]
+    assert [type(effect) for effect in altered(renamed, "MODIFY `x y` VARCHAR(9)")[1]] == [
+        Retype,
+        Forget,
+        Unknowable,
+    ]

@@ -1,4 +1,6 @@
-"""Which TEXT and BLOB a column has: by its length, and behind CONVERT TO CHARACTER SET. Run on MariaDB 11.4."""
+"""Which TEXT and BLOB a column has: by its length, and behind CONVERT TO CHARACTER SET. Run on
+MariaDB 11.4.
+"""
 
 import pytest
 
@@ -9,7 +11,9 @@ from lakehouse.ddl.parse.statements import read
 
 def base_of(sql: str, *clauses: str) -> str:
     """The type of a table's one column, behind these clauses of ALTER TABLE."""
-    (statement,) = read(f"CREATE TABLE t ({sql}) CHARSET utf8mb4" if not clauses else f"CREATE TABLE t ({sql})")
+    (statement,) = read(
+        f"CREATE TABLE t ({sql}) CHARSET utf8mb4" if not clauses else f"CREATE TABLE t ({sql})"
+    )
     assert isinstance(statement, e.CreateTable)
     schema = create(statement)
     for clause in clauses:
@@ -45,7 +49,11 @@ def test_a_decimal_of_no_digits_has_ten() -> None:
     (statement,) = read("CREATE TABLE t (a DECIMAL(0), b DECIMAL(0, 0), c DECIMAL(5))")
     assert isinstance(statement, e.CreateTable)
 
-    assert [str(column.type) for column in create(statement).columns] == ["decimal(10,0)", "decimal(10,0)", "decimal(5,0)"]
+    assert [str(column.type) for column in create(statement).columns] == [
+        "decimal(10,0)",
+        "decimal(10,0)",
+        "decimal(5,0)",
+    ]
 
 
 @pytest.mark.parametrize(

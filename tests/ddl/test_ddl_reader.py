@@ -64,9 +64,9 @@ def test_an_option_in_a_servers_own_comment_is_a_clause() -> None:
 
     assert [len(edits(f"ALTER TABLE t /*T![ttl] {text} */")) for text in texts] == [1] * 4
     assert edits("ALTER TABLE t /*T! SHARD_ROW_ID_BITS = 4 */") == (e.NoEffect("table options"),)
-    assert edits("ALTER TABLE t ADD KEY i (a) /*T![pre_split] PRE_SPLIT_REGIONS=(BETWEEN (1) AND (9) REGIONS 4) */") == (
-        e.AddIndex(("a",), "i"),
-    )
+    assert edits(
+        "ALTER TABLE t ADD KEY i (a) /*T![pre_split] PRE_SPLIT_REGIONS=(BETWEEN (1) AND (9) REGIONS 4) */"
+    ) == (e.AddIndex(("a",), "i"),)
 
 
 def test_ansi_quotes_make_names_of_double_quotes() -> None:
@@ -77,16 +77,24 @@ def test_ansi_quotes_make_names_of_double_quotes() -> None:
 
 def test_a_range_rule_over_plain_columns_is_kept_whole() -> None:
     statement = created(
-        "CREATE TABLE t (a INT, d DATE) /*!50100 PARTITION BY RANGE COLUMNS (a, `d`) SUBPARTITION BY HASH (a) SUBPARTITIONS 2"
-        " (PARTITION p0 VALUES LESS THAN (-5, '2020-01-01') ENGINE = InnoDB, PARTITION `p1` VALUES LESS THAN (5, MAXVALUE)) */"
+        "CREATE TABLE t (a INT, d DATE) /*!50100 PARTITION BY RANGE COLUMNS (a, `d`) SUBPARTITION "
+        "BY HASH (a) SUBPARTITIONS 2"
+        " (PARTITION p0 VALUES LESS THAN (-5, '2020-01-01') ENGINE = InnoDB, PARTITION `p1` VALUES "
+        "LESS THAN (5, MAXVALUE)) */"
     )
 
-    assert statement.partition == e.Partitioning("range", ("a", "d"), (("p0", ("-5", "'2020-01-01'")), ("p1", ("5", None))))
+    assert statement.partition == e.Partitioning(
+        "range", ("a", "d"), (("p0", ("-5", "'2020-01-01'")), ("p1", ("5", None)))
+    )
 
 
 def test_a_list_rule_keeps_null_default_and_tuples() -> None:
-    statement = created("CREATE TABLE t (a INT) PARTITION BY LIST (a) (PARTITION p VALUES IN (1, NULL), PARTITION q DEFAULT)")
-    pairs = created("CREATE TABLE t (a INT) PARTITION BY LIST COLUMNS (a, b) (PARTITION p VALUES IN ((1, 'x'), (2, 'y')))")
+    statement = created(
+        "CREATE TABLE t (a INT) PARTITION BY LIST (a) (PARTITION p VALUES IN (1, NULL), PARTITION q DEFAULT)"
+    )
+    pairs = created(
+        "CREATE TABLE t (a INT) PARTITION BY LIST COLUMNS (a, b) (PARTITION p VALUES IN ((1, 'x'), (2, 'y')))"
+    )
 
     assert statement.partition == e.Partitioning("list", ("a",), (("p", ("1", "NULL")), ("q", ("DEFAULT",))))
     assert pairs.partition == e.Partitioning("list", ("a", "b"), (("p", ("(1, 'x')", "(2, 'y')")),))
@@ -107,21 +115,29 @@ def test_of_a_rule_that_must_be_computed_only_the_method_is_kept(rule: str) -> N
 
 
 def test_keys_keep_their_order_and_functional_ones_identify_nothing() -> None:
-    statement = created("CREATE TABLE t (a INT UNIQUE, b INT, UNIQUE (b, a), KEY k (b), UNIQUE f ((a + 1)), UNIQUE KEY g (b(3) DESC))")
+    statement = created(
+        "CREATE TABLE t (a INT UNIQUE, b INT, UNIQUE (b, a), KEY k (b), UNIQUE f ((a + 1)), UNIQUE "
+        "KEY g (b(3) DESC))"
+    )
 
     assert statement.unique_keys == (("a",), ("b", "a"), ("b",))
     assert [index.name for index in statement.indexes] == [None, None, "k", "f", "g"]
 
 
 def test_an_index_over_some_rows_identifies_nothing() -> None:
-    assert created("CREATE TABLE t (a INT NOT NULL, UNIQUE u (a) WHERE a > 5 AND (a < 9), b INT)").unique_keys == ()
+    assert (
+        created("CREATE TABLE t (a INT NOT NULL, UNIQUE u (a) WHERE a > 5 AND (a < 9), b INT)").unique_keys
+        == ()
+    )
     assert only("CREATE UNIQUE INDEX u ON t (a) WHERE `b` IS NOT NULL") == e.AlterTable(
         None, "t", (e.AddIndex(("a",), "u"),), index_statement=True
     )
 
 
 def test_type_before_a_bracket_is_the_name_of_an_index() -> None:
-    assert edits("ALTER TABLE t ADD KEY type (a), ADD UNIQUE type TYPE BTREE (b), ADD KEY USING HASH (c)") == (
+    assert edits(
+        "ALTER TABLE t ADD KEY type (a), ADD UNIQUE type TYPE BTREE (b), ADD KEY USING HASH (c)"
+    ) == (
         e.AddIndex(("a",), "type"),
         e.AddUniqueKey(("b",), "type"),
         e.AddIndex(("c",)),
@@ -136,11 +152,19 @@ def test_a_column_definition_keeps_its_default_as_written() -> None:
 
     assert isinstance(edit, e.AddColumn)
     assert edit.position == "after x y"
-    assert (edit.column.default, edit.column.comment, edit.column.charset) == ("_utf8mb4'it''s'", "a'bc", "latin1")
+    assert (edit.column.default, edit.column.comment, edit.column.charset) == (
+        "_utf8mb4'it''s'",
+        "a'bc",
+        "latin1",
+    )
 
 
 def test_the_charset_of_a_table_is_kept_from_any_of_its_spellings() -> None:
-    texts = ["DEFAULT CHARACTER SET = gbk", "CHARSET gbk COLLATE gbk_bin", "COMMENT 'CHARSET=x' COLLATE=gbk_chinese_ci"]
+    texts = [
+        "DEFAULT CHARACTER SET = gbk",
+        "CHARSET gbk COLLATE gbk_bin",
+        "COMMENT 'CHARSET=x' COLLATE=gbk_chinese_ci",
+    ]
 
     assert [created(f"CREATE TABLE t (a TEXT) {text}").charset for text in texts] == ["gbk"] * 3
 
@@ -160,15 +184,30 @@ def test_index_statements_are_alters_of_one_edit() -> None:
 @pytest.mark.parametrize(
     ("sql", "error"),
     [
-        ("ALTER TABLE t ADD c INT DEFAULT 'secret", "character 1 on: expected a quote or comment that ends, got the end of the text"),
+        (
+            "ALTER TABLE t ADD c INT DEFAULT 'secret",
+            "character 1 on: expected a quote or comment that ends, got the end of the text",
+        ),
         ("ALTER TABLE t ADD c INT 'secret'", "character 25: expected the end of the statement, got a string"),
         ("ALTER TABLE t ADD c INT 4711", "character 25: expected the end of the statement, got a number"),
         ("ALTER TABLE t ADD", "the end of the statement: expected a column name, got the end"),
         ("ALTER TABLE t ADD c FANCY", "character 21: expected a known type, got 'FANCY'"),
-        ("CREATE TABLE t (a INT, PRIMARY KEY ((a + 1)))", "character 45: expected a primary key of columns before it, got ')'"),
-        ("ALTER TABLE t ADD c\u00a0INT", "character 20: expected a word, a blank or a comment that ends, got neither"),
-        ("DROP TABLE t /* never ends", "character 1 on: expected a quote or comment that ends, got the end of the text"),
-        ("CREATE PROCEDURE p() BEGIN DROP TABLE t;", "the end of the text: expected END of a routine's body, got nothing"),
+        (
+            "CREATE TABLE t (a INT, PRIMARY KEY ((a + 1)))",
+            "character 45: expected a primary key of columns before it, got ')'",
+        ),
+        (
+            "ALTER TABLE t ADD c\u00a0INT",
+            "character 20: expected a word, a blank or a comment that ends, got neither",
+        ),
+        (
+            "DROP TABLE t /* never ends",
+            "character 1 on: expected a quote or comment that ends, got the end of the text",
+        ),
+        (
+            "CREATE PROCEDURE p() BEGIN DROP TABLE t;",
+            "the end of the text: expected END of a routine's body, got nothing",
+        ),
     ],
 )
 def test_a_refusal_says_where_and_what_and_never_a_value(sql: str, error: str) -> None:

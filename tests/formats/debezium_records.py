@@ -6,7 +6,16 @@ from typing import Any
 from lakehouse.events import Message
 from lakehouse.formats.debezium.connector import decode
 
-SOURCE = {"db": "d", "table": "t", "file": "mysql-bin.000012", "pos": 345, "row": 2, "server_id": 7, "gtid": "g:1", "ts_ms": 9000}
+SOURCE = {
+    "db": "d",
+    "table": "t",
+    "file": "mysql-bin.000012",
+    "pos": 345,
+    "row": 2,
+    "server_id": 7,
+    "gtid": "g:1",
+    "ts_ms": 9000,
+}
 HEADER = "__debezium."
 
 

@@ -12,7 +12,9 @@ Decode = Callable[[Message, Mapping[str, str]], Iterator[Event]]
 
 
 def mutations(decode: Decode, messages: list[Message], per_message: int) -> int:
-    """Decode `per_message` truncated or flipped forms of every message; how many of them were refused. Other exceptions pass through."""
+    """Decode `per_message` truncated or flipped forms of every message; how many of them were refused. Other
+    exceptions pass through.
+    """
     refused = 0
     for seed, message in enumerate(messages):
         chance = random.Random(seed)

@@ -1,7 +1,9 @@
-"""Recordings under tests/data with their truth, and the one question that tests ask of both: are these the same values?
+"""Recordings under tests/data with their truth, and the one question that tests ask of both: are these the
+same values?
 
-A truth cell is the server's text with the column's type. Both it and a decoded value go through `resolve`, which
-brings equal values into one form, so a wire value that only the schema can read is compared by what it means.
+A truth cell is the server's text with the column's type. Both it and a decoded value go through `resolve`,
+which brings equal values into one form, so a wire value that only the schema can read is compared by what it
+means.
 """
 
 import base64
@@ -26,7 +28,14 @@ def recorded(path: Path) -> Iterator[tuple[Message, list[dict[str, Any]]]]:
         for line in map(json.loads, lines):
             headers = tuple((name, _bytes(value)) for name, value in line.get("headers", ()))
             topic = line.get("topic", path.name)
-            message = Message(topic, line["partition"], line["offset"], _bytes(line["key_b64"]), _bytes(line["value_b64"]), headers)
+            message = Message(
+                topic,
+                line["partition"],
+                line["offset"],
+                _bytes(line["key_b64"]),
+                _bytes(line["value_b64"]),
+                headers,
+            )
             yield message, line.get("expected", {}).get("events", [])
 
 
@@ -44,9 +53,13 @@ def true_value(value: Any, column_type: ColumnType, zone: str = "UTC") -> Any:
         case "float" | "double":
             value = float(value)
         case "binary":
-            value = base64.b64encode(bytes.fromhex(value["hex"] if isinstance(value, dict) else value.removeprefix("0x"))).decode()
+            value = base64.b64encode(
+                bytes.fromhex(value["hex"] if isinstance(value, dict) else value.removeprefix("0x"))
+            ).decode()
         case "geometry":
-            value = base64.b64encode(struct.pack("<I", value["srid"]) + bytes.fromhex(value["wkb_hex"])).decode()
+            value = base64.b64encode(
+                struct.pack("<I", value["srid"]) + bytes.fromhex(value["wkb_hex"])
+            ).decode()
         case "timestamp":
             value = timestamp_utc(value, zone)
     return resolve(value, column_type, "canonical")
@@ -65,7 +78,9 @@ def fold(changes: Iterable[RowChange]) -> dict[str, dict[tuple[Any, ...], tuple[
     return tables
 
 
-def wrong_cells(truth: dict[str, Any], tables: dict[str, dict[tuple[Any, ...], tuple[dict[str, Any], str]]]) -> list[str]:
+def wrong_cells(
+    truth: dict[str, Any], tables: dict[str, dict[tuple[Any, ...], tuple[dict[str, Any], str]]]
+) -> list[str]:
     """Where folded tables differ from the truth, in every column that a row's last message carried."""
     wrong = []
     for table, told in truth.items():

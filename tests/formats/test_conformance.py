@@ -1,4 +1,6 @@
-"""One list of behaviours for every decoder. A format that can't express one says so, with the reason, in its Wire."""
+"""One list of behaviours for every decoder. A format that can't express one says so, with the reason, in its
+Wire.
+"""
 
 from datetime import datetime
 from typing import Any
@@ -17,10 +19,22 @@ from lakehouse.values.scalars import base64_text
 every_format = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 
 ROW: Image = {
-    "id": 18446744073709551615, "code": "ж'\"\\", "qty": -2147483648, "price": "12345678901234567890.10", "note": "two\nlines 🎁",
-    "bin": "AAEC/1wi", "blob": "/wA=", "ratio": 1.5e300, "bits": 18446744073709551615, "at": "2024-05-05 23:08:09.123Z",
-    "dt": "0000-00-00 00:00:00", "day": "2024-05-00", "t": "-838:59:59", "y": 0, "doc": '{"k": [1, 2]}',
-}  # fmt: skip
+    "id": 18446744073709551615,
+    "code": "ж'\"\\",
+    "qty": -2147483648,
+    "price": "12345678901234567890.10",
+    "note": "two\nlines 🎁",
+    "bin": "AAEC/1wi",
+    "blob": "/wA=",
+    "ratio": 1.5e300,
+    "bits": 18446744073709551615,
+    "at": "2024-05-05 23:08:09.123Z",
+    "dt": "0000-00-00 00:00:00",
+    "day": "2024-05-00",
+    "t": "-838:59:59",
+    "y": 0,
+    "doc": '{"k": [1, 2]}',
+}
 
 
 def decoded(wire: Wire, message: Message) -> list[Event]:
@@ -37,7 +51,13 @@ def change(wire: Wire, op: str, before: Image | None, after: Image | None) -> Ro
 def test_an_insert_has_the_new_image_and_no_old_one(wire: Wire) -> None:
     event = change(wire, "insert", None, ROW)
 
-    assert (event.database, event.table, event.op, event.before, event.after) == ("demo", "t", "insert", None, ROW)
+    assert (event.database, event.table, event.op, event.before, event.after) == (
+        "demo",
+        "t",
+        "insert",
+        None,
+        ROW,
+    )
 
 
 @every_format
@@ -163,11 +183,18 @@ def test_a_watermark_is_the_resolved_time_above_all_that_it_covers(wire: Wire) -
 
 @every_format
 def test_the_epoch_of_the_message_stands_first_in_every_position(wire: Wire) -> None:
-    messages = [wire.rows("insert", [(None, ROW)]), wire.rows("update", [({**ROW, "id": 1}, ROW)]), wire.ddl("DROP TABLE t")]
+    messages = [
+        wire.rows("insert", [(None, ROW)]),
+        wire.rows("update", [({**ROW, "id": 1}, ROW)]),
+        wire.ddl("DROP TABLE t"),
+    ]
 
     events = [event for message in messages for event in decoded(wire, message)]
 
-    assert all(not isinstance(event, DeadLetter) and event.position[0] == 3 and len(event.position) == 6 for event in events)
+    assert all(
+        not isinstance(event, DeadLetter) and event.position[0] == 3 and len(event.position) == 6
+        for event in events
+    )
 
 
 @every_format
@@ -181,7 +208,10 @@ def test_a_server_zone_that_is_none_is_refused_by_name(wire: Wire) -> None:
     (event,) = decode_message(wire.format, wire.rows("insert", [(None, ROW)]), {"time_zone": "Mars/Phobos"})
 
     assert isinstance(event, DeadLetter)
-    assert (event.code, event.message) == ("option", "time_zone: expected an IANA name or an offset such as +08:00, got 'Mars/Phobos'")
+    assert (event.code, event.message) == (
+        "option",
+        "time_zone: expected an IANA name or an offset such as +08:00, got 'Mars/Phobos'",
+    )
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -191,11 +221,15 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bigint unsigned": st.integers(0, 2**64 - 1),
     "varchar": TEXT,
     "int": st.integers(-(2**31), 2**31 - 1),
-    "decimal": st.decimals(allow_nan=False, allow_infinity=False, places=10).map(lambda number: format(number, "f")),
+    "decimal": st.decimals(allow_nan=False, allow_infinity=False, places=10).map(
+        lambda number: format(number, "f")
+    ),
     "text": TEXT,
     "varbinary": BINARY,
     "blob": BINARY,
-    "double": st.floats(allow_nan=False, allow_infinity=False).map(lambda number: number + 0.0 if number else 0.0),
+    "double": st.floats(allow_nan=False, allow_infinity=False).map(
+        lambda number: number + 0.0 if number else 0.0
+    ),
     "bit": st.integers(0, 2**64 - 1),
     "timestamp": st.tuples(st.datetimes(datetime(1992, 1, 1), datetime(2037, 12, 30)), FRACTION).map(
         lambda pair: f"{pair[0]:%F %T}{pair[1]}Z"
@@ -206,7 +240,9 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "year": st.integers(1901, 2155) | st.just(0),
     "json": st.sampled_from(["null", '{"a": 1.0}', "[]"]),
 }
-IMAGES = st.fixed_dictionaries({name: VALUES[kind] if name in KEY else st.none() | VALUES[kind] for name, kind in COLUMNS.items()})
+IMAGES = st.fixed_dictionaries(
+    {name: VALUES[kind] if name in KEY else st.none() | VALUES[kind] for name, kind in COLUMNS.items()}
+)
 
 
 @every_format
@@ -221,7 +257,9 @@ def test_every_value_arrives_as_it_was_sent(wire: Wire, image: Image) -> None:
 
 @every_format
 @given(before=IMAGES, after=IMAGES)
-def test_the_images_of_any_update_are_those_of_its_one_or_two_events(wire: Wire, before: Image, after: Image) -> None:
+def test_the_images_of_any_update_are_those_of_its_one_or_two_events(
+    wire: Wire, before: Image, after: Image
+) -> None:
     events = decoded(wire, wire.rows("update", [(before, after)]))
 
     assert len(events) == (1 if all(before[name] == after[name] for name in KEY) else 2)

@@ -1,4 +1,6 @@
-"""Rows that became dead letters, in feeds with transaction metadata: the END counts them, the watermark goes on."""
+"""Rows that became dead letters, in feeds with transaction metadata: the END counts them, the watermark goes
+on.
+"""
 
 import json
 from typing import Any
@@ -38,9 +40,16 @@ DEAD: dict[str, Any] = {
     "a row without the names of its table": streamed("", 7, 20, number("x", 2)),
     "a row whose place is none": streamed("b", 7, 20, number("x", 2)) | {"source": 5},
     "an image that is none": streamed("b", 7, 20, number("x", 2)) | {"after": 5},
-    "an unwrapped row without its place": {"id": 7, "__op": "c", "__transaction_id": "x", "__transaction_total_order": 2},
+    "an unwrapped row without its place": {
+        "id": 7,
+        "__op": "c",
+        "__transaction_id": "x",
+        "__transaction_total_order": 2,
+    },
     "a schema around it": {"schema": None, "payload": streamed("b", 7, 20, number("x", 2)) | {"op": "?"}},
-    "bytes that are no text": json.dumps(streamed("b", "Q", 20, number("x", 2)) | {"op": "?"}).encode().replace(b"Q", b"\xff"),
+    "bytes that are no text": json.dumps(streamed("b", "Q", 20, number("x", 2)) | {"op": "?"})
+    .encode()
+    .replace(b"Q", b"\xff"),
     "a record of which nothing can be read": GARBAGE,
 }
 
@@ -58,16 +67,25 @@ def test_a_dead_row_holds_no_transaction(dead: Any) -> None:
     silver = Memory("debezium", tidb=False).add(told)
 
     assert (len(silver.dead), silver.watermark) == (1, (0, 12, 30, 1, 1, 1))
-    assert silver.transactions is not None and (silver.transactions["open"], silver.transactions["ends"]) == ({}, [])
+    assert silver.transactions is not None and (silver.transactions["open"], silver.transactions["ends"]) == (
+        {},
+        [],
+    )
 
 
 def test_a_row_that_is_dead_and_nothing_else_of_its_transaction_raises_the_watermark_to_its_place() -> None:
-    told = [record("p.b", 0, streamed("b", 7, 20, number("x", 1)) | {"op": "?"}), record("p.transaction", 0, end("x", 1))]
+    told = [
+        record("p.b", 0, streamed("b", 7, 20, number("x", 1)) | {"op": "?"}),
+        record("p.transaction", 0, end("x", 1)),
+    ]
     assert Memory("debezium", tidb=False).add(told).watermark == (0, 12, 20, 1, 1, 1)
 
 
 def test_dead_records_of_no_transaction_are_no_rows_of_one() -> None:
-    told = [record("p.b", 0, row("r", None, None, table="b", snapshot="true")), record("p.c", 0, {"what": "ever"})]
+    told = [
+        record("p.b", 0, row("r", None, None, table="b", snapshot="true")),
+        record("p.c", 0, {"what": "ever"}),
+    ]
     told.append(record("p.d", 0, row("c", None, None, table="d")))
 
     silver = Memory("debezium", tidb=False).add(told)
@@ -80,15 +98,33 @@ def test_silver_tells_of_each_row_that_no_change_was_made_of() -> None:
     floors = {("d", "a"): (0, 12, 15, 0, 0, 0)}
     rows = Rows({"format": "debezium", "options": {}, "order": "binlog", "epochs": (), "floors": floors})
     below, dead = streamed("a", 1, 10, number("x", 1)), streamed("b", 7, 20, number("x", 2)) | {"op": "?"}
-    told = [below, dead, streamed("t", 1, 25, number("x", 3)) | {"op": "t"}, streamed("a", 2, 30, number("y", 1)), GARBAGE, end("x", 3)]
+    told = [
+        below,
+        dead,
+        streamed("t", 1, 25, number("x", 3)) | {"op": "t"},
+        streamed("a", 2, 30, number("y", 1)),
+        GARBAGE,
+        end("x", 3),
+    ]
 
     for _ in rows.read(record("p", offset, value) for offset, value in enumerate(told)):
         pass
     found = [dict(zip(OTHER_COLUMNS, values, strict=True)) for values in rows.take().others]
 
-    assert [(each["key"], each["physical_table"], each["position"]) for each in found if each["kind"] == "transaction_row"] == [
-        ("x", 1, (0, 12, 10, 1, 1, 1)), ("x", 2, (0, 12, 20, 1, 2, 1)), ("x", 3, (0, 12, 25, 1, 3, 1)), (None, 0, (0, 0, 0, 0, 0, 0)),
-    ]  # fmt: skip
+    assert [
+        (each["key"], each["physical_table"], each["position"])
+        for each in found
+        if each["kind"] == "transaction_row"
+    ] == [
+        ("x", 1, (0, 12, 10, 1, 1, 1)),
+        ("x", 2, (0, 12, 20, 1, 2, 1)),
+        ("x", 3, (0, 12, 25, 1, 3, 1)),
+        (None, 0, (0, 0, 0, 0, 0, 0)),
+    ]
     assert [each["key"] for each in found if each["kind"] == "transaction"] == ["x"]
     told_rows = transactions_told_rows(found)
-    assert (told_rows.rows, told_rows.ends, told_rows.lost) == ({"x": ({1, 2, 3}, (0, 12, 25, 1, 3, 1))}, [("x", 3)], 1)
+    assert (told_rows.rows, told_rows.ends, told_rows.lost) == (
+        {"x": ({1, 2, 3}, (0, 12, 25, 1, 3, 1))},
+        [("x", 3)],
+        1,
+    )

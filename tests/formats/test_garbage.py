@@ -27,7 +27,9 @@ HEADS = [
     b"\xff\xff\xff\xff\x0f",
 ]
 OPTIONS = {"time_zone": "Asia/Shanghai"}
-every_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: str(path.relative_to(DATA)))
+every_recording = pytest.mark.parametrize(
+    "recording", RECORDINGS, ids=lambda path: str(path.relative_to(DATA))
+)
 
 
 def check(format: str, message: Message, options: dict[str, str] = OPTIONS) -> None:
@@ -43,7 +45,9 @@ def check(format: str, message: Message, options: dict[str, str] = OPTIONS) -> N
 
 def first_messages(recording: Path) -> list[Message]:
     """A few messages, the short ones first among those of every kind."""
-    messages = sorted(itertools.islice(read_recording(recording), 40), key=lambda message: len(message.value or b""))
+    messages = sorted(
+        itertools.islice(read_recording(recording), 40), key=lambda message: len(message.value or b"")
+    )
     return messages[:: max(1, len(messages) // 4)][:4]
 
 
@@ -76,7 +80,11 @@ def test_messages_decode_alike_in_any_order_and_any_company(recording: Path) -> 
     messages = list(itertools.islice(read_recording(recording), 60))
 
     together = list(inspect_messages(messages, format, OPTIONS))
-    alone = [event for message in reversed(messages) for event in reversed(list(inspect_messages([message], format, OPTIONS)))]
+    alone = [
+        event
+        for message in reversed(messages)
+        for event in reversed(list(inspect_messages([message], format, OPTIONS)))
+    ]
 
     assert together == alone[::-1]
 
@@ -91,9 +99,13 @@ def test_random_bytes_are_events_or_dead_letters(format: str, key: bytes | None,
 @pytest.mark.parametrize("format", ["ticdc-open", "ticdc-canal-json", "ticdc-debezium"])
 @given(
     value=st.binary(max_size=200),
-    head=st.sampled_from([b"", b"\x04\x22\x4d\x18", b"\x04\x22\x4d\x18\x64\x70\xb9", b"\xff\xff\xff\xff\x0f"]),
+    head=st.sampled_from(
+        [b"", b"\x04\x22\x4d\x18", b"\x04\x22\x4d\x18\x64\x70\xb9", b"\xff\xff\xff\xff\x0f"]
+    ),
 )
-def test_random_bytes_are_no_compressed_message(format: str, compression: str, value: bytes, head: bytes) -> None:
+def test_random_bytes_are_no_compressed_message(
+    format: str, compression: str, value: bytes, head: bytes
+) -> None:
     key = b"\0\0\0\0\0\0\0\1" + (2).to_bytes(8) + b"{}" if format == "ticdc-open" else head + value
     framed = len(head + value).to_bytes(8) + head + value if format == "ticdc-open" else head + value
 
@@ -101,13 +113,22 @@ def test_random_bytes_are_no_compressed_message(format: str, compression: str, v
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["t", "f", "v", "h", "id", "code", ""]), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["t", "f", "v", "h", "id", "code", ""]), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 
 
-@pytest.mark.parametrize("wire", [WIRES["ticdc-open"], WIRES["ticdc-canal-json"], WIRES["canal"]], ids=lambda wire: wire.format)
+@pytest.mark.parametrize(
+    "wire", [WIRES["ticdc-open"], WIRES["ticdc-canal-json"], WIRES["canal"]], ids=lambda wire: wire.format
+)
 @given(data=st.data())
 def test_json_of_any_other_shape_is_events_or_dead_letters(wire: Wire, data: st.DataObject) -> None:
     row = {"id": 1, "code": "c", "qty": 2}

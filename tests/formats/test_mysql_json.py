@@ -69,12 +69,19 @@ def opaque(kind: int, data: bytes) -> bytes:
 
 
 SCALARS = (
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=200)
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=200)
 )
 
 
 @given(
-    st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=9), inner, max_size=5)),
+    st.recursive(
+        SCALARS,
+        lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=9), inner, max_size=5),
+    ),
     st.booleans(),
 )
 def test_a_document_comes_back(value: Any, large: bool) -> None:
@@ -112,7 +119,11 @@ DAY, CLOCK = (2024 * 13 + 2) * 32 + 29, 23 << 12 | 59 << 6 | 7
 
 def test_dates_and_times_are_text() -> None:
     assert json_text(opaque(10, packed(DAY, 0, 0))) == '"2024-02-29"'
-    assert json_text(opaque(12, packed(DAY, CLOCK, 5))) == json_text(opaque(7, packed(DAY, CLOCK, 5))) == '"2024-02-29 23:59:07.000005"'
+    assert (
+        json_text(opaque(12, packed(DAY, CLOCK, 5)))
+        == json_text(opaque(7, packed(DAY, CLOCK, 5)))
+        == '"2024-02-29 23:59:07.000005"'
+    )
     assert json_text(opaque(11, packed(0, 838 << 12 | 59 << 6 | 59, 0))) == '"838:59:59.000000"'
     assert json_text(opaque(11, struct.pack("<q", -((CLOCK << 24) + 250_000)))) == '"-23:59:07.250000"'
 

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.errors import DecodeError
-from lakehouse.values.scalars import base64_bytes, base64_text, integer, latin1_base64, number, time_zone, timestamp_utc
+from lakehouse.values.scalars import (
+    base64_bytes,
+    base64_text,
+    integer,
+    latin1_base64,
+    number,
+    time_zone,
+    timestamp_utc,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +45,9 @@ def test_a_timestamp_becomes_utc_and_what_is_no_instant_stays(text: str, zone: s
     zone=st.sampled_from(["Asia/Shanghai", "America/New_York", "UTC", "+05:30"]),
 )
 def test_a_timestamp_is_the_same_instant_in_every_zone(moment: datetime, zone: str) -> None:
-    local = moment.replace(tzinfo=UTC).astimezone(ZoneInfo("Asia/Kolkata") if zone == "+05:30" else ZoneInfo(zone))
+    local = moment.replace(tzinfo=UTC).astimezone(
+        ZoneInfo("Asia/Kolkata") if zone == "+05:30" else ZoneInfo(zone)
+    )
     if local.fold:
         return
 

@@ -10,7 +10,11 @@ from truth import image, meta, options, truth
 from lakehouse.discovery.inspect import inspect_messages
 from lakehouse.sources.recording import read_recording
 
-RECORDINGS = [path for format in ("ticdc-open", "ticdc-canal-json") for path in sorted((DATA / format).rglob("*.jsonl.gz"))]
+RECORDINGS = [
+    path
+    for format in ("ticdc-open", "ticdc-canal-json")
+    for path in sorted((DATA / format).rglob("*.jsonl.gz"))
+]
 KINDS = {"row": "change", "ddl": "schema_change", "resolved": "watermark"}
 
 
@@ -34,7 +38,9 @@ def compare(event: dict[str, Any], right: dict[str, Any], told: dict[str, Any]) 
     zone = told["time_zone"]
     if event["event"] == "dead_letter":
         assert event["error"]["code"] == "unresolved"
-        assert right.get("wire", "").startswith(("claim-check", "handle-key-only")) or "compression" in str(told["options"])
+        assert right.get("wire", "").startswith(("claim-check", "handle-key-only")) or "compression" in str(
+            told["options"]
+        )
         return
     assert event["event"] == KINDS[right["kind"]]
     if right["kind"] == "resolved":
@@ -52,7 +58,9 @@ def compare(event: dict[str, Any], right: dict[str, Any], told: dict[str, Any]) 
         assert event["key"] == [now[name] for name in sorted(right["handle_key"])]
 
 
-def compare_images(event: dict[str, Any], before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
+def compare_images(
+    event: dict[str, Any], before: dict[str, Any] | None, after: dict[str, Any] | None
+) -> None:
     assert event["after"] == after
     if event["before"] is None:
         return

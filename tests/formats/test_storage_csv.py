@@ -5,7 +5,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from storage_encoder import Value, encode_record, encode_value
 
-from lakehouse.formats.ticdc.storage_csv import BOOLEAN, INTEGER, NUMBER, TEXT, Broken, Dialect, Row, rows, split
+from lakehouse.formats.ticdc.storage_csv import (
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    TEXT,
+    Broken,
+    Dialect,
+    Row,
+    rows,
+    split,
+)
 
 DIALECTS = st.builds(
     Dialect,
@@ -14,7 +24,29 @@ DIALECTS = st.builds(
     null=st.sampled_from([b"\\N", b"", b"NULL", b"\\NULL\\"]),
     terminator=st.sampled_from([b"\r\n", b"\n", b"\n--\n"]),
 )
-PIECES = ["a", "ß", "表", "🙂", '"', '""', "'", "$", "\\", "\\N", "\\n", "\\\\", "NULL", "\r", "\n", "\r\n", "\n--\n", "\0", " ", "I", "1"]
+PIECES = [
+    "a",
+    "ß",
+    "表",
+    "🙂",
+    '"',
+    '""',
+    "'",
+    "$",
+    "\\",
+    "\\N",
+    "\\n",
+    "\\\\",
+    "NULL",
+    "\r",
+    "\n",
+    "\r\n",
+    "\n--\n",
+    "\0",
+    " ",
+    "I",
+    "1",
+]
 
 
 @st.composite
@@ -22,10 +54,15 @@ def tables(draw: st.DrawFn) -> tuple[Dialect, tuple[str, ...], list[list[Value]]
     """A dialect, the kinds of a record's fields, and records."""
     dialect = draw(DIALECTS)
     marks = {chr(byte) for byte in dialect.delimiter} | set(dialect.delimiter.decode())
-    loose = st.lists(st.sampled_from([*PIECES, dialect.delimiter.decode()]) | st.text(max_size=3), max_size=5).map("".join)
-    # A part of a delimiter at a text's end can't be told from the delimiter that follows (storage_csv): no text has one alone.
+    loose = st.lists(
+        st.sampled_from([*PIECES, dialect.delimiter.decode()]) | st.text(max_size=3), max_size=5
+    ).map("".join)
+    # A part of a delimiter at a text's end can't be told from the delimiter that follows (storage_csv): no
+    # text has one alone.
     text = loose.map(
-        lambda value: dialect.delimiter.decode().join(_without(part, marks) for part in value.split(dialect.delimiter.decode()))
+        lambda value: dialect.delimiter.decode().join(
+            _without(part, marks) for part in value.split(dialect.delimiter.decode())
+        )
     )
     values = {
         TEXT: text,
@@ -43,7 +80,10 @@ def _without(text: str, marks: set[str]) -> str:
 
 
 def expected(record: list[Value]) -> Row:
-    return tuple(None if value is None else str(value if not isinstance(value, bool) else str(value).lower()).encode() for value in record)
+    return tuple(
+        None if value is None else str(value if not isinstance(value, bool) else str(value).lower()).encode()
+        for value in record
+    )
 
 
 def is_decidable(records: list[list[Value]], dialect: Dialect) -> bool:
@@ -53,7 +93,9 @@ def is_decidable(records: list[list[Value]], dialect: Dialect) -> bool:
 
 
 @given(tables())
-def test_what_the_sink_writes_is_read_back_in_every_dialect(table: tuple[Dialect, tuple[str, ...], list[list[Value]]]) -> None:
+def test_what_the_sink_writes_is_read_back_in_every_dialect(
+    table: tuple[Dialect, tuple[str, ...], list[list[Value]]],
+) -> None:
     dialect, kinds, records = table
     assume(is_decidable(records, dialect))
     data = b"".join(encode_record(record, dialect) for record in records)
@@ -62,7 +104,9 @@ def test_what_the_sink_writes_is_read_back_in_every_dialect(table: tuple[Dialect
 
 
 @given(tables())
-def test_a_record_read_field_by_field_is_the_same_as_one_read_at_once(table: tuple[Dialect, tuple[str, ...], list[list[Value]]]) -> None:
+def test_a_record_read_field_by_field_is_the_same_as_one_read_at_once(
+    table: tuple[Dialect, tuple[str, ...], list[list[Value]]],
+) -> None:
     dialect, _, records = table
     assume(is_decidable(records, dialect))
     data = b"".join(encode_record(record, dialect) for record in records)
@@ -92,7 +136,9 @@ def test_garbage_gives_rows_and_broken_rows_only_and_a_cut_file_never_a_shorter_
     kept = [row for row in rows(data[:cut], 0, dialect, kinds) if not isinstance(row, Broken)]
 
     assert kept == [expected(record) for record in records][: len(kept)]
-    assert all(isinstance(row, Broken) or len(row) == len(kinds) for row in rows(bytes(flipped), 0, dialect, kinds))
+    assert all(
+        isinstance(row, Broken) or len(row) == len(kinds) for row in rows(bytes(flipped), 0, dialect, kinds)
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +166,9 @@ def test_behind_a_broken_quotation_nothing_is_guessed() -> None:
     first, broken = rows(data, 0, Dialect(), (TEXT, INTEGER))
 
     assert first == (b"I", b"1")
-    assert broken == Broken("framing", "row: expected a delimiter or the terminator behind a value, got something else")
+    assert broken == Broken(
+        "framing", "row: expected a delimiter or the terminator behind a value, got something else"
+    )
 
 
 def test_the_null_word_is_null_only_without_quotes() -> None:

@@ -23,31 +23,54 @@ from lakehouse.formats.proto import subscribe_pb2 as pb
 STREAM = DATA / "dts/inventory/stream.jsonl.gz"
 
 
-def record(envelope: pb.Envelope, offset: int, ps: int | None = None, partition: int = 0, shard: str = "") -> Message:
-    headers = (() if ps is None else (("ps", str(ps).encode()),)) + ((("ShardId", shard.encode()),) if shard else ())
+def record(
+    envelope: pb.Envelope, offset: int, ps: int | None = None, partition: int = 0, shard: str = ""
+) -> Message:
+    headers = (() if ps is None else (("ps", str(ps).encode()),)) + (
+        (("ShardId", shard.encode()),) if shard else ()
+    )
     return Message("t", partition, offset, None, envelope.SerializeToString(), headers)
 
 
-def parts(data: bytes, count: int, first_ps: int | None, shard: str = "", partition: int = 0) -> list[Message]:
+def parts(
+    data: bytes, count: int, first_ps: int | None, shard: str = "", partition: int = 0
+) -> list[Message]:
     """One Entries in `count` envelopes."""
     size = -(-len(data) // count)
     cuts = [data[start * size : (start + 1) * size] for start in range(count)]
     envelopes = [pb.Envelope(version=1, total=count, index=index, data=cut) for index, cut in enumerate(cuts)]
-    return [record(each, index, None if first_ps is None else first_ps + index, partition, shard) for index, each in enumerate(envelopes)]
+    return [
+        record(each, index, None if first_ps is None else first_ps + index, partition, shard)
+        for index, each in enumerate(envelopes)
+    ]
 
 
 def outcome(messages: list[Message]) -> list[tuple[str, Any]]:
     """What `join` makes of them: whole data, or the notes and how many records each holds."""
-    return [(found.kind, len(found.messages)) if isinstance(found, Note) else ("whole", payload(found)) for found in join(messages)]
+    return [
+        (found.kind, len(found.messages)) if isinstance(found, Note) else ("whole", payload(found))
+        for found in join(messages)
+    ]
 
 
 def payload(message: Message) -> bytes:
-    envelope = pb.Envelope.FromString(message.value or b"") if message.value and message.value[:1] != b"\x0a" else None
+    envelope = (
+        pb.Envelope.FromString(message.value or b"")
+        if message.value and message.value[:1] != b"\x0a"
+        else None
+    )
     return message.value or b"" if envelope is None else envelope.data
 
 
 def header(kind: int = pb.DML, **parts: Any) -> pb.Header:
-    place = {"sourceType": pb.MYSQL, "fileName": "mysql-bin.000005", "position": 2000, "timestamp": 9, "schemaName": "d", "tableName": "t"}
+    place = {
+        "sourceType": pb.MYSQL,
+        "fileName": "mysql-bin.000005",
+        "position": 2000,
+        "timestamp": 9,
+        "schemaName": "d",
+        "tableName": "t",
+    }
     return pb.Header(version=1, messageType=kind, **(place | parts))
 
 
@@ -55,10 +78,18 @@ def entries(*items: pb.Entry) -> Message:
     return Message("t", 0, 0, None, pb.Entries(items=items).SerializeToString(), epoch=2)
 
 
-def dml(op: int, columns: list[tuple[str, str, bool]], *rows: tuple[list[pb.Data], list[pb.Data]], **parts: Any) -> pb.Entry:
-    told = [pb.Column(name=name, originalType=type_, isKey=is_key).SerializeToString() for name, type_, is_key in columns]
+def dml(
+    op: int, columns: list[tuple[str, str, bool]], *rows: tuple[list[pb.Data], list[pb.Data]], **parts: Any
+) -> pb.Entry:
+    told = [
+        pb.Column(name=name, originalType=type_, isKey=is_key).SerializeToString()
+        for name, type_, is_key in columns
+    ]
     changes = [pb.RowChange(oldColumns=written(old), newColumns=written(new)) for old, new in rows]
-    return pb.Entry(header=header(**parts), event=pb.Event(dmlEvent=pb.DMLEvent(dmlEventType=op, columns=told, rows=changes)))
+    return pb.Entry(
+        header=header(**parts),
+        event=pb.Event(dmlEvent=pb.DMLEvent(dmlEventType=op, columns=told, rows=changes)),
+    )
 
 
 def written(values: list[pb.Data]) -> list[bytes]:
@@ -106,19 +137,28 @@ def test_rows_folded_by_position_are_the_source_tables() -> None:
 
 
 def test_every_entry_of_the_stream_is_decoded_in_order() -> None:
-    expected = [json.loads(line) for line in gzip.decompress((DATA / "dts/inventory/expected.jsonl.gz").read_bytes()).splitlines()]
+    expected = [
+        json.loads(line)
+        for line in gzip.decompress((DATA / "dts/inventory/expected.jsonl.gz").read_bytes()).splitlines()
+    ]
     rows = [(entry, row) for entry in expected if entry["messageType"] == "DML" for row in entry["rows"]]
     found = list(whole_events())
     changes = [event for event in found if isinstance(event, RowChange)]
     assert len(changes) == len(rows)
     for change, (entry, row) in zip(changes, rows, strict=True):
         names = [column["name"] for column in entry["columns"]]
-        assert (change.database, change.table, change.op) == (entry["schemaName"], entry["tableName"], entry["dml"].lower())
+        assert (change.database, change.table, change.op) == (
+            entry["schemaName"],
+            entry["tableName"],
+            entry["dml"].lower(),
+        )
         assert change.position[1:3] == (2, entry["position"])
         for image, cells in ((change.before, row["old"]), (change.after, row["new"])):
             assert (image is None) == (not cells)
             assert image is None or list(image) == names
-            assert image is None or [value is None for value in image.values()] == [cell["t"] == "NIL" for cell in cells]
+            assert image is None or [value is None for value in image.values()] == [
+                cell["t"] == "NIL" for cell in cells
+            ]
     ddl = [event.ddl for event in found if isinstance(event, SchemaChange)]
     assert ddl == [entry["ddl"]["sql"] for entry in expected if entry["messageType"] == "DDL"]
 
@@ -146,7 +186,12 @@ def test_documented_envelopes_give_their_entries(name: str) -> None:
         )
         for each in case["records_in_arrival_order"]
     ]
-    found = [entry for each in join(told) if isinstance(each, Message) for entry in pb.Entries.FromString(payload(each)).items]
+    found = [
+        entry
+        for each in join(told)
+        if isinstance(each, Message)
+        for entry in pb.Entries.FromString(payload(each)).items
+    ]
     assert [(pb.MessageType.Name(entry.header.messageType), entry.header.position) for entry in found] == [
         (entry["messageType"], entry["position"]) for entry in case["expected"]["entries"]
     ]
@@ -158,9 +203,13 @@ def test_documented_envelopes_give_their_entries(name: str) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_however_entries_are_cut_mixed_and_repeated_they_come_back_whole(data: st.DataObject) -> None:
-    """Several partitions and shards, each with its own sequence, in any mixture; records repeated at once; two calls."""
+    """Several partitions and shards, each with its own sequence, in any mixture; records repeated at once;
+    two calls.
+    """
     streams, originals = [], []
-    for partition, shard in data.draw(st.lists(st.sampled_from([(0, ""), (1, "a"), (1, "b"), (2, "")]), min_size=1, unique=True)):
+    for partition, shard in data.draw(
+        st.lists(st.sampled_from([(0, ""), (1, "a"), (1, "b"), (2, "")]), min_size=1, unique=True)
+    ):
         with_ps, ps, stream = data.draw(st.booleans()), 1, []
         for _ in range(data.draw(st.integers(1, 4))):
             body = bytes([0x0A, len(originals)]) + data.draw(st.binary(min_size=4, max_size=8))
@@ -178,7 +227,12 @@ def test_however_entries_are_cut_mixed_and_repeated_they_come_back_whole(data: s
     cut = data.draw(st.integers(0, len(mixed)))
 
     first = list(join(mixed[:cut]))
-    waiting = [told for found in first if isinstance(found, Note) and found.kind == "waiting" for told in found.messages]
+    waiting = [
+        told
+        for found in first
+        if isinstance(found, Note) and found.kind == "waiting"
+        for told in found.messages
+    ]
     context = sorted({told.offset: told for told in waiting}.values(), key=lambda told: told.offset)
     second = list(join(context + mixed[cut:])) if not _repeats_across(mixed, cut) else list(join(mixed))
 
@@ -243,7 +297,9 @@ def test_begin_commit_rollback_and_heartbeat_give_no_event() -> None:
 def test_rows_of_one_event_and_of_its_shards_have_their_own_positions() -> None:
     rows = [([], [number(n), text("x")]) for n in range(2)]
     found = events(dml(pb.INSERT, COLUMNS, *rows), dml(pb.INSERT, COLUMNS, *rows, eventIndex=1))
-    assert [event.position for event in found] == [(2, 5, 2000, 1, row, 1) for row in (0, 1, 2**32, 2**32 + 1)]
+    assert [event.position for event in found] == [
+        (2, 5, 2000, 1, row, 1) for row in (0, 1, 2**32, 2**32 + 1)
+    ]
     assert [event.index for event in found] == [0, 1, 2, 3]
 
 
@@ -264,10 +320,17 @@ def test_values_that_are_not_sent_are_absent_and_flagged() -> None:
     assert (delete.before, delete.flags) == ({"id": 1}, ("partial_before",))
 
 
-@given(st.lists(st.tuples(st.sampled_from(OPS), *[st.integers(0, 2)] * 4), min_size=1, max_size=6), st.booleans())
-def test_a_row_reads_the_same_before_and_after_its_columns_have_left_a_value_out(rows: list[Any], keyed: bool) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from(OPS), *[st.integers(0, 2)] * 4), min_size=1, max_size=6), st.booleans()
+)
+def test_a_row_reads_the_same_before_and_after_its_columns_have_left_a_value_out(
+    rows: list[Any], keyed: bool
+) -> None:
     columns = [("id", "int", keyed), ("n", "int", False)]
-    items = [dml(op, columns, (*told(op, [[number(a), number(b)], [number(c), number(d)]]),)) for op, a, b, c, d in rows]
+    items = [
+        dml(op, columns, (*told(op, [[number(a), number(b)], [number(c), number(d)]]),))
+        for op, a, b, c, d in rows
+    ]
     _columns.cache_clear()
 
     before = events(*items)
@@ -281,22 +344,41 @@ def told(op: int, images: list[list[pb.Data]]) -> list[list[pb.Data]]:
 
 
 def test_a_row_that_cannot_be_read_leaves_the_rows_beside_it_alone() -> None:
-    (letter, ok) = events(dml(pb.UPDATE, COLUMNS, ([number(1), NA], [number(3)]), ([number(1), NA], [number(1), NA])))
-    assert (letter.message, type(ok)) == ("RowChange: expected 2 values as there are columns, got 1", RowChange)
+    (letter, ok) = events(
+        dml(pb.UPDATE, COLUMNS, ([number(1), NA], [number(3)]), ([number(1), NA], [number(1), NA]))
+    )
+    assert (letter.message, type(ok)) == (
+        "RowChange: expected 2 values as there are columns, got 1",
+        RowChange,
+    )
     (letter,) = events(dml(pb.UPDATE, COLUMNS, ([number(1), NA], [])))
     assert letter.message == "a row of op update: expected its image, got none"
     good, bad, short = [number(1), text("a")], [number("x"), text("a")], [number(3)]
-    first, second, third, last = events(dml(pb.INSERT, COLUMNS, ([], good), ([], bad), ([], short), ([], good)))
-    assert [type(each) for each in (first, second, third, last)] == [RowChange, DeadLetter, DeadLetter, RowChange]
+    first, second, third, last = events(
+        dml(pb.INSERT, COLUMNS, ([], good), ([], bad), ([], short), ([], good))
+    )
+    assert [type(each) for each in (first, second, third, last)] == [
+        RowChange,
+        DeadLetter,
+        DeadLetter,
+        RowChange,
+    ]
     assert (second.code, second.message) == ("value", "column id: expected a value of its type, got another")
-    assert (third.message, third.database, third.table) == ("RowChange: expected 2 values as there are columns, got 1", "d", "t")
+    assert (third.message, third.database, third.table) == (
+        "RowChange: expected 2 values as there are columns, got 1",
+        "d",
+        "t",
+    )
     assert [last.index, last.position[4]] == [3, 3]
 
 
 @pytest.mark.parametrize(
     ("entry", "text"),
     [
-        (dml(pb.INSERT, COLUMNS, ([], []), sourceType=pb.PGSQL), "Header.sourceType: expected MySQL or MariaDB, got PostgreSQL"),
+        (
+            dml(pb.INSERT, COLUMNS, ([], []), sourceType=pb.PGSQL),
+            "Header.sourceType: expected MySQL or MariaDB, got PostgreSQL",
+        ),
         (dml(pb.INSERT, COLUMNS, ([], [])), "a row of op insert: expected its image, got none"),
         (
             dml(pb.INSERT, COLUMNS, ([], []), fileName="binlog"),
@@ -325,7 +407,10 @@ def test_garbage_gives_events_or_a_decode_error() -> None:
     whole = [told for told, _ in recorded(STREAM)]
     assert mutations(decode, [whole[0], whole[6], whole[21]], 500) > 200
     for message in whole[:2]:
-        assert all(list(join([msgspec.structs.replace(message, value=(message.value or b"")[:end])])) for end in range(1, 400))
+        assert all(
+            list(join([msgspec.structs.replace(message, value=(message.value or b"")[:end])]))
+            for end in range(1, 400)
+        )
 
 
 # Values
@@ -392,7 +477,13 @@ def test_text_is_read_in_its_charset_or_collation(charset: str, codec: str) -> N
 def test_latin1_is_windows_1252_with_its_holes() -> None:
     every_byte = pb.Data(dataType=pb.STRING, charset="latin1_swedish_ci", bv=bytes(range(256)))
     value, encoding = stored("varchar(256)", every_byte)
-    assert (value[0x80], value[0x81], value[0xE9], len(value), encoding) == ("€", "\x81", "é", 256, "canonical")
+    assert (value[0x80], value[0x81], value[0xE9], len(value), encoding) == (
+        "€",
+        "\x81",
+        "é",
+        256,
+        "canonical",
+    )
 
 
 @pytest.mark.parametrize(
@@ -443,7 +534,9 @@ def raw(value: bytes, kind: int = pb.BYTES, charset: str = "") -> pb.Data:
         ("VECTOR(2)", raw(b"\0\0\x80?\0\0\0@"), "[1,2]"),
     ],
 )
-def test_a_column_whose_type_is_not_told_is_read_by_the_tables_schema(ddl: str, data: pb.Data, value: Any) -> None:
+def test_a_column_whose_type_is_not_told_is_read_by_the_tables_schema(
+    ddl: str, data: pb.Data, value: Any
+) -> None:
     if ddl != "TIMESTAMP":  # the source's zone is known where the value is read, the type only later
         assert in_table(ddl, "", data) == value
     assert in_table(ddl, ddl, data) == value
@@ -458,8 +551,13 @@ def test_text_bytes_without_a_charset_are_read_in_the_columns_own() -> None:
     assert in_table("TEXT CHARACTER SET gbk", "text", raw("中".encode("gbk"))) == "中"
 
 
-@pytest.mark.parametrize(("data", "text"), [(b'\x0c"' + b"x" * 34, f'"{"x" * 34}"'), (b"\t1" + b"\0" * 7, "49"), (b"\x0c\xff", None)])
-def test_binary_json_is_read_and_where_it_begins_like_text_not_taken_for_text(data: bytes, text: str | None) -> None:
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [(b'\x0c"' + b"x" * 34, f'"{"x" * 34}"'), (b"\t1" + b"\0" * 7, "49"), (b"\x0c\xff", None)],
+)
+def test_binary_json_is_read_and_where_it_begins_like_text_not_taken_for_text(
+    data: bytes, text: str | None
+) -> None:
     """A string of 34 characters, and the number 49; and what is no document."""
     assert stored("json", raw(data)) == ({"base64": base64.b64encode(data).decode()}, "tencent-dts")
     assert in_table("JSON", "json", raw(data)) == in_table("JSON", "", raw(data)) == text

@@ -1,4 +1,6 @@
-"""What is particular to TiCDC's canal-json: the extension, keys that are not named, rows that were not sent whole."""
+"""What is particular to TiCDC's canal-json: the extension, keys that are not named, rows that were not sent
+whole.
+"""
 
 from typing import Any
 
@@ -10,11 +12,20 @@ from lakehouse.events import DeadLetter, Message, RowChange
 from lakehouse.formats import decode_message
 from lakehouse.formats.ticdc.canal_json import decode
 
-ROW = {"type": "INSERT", "database": "d", "table": "t", "es": TS >> 18, "pkNames": ["id"], "mysqlType": {"id": "int", "a": "int"}}
+ROW = {
+    "type": "INSERT",
+    "database": "d",
+    "table": "t",
+    "es": TS >> 18,
+    "pkNames": ["id"],
+    "mysqlType": {"id": "int", "a": "int"},
+}
 
 
 def event(options: dict[str, str] | None = None, **members: Any) -> Any:
-    (found,) = decode(Message("t", 0, 5, None, dumps({**ROW, "data": [{"id": "1", "a": "2"}], **members})), options or {})
+    (found,) = decode(
+        Message("t", 0, 5, None, dumps({**ROW, "data": [{"id": "1", "a": "2"}], **members})), options or {}
+    )
     return found
 
 
@@ -31,7 +42,10 @@ def test_without_the_extension_order_is_arrival_and_the_commit_time_is_rounded_t
 
 
 def test_a_feed_that_must_have_the_extension_refuses_a_message_without_it() -> None:
-    with pytest.raises(DecodeError, match=r"^message: expected _tidb.commitTs, got none; where .* say enable-tidb-extension: false$"):
+    with pytest.raises(
+        DecodeError,
+        match=r"^message: expected _tidb.commitTs, got none; where .* say enable-tidb-extension: false$",
+    ):
         event({"tidb_extension": "true"})
 
 
@@ -48,14 +62,27 @@ def test_a_table_whose_handle_is_a_unique_key_has_no_key_on_the_wire() -> None:
 def test_full_type_texts_of_content_compatible_mode_are_read_alike() -> None:
     types = {"id": "int(11) unsigned zerofill", "a": "varbinary(16)", "e": "enum('blob','b')", "b": "bit(8)"}
 
-    found = event(mysqlType=types, data=[{"id": "4294967295", "a": "\x00ÿ", "e": "2", "b": "255"}], _tidb={"commitTs": TS})
+    found = event(
+        mysqlType=types,
+        data=[{"id": "4294967295", "a": "\x00ÿ", "e": "2", "b": "255"}],
+        _tidb={"commitTs": TS},
+    )
 
-    assert (found.after, found.encoding) == ({"id": 4294967295, "a": "AP8=", "e": 2, "b": 255}, "ticdc-canal-json")
+    assert (found.after, found.encoding) == (
+        {"id": 4294967295, "a": "AP8=", "e": 2, "b": 255},
+        "ticdc-canal-json",
+    )
 
 
 def test_the_bytes_of_a_bit_default_and_the_label_of_an_enum_default_are_read() -> None:
-    """TiCDC before 6.5.9, 7.1.5 and 7.5.2 fills an added column of an older row with its DDL's own default."""
-    found = event(mysqlType={"id": "int", "b": "bit", "e": "enum"}, data=[{"id": "1", "b": "\x01\x05", "e": "new"}], _tidb={"commitTs": TS})
+    """TiCDC before 6.5.9, 7.1.5 and 7.5.2 fills an added column of an older row with its DDL's own
+    default.
+    """
+    found = event(
+        mysqlType={"id": "int", "b": "bit", "e": "enum"},
+        data=[{"id": "1", "b": "\x01\x05", "e": "new"}],
+        _tidb={"commitTs": TS},
+    )
 
     assert found.after == {"id": 1, "b": 261, "e": "new"}
 
@@ -67,12 +94,16 @@ def test_the_bytes_of_a_bit_default_and_the_label_of_an_enum_default_are_read() 
         ({"claimCheckLocation": "s3://b/u.json"}, "its claim-check file is missing or unreadable"),
     ],
 )
-def test_a_row_sent_as_its_key_alone_is_unresolved_unless_it_is_deleted(extension: dict[str, Any], why: str) -> None:
+def test_a_row_sent_as_its_key_alone_is_unresolved_unless_it_is_deleted(
+    extension: dict[str, Any], why: str
+) -> None:
     sent = {"data": [{"id": "1"}], "_tidb": {"commitTs": TS, **extension}}
 
     unresolved, deleted = event(**sent), event(**sent, type="DELETE")
 
-    assert unresolved == DeadLetter("unresolved", f"row: expected all columns, got the handle key only: {why}", 0, "d", "t")
+    assert unresolved == DeadLetter(
+        "unresolved", f"row: expected all columns, got the handle key only: {why}", 0, "d", "t"
+    )
     assert (deleted.op, deleted.key, deleted.flags) == ("delete", (1,), ("partial_before",))
 
 
@@ -92,7 +123,11 @@ def test_an_update_without_an_old_image_has_none() -> None:
 @pytest.mark.parametrize(
     ("members", "code", "text"),
     [
-        ({"type": "OTHER"}, "kind", "message: expected type INSERT, UPDATE, DELETE, TIDB_WATERMARK or a DDL, got another"),
+        (
+            {"type": "OTHER"},
+            "kind",
+            "message: expected type INSERT, UPDATE, DELETE, TIDB_WATERMARK or a DDL, got another",
+        ),
         ({"type": "TIDB_WATERMARK"}, "shape", "watermark: expected _tidb.watermarkTs, got none"),
         ({"data": None}, "shape", "row message: expected rows in data, got none"),
         ({"data": [{"id": 1}]}, "shape", "message: Expected `str | null`, got `int` - at `$.data[0][...]`"),
@@ -105,4 +140,7 @@ def test_a_message_of_another_shape_is_a_dead_letter(members: dict[str, Any], co
 
 
 def test_a_row_without_its_key_s_columns_is_a_dead_letter() -> None:
-    assert event(data=[{"a": "1"}]).message == "row: expected the columns that pkNames names, got a row without one"
+    assert (
+        event(data=[{"a": "1"}]).message
+        == "row: expected the columns that pkNames names, got a row without one"
+    )

@@ -18,7 +18,9 @@ RECORDINGS = sorted((DATA / "ticdc-debezium").glob("*.jsonl.gz"))
 ZONES = {"timezone.tidb-ext.jsonl.gz": "Asia/Shanghai"}
 
 
-def message(payload: dict[str, Any], key: dict[str, Any] | None = None, schema: dict[str, Any] | None = None) -> Message:
+def message(
+    payload: dict[str, Any], key: dict[str, Any] | None = None, schema: dict[str, Any] | None = None
+) -> Message:
     def frame(content: Any, its_schema: Any) -> bytes:
         return json.dumps({"payload": content, **({"schema": its_schema} if its_schema else {})}).encode()
 
@@ -49,7 +51,17 @@ def differences(expected: dict[str, Any], event: Event, zone: str) -> list[str]:
             return [] if event.resolved_ts == expected["commit_ts"] else ["resolved_ts"]
         case SchemaChange(), "ddl":
             told = (event.database, event.table, event.ddl, event.commit_ts)
-            return [] if told == (expected["schema"], expected.get("table") or None, expected["query"], expected["commit_ts"]) else ["ddl"]
+            return (
+                []
+                if told
+                == (
+                    expected["schema"],
+                    expected.get("table") or None,
+                    expected["query"],
+                    expected["commit_ts"],
+                )
+                else ["ddl"]
+            )
         case RowChange(), "row":
             return list(row_differences(expected, event, zone))
         case _:
@@ -58,7 +70,13 @@ def differences(expected: dict[str, Any], event: Event, zone: str) -> list[str]:
 
 def row_differences(expected: dict[str, Any], event: RowChange, zone: str) -> list[str]:
     told = (event.database, event.table, event.op, event.commit_ts, event.key_names)
-    true = (expected["schema"], expected["table"], expected["op"], expected["commit_ts"], tuple(sorted(expected.get("handle_key", ()))))
+    true = (
+        expected["schema"],
+        expected["table"],
+        expected["op"],
+        expected["commit_ts"],
+        tuple(sorted(expected.get("handle_key", ()))),
+    )
     wrong = [] if told == true else [f"{told} instead of {true}"]
     for name in ("before", "after"):
         image, truth = getattr(event, name), expected.get(name)
@@ -72,7 +90,9 @@ def row_differences(expected: dict[str, Any], event: RowChange, zone: str) -> li
         ]
     image = expected["before" if event.op == "delete" else "after"]
     wrong += [
-        f"key {name}" for name, value in zip(event.key_names, event.key, strict=True) if not same(image[name], value, event.encoding, zone)
+        f"key {name}"
+        for name, value in zip(event.key_names, event.key, strict=True)
+        if not same(image[name], value, event.encoding, zone)
     ]
     return wrong
 
@@ -91,18 +111,38 @@ def test_every_event_of_a_recording_is_what_the_upstream_says(path: Path) -> Non
 
 
 def test_an_update_without_old_values_has_no_old_image() -> None:
-    told = [event for message, _ in recorded(DATA / "ticdc-debezium/shop.no-old-value.jsonl.gz") for event in decode(message, {})]
+    told = [
+        event
+        for message, _ in recorded(DATA / "ticdc-debezium/shop.no-old-value.jsonl.gz")
+        for event in decode(message, {})
+    ]
     updates = [event for event in told if isinstance(event, RowChange) and event.op == "update"]
     assert updates
     assert all(event.before is None and event.after for event in updates)
 
 
 def test_schemas_with_tidb_types_settle_every_value_but_decimals() -> None:
-    keyed = [event for message, _ in recorded(DATA / "ticdc-debezium/keys.tidb-ext.jsonl.gz") for event in decode(message, {})]
-    typed = [event for message, _ in recorded(DATA / "ticdc-debezium/basictypes.tidb-ext.jsonl.gz") for event in decode(message, {})]
-    bare = [event for message, _ in recorded(DATA / "ticdc-debezium/basictypes.no-schema.jsonl.gz") for event in decode(message, {})]
+    keyed = [
+        event
+        for message, _ in recorded(DATA / "ticdc-debezium/keys.tidb-ext.jsonl.gz")
+        for event in decode(message, {})
+    ]
+    typed = [
+        event
+        for message, _ in recorded(DATA / "ticdc-debezium/basictypes.tidb-ext.jsonl.gz")
+        for event in decode(message, {})
+    ]
+    bare = [
+        event
+        for message, _ in recorded(DATA / "ticdc-debezium/basictypes.no-schema.jsonl.gz")
+        for event in decode(message, {})
+    ]
     assert {event.encoding for event in keyed if isinstance(event, RowChange)} == {"canonical"}
-    with_decimal = [event for event in typed if isinstance(event, RowChange) and (event.after or event.before or {})["dc"] is not None]
+    with_decimal = [
+        event
+        for event in typed
+        if isinstance(event, RowChange) and (event.after or event.before or {})["dc"] is not None
+    ]
     assert {event.encoding for event in with_decimal} == {"ticdc-debezium"}
     assert {event.encoding for event in bare if isinstance(event, RowChange)} == {"ticdc-debezium"}
 
@@ -110,20 +150,37 @@ def test_schemas_with_tidb_types_settle_every_value_but_decimals() -> None:
 def test_positions_are_commit_ts_and_rank() -> None:
     events = [one(message(row(op, {"id": 1}, {"id": 1}), {"id": 1})) for op in "cud"]
     watermark = one(message({"op": "m", "source": {"db": "", "table": "", "commit_ts": 100}}, {}))
-    assert [event.position for event in events] == [(3, 100, 1, 0, 0, 0), (3, 100, 1, 0, 0, 0), (3, 100, 0, 0, 0, 0)]
+    assert [event.position for event in events] == [
+        (3, 100, 1, 0, 0, 0),
+        (3, 100, 1, 0, 0, 0),
+        (3, 100, 0, 0, 0, 0),
+    ]
     assert watermark.position == (3, 100, 2, 0, 0, 0)
 
 
 def test_an_update_of_the_key_becomes_a_delete_and_an_insert() -> None:
-    halves = list(decode(message(row("u", {"b": 1, "a": "x", "v": 1}, {"b": 1, "a": "y", "v": 2}), {"b": 1, "a": "y"}), {}))
-    assert [(half.op, half.key, half.index) for half in halves] == [("delete", ("x", 1), 0), ("insert", ("y", 1), 1)]
+    halves = list(
+        decode(
+            message(row("u", {"b": 1, "a": "x", "v": 1}, {"b": 1, "a": "y", "v": 2}), {"b": 1, "a": "y"}), {}
+        )
+    )
+    assert [(half.op, half.key, half.index) for half in halves] == [
+        ("delete", ("x", 1), 0),
+        ("insert", ("y", 1), 1),
+    ]
     assert [half.position[2] for half in halves] == [0, 1]
     assert [(half.before is None, half.after is None) for half in halves] == [(False, True), (True, False)]
 
 
 def test_an_update_of_a_table_without_key_stays_one_event() -> None:
     event = one(message(row("u", {"a": 1}, {"a": 2}), {}))
-    assert (event.op, event.key, event.key_names, event.before, event.after) == ("update", (), (), {"a": 1}, {"a": 2})
+    assert (event.op, event.key, event.key_names, event.before, event.after) == (
+        "update",
+        (),
+        (),
+        {"a": 1},
+        {"a": 2},
+    )
 
 
 def test_columns_of_a_schema_change_carry_lengths_and_labels() -> None:
@@ -144,7 +201,8 @@ def test_columns_of_a_schema_change_carry_lengths_and_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tidb_type", "encoding"), [("float", "canonical"), ("double unsigned", "canonical"), ("decimal", "ticdc-debezium")]
+    ("tidb_type", "encoding"),
+    [("float", "canonical"), ("double unsigned", "canonical"), ("decimal", "ticdc-debezium")],
 )
 def test_a_double_is_open_only_where_it_may_be_a_decimal(tidb_type: str, encoding: str) -> None:
     """A FLOAT with digits, such as FLOAT(7,3), has the schema type double too."""
@@ -157,14 +215,22 @@ def test_a_double_is_open_only_where_it_may_be_a_decimal(tidb_type: str, encodin
 
 
 def test_an_enum_s_label_is_as_it_is_and_only_the_list_of_labels_has_commas_escaped() -> None:
-    field = {"type": "string", "name": "io.debezium.data.Enum", "parameters": {"allowed": "a\\,b,a\\\\,b"}, "field": "e"}
+    field = {
+        "type": "string",
+        "name": "io.debezium.data.Enum",
+        "parameters": {"allowed": "a\\,b,a\\\\,b"},
+        "field": "e",
+    }
     schema = {"type": "struct", "fields": [{"type": "struct", "fields": [field], "field": "after"}]}
 
     assert one(message(row("c", None, {"e": "a\\,b"}), schema=schema)).after == {"e": "a\\,b"}
 
 
 def test_a_negative_bigint_without_its_type_is_left_to_the_schema() -> None:
-    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": [{"field": "n", "type": "int64"}]}]}
+    schema = {
+        "type": "struct",
+        "fields": [{"field": "after", "type": "struct", "fields": [{"field": "n", "type": "int64"}]}],
+    }
     negative, positive = (one(message(row("c", None, {"n": n}), {}, schema)) for n in (-1, 1))
     assert (negative.encoding, negative.after) == ("ticdc-debezium", {"n": -1})
     assert resolve(-1, parse_type("bigint unsigned"), negative.encoding) == 2**64 - 1
@@ -176,8 +242,14 @@ def test_a_negative_bigint_without_its_type_is_left_to_the_schema() -> None:
     [
         (b"[]", "value: Expected `object`, got `array`"),
         (b'{"payload":{"op":"c"}}', "value: Object missing required field `source` - at `$.payload`"),
-        (b'{"payload":{"op":"x","source":{"commit_ts":1}}}', "payload.op: expected c, u, d or m, or a payload with ddl, got another"),
-        (b'{"payload":{"op":"c","source":{"commit_ts":1}}}', "a row of op insert: expected its image, got null"),
+        (
+            b'{"payload":{"op":"x","source":{"commit_ts":1}}}',
+            "payload.op: expected c, u, d or m, or a payload with ddl, got another",
+        ),
+        (
+            b'{"payload":{"op":"c","source":{"commit_ts":1}}}',
+            "a row of op insert: expected its image, got null",
+        ),
         (b"{", "value: expected JSON, got Input data was truncated"),
     ],
 )

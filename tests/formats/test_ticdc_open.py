@@ -1,4 +1,6 @@
-"""What is particular to Open Protocol: its framing, its flags, its two encodings of bytes, its producers' bugs."""
+"""What is particular to Open Protocol: its framing, its flags, its two encodings of bytes, its producers'
+bugs.
+"""
 
 import base64
 import json
@@ -23,7 +25,10 @@ def message(value: Any, **key: Any) -> Message:
         "t",
         0,
         0,
-        *framed([dumps({"ts": TS, "scm": "d", "tbl": "t", "t": 1, **key})], [value if isinstance(value, bytes) else dumps(value)]),
+        *framed(
+            [dumps({"ts": TS, "scm": "d", "tbl": "t", "t": 1, **key})],
+            [value if isinstance(value, bytes) else dumps(value)],
+        ),
     )
 
 
@@ -69,7 +74,12 @@ def test_old_values_of_only_updated_columns_are_completed_from_the_new_ones() ->
 
     event = row({"u": new, "p": {"a": {"t": 3, "f": 65, "v": 4}}})
 
-    assert (event.op, event.before, event.after, event.flags) == ("update", {"id": 1, "a": 4, "b": None}, {"id": 1, "a": 5, "b": None}, ())
+    assert (event.op, event.before, event.after, event.flags) == (
+        "update",
+        {"id": 1, "a": 4, "b": None},
+        {"id": 1, "a": 5, "b": None},
+        (),
+    )
 
 
 def test_an_empty_old_image_is_an_update_that_changed_nothing() -> None:
@@ -96,8 +106,12 @@ def test_new_values_without_old_ones_are_an_upsert() -> None:
         ({"t": 16, "f": 129, "v": "\u0001\u0005"}, 261),
     ],
 )
-def test_a_default_that_an_old_release_fills_in_is_read_from_its_text(column: dict[str, Any], value: Any) -> None:
-    """getDefaultOrZeroValue of TiCDC before 6.5.9, 7.1.5 and 7.5.2 gives the old row's added column as the DDL's text."""
+def test_a_default_that_an_old_release_fills_in_is_read_from_its_text(
+    column: dict[str, Any], value: Any
+) -> None:
+    """getDefaultOrZeroValue of TiCDC before 6.5.9, 7.1.5 and 7.5.2 gives the old row's added column as the
+    DDL's text.
+    """
     new = {"id": ID, "c": {**column, "v": 1}}
 
     update = row({"u": new, "p": {"id": ID, "c": column}})
@@ -109,15 +123,24 @@ def test_a_default_that_an_old_release_fills_in_is_read_from_its_text(column: di
 
 def test_columns_that_a_malformed_old_image_lost_are_not_made_up() -> None:
     """A column that became NULL is written without its name, and spills its members into `p`."""
-    new = {"id": ID, "kept": {"t": 3, "f": 65, "v": 7}, "gone": {"t": 3, "f": 65, "v": None}, "t": {"t": 3, "f": 65, "v": 9}}
-    malformed = (
-        json.dumps({"u": new})[:-1]
-        + ', "p": {"t": {"t": 3, "f": 65, "v": 8}, "t": 3, "f": 65, "v": -5, "other": {"t": 3, "f": 65, "v": 2}}}'
+    new = {
+        "id": ID,
+        "kept": {"t": 3, "f": 65, "v": 7},
+        "gone": {"t": 3, "f": 65, "v": None},
+        "t": {"t": 3, "f": 65, "v": 9},
+    }
+    malformed = json.dumps({"u": new})[:-1] + (
+        ', "p": {"t": {"t": 3, "f": 65, "v": 8}, "t": 3, "f": 65, "v": -5, "other": {"t": 3, "f": '
+        '65, "v": 2}}}'
     )
 
     event = row(malformed.encode())
 
-    assert (event.op, event.before, event.flags) == ("update", {"id": 1, "kept": 7, "other": 2}, ("partial_before",))
+    assert (event.op, event.before, event.flags) == (
+        "update",
+        {"id": 1, "kept": 7, "other": 2},
+        ("partial_before",),
+    )
     assert event.after == {"id": 1, "kept": 7, "gone": None, "t": 9}
 
 
@@ -127,7 +150,10 @@ def test_the_last_of_two_equal_members_counts() -> None:
     (event,) = decode(Message("t", 0, 0, *framed([key], [dumps({"u": {"id": ID}})])), {})
 
     assert isinstance(event, DeadLetter)
-    assert event.message == "row: expected all columns, got the handle key only: its claim-check file is missing or unreadable"
+    assert (
+        event.message
+        == "row: expected all columns, got the handle key only: its claim-check file is missing or unreadable"
+    )
 
 
 def test_a_row_sent_as_its_key_alone_is_unresolved_unless_it_is_deleted() -> None:
@@ -135,7 +161,10 @@ def test_a_row_sent_as_its_key_alone_is_unresolved_unless_it_is_deleted() -> Non
     deleted = row({"d": {"id": ID}}, ohk=True)
 
     assert (unresolved.code, unresolved.database, unresolved.table) == ("unresolved", "d", "t")
-    assert unresolved.message == "row: expected all columns, got the handle key only: the feed sends handle-key-only messages"
+    assert (
+        unresolved.message
+        == "row: expected all columns, got the handle key only: the feed sends handle-key-only messages"
+    )
     assert (deleted.op, deleted.key, deleted.flags) == ("delete", (1,), ("partial_before",))
 
 
@@ -144,7 +173,15 @@ def test_a_delete_without_any_column_names_no_row_and_says_so() -> None:
 
 
 def test_columns_without_flags_are_the_oldest_form_where_varchar_is_base64() -> None:
-    event = row({"u": {"id": {"t": 3, "h": True, "v": 1}, "val": {"t": 15, "v": "YWE="}, "blob": {"t": 252, "v": "AP8="}}})
+    event = row(
+        {
+            "u": {
+                "id": {"t": 3, "h": True, "v": 1},
+                "val": {"t": 15, "v": "YWE="},
+                "blob": {"t": 252, "v": "AP8="},
+            }
+        }
+    )
 
     assert (event.after, event.encoding) == ({"id": 1, "val": "aa", "blob": "AP8="}, "ticdc-open-legacy")
     assert event.types == {"id": "int", "val": "varchar", "blob": ""}
@@ -153,7 +190,11 @@ def test_columns_without_flags_are_the_oldest_form_where_varchar_is_base64() -> 
 def test_equal_rows_of_a_table_without_a_key_are_told_apart_by_their_handle() -> None:
     column = {"a": {"t": 3, "f": 65, "v": 1}}
 
-    plain, partitioned, without = row({"u": column}, rid=-5), row({"u": column}, rid=7, ptn=120), row({"u": column})
+    plain, partitioned, without = (
+        row({"u": column}, rid=-5),
+        row({"u": column}, rid=7, ptn=120),
+        row({"u": column}),
+    )
 
     assert [event.row_id for event in (plain, partitioned, without)] == ["-5", "120/7", None]
     assert [event.physical_table for event in (plain, partitioned, without)] == [None, 120, None]
@@ -190,7 +231,9 @@ def test_an_update_of_a_row_without_a_key_stays_one_event() -> None:
         (6, 65, None, "", None),
     ],
 )
-def test_every_type_code_has_its_type_text_and_its_value(code: int, flags: int, value: Any, type: str, canonical: Any) -> None:
+def test_every_type_code_has_its_type_text_and_its_value(
+    code: int, flags: int, value: Any, type: str, canonical: Any
+) -> None:
     event = row({"u": {"id": ID, "c": {"t": code, "f": flags, "v": value}}})
 
     assert event.after is not None and event.types is not None
@@ -203,8 +246,14 @@ def test_every_type_code_has_its_type_text_and_its_value(code: int, flags: int, 
         ({"t": 99, "f": 0, "v": 1}, "column: expected a known type code, got 99"),
         ({"t": 3, "f": 65, "v": "x"}, "column c: expected a int, got something else"),
         ({"t": 16, "f": 193, "v": "\ufffd"}, "column c: expected a bit, got something else"),
-        ({"t": 3, "f": 65, "v": 1.5}, "row: expected numbers and texts as the columns' types say, got another JSON type"),
-        ({"t": 15, "f": 64, "v": 7}, "row: expected numbers and texts as the columns' types say, got another JSON type"),
+        (
+            {"t": 3, "f": 65, "v": 1.5},
+            "row: expected numbers and texts as the columns' types say, got another JSON type",
+        ),
+        (
+            {"t": 15, "f": 64, "v": 7},
+            "row: expected numbers and texts as the columns' types say, got another JSON type",
+        ),
         ({"t": 5, "f": 65, "v": "nan"}, "column c: expected a double, got something else"),
         ({"t": 252, "f": 64, "v": "%"}, "column c: expected a text, got something else"),
         ({"t": 3, "f": 65}, "row: Object missing required field `v` - at `$.u[...]`"),
@@ -220,8 +269,16 @@ def test_a_value_that_is_none_of_its_type_is_a_dead_letter(column: dict[str, Any
         (b"\0\0\0\0\0\0\0\2", b"", "message key: expected Open Protocol version 1, got another start"),
         (b"\0\0\0\0\0\0\0\1", b"", "message: expected as many values as keys, got 0 keys and 0 values"),
         (framed([b"{}"], [])[0], b"", "message: expected as many values as keys, got 1 keys and 0 values"),
-        (framed([b"{}"], [])[0] + b"\0", b"", "message key: expected a length and as many bytes at byte 18 of 19, got fewer"),
-        (framed([b"{}"], [])[0], b"\xff" * 9, "message value: expected a length and as many bytes at byte 0 of 9, got fewer"),
+        (
+            framed([b"{}"], [])[0] + b"\0",
+            b"",
+            "message key: expected a length and as many bytes at byte 18 of 19, got fewer",
+        ),
+        (
+            framed([b"{}"], [])[0],
+            b"\xff" * 9,
+            "message value: expected a length and as many bytes at byte 0 of 9, got fewer",
+        ),
     ],
 )
 def test_framing_that_does_not_add_up_refuses_the_whole_message(key: bytes, value: bytes, text: str) -> None:

@@ -16,18 +16,30 @@ from lakehouse.formats.ticdc.storage import decode
 from lakehouse.formats.ticdc.storage_csv import Dialect
 from lakehouse.sources.storage_files import read_tree
 
-TREES = sorted(path.parent for path in (Path(__file__).parents[1] / "data" / "storage").glob("*/expected.json"))
+TREES = sorted(
+    path.parent for path in (Path(__file__).parents[1] / "data" / "storage").glob("*/expected.json")
+)
 SCHEMA = {
-    "Table": "t", "Schema": "d", "TableVersion": 400, "Query": "", "Type": 0,
+    "Table": "t",
+    "Schema": "d",
+    "TableVersion": 400,
+    "Query": "",
+    "Type": 0,
     "TableColumns": [
-        {"ColumnName": "id", "ColumnType": "BIGINT UNSIGNED", "ColumnPrecision": "20", "ColumnNullable": "false", "ColumnIsPk": "true"},
+        {
+            "ColumnName": "id",
+            "ColumnType": "BIGINT UNSIGNED",
+            "ColumnPrecision": "20",
+            "ColumnNullable": "false",
+            "ColumnIsPk": "true",
+        },
         {"ColumnName": "text", "ColumnType": "VARCHAR", "ColumnPrecision": "40"},
         {"ColumnName": "blob", "ColumnType": "BLOB", "ColumnPrecision": "65535"},
         {"ColumnName": "price", "ColumnType": "DECIMAL", "ColumnPrecision": "10", "ColumnScale": "2"},
         {"ColumnName": "rate", "ColumnType": "DOUBLE", "ColumnPrecision": "22"},
         {"ColumnName": "at", "ColumnType": "TIMESTAMP", "ColumnScale": "3"},
     ],
-}  # fmt: skip
+}
 NAMES = ["id", "text", "blob", "price", "rate", "at"]
 PATH = "d/t/400/2026-11-21/CDC000003.csv"
 
@@ -40,7 +52,9 @@ def events_of(message: Message, options: dict[str, str]) -> list[Event]:
         return [DeadLetter(error.code, str(error), 0)]
 
 
-def file_message(data: bytes, path: str = PATH, schema: dict[str, Any] | None = None, **headers: bytes) -> Message:
+def file_message(
+    data: bytes, path: str = PATH, schema: dict[str, Any] | None = None, **headers: bytes
+) -> Message:
     joined = {"schema": json.dumps(schema or SCHEMA).encode(), **headers}
     return Message("storage", 0, 0, None, data, tuple(joined.items()), path=path)
 
@@ -49,7 +63,9 @@ def file_message(data: bytes, path: str = PATH, schema: dict[str, Any] | None = 
 
 
 def canonical(cell: list[Any], zone: str) -> set[Any]:
-    """The values that are right for a cell of the truth: [type, text, number of an ENUM or SET?]; the recordings' zone is UTC."""
+    """The values that are right for a cell of the truth: [type, text, number of an ENUM or SET?]; the
+    recordings' zone is UTC.
+    """
     assert zone == "UTC"
     type_, text, *number = cell
     word = type_.partition("(")[0].split()[0]
@@ -67,7 +83,9 @@ def canonical(cell: list[Any], zone: str) -> set[Any]:
 def is_image(image: dict[str, Any] | None, cells: dict[str, list[Any]] | None, zone: str) -> bool:
     if image is None or cells is None:
         return image is None and cells is None
-    return image.keys() == cells.keys() and all(image[name] in canonical(cell, zone) for name, cell in cells.items())
+    return image.keys() == cells.keys() and all(
+        image[name] in canonical(cell, zone) for name, cell in cells.items()
+    )
 
 
 def is_change(event: RowChange, truth: dict[str, Any], expected: dict[str, Any]) -> bool:
@@ -85,7 +103,11 @@ def is_change(event: RowChange, truth: dict[str, Any], expected: dict[str, Any])
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
 def test_a_recorded_tree_gives_the_changes_of_its_truth_in_order(tree: Path) -> None:
     expected = json.loads((tree / "expected.json").read_text())
-    events = [event for message in read_tree(tree / "data", expected["options"]) for event in events_of(message, expected["options"])]
+    events = [
+        event
+        for message in read_tree(tree / "data", expected["options"])
+        for event in events_of(message, expected["options"])
+    ]
     changes = {  # rows of tables without a key stand for themselves
         (event.database, event.table, event.key or number, event.position): event
         for number, event in enumerate(events)
@@ -101,7 +123,10 @@ def test_a_recorded_tree_gives_the_changes_of_its_truth_in_order(tree: Path) -> 
         for moment in sorted({event["commit_ts"] for event in wanted}):
             together = [event for event in wanted if event["commit_ts"] == moment]
             found, rows = rows[: len(together)], rows[len(together) :]
-            assert all(any(is_change(event, one, expected) for event in found) for one in together), (table, moment)
+            assert all(any(is_change(event, one, expected) for event in found) for one in together), (
+                table,
+                moment,
+            )
 
     assert not [event for event in events if isinstance(event, DeadLetter)]
 
@@ -109,14 +134,28 @@ def test_a_recorded_tree_gives_the_changes_of_its_truth_in_order(tree: Path) -> 
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
 def test_a_recorded_tree_gives_its_statements_and_its_checkpoint(tree: Path) -> None:
     expected = json.loads((tree / "expected.json").read_text())
-    events = [event for message in read_tree(tree / "data", expected["options"]) for event in events_of(message, expected["options"])]
-    statements = {(event.database, event.table, event.commit_ts, event.ddl) for event in events if isinstance(event, SchemaChange)}
+    events = [
+        event
+        for message in read_tree(tree / "data", expected["options"])
+        for event in events_of(message, expected["options"])
+    ]
+    statements = {
+        (event.database, event.table, event.commit_ts, event.ddl)
+        for event in events
+        if isinstance(event, SchemaChange)
+    }
     truth = {
-        (event["schema"], event["table"], event["commit_ts"], event["query"]) for event in expected["events"] if event["kind"] == "ddl"
+        (event["schema"], event["table"], event["commit_ts"], event["query"])
+        for event in expected["events"]
+        if event["kind"] == "ddl"
     }
     if (tree / "data" / "shop").is_dir() and not (tree / "data" / "shop" / "meta").is_dir():
-        truth = {statement for statement in truth if statement[1]}  # the first layout has no place for a database's DDL
-    ordered = {"csv": "include-commit-ts", "canal-json": "enable-tidb-extension"}[expected["options"]["protocol"]]
+        truth = {
+            statement for statement in truth if statement[1]
+        }  # the first layout has no place for a database's DDL
+    ordered = {"csv": "include-commit-ts", "canal-json": "enable-tidb-extension"}[
+        expected["options"]["protocol"]
+    ]
     progress = [event.resolved_ts for event in events if isinstance(event, Watermark)]
 
     assert statements == truth
@@ -140,7 +179,9 @@ IMAGES = st.fixed_dictionaries(
 CHANGES = st.one_of(
     st.tuples(st.just("insert"), st.none(), IMAGES),
     st.tuples(st.just("delete"), IMAGES, st.none()),
-    st.tuples(st.just("update"), IMAGES, IMAGES).map(lambda change: (change[0], change[1], {**change[2], "id": change[1]["id"]})),
+    st.tuples(st.just("update"), IMAGES, IMAGES).map(
+        lambda change: (change[0], change[1], {**change[2], "id": change[1]["id"]})
+    ),
 )
 FLAGS = ("include-commit-ts", "output-old-value", "output-field-header", "output-handle-key")
 SETTINGS = st.fixed_dictionaries(
@@ -162,14 +203,23 @@ def encode_file(changes: list[tuple[str, Any, Any]], options: dict[str, str]) ->
     records: list[list[Value]] = []
     for moment, (op, before, after) in enumerate(changes):
         if op == "update" and options["output-old-value"] == "true":
-            records += [encode_row("D", moment, True, before, options), encode_row("I", moment, True, after, options)]
+            records += [
+                encode_row("D", moment, True, before, options),
+                encode_row("I", moment, True, after, options),
+            ]
         else:
             image = before if after is None else after
-            records.append(encode_row({"insert": "I", "delete": "D", "update": "U"}[op], moment, op == "update", image, options))
+            records.append(
+                encode_row(
+                    {"insert": "I", "delete": "D", "update": "U"}[op], moment, op == "update", image, options
+                )
+            )
     return header(options, dialect) + b"".join(encode_record(record, dialect) for record in records)
 
 
-def encode_row(op: str, moment: int, is_update: bool, image: dict[str, Any], options: dict[str, str]) -> list[Value]:
+def encode_row(
+    op: str, moment: int, is_update: bool, image: dict[str, Any], options: dict[str, str]
+) -> list[Value]:
     has = {flag: options[flag] == "true" for flag in FLAGS}
     row: list[Value] = [op, "t", "d"]
     row += [1000 + moment] if has["include-commit-ts"] else []
@@ -191,7 +241,10 @@ def header(options: dict[str, str], dialect: Dialect) -> bytes:
     meta += ["commit-ts"] if options["include-commit-ts"] == "true" else []
     meta += ["is-update"] if options["output-old-value"] == "true" else []
     return (
-        dialect.delimiter.join([*(f"ticdc-meta${name}".encode() for name in meta), *(name.encode() for name in NAMES)]) + dialect.terminator
+        dialect.delimiter.join(
+            [*(f"ticdc-meta${name}".encode() for name in meta), *(name.encode() for name in NAMES)]
+        )
+        + dialect.terminator
     )
 
 
@@ -200,17 +253,26 @@ def silver(image: dict[str, Any] | None) -> dict[str, Any] | None:
     if image is None:
         return None
     blob, at = image["blob"], image["at"]
-    return {**image, "blob": None if blob is None else base64.b64encode(blob).decode(), "at": at and "2024-03-01 00:00:00.123Z"}
+    return {
+        **image,
+        "blob": None if blob is None else base64.b64encode(blob).decode(),
+        "at": at and "2024-03-01 00:00:00.123Z",
+    }
 
 
 @settings(max_examples=200)
 @given(st.lists(CHANGES, min_size=1, max_size=5), SETTINGS)
-def test_changes_written_in_any_setting_are_read_back(changes: list[tuple[str, Any, Any]], options: dict[str, str]) -> None:
+def test_changes_written_in_any_setting_are_read_back(
+    changes: list[tuple[str, Any, Any]], options: dict[str, str]
+) -> None:
     events = events_of(file_message(encode_file(changes, options)), options)
 
     rows = [event for event in events if isinstance(event, RowChange)]
     assert [(row.op, row.after) for row in rows] == [(op, silver(after)) for op, _, after in changes]
-    kept = [before if op == "delete" or options["output-old-value"] == "true" else None for op, before, _ in changes]
+    kept = [
+        before if op == "delete" or options["output-old-value"] == "true" else None
+        for op, before, _ in changes
+    ]
     assert [row.before for row in rows] == [silver(before) for before in kept]
     assert [row.position for row in rows] == sorted(row.position for row in rows)
     assert len(rows) == len(events)
@@ -218,7 +280,9 @@ def test_changes_written_in_any_setting_are_read_back(changes: list[tuple[str, A
 
 @settings(max_examples=100)
 @given(st.lists(CHANGES, min_size=1, max_size=3), SETTINGS, st.data())
-def test_garbage_is_events_or_a_decode_error(changes: list[tuple[str, Any, Any]], options: dict[str, str], draw: st.DataObject) -> None:
+def test_garbage_is_events_or_a_decode_error(
+    changes: list[tuple[str, Any, Any]], options: dict[str, str], draw: st.DataObject
+) -> None:
     data = bytearray(encode_file(changes, options))
     cut = draw.draw(st.integers(0, len(data)))
     data[draw.draw(st.integers(0, len(data) - 1))] ^= 1 << draw.draw(st.integers(0, 7))
@@ -242,21 +306,35 @@ def test_a_file_whose_rows_are_not_of_its_schema_and_settings_is_refused_whole()
 
 
 def test_a_file_without_its_schema_file_is_a_dead_letter_of_the_table_that_its_path_names() -> None:
-    [event] = events_of(Message("storage", 0, 0, None, b"", path="d/t/400/CDC000001.csv"), {"protocol": "csv"})
+    [event] = events_of(
+        Message("storage", 0, 0, None, b"", path="d/t/400/CDC000001.csv"), {"protocol": "csv"}
+    )
 
-    assert event == DeadLetter("schema", "data file: expected its schema file beside it, got none", 0, "d", "t")
+    assert event == DeadLetter(
+        "schema", "data file: expected its schema file beside it, got none", 0, "d", "t"
+    )
 
 
 def test_a_row_that_cannot_be_read_is_a_dead_letter_of_its_number() -> None:
     rows = [b'"I","t","d",7,%s,"a","","1.00",1.5,\\N\r\n' % key for key in (b"1", b"one", b"\\N", b"4")]
     rows[3] = rows[3].replace(b'"t"', b'"other"')
-    rows += [rows[0].replace(b'"I"', b'"X"'), rows[0].replace(b"1.00", b"1,00"), rows[0].replace(b'""', b'"!QUI="'), rows[0]]
+    rows += [
+        rows[0].replace(b'"I"', b'"X"'),
+        rows[0].replace(b"1.00", b"1,00"),
+        rows[0].replace(b'""', b'"!QUI="'),
+        rows[0],
+    ]
 
     events = events_of(file_message(b"".join(rows)), {"protocol": "csv", "include-commit-ts": "true"})
 
     assert [(event.index, event.code) for event in events if isinstance(event, DeadLetter)] == [
-        (1, "value"), (2, "key"), (3, "table"), (4, "op"), (5, "value"), (6, "value"),
-    ]  # fmt: skip
+        (1, "value"),
+        (2, "key"),
+        (3, "table"),
+        (4, "op"),
+        (5, "value"),
+        (6, "value"),
+    ]
     assert [event.index for event in events if isinstance(event, RowChange)] == [0, 7]
     assert {event.table for event in events} == {"t"}
 
@@ -273,7 +351,10 @@ def test_an_update_whose_key_changes_is_a_delete_and_an_insert() -> None:
     assert [inserted.op, inserted.key, inserted.position] == ["insert", (2,), (0, 7, 1, 0, 0, 0)]
 
 
-@pytest.mark.parametrize("halves", [[(b"D", 7)], [(b"I", 7)], [(b"D", 7), (b"D", 7)], [(b"D", 7), (b"I", 8)], [(b"D", 7), (b"U", 7)]])
+@pytest.mark.parametrize(
+    "halves",
+    [[(b"D", 7)], [(b"I", 7)], [(b"D", 7), (b"D", 7)], [(b"D", 7), (b"I", 8)], [(b"D", 7), (b"U", 7)]],
+)
 def test_half_an_update_is_a_dead_letter(halves: list[tuple[bytes, int]]) -> None:
     data = b"".join(b'"%s","t","d",%d,true,1,"a","","1.00",1.5,\\N\r\n' % half for half in halves)
     options = {"protocol": "csv", "include-commit-ts": "true", "output-old-value": "true"}
@@ -287,7 +368,9 @@ def test_half_an_update_is_a_dead_letter(halves: list[tuple[bytes, int]]) -> Non
 def test_without_commit_ts_files_and_rows_are_the_order() -> None:
     data = b'"D","t","d",1,"a","","1.00",1.5,\\N\r\n"I","t","d",1,"b","","1.00",1.5,\\N\r\n'
     options = {"protocol": "csv"}
-    schema = Message("storage", 0, 0, None, json.dumps(SCHEMA).encode(), path="d/t/meta/schema_400_0000000001.json")
+    schema = Message(
+        "storage", 0, 0, None, json.dumps(SCHEMA).encode(), path="d/t/meta/schema_400_0000000001.json"
+    )
     metadata = Message("storage", 0, 0, None, b'{"checkpoint-ts":500}', path="metadata")
 
     deleted, inserted = events_of(file_message(data), options)
@@ -307,7 +390,11 @@ def test_several_dispatchers_without_commit_ts_are_refused() -> None:
     [event] = events_of(message, {"protocol": "csv"})
 
     assert event == DeadLetter(
-        "dispatchers", "data file: expected one dispatcher in its folder, got several, which only commit ts could order", 0, "d", "t"
+        "dispatchers",
+        "data file: expected one dispatcher in its folder, got several, which only commit ts could order",
+        0,
+        "d",
+        "t",
     )
 
 
@@ -350,13 +437,22 @@ def test_a_schema_file_is_a_statement_or_a_record_with_types_as_sql_has_them() -
     path = "d/t/meta/schema_400_0000000001.json"
 
     [record] = events_of(
-        Message("s", 0, 0, None, json.dumps(content).encode(), path=path), {"include-commit-ts": "true", "protocol": "csv"}
+        Message("s", 0, 0, None, json.dumps(content).encode(), path=path),
+        {"include-commit-ts": "true", "protocol": "csv"},
     )
-    [change] = events_of(Message("s", 0, 0, None, json.dumps({**content, "Query": "TRUNCATE TABLE `t`"}).encode(), path=path), {})
+    [change] = events_of(
+        Message("s", 0, 0, None, json.dumps({**content, "Query": "TRUNCATE TABLE `t`"}).encode(), path=path),
+        {},
+    )
 
     assert isinstance(record, SchemaChange)
     assert isinstance(change, SchemaChange)
-    assert (record.kind, record.ddl, record.commit_ts, record.position) == ("schema", None, 400, (0, 400, 2, 0, 0, 0))
+    assert (record.kind, record.ddl, record.commit_ts, record.position) == (
+        "schema",
+        None,
+        400,
+        (0, 400, 2, 0, 0, 0),
+    )
     assert [column["type"] for column in record.columns or []] == [text for text, _ in columns]
     assert (change.kind, change.ddl, change.primary_key) == ("ddl", "TRUNCATE TABLE `t`", ())
 
@@ -364,17 +460,39 @@ def test_a_schema_file_is_a_statement_or_a_record_with_types_as_sql_has_them() -
 @pytest.mark.parametrize("terminator", ["\r\n", "\n", "#", "end"])
 def test_a_file_of_canal_json_is_read_line_by_line(terminator: str) -> None:
     line = {
-        "id": 0, "database": "d", "table": "t", "pkNames": ["id"], "isDdl": False, "type": "INSERT", "es": 1, "ts": 2, "sql": "",
-        "sqlType": {"id": 4, "text": 12}, "mysqlType": {"id": "int", "text": "varchar"}, "old": None,
-        "data": [{"id": "1", "text": f'a"{terminator}\\'}], "_tidb": {"commitTs": 450},
-    }  # fmt: skip
+        "id": 0,
+        "database": "d",
+        "table": "t",
+        "pkNames": ["id"],
+        "isDdl": False,
+        "type": "INSERT",
+        "es": 1,
+        "ts": 2,
+        "sql": "",
+        "sqlType": {"id": 4, "text": 12},
+        "mysqlType": {"id": "int", "text": "varchar"},
+        "old": None,
+        "data": [{"id": "1", "text": f'a"{terminator}\\'}],
+        "_tidb": {"commitTs": 450},
+    }
     whole = json.dumps(line).encode() + terminator.encode()
-    message = file_message(whole + b"{}" + terminator.encode() + whole + whole[:40], "d/t/400/77/CDC000001.json")
+    message = file_message(
+        whole + b"{}" + terminator.encode() + whole + whole[:40], "d/t/400/77/CDC000001.json"
+    )
 
-    first, broken, second, cut = events_of(message, {"enable-tidb-extension": "true", "terminator": terminator})
+    first, broken, second, cut = events_of(
+        message, {"enable-tidb-extension": "true", "terminator": terminator}
+    )
 
     assert isinstance(first, RowChange)
     assert isinstance(second, RowChange)
-    assert (first.after, first.position, first.physical_table) == ({"id": 1, "text": f'a"{terminator}\\'}, (0, 450, 1, 0, 0, 0), 77)
+    assert (first.after, first.position, first.physical_table) == (
+        {"id": 1, "text": f'a"{terminator}\\'},
+        (0, 450, 1, 0, 0, 0),
+        77,
+    )
     assert (second.after, second.index) == (first.after, 2)
-    assert [(event.index, event.code) for event in (broken, cut) if isinstance(event, DeadLetter)] == [(1, "shape"), (3, "truncated")]
+    assert [(event.index, event.code) for event in (broken, cut) if isinstance(event, DeadLetter)] == [
+        (1, "shape"),
+        (3, "truncated"),
+    ]

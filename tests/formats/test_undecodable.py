@@ -1,4 +1,6 @@
-"""Text that is none, in every format: the value is kept as its bytes, the row and its neighbours are read (T97, T99)."""
+"""Text that is none, in every format: the value is kept as its bytes, the row and its neighbours are read
+(T97, T99).
+"""
 
 import json
 
@@ -42,10 +44,16 @@ def with_text(wire: Wire, raw: bytes, column: str = "code") -> list[Event]:
 @every_json_format
 @pytest.mark.parametrize(
     ("raw", "kept"),
-    [(b"a\xffb", b"a\xffb"), (b"a\\ud800b", b"a\xed\xa0\x80b"), (b"\\udc00\\u0000\xc3", b"\xed\xb0\x80\0\xc3")],
+    [
+        (b"a\xffb", b"a\xffb"),
+        (b"a\\ud800b", b"a\xed\xa0\x80b"),
+        (b"\\udc00\\u0000\xc3", b"\xed\xb0\x80\0\xc3"),
+    ],
     ids=["no UTF-8", "half a pair", "both"],
 )
-def test_text_that_is_none_is_kept_as_its_bytes_and_leaves_its_row_open(wire: Wire, raw: bytes, kept: bytes) -> None:
+def test_text_that_is_none_is_kept_as_its_bytes_and_leaves_its_row_open(
+    wire: Wire, raw: bytes, kept: bytes
+) -> None:
     first, second = with_text(wire, raw, "doc")
 
     assert isinstance(first, RowChange) and isinstance(second, RowChange)
@@ -59,12 +67,20 @@ def test_a_key_that_is_no_text_is_a_dead_letter_of_its_row(wire: Wire) -> None:
     first, second = with_text(wire, b"\xff")
 
     assert isinstance(first, DeadLetter) and isinstance(second, RowChange)
-    assert (first.code, first.message, first.index) == ("value", "key: expected text, got bytes that are none", 0)
+    assert (first.code, first.message, first.index) == (
+        "value",
+        "key: expected text, got bytes that are none",
+        0,
+    )
     assert (first.database, first.table) == ("demo", "t")
 
 
 @every_json_format
-@given(raw=st.binary(max_size=12).filter(lambda data: not set(data) & {0x22, 0x5C} and min(data, default=32) >= 32))
+@given(
+    raw=st.binary(max_size=12).filter(
+        lambda data: not set(data) & {0x22, 0x5C} and min(data, default=32) >= 32
+    )
+)
 def test_any_bytes_in_a_text_are_text_or_themselves(wire: Wire, raw: bytes) -> None:
     first, _ = with_text(wire, raw, "doc")
 
@@ -83,7 +99,8 @@ def test_bytes_that_are_no_json_stay_a_dead_letter() -> None:
 
 
 def test_debezium_text_that_is_none_is_kept_too() -> None:
-    value = b'{"op":"c","before":null,"after":{"id":1,"a":"x\xff"},"source":{"file":"bin.000001","pos":4,"db":"d","table":"t"}}'
+    place = b'{"file":"bin.000001","pos":4,"db":"d","table":"t"}'
+    value = b'{"op":"c","before":null,"after":{"id":1,"a":"x\xff"},"source":' + place + b"}"
 
     (event,) = decode_message("debezium", Message("t", 0, 0, b'{"id":1}', value), {})
 
@@ -92,13 +109,21 @@ def test_debezium_text_that_is_none_is_kept_too() -> None:
 
 
 SCHEMA = {
-    "Table": "t", "Schema": "d", "TableVersion": 400, "Query": "",
-    "TableColumns": [{"ColumnName": "id", "ColumnType": "VARCHAR", "ColumnIsPk": "true"}, {"ColumnName": "a", "ColumnType": "VARCHAR"}],
-}  # fmt: skip
+    "Table": "t",
+    "Schema": "d",
+    "TableVersion": 400,
+    "Query": "",
+    "TableColumns": [
+        {"ColumnName": "id", "ColumnType": "VARCHAR", "ColumnIsPk": "true"},
+        {"ColumnName": "a", "ColumnType": "VARCHAR"},
+    ],
+}
 
 
 def csv_events(data: bytes) -> list[Event]:
-    message = Message("s", 0, 0, None, data, (("schema", json.dumps(SCHEMA).encode()),), path="d/t/400/CDC000001.csv")
+    message = Message(
+        "s", 0, 0, None, data, (("schema", json.dumps(SCHEMA).encode()),), path="d/t/400/CDC000001.csv"
+    )
     return decode_message("ticdc-storage", message, {"protocol": "csv", "terminator": "\n"})
 
 
@@ -106,7 +131,10 @@ def test_csv_text_that_is_none_is_kept_too_but_in_a_key() -> None:
     event, letter = csv_events(b'"I","t","d","k","x\xff"\n"I","t","d","\xff","x"\n')
 
     assert isinstance(event, RowChange)
-    assert (event.after, event.encoding) == ({"id": "k", "a": {"base64": base64_text(b"x\xff")}}, "ticdc-storage")
+    assert (event.after, event.encoding) == (
+        {"id": "k", "a": {"base64": base64_text(b"x\xff")}},
+        "ticdc-storage",
+    )
     assert isinstance(letter, DeadLetter)
     assert (letter.code, letter.index) == ("value", 1)
     assert letter.message == "column id: expected a value of type varchar, got something else"
@@ -115,7 +143,15 @@ def test_csv_text_that_is_none_is_kept_too_but_in_a_key() -> None:
 def test_a_line_of_a_storage_file_too() -> None:
     row = b'"mysqlType":{"id":"int","a":"text"},"data":[{"id":"1","a":"\xff"}]'
     line = b'{"database":"d","table":"t","pkNames":["id"],"type":"INSERT","es":1,%s}' % row
-    message = Message("s", 0, 0, None, line + b"\r\n", (("schema", json.dumps(SCHEMA).encode()),), path="d/t/400/CDC000001.json")
+    message = Message(
+        "s",
+        0,
+        0,
+        None,
+        line + b"\r\n",
+        (("schema", json.dumps(SCHEMA).encode()),),
+        path="d/t/400/CDC000001.json",
+    )
 
     (event,) = decode_message("ticdc-storage", message, {})
 
@@ -124,10 +160,19 @@ def test_a_line_of_a_storage_file_too() -> None:
 
 
 def test_a_dts_key_that_its_charset_cannot_read_is_a_dead_letter() -> None:
-    told = [pb.Data(dataType=pb.STRING, charset="utf8", bv=raw).SerializeToString() for raw in (b"\xff", b"ok")]
+    told = [
+        pb.Data(dataType=pb.STRING, charset="utf8", bv=raw).SerializeToString() for raw in (b"\xff", b"ok")
+    ]
     column = pb.Column(name="k", originalType="varchar(9)", isKey=True).SerializeToString()
     change = pb.DMLEvent(columns=[column], rows=[pb.RowChange(newColumns=[value]) for value in told])
-    header = pb.Header(sourceType=pb.MYSQL, messageType=pb.DML, fileName="bin.000001", position=9, schemaName="d", tableName="t")
+    header = pb.Header(
+        sourceType=pb.MYSQL,
+        messageType=pb.DML,
+        fileName="bin.000001",
+        position=9,
+        schemaName="d",
+        tableName="t",
+    )
     entries = pb.Entries(items=[pb.Entry(header=header, event=pb.Event(dmlEvent=change))]).SerializeToString()
 
     letter, event = decode_message("tencent-dts", Message("t", 0, 0, None, entries), {})
@@ -143,20 +188,32 @@ def test_a_text_of_open_protocol_is_told_in_base64_and_need_be_none() -> None:
     ddl = {**key, "ts": TS - 1, "t": 2}, {"q": "CREATE TABLE t (id INT PRIMARY KEY, a TEXT)", "t": 3}
     update = key, {"u": {**new, "a": {**new["a"], "v": "eA=="}}, "p": {"a": new["a"]}}
     in_key = key, {"u": {**new, "a": {**new["a"], "h": True}}}
-    messages = [Message("t", 0, at, *framed([dumps(k)], [dumps(v)])) for at, (k, v) in enumerate((ddl, (key, {"u": new}), update, in_key))]
+    messages = [
+        Message("t", 0, at, *framed([dumps(k)], [dumps(v)]))
+        for at, (k, v) in enumerate((ddl, (key, {"u": new}), update, in_key))
+    ]
 
     _, insert, update_, letter = [decode_message("ticdc-open", message, {})[0] for message in messages]
 
     assert (insert.after, insert.encoding) == ({"id": 1, "a": {"base64": "/w=="}}, "ticdc-open")
     assert (update_.before, update_.after) == ({"id": 1, "a": {"base64": "/w=="}}, {"id": 1, "a": "x"})
     assert (letter.code, letter.message) == ("value", "column a: expected a text, got something else")
-    assert Memory("ticdc-open").add(messages[:2]).tables((0, TS, 2, 0, 0, 0)) == {"d.t": [{"id": 1, "a": None, "_raw_a": "/w=="}]}
+    assert Memory("ticdc-open").add(messages[:2]).tables((0, TS, 2, 0, 0, 0)) == {
+        "d.t": [{"id": 1, "a": None, "_raw_a": "/w=="}]
+    }
 
 
 def test_gold_has_null_and_the_bytes_beside_it() -> None:
-    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))").insert(2, id=1, a=LETTERS).insert(3, id=2, a="\0")
+    feed = (
+        TiCDC()
+        .ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))")
+        .insert(2, id=1, a=LETTERS)
+        .insert(3, id=2, a="\0")
+    )
     last = feed.messages[-2]
-    feed.messages[-2] = Message("topic", 0, last.offset, None, (last.value or b"").replace(LETTERS.encode(), b"\xff"))
+    feed.messages[-2] = Message(
+        "topic", 0, last.offset, None, (last.value or b"").replace(LETTERS.encode(), b"\xff")
+    )
 
     assert feed.table() == [{"id": 1, "a": None, "_raw_a": "/w=="}, {"id": 2, "a": "\0"}]
 

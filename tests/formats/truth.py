@@ -1,4 +1,6 @@
-"""The truth that a TiCDC recording carries, as canonical values: what SELECT gave on the source, not what a message says."""
+"""The truth that a TiCDC recording carries, as canonical values: what SELECT gave on the source, not what a
+message says.
+"""
 
 import base64
 import gzip
@@ -13,7 +15,9 @@ INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit")
 
 
 def canonical(cell: dict[str, Any], zone: str) -> Any:
-    """The value that a right decoder gives for a cell {"type", "value", "num"?}: ENUM and SET as index and mask."""
+    """The value that a right decoder gives for a cell {"type", "value", "num"?}: ENUM and SET as index and
+    mask.
+    """
     value, kind = cell["value"], cell["type"].split("(")[0].split()[0].lower()
     if value is None:
         return None
@@ -43,13 +47,18 @@ def truth(recording: Path) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
 
 
 def meta(recording: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(recording.with_name(recording.name.replace(".jsonl.gz", ".meta.json")).read_text())
+    found: dict[str, Any] = json.loads(
+        recording.with_name(recording.name.replace(".jsonl.gz", ".meta.json")).read_text()
+    )
     return found
 
 
 def options(recording: Path) -> dict[str, str]:
     """The settings of the feed that its messages do not tell."""
     told = meta(recording)
-    settings = {"time_zone": told["time_zone"], "compression": told["options"].get("large-message-handle-compression", "none")}
+    settings = {
+        "time_zone": told["time_zone"],
+        "compression": told["options"].get("large-message-handle-compression", "none"),
+    }
     files = told.get("claim_check_files")
     return {**settings, "claim_check": str(recording.parent / files)} if files else settings

@@ -2,8 +2,8 @@
 
     table demo.t (`COLUMNS`), key (code, id)        Wire.rows(op, [(before, after), …]) ──▶ Message
 
-An image is canonical. An encoder leaves out what its producer leaves out, and nothing else. A format that can't express a
-behaviour says so in `cannot`, with the reason.
+An image is canonical. An encoder leaves out what its producer leaves out, and nothing else. A format that
+can't express a behaviour says so in `cannot`, with the reason.
 """
 
 import base64
@@ -19,9 +19,22 @@ from lakehouse.formats.open_frames import framed
 from lakehouse.formats.proto import canal_pb2
 
 COLUMNS = {
-    "id": "bigint unsigned", "code": "varchar", "qty": "int", "price": "decimal", "note": "text", "bin": "varbinary", "blob": "blob",
-    "ratio": "double", "bits": "bit", "at": "timestamp", "dt": "datetime", "day": "date", "t": "time", "y": "year", "doc": "json",
-}  # fmt: skip
+    "id": "bigint unsigned",
+    "code": "varchar",
+    "qty": "int",
+    "price": "decimal",
+    "note": "text",
+    "bin": "varbinary",
+    "blob": "blob",
+    "ratio": "double",
+    "bits": "bit",
+    "at": "timestamp",
+    "dt": "datetime",
+    "day": "date",
+    "t": "time",
+    "y": "year",
+    "doc": "json",
+}
 KEY = ("code", "id")
 ZONE = "Asia/Shanghai"
 TS = 470606996798439424
@@ -49,10 +62,22 @@ def local(text: str) -> str:
 # Open Protocol
 
 CODES = {
-    "bigint unsigned": (8, 129), "varchar": (15, 0), "int": (3, 1), "decimal": (246, 1), "text": (252, 0),
-    "varbinary": (15, 1), "blob": (252, 1), "double": (5, 1), "bit": (16, 129), "timestamp": (7, 1), "datetime": (12, 1),
-    "date": (10, 1), "time": (11, 1), "year": (13, 129), "json": (245, 1),
-}  # fmt: skip
+    "bigint unsigned": (8, 129),
+    "varchar": (15, 0),
+    "int": (3, 1),
+    "decimal": (246, 1),
+    "text": (252, 0),
+    "varbinary": (15, 1),
+    "blob": (252, 1),
+    "double": (5, 1),
+    "bit": (16, 129),
+    "timestamp": (7, 1),
+    "datetime": (12, 1),
+    "date": (10, 1),
+    "time": (11, 1),
+    "year": (13, 129),
+    "json": (245, 1),
+}
 
 
 def go_quote(data: bytes) -> str:
@@ -68,7 +93,13 @@ def go_quote(data: bytes) -> str:
         elif char.isprintable():
             out += char
         else:
-            out += f"\\x{code:02x}" if code < 0x20 or code == 0x7F else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+            out += (
+                f"\\x{code:02x}"
+                if code < 0x20 or code == 0x7F
+                else f"\\u{code:04x}"
+                if code < 0x10000
+                else f"\\U{code:08x}"
+            )
     return out
 
 
@@ -82,7 +113,12 @@ def open_column(name: str, value: Any) -> dict[str, Any]:
                 value = go_quote(base64.b64decode(value))
             case "timestamp":
                 value = local(value)
-    return {"t": code, **({"h": True} if name in KEY else {}), "f": flags | (10 if name in KEY else 64), "v": value}
+    return {
+        "t": code,
+        **({"h": True} if name in KEY else {}),
+        "f": flags | (10 if name in KEY else 64),
+        "v": value,
+    }
 
 
 def open_image(image: Image) -> dict[str, Any]:
@@ -102,7 +138,9 @@ def open_rows(op: str, pairs: Pairs) -> Message:
 
 
 def open_ddl(text: str) -> Message:
-    return message(*framed([dumps({"ts": TS, "scm": "demo", "tbl": "t", "t": 2})], [dumps({"q": text, "t": 3})]))
+    return message(
+        *framed([dumps({"ts": TS, "scm": "demo", "tbl": "t", "t": 2})], [dumps({"q": text, "t": 3})])
+    )
 
 
 def open_watermark(ts: int) -> Message:
@@ -134,9 +172,18 @@ def canal_json(op: str, pairs: Pairs) -> dict[str, Any]:
     images = [after if after is not None else before or {} for before, after in pairs]
     old = [text_image(before or {}) for before, _ in pairs] if op == "update" else None
     return {
-        "id": 0, "database": "demo", "table": "t", "pkNames": ["id", "code"], "isDdl": False, "type": op.upper(), "es": TS >> 18, "ts": 1,
-        "mysqlType": {name: COLUMNS[name] for name in images[0]}, "old": old, "data": [text_image(image) for image in images],
-    }  # fmt: skip
+        "id": 0,
+        "database": "demo",
+        "table": "t",
+        "pkNames": ["id", "code"],
+        "isDdl": False,
+        "type": op.upper(),
+        "es": TS >> 18,
+        "ts": 1,
+        "mysqlType": {name: COLUMNS[name] for name in images[0]},
+        "old": old,
+        "data": [text_image(image) for image in images],
+    }
 
 
 def ticdc_rows(op: str, pairs: Pairs) -> Message:
@@ -144,11 +191,34 @@ def ticdc_rows(op: str, pairs: Pairs) -> Message:
 
 
 def ticdc_ddl(text: str) -> Message:
-    return message(None, dumps({"database": "demo", "table": "t", "isDdl": True, "type": "ALTER", "sql": text, "_tidb": {"commitTs": TS}}))
+    return message(
+        None,
+        dumps(
+            {
+                "database": "demo",
+                "table": "t",
+                "isDdl": True,
+                "type": "ALTER",
+                "sql": text,
+                "_tidb": {"commitTs": TS},
+            }
+        ),
+    )
 
 
 def ticdc_watermark(ts: int) -> Message:
-    return message(None, dumps({"database": "", "table": "", "isDdl": False, "type": "TIDB_WATERMARK", "_tidb": {"watermarkTs": ts}}))
+    return message(
+        None,
+        dumps(
+            {
+                "database": "",
+                "table": "",
+                "isDdl": False,
+                "type": "TIDB_WATERMARK",
+                "_tidb": {"watermarkTs": ts},
+            }
+        ),
+    )
 
 
 def flat_rows(op: str, pairs: Pairs) -> Message:
@@ -156,7 +226,12 @@ def flat_rows(op: str, pairs: Pairs) -> Message:
 
 
 def flat_ddl(text: str) -> Message:
-    return message(None, dumps({"database": "demo", "table": "t", "isDdl": True, "type": "ALTER", "sql": text, "es": TS >> 18}))
+    return message(
+        None,
+        dumps(
+            {"database": "demo", "table": "t", "isDdl": True, "type": "ALTER", "sql": text, "es": TS >> 18}
+        ),
+    )
 
 
 # Canal protobuf
@@ -165,22 +240,37 @@ def flat_ddl(text: str) -> Message:
 def proto_columns(image: Image | None) -> list[canal_pb2.Column]:
     return [
         canal_pb2.Column(
-            index=index, name=name, isKey=name in KEY, mysqlType=COLUMNS[name], isNull=value is None, value=text_value(name, value) or ""
+            index=index,
+            name=name,
+            isKey=name in KEY,
+            mysqlType=COLUMNS[name],
+            isNull=value is None,
+            value=text_value(name, value) or "",
         )
         for index, (name, value) in enumerate((image or {}).items())
     ]
 
 
 def packet(change: canal_pb2.RowChange) -> Message:
-    header = canal_pb2.Header(logfileName="bin.000007", logfileOffset=4711, schemaName="demo", tableName="t", executeTime=TS >> 18)
-    entry = canal_pb2.Entry(header=header, entryType=canal_pb2.ENTRY_ROWDATA, storeValue=change.SerializeToString())
+    header = canal_pb2.Header(
+        logfileName="bin.000007", logfileOffset=4711, schemaName="demo", tableName="t", executeTime=TS >> 18
+    )
+    entry = canal_pb2.Entry(
+        header=header, entryType=canal_pb2.ENTRY_ROWDATA, storeValue=change.SerializeToString()
+    )
     end = canal_pb2.Entry(header=header, entryType=canal_pb2.ENTRY_TRANSACTIONEND)
     body = canal_pb2.Messages(messages=[entry.SerializeToString(), end.SerializeToString()])
-    return message(None, canal_pb2.Packet(type=canal_pb2.PACKET_MESSAGES, body=body.SerializeToString()).SerializeToString())
+    return message(
+        None,
+        canal_pb2.Packet(type=canal_pb2.PACKET_MESSAGES, body=body.SerializeToString()).SerializeToString(),
+    )
 
 
 def proto_rows(op: str, pairs: Pairs) -> Message:
-    rows = [canal_pb2.RowData(beforeColumns=proto_columns(before), afterColumns=proto_columns(after)) for before, after in pairs]
+    rows = [
+        canal_pb2.RowData(beforeColumns=proto_columns(before), afterColumns=proto_columns(after))
+        for before, after in pairs
+    ]
     return packet(canal_pb2.RowChange(eventType=f"EVENT_{op.upper()}", rowDatas=rows))
 
 
@@ -197,7 +287,19 @@ WIRES = {
     for wire in (
         Wire("ticdc-open", open_rows, open_ddl, open_watermark, {}),
         Wire("ticdc-canal-json", ticdc_rows, ticdc_ddl, ticdc_watermark, {}),
-        Wire("canal", flat_rows, flat_ddl, None, {"key-only delete": "its deletes hold the whole row, nothing marks others"}),
-        Wire("canal-protobuf", proto_rows, proto_ddl, None, {"changed columns": "its old image is the whole row, or names the row alone"}),
+        Wire(
+            "canal",
+            flat_rows,
+            flat_ddl,
+            None,
+            {"key-only delete": "its deletes hold the whole row, nothing marks others"},
+        ),
+        Wire(
+            "canal-protobuf",
+            proto_rows,
+            proto_ddl,
+            None,
+            {"changed columns": "its old image is the whole row, or names the row alone"},
+        ),
     )
 }

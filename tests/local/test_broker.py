@@ -27,7 +27,9 @@ Read = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 def read_topic(bootstrap: str, topic: str) -> dict[int, list[Read]]:
     """Everything in a topic, partition by partition."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "enable.partition.eof": False})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "enable.partition.eof": False}
+    )
     found: dict[int, list[Read]] = {}
     try:
         for number in consumer.list_topics(topic, timeout=20).topics[topic].partitions:
@@ -35,7 +37,9 @@ def read_topic(bootstrap: str, topic: str) -> dict[int, list[Read]]:
             _, end = consumer.get_watermark_offsets(place, timeout=20)
             consumer.assign([place])
             messages = consumer.consume(end, timeout=20) if end else []
-            found[number] = [(message.key(), message.value(), message.headers() or []) for message in messages]
+            found[number] = [
+                (message.key(), message.value(), message.headers() or []) for message in messages
+            ]
     finally:
         consumer.close()
     return found
@@ -63,7 +67,9 @@ MESSAGES = st.lists(
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(messages=MESSAGES)
-def test_a_topic_holds_what_was_produced_partition_by_partition_in_the_order_of_offsets(broker: Broker, messages: list[Message]) -> None:
+def test_a_topic_holds_what_was_produced_partition_by_partition_in_the_order_of_offsets(
+    broker: Broker, messages: list[Message]
+) -> None:
     topic = uuid.uuid4().hex
     expected: dict[int, list[Read]] = {0: [], 1: [], 2: []}
     for message in sorted(messages, key=lambda message: message.offset):
@@ -74,7 +80,9 @@ def test_a_topic_holds_what_was_produced_partition_by_partition_in_the_order_of_
     assert read_topic(broker.bootstrap, topic) == expected
     assert produced["messages"] == len(messages)
     assert produced["partitions"] == [
-        {"topic": topic, "partition": number, "messages": len(found)} for number, found in expected.items() if found
+        {"topic": topic, "partition": number, "messages": len(found)}
+        for number, found in expected.items()
+        if found
     ]
 
 
@@ -82,9 +90,19 @@ def test_a_recording_is_produced_from_the_command_line(
     broker: Broker, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     coded = [base64.b64encode(data).decode() for data in (b"k", b"v0", b"v1")]
-    lines = [{"partition": 1, "offset": offset, "key_b64": coded[0], "value_b64": coded[1 + offset]} for offset in (0, 1)]
+    lines = [
+        {"partition": 1, "offset": offset, "key_b64": coded[0], "value_b64": coded[1 + offset]}
+        for offset in (0, 1)
+    ]
     (tmp_path / "dump.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    words = ["produce", str(tmp_path / "dump.jsonl"), "--topic", topic, "--bootstrap-servers", broker.bootstrap]
+    words = [
+        "produce",
+        str(tmp_path / "dump.jsonl"),
+        "--topic",
+        topic,
+        "--bootstrap-servers",
+        broker.bootstrap,
+    ]
 
     build(READY)([*words, "--option", "kafka.client.id=dump"], standalone_mode=False)
 
@@ -119,7 +137,10 @@ def test_a_topic_grows_to_the_partitions_that_a_later_recording_needs(broker: Br
 
 
 def test_a_topic_name_that_kafka_does_not_allow_is_one_sentence(broker: Broker) -> None:
-    with pytest.raises(EnvironmentError_, match=rf"^{broker.bootstrap}: expected a Kafka broker that takes messages, got: .*invalid"):
+    with pytest.raises(
+        EnvironmentError_,
+        match=rf"^{broker.bootstrap}: expected a Kafka broker that takes messages, got: .*invalid",
+    ):
         produce([Message("no spaces", 0, 0, None, b"v")], broker.bootstrap)
 
 
@@ -138,7 +159,10 @@ def test_messages_outlive_an_orderly_restart_and_a_killed_broker(tmp_path: Path)
 
 def test_a_second_broker_on_the_same_folder_is_refused_and_the_first_goes_on(broker: Broker) -> None:
     with (
-        pytest.raises(EnvironmentError_, match=f"^{broker.folder}: expected no other broker on this folder, got a running one; end it or"),
+        pytest.raises(
+            EnvironmentError_,
+            match=f"^{broker.folder}: expected no other broker on this folder, got a running one; end it or",
+        ),
         start_broker(broker.folder),
     ):
         pass
@@ -177,7 +201,10 @@ def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
         with pytest.raises(EnvironmentError_) as refused, start_broker(tmp_path, port):
             pass
 
-    assert str(refused.value) == f"127.0.0.1:{port}: expected a free port, got: Address already in use; choose another one, or 0 for any"
+    assert str(refused.value) == (
+        f"127.0.0.1:{port}: expected a free port, got: Address already in use; choose another one, "
+        "or 0 for any"
+    )
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
@@ -187,7 +214,10 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None
     with pytest.raises(EnvironmentError_) as refused, start_broker(folder):
         pass
 
-    assert str(refused.value) == f"{folder}: expected a folder that can be written, got: Not a directory; choose another folder"
+    assert (
+        str(refused.value)
+        == f"{folder}: expected a folder that can be written, got: Not a directory; choose another folder"
+    )
 
 
 def test_a_broker_that_does_not_start_says_why_and_where_its_log_is(tmp_path: Path) -> None:
@@ -206,5 +236,7 @@ def test_a_broker_that_does_not_start_says_why_and_where_its_log_is(tmp_path: Pa
 def test_producing_to_nobody_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakehouse.sources.kafka_produce.TIMEOUT", 1.0)
 
-    with pytest.raises(EnvironmentError_, match=r"^127\.0\.0\.1:9: expected a Kafka broker that takes messages, got: "):
+    with pytest.raises(
+        EnvironmentError_, match=r"^127\.0\.0\.1:9: expected a Kafka broker that takes messages, got: "
+    ):
         produce([Message("t", 0, 0, None, b"v")], "127.0.0.1:9")

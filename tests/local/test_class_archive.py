@@ -1,4 +1,6 @@
-"""Class archives: written by the first JVM, used by the next, never in the way of a start. Real JVMs, a tiny class path."""
+"""Class archives: written by the first JVM, used by the next, never in the way of a start. Real JVMs, a tiny
+class path.
+"""
 
 import os
 import subprocess
@@ -23,7 +25,14 @@ def class_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 def start(class_path: list[Path], options: list[str]) -> list[str]:
     """Start Kafka's storage tool, which prints an id, and return what the JVM itself says."""
     path = os.pathsep.join(map(str, class_path))
-    command = [str(java_home() / "bin" / "java"), *options, "-cp", path, "kafka.tools.StorageTool", "random-uuid"]
+    command = [
+        str(java_home() / "bin" / "java"),
+        *options,
+        "-cp",
+        path,
+        "kafka.tools.StorageTool",
+        "random-uuid",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert len(done.stdout.strip()) == 22
     return [line for line in done.stderr.splitlines() if "INFO kafka." not in line]
@@ -81,7 +90,9 @@ def test_another_class_path_has_an_archive_of_its_own(class_path: list[Path]) ->
     assert archive_options(java_home(), class_path) != archive_options(java_home(), class_path[1:])
 
 
-def test_a_cache_that_cannot_be_written_costs_no_start(class_path: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_costs_no_start(
+    class_path: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = java_home()
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LAKEHOUSE_CACHE", str(tmp_path / "file" / "below"))

@@ -73,24 +73,31 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
 
 
 def test_two_processes_at_once_fetch_each_jar_once_and_both_have_all(repository: Repository) -> None:
-    program = "from lakehouse.jvm.jars import spark_jars; print(*sorted(jar.name for jar in spark_jars() if jar.is_file()))"
+    program = (
+        "from lakehouse.jvm.jars import spark_jars; print(*sorted(jar.name for jar in spark_jars() "
+        "if jar.is_file()))"
+    )
 
-    started = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    started = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
     found = [process.communicate()[0].split() for process in started]
 
     assert found == [sorted(repository.files)] * 2
     assert repository.taken == Counter(list(repository.files))
 
 
-def test_a_jar_that_is_not_the_released_one_is_refused_and_never_used(repository: Repository, tmp_path: Path) -> None:
+def test_a_jar_that_is_not_the_released_one_is_refused_and_never_used(
+    repository: Repository, tmp_path: Path
+) -> None:
     repository.files["delta-storage-4.0.1.jar"] += b"!"
 
     with pytest.raises(EnvironmentError_) as refused:
         spark_jars()
 
-    assert (
-        str(refused.value)
-        == f"{repository.address}/: expected delta-storage-4.0.1.jar as it was released, got another file; ask a repository you trust"
+    assert str(refused.value) == (
+        f"{repository.address}/: expected delta-storage-4.0.1.jar as it was released, got another "
+        "file; ask a repository you trust"
     )
     assert list((tmp_path / "cache" / "jars").glob("spark-*")) == []
 
@@ -98,11 +105,16 @@ def test_a_jar_that_is_not_the_released_one_is_refused_and_never_used(repository
 def test_a_jar_that_a_repository_lacks_is_named(repository: Repository) -> None:
     del repository.files["delta-storage-4.0.1.jar"]
 
-    with pytest.raises(EnvironmentError_, match=f"^jars: expected .* from {repository.address}/, got: .*delta-storage;4.0.1; this needs"):
+    with pytest.raises(
+        EnvironmentError_,
+        match=f"^jars: expected .* from {repository.address}/, got: .*delta-storage;4.0.1; this needs",
+    ):
         spark_jars()
 
 
-def test_java_trusts_the_certificates_that_python_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_trusts_the_certificates_that_python_trusts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bundle = tmp_path / "bundle.pem"
     bundle.write_text(f"an authority of our own\n{CERTIFICATE}")
     monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
@@ -122,7 +134,9 @@ def _keytool() -> str:
     return str(JAVA_HOME / "bin" / "keytool")
 
 
-def test_java_keeps_its_own_trust_where_python_names_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_java_keeps_its_own_trust_where_python_names_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
 

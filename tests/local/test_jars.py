@@ -42,7 +42,15 @@ def test_once_fetched_jars_are_found_without_network(request: pytest.FixtureRequ
 
 def test_the_jars_are_whole_and_clash_with_none_of_sparks_own() -> None:
     names = {jar.name for jar in spark_jars()}
-    assert {"delta-spark_2.13-4.0.1.jar", "delta-storage-4.0.1.jar", "spark-sql-kafka-0-10_2.13-4.0.0.jar"} <= names
-    assert not [name for name in names if name.startswith(("scala-library", "hadoop-", "spark-core", "slf4j", "jackson"))]
+    assert {
+        "delta-spark_2.13-4.0.1.jar",
+        "delta-storage-4.0.1.jar",
+        "spark-sql-kafka-0-10_2.13-4.0.0.jar",
+    } <= names
+    assert not [
+        name
+        for name in names
+        if name.startswith(("scala-library", "hadoop-", "spark-core", "slf4j", "jackson"))
+    ]
     for jar in (*spark_jars(), *broker_jars()):
         assert zipfile.is_zipfile(jar), jar

@@ -1,4 +1,6 @@
-"""Which Java is chosen, with real programs: the machine's where it fits, else the one that the Spark extra brings."""
+"""Which Java is chosen, with real programs: the machine's where it fits, else the one that the Spark extra
+brings.
+"""
 
 import os
 import subprocess
@@ -31,7 +33,9 @@ def pretend_java(folder: Path, version: str) -> Path:
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a program where there is a PATH, which the machine under test may lack."""
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"PATH": os.defpath})
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | {"PATH": os.defpath}
+    )
 
 
 def test_a_machine_without_java_runs_the_one_from_the_package_index() -> None:
@@ -70,10 +74,15 @@ def test_arguments_reach_java_unchanged(tmp_path: Path) -> None:
     assert done.stdout == "-Dname=a b||*|'|"
 
 
-def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LAKEHOUSE_CACHE", str(tmp_path / "file" / "below"))
     pretend_java(tmp_path, "21")
-    sentence = r"expected a cache folder that can be written, got: Not a directory; set LAKEHOUSE_CACHE to another folder$"
+    sentence = (
+        r"expected a cache folder that can be written, got: Not a directory; set LAKEHOUSE_CACHE "
+        r"to another folder$"
+    )
     with pytest.raises(EnvironmentError_, match=sentence):
         java_home()

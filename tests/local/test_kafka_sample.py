@@ -1,4 +1,6 @@
-"""Looking at topics: the beginning and end of each partition, within bounds, and nothing left at the broker."""
+"""Looking at topics: the beginning and end of each partition, within bounds, and nothing left at
+the broker.
+"""
 
 from typing import Any
 
@@ -13,12 +15,17 @@ from lakehouse.sources.kafka_sample import sample
 
 
 def test_a_sample_has_both_ends_of_each_partition_and_leaves_no_group(broker: Any, topic: str) -> None:
-    told = [Message(topic, n % 3, n, b"k", b"%d" % n, (("h", b"x"), ("none", None)), 1_700_000_000_000) for n in range(300)]
+    told = [
+        Message(topic, n % 3, n, b"k", b"%d" % n, (("h", b"x"), ("none", None)), 1_700_000_000_000)
+        for n in range(300)
+    ]
     produce(told, broker.bootstrap, topic, partitions=4)
 
     found = sample(broker.bootstrap, {}, list_topics(broker.bootstrap, {}, [topic], None), head=5, tail=3)
 
-    assert [(m.partition, m.offset) for m in found] == [(p, n) for p in range(3) for n in (0, 1, 2, 3, 4, 97, 98, 99)]
+    assert [(m.partition, m.offset) for m in found] == [
+        (p, n) for p in range(3) for n in (0, 1, 2, 3, 4, 97, 98, 99)
+    ]
     assert found[0].value == b"0"
     assert found[0].headers == (("h", b"x"), ("none", None))
     assert found[0].timestamp is not None

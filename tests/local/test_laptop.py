@@ -18,27 +18,40 @@ import sys
 from lakehouse.spark.session import capabilities, get_session
 bootstrap, topic, table = sys.argv[1:]
 spark = get_session()
-read = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic).load()
+read = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe",
+topic).load()
 read.selectExpr("CAST(value AS STRING) value").write.format("delta").save(table)
-merge = "MERGE INTO delta.`{0}` t USING (SELECT 'b' value) s ON t.value = s.value WHEN NOT MATCHED THEN INSERT *"
+merge = "MERGE INTO delta.`{0}` t USING (SELECT 'b' value) s ON t.value = s.value WHEN NOT MATCHED THEN
+INSERT *"
 spark.sql(merge.format(table))
 again = get_session()
-rows = sorted(row.value for row in again.read.format("delta").load(table).mapInArrow(lambda batches: batches, "value string").collect())
-print(rows, again is spark, spark.conf.get("spark.sql.session.timeZone"), spark.conf.get("spark.sql.ansi.enabled"), capabilities(spark))
+rows = sorted(row.value for row in again.read.format("delta").load(table).mapInArrow(lambda batches: batches,
+"value string").collect())
+print(rows, again is spark, spark.conf.get("spark.sql.session.timeZone"),
+spark.conf.get("spark.sql.ansi.enabled"), capabilities(spark))
 """
 
 
-def test_a_session_starts_offline_without_java_and_says_nothing(broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_a_session_starts_offline_without_java_and_says_nothing(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
     produce([Message(topic, 0, 0, None, b"a")], broker.bootstrap)
     spark_jars()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("JAVA_HOME", "SPARK_", "PYSPARK_"))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("JAVA_HOME", "SPARK_", "PYSPARK_"))
+    }
     environment |= {"PATH": path_without_java(tmp_path), "LAKEHOUSE_MAVEN": "http://127.0.0.1:9/"}
 
     command = [sys.executable, "-c", PROGRAM, broker.bootstrap, topic, str(tmp_path / "table")]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
 
     assert done.stderr == ""
-    assert done.stdout == "['a', 'b'] True UTC true Capabilities(persist=True, continuous=True, connect=False, keys=False)\n"
+    assert (
+        done.stdout
+        == "['a', 'b'] True UTC true Capabilities(persist=True, continuous=True, connect=False, keys=False)\n"
+    )
 
 
 def path_without_java(folder: Path) -> str:

@@ -16,9 +16,22 @@ def transfers(database: Database, seed: int, count: int = 60) -> tuple[Runner, i
     runner = Runner(database, Program(seed, strict=True))
     for table in TABLES:
         runner.step(
-            {"ddl": f"CREATE TABLE `{table}` (`id` int NOT NULL, `cents` bigint NOT NULL, PRIMARY KEY (`id`))", "table": ["d", table]}
+            {
+                "ddl": (
+                    f"CREATE TABLE `{table}` (`id` int NOT NULL, `cents` bigint NOT NULL, PRIMARY KEY (`id`))"
+                ),
+                "table": ["d", table],
+            }
         )
-    runner.step({"rows": [f"INSERT INTO `{table}` (`id`, `cents`) VALUES ({id_}, {START})" for table in TABLES for id_ in range(ACCOUNTS)]})
+    runner.step(
+        {
+            "rows": [
+                f"INSERT INTO `{table}` (`id`, `cents`) VALUES ({id_}, {START})"
+                for table in TABLES
+                for id_ in range(ACCOUNTS)
+            ]
+        }
+    )
     for number in range(count):
         runner.step(_harmless(chance, number) if chance.random() < 0.1 else _transfer(chance))
     return runner, len(TABLES) * ACCOUNTS * START
@@ -37,4 +50,7 @@ def _transfer(chance: random.Random) -> Step:
 
 def _harmless(chance: random.Random, number: int) -> Step:
     table = chance.choice(TABLES)
-    return {"ddl": f"ALTER TABLE `{table}` ADD COLUMN `n{number}` varchar(5) DEFAULT 'x' FIRST", "table": ["d", table]}
+    return {
+        "ddl": f"ALTER TABLE `{table}` ADD COLUMN `n{number}` varchar(5) DEFAULT 'x' FIRST",
+        "table": ["d", table],
+    }

@@ -2,9 +2,10 @@
 
     judge(runner) → Judged: how many watermarks were compared, and the first difference, as text, or None
 
-One feed of the seed's own kind is made of the events: partitions, dispatcher, batches, crashes with replay, repeated messages,
-classic or new architecture, what old images it carries. Every state is compared by the whole feed (any T), and at watermarks on the way
-by the messages that had come by then (live); both must be the database's own.
+One feed of the seed's own kind is made of the events: partitions, dispatcher, batches, crashes with replay,
+repeated messages, classic or new architecture, what old images it carries. Every state is compared by the
+whole feed (any T), and at watermarks on the way by the messages that had come by then (live); both must be
+the database's own.
 """
 
 import json
@@ -78,7 +79,13 @@ def _judge(runner: "Runner | Case", judged: Judged, again: int) -> None:
     for ts, state in runner.states:
         compare(whole, place(ts), state, judged)
     silver = Silver("ticdc-open", {"time_zone": ZONE}, row_ids=row_ids)
-    on_the_way(silver, ([message] for message in messages), {ts: place(ts) for ts, _ in runner.states}, runner.states, judged)
+    on_the_way(
+        silver,
+        ([message] for message in messages),
+        {ts: place(ts) for ts, _ in runner.states},
+        runner.states,
+        judged,
+    )
     from oracle.modes import check_modes  # it needs this module
 
     check_modes(whole, runner)
@@ -88,12 +95,19 @@ def has_keyless(runner: "Runner | Case") -> bool:
     return any(not table.handle() for _, state in runner.states for table in state.values())
 
 
-def delivered(events: list[Event], chance: random.Random, *, keyless: bool, raw: bool) -> tuple[list[Message], bool]:
+def delivered(
+    events: list[Event], chance: random.Random, *, keyless: bool, raw: bool
+) -> tuple[list[Message], bool]:
     """The messages in one order of arrival, and whether the feed's row ids are to be used."""
     classic = chance.random() < 0.5
     row_ids = keyless and classic
     before = "full" if keyless or raw else chance.choice(("full", "full", "none", "changed-only"))
-    wire = Wire(row_ids=classic, before=before, key_only_deletes=not keyless and not raw and chance.random() < 0.3, sorted_columns=classic)
+    wire = Wire(
+        row_ids=classic,
+        before=before,
+        key_only_deletes=not keyless and not raw and chance.random() < 0.3,
+        sorted_columns=classic,
+    )
     feed = Feed(events, chance, chance.choice((1, 2, 3)), chance.choice(DISPATCHERS), wire)
     for _ in range(chance.choice((0, 1, 1, 2))):
         exact = keyless and not row_ids  # without row ids only whole runs can be told apart
@@ -104,13 +118,23 @@ def delivered(events: list[Event], chance: random.Random, *, keyless: bool, raw:
 
 
 def on_the_way(
-    silver: Silver, batches: Iterable[list[Message]], at: Mapping[int, Position], states: list[tuple[int, State]], judged: Judged
+    silver: Silver,
+    batches: Iterable[list[Message]],
+    at: Mapping[int, Position],
+    states: list[tuple[int, State]],
+    judged: Judged,
 ) -> None:
-    """At each watermark that is reached, the batches so far give that moment's tables. `at` are the places of the commits; a binlog's
-    watermark may stand between two that have one time, of which the truth knows what was behind both."""
+    """At each watermark that is reached, the batches so far give that moment's tables. `at` are the places of
+    the commits; a binlog's watermark may stand between two that have one time, of which the truth knows what
+    was behind both.
+    """
     before, known = MIN_POSITION, {position[:3] for position in at.values()}
     batches = list(batches)
-    parts = 1 if silver.format == "debezium" else len({(message.topic, message.partition) for batch in batches for message in batch})
+    parts = (
+        1
+        if silver.format == "debezium"
+        else len({(message.topic, message.partition) for batch in batches for message in batch})
+    )
     for batch in batches:
         silver.add(batch)
         if len(silver.marks) >= parts and silver.watermark > before:
@@ -163,15 +187,25 @@ def _is_sure(name: Name, lineage: Lineage, table: Table, at: Position, virtual: 
 
 def _columns(name: Name, columns: list[GoldColumn], told: Sequence[Column], at: Position) -> None:
     what = f"columns of {'.'.join(name)} at {at[1]}"
-    same(what, [(c.name, c.spark, c.column.not_null) for c in columns], [(c.name, gold_type(c.type), c.not_null) for c in told])
-    same(f"charsets, {what}", [_charset(c.column.type) for c in columns], [c.charset if c.base != "json" else None for c in told])
+    same(
+        what,
+        [(c.name, c.spark, c.column.not_null) for c in columns],
+        [(c.name, gold_type(c.type), c.not_null) for c in told],
+    )
+    same(
+        f"charsets, {what}",
+        [_charset(c.column.type) for c in columns],
+        [c.charset if c.base != "json" else None for c in told],
+    )
 
 
 def _charset(kind: Any) -> str | None:
     return (kind.charset or "utf8mb4") if kind.family in ("text", "enum", "set") else None
 
 
-def _rows(name: Name, lines: list[Line], table: Table, columns: Sequence[Column], at: Position, sure: bool) -> None:
+def _rows(
+    name: Name, lines: list[Line], table: Table, columns: Sequence[Column], at: Position, sure: bool
+) -> None:
     found = [_line(line, columns) for line in lines]
     expected = [{column.name: canonical(row[column.name]) for column in columns} for row in table.rows]
     if "rows" in table.unknown:
@@ -182,16 +216,22 @@ def _rows(name: Name, lines: list[Line], table: Table, columns: Sequence[Column]
     if one != other:
         raise AssertionError(
             f"rows of {'.'.join(name)} at {at[1]}: missing {_few(other - one)}, too many {_few(one - other)}"
-        )  # fmt: skip
+        )
 
 
 def _line(line: Line, columns: Sequence[Column]) -> Line:
     """A gold row; a raw companion stands for the value that gold's type can't hold."""
-    return {c.name: line[RAW + c.name] if line[c.name] is None and RAW + c.name in line else line[c.name] for c in columns}
+    return {
+        c.name: line[RAW + c.name] if line[c.name] is None and RAW + c.name in line else line[c.name]
+        for c in columns
+    }
 
 
 def _counted(lines: list[Line], open_: frozenset[str]) -> Counter[str]:
-    return Counter(json.dumps({name: value for name, value in line.items() if name not in open_}, sort_keys=True) for line in lines)
+    return Counter(
+        json.dumps({name: value for name, value in line.items() if name not in open_}, sort_keys=True)
+        for line in lines
+    )
 
 
 def _few(lines: Counter[str]) -> str:

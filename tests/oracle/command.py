@@ -1,4 +1,6 @@
-"""The long run: programs of seeds in a row, judged, logged, failures cut down and kept; `--resume` goes on where the log ends."""
+"""The long run: programs of seeds in a row, judged, logged, failures cut down and kept; `--resume` goes on
+where the log ends.
+"""
 
 import argparse
 import json
@@ -29,7 +31,11 @@ def main() -> int:
     done = list(read_log(options.log)) if options.resume else []
     if not options.resume:
         options.log.write_text("")
-    seeds = [seed for seed in range(options.seed, options.seed + options.programs) if seed not in {line["seed"] for line in done}]
+    seeds = [
+        seed
+        for seed in range(options.seed, options.seed + options.programs)
+        if seed not in {line["seed"] for line in done}
+    ]
     with _server(options.port) as port:
         for line in run(Database(port), seeds, options.cases, options.formats):
             done.append(line)
@@ -56,12 +62,23 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--programs", type=int, default=1000, help="how many")
     parser.add_argument("--seed", type=int, default=1, help="the first one; the others follow in a row")
     parser.add_argument("--resume", action="store_true", help="leave out the seeds that the log has")
-    parser.add_argument("--port", type=int, help="a MariaDB on 127.0.0.1 to use, as root without a password; without it one is started")
+    parser.add_argument(
+        "--port",
+        type=int,
+        help="a MariaDB on 127.0.0.1 to use, as root without a password; without it one is started",
+    )
     parser.add_argument("--log", type=Path, default=Path("oracle/log.jsonl"), help="one line per program")
     parser.add_argument(
-        "--formats", nargs="+", choices=FORMATS, default=FORMATS, metavar="FORMAT", help=f"of {', '.join(FORMATS)}; default all"
+        "--formats",
+        nargs="+",
+        choices=FORMATS,
+        default=FORMATS,
+        metavar="FORMAT",
+        help=f"of {', '.join(FORMATS)}; default all",
     )
-    parser.add_argument("--cases", type=Path, default=Path("oracle"), help="where failing programs go, cut down")
+    parser.add_argument(
+        "--cases", type=Path, default=Path("oracle"), help="where failing programs go, cut down"
+    )
     return parser.parse_args()
 
 
@@ -70,8 +87,12 @@ def read_log(path: Path) -> Iterator[Line]:
         yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
-def run(database: Database, seeds: list[int], cases: Path, formats: Sequence[str] = FORMATS) -> Iterator[Line]:
-    """One line per program, judged in each format; one that fails in a format is cut down and kept before the next begins."""
+def run(
+    database: Database, seeds: list[int], cases: Path, formats: Sequence[str] = FORMATS
+) -> Iterator[Line]:
+    """One line per program, judged in each format; one that fails in a format is cut down and kept before the
+    next begins.
+    """
     for seed in seeds:
         started = time.monotonic()
         runner = generate(database, seed)
@@ -80,9 +101,18 @@ def run(database: Database, seeds: list[int], cases: Path, formats: Sequence[str
         for format_, text in wrong.items():
             small = rerun(database, shrink(database, runner.program, text, format_))
             cases.mkdir(parents=True, exist_ok=True)
-            save_case(small, cases / f"seed-{seed}-{format_}.json", f"{format_}: {judge_in(small, format_).wrong or text}")
+            save_case(
+                small,
+                cases / f"seed-{seed}-{format_}.json",
+                f"{format_}: {judge_in(small, format_).wrong or text}",
+            )
         told = {
-            format_: {"watermarks": found.watermarks, "tables": found.tables, "cut": found.cut, "wrong": found.wrong}
+            format_: {
+                "watermarks": found.watermarks,
+                "tables": found.tables,
+                "cut": found.cut,
+                "wrong": found.wrong,
+            }
             for format_, found in judged.items()
         }
         yield {
@@ -97,8 +127,13 @@ def run(database: Database, seeds: list[int], cases: Path, formats: Sequence[str
 
 def counts(runner: Runner) -> dict[str, int]:
     steps = runner.program.steps
-    return {"steps": len(steps), "statements": runner.statements, "refused": runner.refused, "ddl": sum("ddl" in step for step in steps),
-            "events": len(runner.events)}  # fmt: skip
+    return {
+        "steps": len(steps),
+        "statements": runner.statements,
+        "refused": runner.refused,
+        "ddl": sum("ddl" in step for step in steps),
+        "events": len(runner.events),
+    }
 
 
 def summary(done: list[Line]) -> str:
@@ -109,7 +144,9 @@ def summary(done: list[Line]) -> str:
     sums = ", ".join(f"{sum(line[name] for line in done):,} {name}" for name in COUNTED)
     seeds = f"seeds {min(line['seed'] for line in done)}-{max(line['seed'] for line in done)}"
     verdict = f"WRONG: {len(wrong)} of them, seeds {wrong[:20]}" if wrong else "none wrong"
-    head = f"{len(done)} programs ({seeds}): {sums}, {sum(line['seconds'] for line in done):,.0f} s; {verdict}"
+    head = (
+        f"{len(done)} programs ({seeds}): {sums}, {sum(line['seconds'] for line in done):,.0f} s; {verdict}"
+    )
     return "\n".join([head, *_of_formats(done)])
 
 
@@ -117,17 +154,29 @@ def _of_formats(done: list[Line]) -> Iterator[str]:
     for format_ in FORMATS:
         told = [line["formats"][format_] for line in done if format_ in line.get("formats", {})]
         if told:
-            counted = ", ".join(f"{sum(one[name] for one in told):,} {name}" for name in ("watermarks", "tables"))
+            counted = ", ".join(
+                f"{sum(one[name] for one in told):,} {name}" for name in ("watermarks", "tables")
+            )
             cuts = Counter(one["cut"] for one in told if one["cut"])
-            whys = f" ({', '.join(f'{count} before {why}' for why, count in cuts.most_common())})" if cuts else ""
+            whys = (
+                f" ({', '.join(f'{count} before {why}' for why, count in cuts.most_common())})"
+                if cuts
+                else ""
+            )
             wrong = sum(bool(one["wrong"]) for one in told)
-            yield f"    {format_:26} {len(told)} programs, {counted}, {cuts.total()} cut{whys}, {wrong or 'none'} wrong"
+            yield (
+                f"    {format_:26} {len(told)} programs, {counted}, {cuts.total()} cut{whys}, "
+                f"{wrong or 'none'} wrong"
+            )
 
 
 def _progress(done: list[Line], programs: int, line: Line) -> None:
     wrong = sum(bool(one["wrong"]) for one in done)
     print(
-        f"\roracle  {len(done)} of {programs} programs, {sum(one['watermarks'] for one in done):,} watermarks compared, {wrong} wrong",
+        (
+            f"\roracle  {len(done)} of {programs} programs, {sum(one['watermarks'] for one in done):,} "
+            f"watermarks compared, {wrong} wrong"
+        ),
         end="",
     )
     if line["wrong"]:

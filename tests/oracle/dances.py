@@ -1,4 +1,6 @@
-"""Online schema changes as the tools do them: a shadow table, rows copied while others are written, and a swap of names."""
+"""Online schema changes as the tools do them: a shadow table, rows copied while others are written, and a
+swap of names.
+"""
 
 from collections.abc import Iterator
 
@@ -13,7 +15,11 @@ def gh_ost(runner: Runner, name: Name, shaper: Shaper, writer: Writer) -> Iterat
     """gh-ost: CREATE LIKE, ALTER, chunks, binlog events applied, one RENAME of both."""
     ghost, gone = (name[0], f"_{name[1]}_gho"), (name[0], f"_{name[1]}_del")
     yield {"ddl": f"DROP TABLE IF EXISTS {quoted(gone)}", "table": list(gone)}
-    yield {"ddl": f"CREATE TABLE {quoted(ghost)} LIKE {quoted(name)}", "table": list(ghost), "like": [list(name), list(ghost)]}
+    yield {
+        "ddl": f"CREATE TABLE {quoted(ghost)} LIKE {quoted(name)}",
+        "table": list(ghost),
+        "like": [list(name), list(ghost)],
+    }
     yield from _changed(runner, ghost, shaper)
     if ghost in runner.tables:
         yield {"rows": [_copy("INSERT IGNORE", runner, name, ghost) + " LIMIT 2"]}
@@ -25,9 +31,15 @@ def gh_ost(runner: Runner, name: Name, shaper: Shaper, writer: Writer) -> Iterat
 
 
 def pt_osc(runner: Runner, name: Name, shaper: Shaper, writer: Writer) -> Iterator[Step]:
-    """pt-online-schema-change: triggers keep the shadow equal in the very transactions, then one RENAME, and the old table is dropped."""
+    """pt-online-schema-change: triggers keep the shadow equal in the very transactions, then one RENAME, and
+    the old table is dropped.
+    """
     new, old = (name[0], f"_{name[1]}_new"), (name[0], f"_{name[1]}_old")
-    yield {"ddl": f"CREATE TABLE {quoted(new)} LIKE {quoted(name)}", "table": list(new), "like": [list(name), list(new)]}
+    yield {
+        "ddl": f"CREATE TABLE {quoted(new)} LIKE {quoted(name)}",
+        "table": list(new),
+        "like": [list(name), list(new)],
+    }
     yield from _changed(runner, new, shaper)
     if new in runner.tables:
         for _ in range(3):
@@ -58,4 +70,6 @@ def _copy(verb: str, runner: Runner, name: Name, ghost: Name) -> str:
 def shared(one: Table, other: Table) -> list[str]:
     """The columns that both have and that can be written."""
     names = {column.name for column in other.columns if not column.generated}
-    return [column.name for column in one.columns if column.name in names and not column.generated] or [one.columns[0].name]
+    return [column.name for column in one.columns if column.name in names and not column.generated] or [
+        one.columns[0].name
+    ]

@@ -1,4 +1,6 @@
-"""What a MariaDB says of its tables: shapes out of information_schema, rows as cells ({"type", "value", "num"?}: the server's text)."""
+"""What a MariaDB says of its tables: shapes out of information_schema, rows as cells ({"type", "value",
+"num"?}: the server's text).
+"""
 
 import re
 from collections import defaultdict
@@ -34,8 +36,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table's state. `indexes` are (name, columns, unique), the primary key left out; `unknown` and `maybe` as in a program's step.
-    `computed`: a DDL may have given virtual columns other values, which a feed that carries them does not tell."""
+    """A table's state. `indexes` are (name, columns, unique), the primary key left out; `unknown` and `maybe`
+    as in a program's step. `computed`: a DDL may have given virtual columns other values, which a feed that
+    carries them does not tell.
+    """
 
     columns: tuple[Column, ...]
     primary: tuple[str, ...]
@@ -53,7 +57,9 @@ class Table:
         return next(column for column in self.columns if column.name == name)
 
     def handle(self) -> tuple[str, ...]:
-        """TiCDC's handle key: the primary key, else the shortest unique index whose columns are all NOT NULL, the oldest of those."""
+        """TiCDC's handle key: the primary key, else the shortest unique index whose columns are all NOT NULL,
+        the oldest of those.
+        """
         if self.primary:
             return self.primary
         strict = {column.name for column in self.columns if column.not_null}
@@ -64,12 +70,15 @@ class Table:
         """The schema that a feed's messages are written under."""
         ids = {column.name: number for number, column in enumerate(self.columns, 1)}
         columns = tuple(
-            schema.Column(ids[c.name], c.name, parse_type(c.type), c.not_null, generated=c.generated) for c in self.columns
-        )  # fmt: skip
+            schema.Column(ids[c.name], c.name, parse_type(c.type), c.not_null, generated=c.generated)
+            for c in self.columns
+        )
         keys = {names: tuple(ids[name] for name in names) for _, names, unique in self.indexes if unique}
         handle = self.handle()
         unique = tuple(sorted(keys.values(), key=lambda key: key != keys.get(handle)))
-        indexes = tuple(Index(name, tuple(ids[text] for text in names), unique) for name, names, unique in self.indexes)
+        indexes = tuple(
+            Index(name, tuple(ids[text] for text in names), unique) for name, names, unique in self.indexes
+        )
         return TableSchema(columns, tuple(ids[name] for name in self.primary), unique, indexes=indexes)
 
 
@@ -77,7 +86,9 @@ class Database:
     """One connection. Two databases are emptied for each program."""
 
     def __init__(self, port: int) -> None:
-        self.connection: Any = pymysql.connect(host="127.0.0.1", port=port, user="root", charset="utf8mb4", autocommit=True, conv={})
+        self.connection: Any = pymysql.connect(
+            host="127.0.0.1", port=port, user="root", charset="utf8mb4", autocommit=True, conv={}
+        )
         self.cursor = self.connection.cursor()
 
     def begin(self, database: str, strict: bool) -> None:
@@ -87,10 +98,12 @@ class Database:
             self.cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
         self.cursor.execute(f"USE `{database}`")
         mode = STRICT if strict else ""
-        # in place, a lax MariaDB turns NULL into the column's former default where a copy gives the type's zero
+        # in place, a lax MariaDB turns NULL into the column's former default where a copy gives the type's
+        # zero
         algorithm = "DEFAULT" if strict else "COPY"
         self.cursor.execute(
-            f"SET alter_algorithm='{algorithm}', sql_mode='{mode}', time_zone='{OFFSET}', foreign_key_checks=0, timestamp=1700000000"
+            f"SET alter_algorithm='{algorithm}', sql_mode='{mode}', time_zone='{OFFSET}', "
+            "foreign_key_checks=0, timestamp=1700000000"
         )
 
     def run(self, sql: str) -> str | None:
@@ -111,15 +124,18 @@ class Database:
         columns, keys = defaultdict(list), defaultdict(lambda: defaultdict(list))  # type: ignore[var-annotated]
         documents = self._documents(mine)
         for db, table, name, type_, nullable, charset, extra in self.ask(
-            "SELECT c.table_schema, c.table_name, column_name, column_type, is_nullable, character_set_name, extra "
-            "FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name) "
+            "SELECT c.table_schema, c.table_name, column_name, column_type, is_nullable, "
+            "character_set_name, extra "
+            "FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, "
+            "table_name) "
             f"WHERE c.table_schema IN ({mine}) AND table_type = 'BASE TABLE' ORDER BY 1, 2, ordinal_position"
         ):
             generated = "virtual" if "VIRTUAL" in extra else "stored" if "STORED" in extra else None
             told = "json" if (db, table, name) in documents else type_
             columns[db, table].append(Column(name, told, nullable == "NO", charset, generated))
         for db, table, index, loose, name in self.ask(
-            "SELECT table_schema, table_name, index_name, non_unique, column_name FROM information_schema.statistics "
+            "SELECT table_schema, table_name, index_name, non_unique, column_name FROM "
+            "information_schema.statistics "
             f"WHERE table_schema IN ({mine}) ORDER BY 1, 2, seq_in_index"
         ):
             keys[db, table][index, int(loose)].append(name)
@@ -152,7 +168,9 @@ def word(name: str) -> str:
 
 
 def _table(columns: list[Column], keys: dict[tuple[str, int], list[str]]) -> Table:
-    indexes = tuple((name, tuple(names), not loose) for (name, loose), names in keys.items() if name != "PRIMARY")
+    indexes = tuple(
+        (name, tuple(names), not loose) for (name, loose), names in keys.items() if name != "PRIMARY"
+    )
     return Table(tuple(columns), tuple(keys.get(("PRIMARY", 0), ())), indexes)
 
 
@@ -182,6 +200,13 @@ def _cell(column: Column, values: Any) -> dict[str, Any]:
         cell["num"] = next(values)
     elif value is not None and column.base == "float":
         cell["value"] = repr(single(float(value)))
-    elif value is not None and column.base in ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"):
+    elif value is not None and column.base in (
+        "binary",
+        "varbinary",
+        "tinyblob",
+        "blob",
+        "mediumblob",
+        "longblob",
+    ):
         cell["value"] = "0x" + value.lower()
     return cell

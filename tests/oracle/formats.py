@@ -1,8 +1,11 @@
-"""The same history in every format: what a format carries of it, how it is encoded and read, and whether each commit is the database's.
+"""The same history in every format: what a format carries of it, how it is encoded and read, and whether each
+commit is the database's.
 
-    judge_in(runner, format) → Judged: how many commits were compared, the first difference, and why the history was cut, if it was
+    judge_in(runner, format) → Judged: how many commits were compared, the first difference, and why the
+    history was cut, if it was
 
-A history is cut before the first transaction that holds a value which the format's producer does not send as it is (`lost`).
+A history is cut before the first transaction that holds a value which the format's producer does not send as
+it is (`lost`).
 """
 
 import json
@@ -69,13 +72,19 @@ def logged(events: list[Event]) -> Iterator[Event]:
         elif event["kind"] == "ddl" and "run" not in event:
             yield event
         elif event["kind"] == "row":
-            sides = {side: {**event[side], **event.get(f"virtual {side}", {})} for side in ("before", "after") if side in event}
+            sides = {
+                side: {**event[side], **event.get(f"virtual {side}", {})}
+                for side in ("before", "after")
+                if side in event
+            }
             if sides.get("before") != sides.get("after"):  # an update that changes nothing is not logged
                 yield {**event, **sides}
 
 
 def _judge(chance: random.Random, format_: str, events: list[Event], states: States, judged: Judged) -> None:
-    """The whole feed at every commit, and where it tells a watermark for each message, what has come at each watermark."""
+    """The whole feed at every commit, and where it tells a watermark for each message, what has come at each
+    watermark.
+    """
     live = None
     if format_ in BINLOG:
         log = list(told_apart(binlog(events, chance)))
@@ -98,7 +107,9 @@ def _judge(chance: random.Random, format_: str, events: list[Event], states: Sta
 
 
 def told_apart(log: list[Logged]) -> Iterator[Logged]:
-    """One statement twice within a second looks as if Canal had sent it again, which it says of the table: here it is a second later."""
+    """One statement twice within a second looks as if Canal had sent it again, which it says of the table:
+    here it is a second later.
+    """
     seen: set[tuple[str, int]] = set()
     for event in log:
         while event.op == "ddl" and (event.query, event.time) in seen:
@@ -128,8 +139,10 @@ def stored(events: list[Event], states: States, options: dict[str, str]) -> Silv
 
 
 def delivered(format_: str, events: list[Event], states: States, chance: random.Random) -> list[Message]:
-    """TiCDC's messages in one order of arrival: partitions, crashes and repeats as in Open Protocol. Equal rows can be told apart only
-    where whole runs come again; canal-json names no other key than the primary key."""
+    """TiCDC's messages in one order of arrival: partitions, crashes and repeats as in Open Protocol. Equal
+    rows can be told apart only where whole runs come again; canal-json names no other key than the primary
+    key.
+    """
     keyed = (lambda table: table.primary) if format_ == "ticdc-canal-json" else Table.handle
     exact = any(not keyed(table) for _, state in states for table in state.values())
     plan = Feed(events, chance, chance.choice((1, 2, 3)), chance.choice(DISPATCHERS))
@@ -138,13 +151,16 @@ def delivered(format_: str, events: list[Event], states: States, chance: random.
     if not exact:
         plan.repeat()
     if format_ == "ticdc-canal-json":
-        return plan.arrival_of(chance, lambda event: (None, canal_json(event, event.get("shape"))), one_ddl=False)
+        return plan.arrival_of(
+            chance, lambda event: (None, canal_json(event, event.get("shape"))), one_ddl=False
+        )
     return plan.arrival_of(chance, lambda event: debezium(event, event.get("shape"), ZONE), one_ddl=False)
 
 
 def with_shapes(events: list[Event], states: States) -> Iterator[Event]:
-    """Each statement with the table's shape after it, where the table lives on. TiDB has no job for a table that exists already, and a
-    tree no file."""
+    """Each statement with the table's shape after it, where the table lives on. TiDB has no job for a table
+    that exists already, and a tree no file.
+    """
     known = dict(states)
     before = {ts: state for (_, state), (ts, _) in pairwise(states)}
     for event in events:
@@ -152,7 +168,11 @@ def with_shapes(events: list[Event], states: States) -> Iterator[Event]:
         if again and (event["schema"], event["table"]) in before[event["commit_ts"]]:
             yield {"kind": "resolved", "commit_ts": event["commit_ts"]}
             continue
-        table = known[event["commit_ts"]].get((event["schema"], event["table"])) if event["kind"] == "ddl" else None
+        table = (
+            known[event["commit_ts"]].get((event["schema"], event["table"]))
+            if event["kind"] == "ddl"
+            else None
+        )
         yield event if table is None else {**event, "shape": table.shape()}
 
 

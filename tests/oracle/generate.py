@@ -18,7 +18,9 @@ Steps = Iterator[Step]
 def generate(database: Database, seed: int, *, name: str = "d") -> Runner:
     """The program of a seed, run; its `program` holds the steps that had an effect."""
     chance = random.Random(f"{seed} program")
-    runner = Runner(database, Program(seed, strict=chance.random() < 0.5, database=name, raw=chance.random() < 0.25))
+    runner = Runner(
+        database, Program(seed, strict=chance.random() < 0.5, database=name, raw=chance.random() < 0.25)
+    )
     maker = Maker(chance, runner)
     for _ in range(chance.choice((8, 15, 25, 40))):
         for step in maker.next():
@@ -31,7 +33,10 @@ class Maker:
         self.chance, self.runner = chance, runner
         strict = runner.program.strict
         keyless = chance.random() < 0.6
-        self.writer, self.shaper = Writer(chance, strict=strict), Shaper(chance, strict=strict, keyless=keyless)
+        self.writer, self.shaper = (
+            Writer(chance, strict=strict),
+            Shaper(chance, strict=strict, keyless=keyless),
+        )
         self.partitioner = Partitioner(chance)
 
     def next(self) -> Steps:
@@ -53,15 +58,30 @@ class Maker:
     def free_name(self) -> Name:
         database = self.runner.program.database
         free = [(database, text) for text in NAMES if (database, text) not in self.runner.tables]
-        free += [(f"{database}_2", text) for text in NAMES[:2] if (f"{database}_2", text) not in self.runner.tables]
+        free += [
+            (f"{database}_2", text) for text in NAMES[:2] if (f"{database}_2", text) not in self.runner.tables
+        ]
         return self.chance.choice(free)
 
     def shape(self, name: Name) -> Steps:
         makers: list[tuple[int, Callable[[Name], Steps]]] = [
-            (30, self.alter), (5, self.create), (3, self.drop), (4, self.again), (4, self.truncate), (3, self.like), (2, self.select),
-            (4, self.rename), (3, self.swap), (2, self.chain), (3, self.dance), (2, self.nothing), (4, self.partition),
-        ]  # fmt: skip
-        maker = self.chance.choices([maker for _, maker in makers], weights=[weight for weight, _ in makers])[0]
+            (30, self.alter),
+            (5, self.create),
+            (3, self.drop),
+            (4, self.again),
+            (4, self.truncate),
+            (3, self.like),
+            (2, self.select),
+            (4, self.rename),
+            (3, self.swap),
+            (2, self.chain),
+            (3, self.dance),
+            (2, self.nothing),
+            (4, self.partition),
+        ]
+        maker = self.chance.choices([maker for _, maker in makers], weights=[weight for weight, _ in makers])[
+            0
+        ]
         yield from maker(name)
 
     def alter(self, name: Name) -> Steps:
@@ -77,7 +97,9 @@ class Maker:
 
     def drop(self, name: Name) -> Steps:
         others = sorted(self.runner.tables.keys() - {name})
-        yield self.shaper.drop([name, *self.chance.sample(others, k=min(len(others), self.chance.choice((0, 0, 1))))])
+        yield self.shaper.drop(
+            [name, *self.chance.sample(others, k=min(len(others), self.chance.choice((0, 0, 1))))]
+        )
 
     def again(self, name: Name) -> Steps:
         """Dropped and created anew under its name, in another shape."""
@@ -109,7 +131,9 @@ class Maker:
 
     def chain(self, name: Name) -> Steps:
         """a to a free name, b to a, c to b."""
-        others = self.chance.sample(sorted(self.runner.tables.keys() - {name}), k=min(2, len(self.runner.tables) - 1))
+        others = self.chance.sample(
+            sorted(self.runner.tables.keys() - {name}), k=min(2, len(self.runner.tables) - 1)
+        )
         pairs, free = [], self.free_name()
         for old in [name, *others]:
             pairs.append((old, free))
@@ -132,7 +156,10 @@ class Maker:
         sql = self.chance.choice(
             (
                 f"CREATE OR REPLACE VIEW {database}.`v_w` AS SELECT 1 AS `one`",
-                f"CREATE INDEX `j{self.chance.randint(1, 99)}` ON {table} ({word(self.runner.tables[name].columns[0].name)})",
+                (
+                    f"CREATE INDEX `j{self.chance.randint(1, 99)}` ON {table} "
+                    f"({word(self.runner.tables[name].columns[0].name)})"
+                ),
                 f"DROP TABLE IF EXISTS {database}.`nowhere`",
                 f"ANALYZE TABLE {table}",
                 f"CREATE TABLE IF NOT EXISTS {table} (`other` int)",

@@ -1,4 +1,6 @@
-"""What a format's producer loses before a byte is written: the history is cut there, and nothing is compared behind it."""
+"""What a format's producer loses before a byte is written: the history is cut there, and nothing is compared
+behind it.
+"""
 
 import re
 from decimal import Decimal
@@ -14,7 +16,11 @@ def lost(format_: str, event: Event) -> str | None:
     """What the format can't carry of a row's event, or None."""
     for side in ("before", "after"):
         for name, cell in event.get(side, {}).items():
-            why = _LOSSES.get(format_, _nothing)(cell, event["of"].column(name)) if cell["value"] is not None else None
+            why = (
+                _LOSSES.get(format_, _nothing)(cell, event["of"].column(name))
+                if cell["value"] is not None
+                else None
+            )
             if why is not None:
                 return why
     return None

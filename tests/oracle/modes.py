@@ -1,5 +1,7 @@
-"""The modes of a gold table over a program's feed: at some of its states the current versions, the soft rows that are not deleted and the
-folded change log are the table, and the versions of the end that hold at a state are the table of that state."""
+"""The modes of a gold table over a program's feed: at some of its states the current versions, the soft rows
+that are not deleted and the folded change log are the table, and the versions of the end that hold at a state
+are the table of that state.
+"""
 
 import random
 from collections import Counter
@@ -30,7 +32,11 @@ def check_modes(silver: Silver, runner: "Runner | Any") -> None:
     for lineage in history.lineages:
         mine = changes.get(lineage.id, [])
         # of a table that gold calls incomplete the modes may each know other rows
-        there = [ts for ts, _ in runner.states if lineage.name_at(place(ts)) is not None and lineage.incomplete_at(place(ts)) is None]
+        there = [
+            ts
+            for ts, _ in runner.states
+            if lineage.name_at(place(ts)) is not None and lineage.incomplete_at(place(ts)) is None
+        ]
         for ts in {*chance.sample(there, k=min(SAMPLE, len(there))), *there[-1:]}:
             _at(silver, lineage, mine, place(ts))
         if there:
@@ -39,7 +45,10 @@ def check_modes(silver: Silver, runner: "Runner | Any") -> None:
 
 def _at(silver: Silver, lineage: Lineage, changes: list[Change], at: Position) -> None:
     table = _bag(finish(fold(lineage, changes, at, silver.upstream)))
-    told = {word: _mode(silver, lineage, at, said) for word, said in (("history", HISTORY), ("soft", SOFT), ("log", LOG))}
+    told = {
+        word: _mode(silver, lineage, at, said)
+        for word, said in (("history", HISTORY), ("soft", SOFT), ("log", LOG))
+    }
     rows = {word: mode.rows(changes) for word, mode in told.items()}
     what = f"{lineage.id} at {at[1]}"
     same(f"current versions of {what}", _bag(row for row in rows["history"] if row[CURRENT]), table)
@@ -49,12 +58,19 @@ def _at(silver: Silver, lineage: Lineage, changes: list[Change], at: Position) -
 
 
 def _retypes_key(lineage: Lineage, log: Mode) -> bool:
-    """Whether a DDL gave keys other values: the log keeps those of their time, so no one can fold it by key across that."""
+    """Whether a DDL gave keys other values: the log keeps those of their time, so no one can fold it by key
+    across that.
+    """
     effects = [effect for step in lineage.steps[: log.target + 1] for effect in step.effects]
-    return any(isinstance(effect, Retype) and effect.old != effect.new and effect.column_id in log.ids for effect in effects)
+    return any(
+        isinstance(effect, Retype) and effect.old != effect.new and effect.column_id in log.ids
+        for effect in effects
+    )
 
 
-def _as_of(silver: Silver, lineage: Lineage, changes: list[Change], there: list[int], chance: random.Random) -> None:
+def _as_of(
+    silver: Silver, lineage: Lineage, changes: list[Change], there: list[int], chance: random.Random
+) -> None:
     target = target_step(lineage, place(there[-1]))
     keep = Keeper(lineage, target, silver.upstream)
     found = versions(replay(lineage, changes, place(there[-1]), silver.upstream, by_commit=True))

@@ -20,7 +20,16 @@ class Partitioner:
         if not able or table.unknown:
             return None
         clause = self.chance.choice(
-            (self.by_range, self.by_range, self.by_list, self.by_hash, self.taken, self.taken, self.taken, self.other)
+            (
+                self.by_range,
+                self.by_range,
+                self.by_list,
+                self.by_hash,
+                self.taken,
+                self.taken,
+                self.taken,
+                self.other,
+            )
         )(able[0])
         return {"ddl": f"ALTER TABLE {quoted(name)} {clause}", "table": list(name)}
 
@@ -32,8 +41,14 @@ class Partitioner:
         return f"PARTITION BY {kind} ({word(column)}) ({parts}{last})"
 
     def by_list(self, column: str) -> str:
-        parts = "PARTITION p0 VALUES IN (0, 1, 2), PARTITION p1 VALUES IN (3, -1, 4, 5), PARTITION p2 VALUES IN (7, 70, 101)"
-        return f"PARTITION BY LIST ({word(column)}) ({parts}{self.chance.choice(('', ', PARTITION p3 DEFAULT'))})"
+        parts = (
+            "PARTITION p0 VALUES IN (0, 1, 2), PARTITION p1 VALUES IN (3, -1, 4, 5), PARTITION p2 "
+            "VALUES IN (7, 70, 101)"
+        )
+        return (
+            f"PARTITION BY LIST ({word(column)}) "
+            f"({parts}{self.chance.choice(('', ', PARTITION p3 DEFAULT'))})"
+        )
 
     def by_hash(self, column: str) -> str:
         return f"PARTITION BY HASH ({word(column)}) PARTITIONS 3"

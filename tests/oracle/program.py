@@ -1,11 +1,14 @@
-"""A program: what is run on the server, commit by commit. It is plain data, so that a failing one can be cut down and kept as a case.
+"""A program: what is run on the server, commit by commit. It is plain data, so that a failing one can be cut
+down and kept as a case.
 
-A step is {"rows": [statement…]}, one transaction, or {"ddl": statement, …}, with what a feed tells of the statement and what no statement
-tells of its effect:
+A step is {"rows": [statement…]}, one transaction, or {"ddl": statement, …}, with what a feed tells of the
+statement and what no statement tells of its effect:
 
     feed      [[database, table, query]…] where TiCDC sends it in other pieces or words than it was run
-    renamed   [[old name, new name]…]: tables, in order;  like: [old, new];  columns: {old: new}, within the statement's table
-    unknown   columns of `table` whose values no message tells, "rows" where any row may differ, "maybe" where gold must not be sure
+    renamed   [[old name, new name]…]: tables, in order;  like: [old, new];  columns: {old: new}, within the
+    statement's table
+    unknown   columns of `table` whose values no message tells, "rows" where any row may differ, "maybe" where
+              gold must not be sure
     select    CREATE TABLE … SELECT: its rows come as a transaction of their own behind it
 """
 
@@ -21,8 +24,9 @@ STRICT = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
 @dataclass
 class Program:
-    """`seed` decides commit times and how the feed tells rows; `database` is the first of two: the other ends with _2. `raw` leaves
-    updates of keys in one piece."""
+    """`seed` decides commit times and how the feed tells rows; `database` is the first of two: the other ends
+    with _2. `raw` leaves updates of keys in one piece.
+    """
 
     seed: int
     strict: bool

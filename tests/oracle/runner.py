@@ -1,7 +1,8 @@
-"""Runs a program on the server, step by step, and tells what a change feed would: events, and the truth after every commit.
+"""Runs a program on the server, step by step, and tells what a change feed would: events, and the truth after
+every commit.
 
-Rows' changes are the difference between two states of the database, told in one of the ways in which TiCDC may tell it. A statement that
-the server refuses is no part of the history.
+Rows' changes are the difference between two states of the database, told in one of the ways in which TiCDC
+may tell it. A statement that the server refuses is no part of the history.
 """
 
 import random
@@ -20,10 +21,12 @@ State = dict[Name, Table]
 
 
 class Runner:
-    """`events` as tests/encode_open.py takes them; `states` [(commit_ts, tables)]; `refused` counts statements that had no effect.
+    """`events` as tests/encode_open.py takes them; `states` [(commit_ts, tables)]; `refused` counts
+    statements that had no effect.
 
-    For feeds of a binlog a row's event has `virtual before` and `virtual after`, the cells that TiCDC leaves out, and the first of a
-    statement's events has `run`: [database, table, statement, the session's database] as it was run; the others have none.
+    For feeds of a binlog a row's event has `virtual before` and `virtual after`, the cells that TiCDC leaves
+    out, and the first of a statement's events has `run`: [database, table, statement, the session's database]
+    as it was run; the others have none.
     """
 
     def __init__(self, database: Database, program: Program) -> None:
@@ -50,14 +53,16 @@ class Runner:
             self.program.steps.append(step)
         return done
 
-    # --- rows -----------------------------------------------------------------------------------------------------------
+    # --- rows
 
     def _transaction(self, statements: list[str]) -> bool:
         self.database.run("BEGIN")
         for sql in statements:
             self._run(sql)
         self.database.run("COMMIT")
-        after = {name: replace(table, rows=self.database.rows(name, table)) for name, table in self.tables.items()}
+        after = {
+            name: replace(table, rows=self.database.rows(name, table)) for name, table in self.tables.items()
+        }
         return self._changed(after)
 
     def _run(self, sql: str) -> bool:
@@ -69,7 +74,9 @@ class Runner:
 
     def _changed(self, after: State) -> bool:
         """Tell the difference as one transaction."""
-        pairs = [(name, pair) for name, table in after.items() for pair in self._pairs(self.tables[name], table)]
+        pairs = [
+            (name, pair) for name, table in after.items() for pair in self._pairs(self.tables[name], table)
+        ]
         self.tables = after
         if not pairs:
             return False
@@ -91,10 +98,15 @@ class Runner:
         gone: list[Pair] = [(row, None) for key, row in before.items() if key not in after]
         come: list[Pair] = [(None, row) for key, row in after.items() if key not in before]
         same: list[Pair] = []
-        for key in sorted(before.keys() & after.keys(), key=repr):  # chance is asked: in one order, whatever the hash seed
+        for key in sorted(
+            before.keys() & after.keys(), key=repr
+        ):  # chance is asked: in one order, whatever the hash seed
             old_row, new_row = before[key], after[key]
             if old_row != new_row and self.chance.random() < 0.15:
-                gone, come = [*gone, (old_row, None)], [*come, (None, new_row)]  # its other unique key changed
+                gone, come = (
+                    [*gone, (old_row, None)],
+                    [*come, (None, new_row)],
+                )  # its other unique key changed
             elif old_row != new_row or self.chance.random() < 0.03:
                 same.append((old_row, new_row))
         return self._moved(gone, come) + sorted(same, key=repr)
@@ -115,22 +127,37 @@ class Runner:
         come = sorted((after - before).elements())
         self.chance.shuffle(come)
         count = self.chance.randint(0, min(len(gone), len(come)))
-        pairs: list[Pair] = [(texts[one], texts[other]) for one, other in zip(gone[:count], come[:count], strict=True)]
-        return pairs + [(texts[one], None) for one in gone[count:]] + [(None, texts[other]) for other in come[count:]]
+        pairs: list[Pair] = [
+            (texts[one], texts[other]) for one, other in zip(gone[:count], come[:count], strict=True)
+        ]
+        return (
+            pairs
+            + [(texts[one], None) for one in gone[count:]]
+            + [(None, texts[other]) for other in come[count:]]
+        )
 
     def _row(self, name: Name, table: Table, pair: Pair) -> Event:
         self.identity += 1
-        event: Event = {"kind": "row", "schema": name[0], "table": name[1], "commit_ts": self.ts, "row_id": self.identity,
-                        "shape": table.shape(), "of": replace(table, rows=())}  # fmt: skip
+        event: Event = {
+            "kind": "row",
+            "schema": name[0],
+            "table": name[1],
+            "commit_ts": self.ts,
+            "row_id": self.identity,
+            "shape": table.shape(),
+            "of": replace(table, rows=()),
+        }
         sent = {column.name for column in table.sent()}
         for side, row in zip(("before", "after"), pair, strict=True):
             if row is not None:
                 event[side] = {column: cell for column, cell in row.items() if column in sent}
                 if len(event[side]) < len(row):
-                    event[f"virtual {side}"] = {column: cell for column, cell in row.items() if column not in sent}
+                    event[f"virtual {side}"] = {
+                        column: cell for column, cell in row.items() if column not in sent
+                    }
         return event
 
-    # --- DDL ------------------------------------------------------------------------------------------------------------
+    # --- DDL
 
     def _ddl(self, step: Step) -> bool:
         if not self._run(step["ddl"]):
@@ -141,7 +168,10 @@ class Runner:
         feed = step.get("feed") or [[*step["table"], step["ddl"]]]
         if step.get("select"):
             feed = [[*step["table"], self._created(tuple(step["table"]))]]
-        self.events += [{"kind": "ddl", "schema": db, "table": table, "commit_ts": self.ts, "query": sql} for db, table, sql in feed]
+        self.events += [
+            {"kind": "ddl", "schema": db, "table": table, "commit_ts": self.ts, "query": sql}
+            for db, table, sql in feed
+        ]
         # TiCDC sends a statement for each of its tables; a binlog has it once, as it was run
         for event in self.events[-len(feed) :]:
             event["run"] = None
@@ -160,7 +190,10 @@ class Runner:
         """What a log has of a table made by a query: its shape, JSON being JSON."""
         text = str(self.database.ask(f"SHOW CREATE TABLE {quoted(name)}")[0][1])
         return re.sub(
-            r"^(\s*`(?:[^`]|``)*`) longtext((?: CHARACTER SET \w+)?(?: COLLATE \w+)?)( NOT NULL)?.* CHECK \(json_valid\(.*\)\)",
+            (
+                r"^(\s*`(?:[^`]|``)*`) longtext((?: CHARACTER SET \w+)?(?: COLLATE \w+)?)( NOT NULL)?.* "
+                r"CHECK \(json_valid\(.*\)\)"
+            ),
             lambda found: f"{found[1]} json{found[3] or ''}",
             text,
             flags=re.M,
@@ -179,7 +212,9 @@ class Runner:
             if tuple(old) in told:
                 told[tuple(new)] = told.pop(tuple(old))
         if "like" in step:
-            told[tuple(step["like"][1])] = replace(told[tuple(step["like"][0])], unknown=frozenset(), maybe=False, computed=False)
+            told[tuple(step["like"][1])] = replace(
+                told[tuple(step["like"][0])], unknown=frozenset(), maybe=False, computed=False
+            )
         elif step.get("fresh"):
             told.pop(tuple(step["table"]), None)
         return told
@@ -191,8 +226,12 @@ class Runner:
             return table
         ages = {index[0]: age for age, index in enumerate(before.indexes)}
         by_columns = {index[1:]: age for age, index in enumerate(before.indexes)}
-        indexes = sorted(table.indexes, key=lambda index: ages.get(index[0], by_columns.get(index[1:], len(ages))))
-        computed = before.computed or (before.columns != table.columns and any(column.generated == "virtual" for column in table.columns))
+        indexes = sorted(
+            table.indexes, key=lambda index: ages.get(index[0], by_columns.get(index[1:], len(ages)))
+        )
+        computed = before.computed or (
+            before.columns != table.columns and any(column.generated == "virtual" for column in table.columns)
+        )
         unknown = before.unknown if table.rows else frozenset()
         return replace(table, indexes=tuple(indexes), unknown=unknown, maybe=before.maybe, computed=computed)
 
@@ -215,7 +254,7 @@ class Runner:
         else:
             after[name] = replace(table, unknown=frozenset(unknown), maybe=maybe)
 
-    # --- time -----------------------------------------------------------------------------------------------------------
+    # --- time
 
     def _tick(self) -> None:
         self.ts += self.chance.choice((1, 2, 262144))
@@ -234,8 +273,15 @@ def _by_key(table: Table) -> dict[tuple[Any, ...], Cells]:
 def _recomputed(before: Table, after: Table, moved: dict[str, str]) -> list[tuple[str, bool]]:
     """Stored columns that may have been computed anew, and whether some value is another now."""
     now = {column.name: column for column in after.columns}
-    pairs = [(column, now[moved.get(column.name, column.name)]) for column in before.columns if moved.get(column.name, column.name) in now]
-    if all((one.type, one.not_null, one.charset) == (other.type, other.not_null, other.charset) for one, other in pairs):
+    pairs = [
+        (column, now[moved.get(column.name, column.name)])
+        for column in before.columns
+        if moved.get(column.name, column.name) in now
+    ]
+    if all(
+        (one.type, one.not_null, one.charset) == (other.type, other.not_null, other.charset)
+        for one, other in pairs
+    ):
         return []
     stored = [(one.name, other.name) for one, other in pairs if one.generated == other.generated == "stored"]
     return [(new, _values(before, old) != _values(after, new)) for old, new in stored]

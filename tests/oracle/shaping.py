@@ -18,7 +18,14 @@ UNKNOWN_DEFAULTS = (
     ("double", "(rand())"),
     ("timestamp", "CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"),
 )
-COMMENTS = ("", "", "", " COMMENT 'it''s, a \"comment\"; -- x'", " /*T![clustered_index] CLUSTERED */", " /* DROP TABLE t */")
+COMMENTS = (
+    "",
+    "",
+    "",
+    " COMMENT 'it''s, a \"comment\"; -- x'",
+    " /*T![clustered_index] CLUSTERED */",
+    " /* DROP TABLE t */",
+)
 TIMED = ("date", "datetime", "timestamp")
 Clause = tuple[str, dict[str, Any]]
 
@@ -27,7 +34,7 @@ class Shaper:
     def __init__(self, chance: random.Random, *, strict: bool, keyless: bool) -> None:
         self.chance, self.strict, self.keyless = chance, strict, keyless
 
-    # --- tables that come and go ----------------------------------------------------------------------------------------
+    # --- tables that come and go
 
     def create(self, name: Name, *, condition: bool = False) -> Step:
         parts, keys = self._columns()
@@ -35,12 +42,24 @@ class Shaper:
         if keys and kind < 0.85:
             parts.append(f"PRIMARY KEY ({', '.join(map(word, keys))})")
         elif keys:
-            parts += [f"UNIQUE KEY `uk{n}` ({', '.join(map(word, names))})" for n, names in enumerate((keys, keys[:1]))]
+            parts += [
+                f"UNIQUE KEY `uk{n}` ({', '.join(map(word, names))})"
+                for n, names in enumerate((keys, keys[:1]))
+            ]
         options = self.chance.choice(
-            ("", "", " COMMENT='t'", " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin", " DEFAULT CHARACTER SET latin1")
+            (
+                "",
+                "",
+                " COMMENT='t'",
+                " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin",
+                " DEFAULT CHARACTER SET latin1",
+            )
         )
         exists = "IF NOT EXISTS " if condition or self.chance.random() < 0.2 else ""
-        return {"ddl": f"CREATE TABLE {exists}{self.named(name)} ({', '.join(parts)}){options}", "table": list(name)}
+        return {
+            "ddl": f"CREATE TABLE {exists}{self.named(name)} ({', '.join(parts)}){options}",
+            "table": list(name),
+        }
 
     def _columns(self) -> tuple[list[str], list[str]]:
         names = self.chance.sample(COLUMNS, k=self.chance.randint(2, 6))
@@ -52,7 +71,10 @@ class Shaper:
             parts.append(f"{word(name)} {kind}{rest}")
         self.chance.shuffle(parts)
         if self.chance.random() < 0.1 and len(names) > count:
-            parts.append(f"`g` varchar(60) AS (concat({word(names[-1])}, '!')) {self.chance.choice(('VIRTUAL', 'STORED'))}")
+            parts.append(
+                f"`g` varchar(60) AS (concat({word(names[-1])}, '!')) "
+                f"{self.chance.choice(('VIRTUAL', 'STORED'))}"
+            )
         return parts, keys
 
     def attributes(self, kind: str) -> str:
@@ -61,7 +83,11 @@ class Shaper:
             return " NULL" + self.chance.choice(COMMENTS[:4])
         not_null = self.chance.random() < 0.2
         default = f" DEFAULT {self.default(kind)}" if self.chance.random() < 0.35 and kind != "json" else ""
-        return (" NOT NULL" if not_null else self.chance.choice(("", " NULL"))) + default + self.chance.choice(COMMENTS[:4])
+        return (
+            (" NOT NULL" if not_null else self.chance.choice(("", " NULL")))
+            + default
+            + self.chance.choice(COMMENTS[:4])
+        )
 
     def default(self, kind: str) -> str:
         value = self.chance.choice(literals(kind, strict=True))
@@ -79,21 +105,35 @@ class Shaper:
     def drop(self, names: list[Name]) -> Step:
         exists = self.chance.choice(("", "IF EXISTS "))
         feed = [[*name, f"DROP TABLE {exists}{quoted(name)}"] for name in names]
-        return {"ddl": f"DROP TABLE {exists}{', '.join(map(quoted, names))}", "table": list(names[0]), "feed": feed}
+        return {
+            "ddl": f"DROP TABLE {exists}{', '.join(map(quoted, names))}",
+            "table": list(names[0]),
+            "feed": feed,
+        }
 
     def truncate(self, name: Name) -> Step:
         return {"ddl": f"TRUNCATE TABLE {self.named(name)}", "table": list(name), "clears": True}
 
     def like(self, name: Name, new: Name) -> Step:
-        return {"ddl": f"CREATE TABLE {self.named(new)} LIKE {quoted(name)}", "table": list(new), "like": [list(name), list(new)]}
+        return {
+            "ddl": f"CREATE TABLE {self.named(new)} LIKE {quoted(name)}",
+            "table": list(new),
+            "like": [list(name), list(new)],
+        }
 
     def select(self, name: Name, table: Table, new: Name) -> Step:
         """Without bytes: a DEFAULT of bytes that are no text is not told as text."""
-        able = [column for column in table.columns if "binary" not in column.base and "blob" not in column.base]
+        able = [
+            column for column in table.columns if "binary" not in column.base and "blob" not in column.base
+        ]
         names = [word(column.name) for column in able if self.chance.random() < 0.8] or ["1 AS `one`"]
-        return {"ddl": f"CREATE TABLE {quoted(new)} AS SELECT {', '.join(names)} FROM {quoted(name)}", "table": list(new), "select": True}
+        return {
+            "ddl": f"CREATE TABLE {quoted(new)} AS SELECT {', '.join(names)} FROM {quoted(name)}",
+            "table": list(new),
+            "select": True,
+        }
 
-    # --- names --------------------------------------------------------------------------------------------------------------
+    # --- names
 
     def rename(self, pairs: list[tuple[Name, Name]]) -> Step:
         """One statement; a feed sends each pair on its own, in any order."""
@@ -102,22 +142,42 @@ class Shaper:
             self.chance.shuffle(feed)
         if len(pairs) == 1 and self.chance.random() < 0.5:
             feed = [
-                [*pairs[0][1], f"ALTER TABLE {quoted(pairs[0][0])} RENAME {self.chance.choice(('AS ', 'TO ', ''))}{quoted(pairs[0][1])}"]
+                [
+                    *pairs[0][1],
+                    (
+                        f"ALTER TABLE {quoted(pairs[0][0])} RENAME "
+                        f"{self.chance.choice(('AS ', 'TO ', ''))}{quoted(pairs[0][1])}"
+                    ),
+                ]
             ]
         sql = f"RENAME TABLE {', '.join(f'{quoted(old)} TO {quoted(new)}' for old, new in pairs)}"
-        return {"ddl": sql, "table": list(pairs[-1][1]), "renamed": [[list(old), list(new)] for old, new in pairs], "feed": feed}
+        return {
+            "ddl": sql,
+            "table": list(pairs[-1][1]),
+            "renamed": [[list(old), list(new)] for old, new in pairs],
+            "feed": feed,
+        }
 
-    # --- ALTER ----------------------------------------------------------------------------------------------------------------
+    # --- ALTER
 
     def alter(self, name: Name, table: Table) -> Step | None:
         """One to four clauses; what one says of a column the others leave alone, mostly."""
         makers = self._makers(table)
         count = self.chance.choice((1, 1, 1, 2, 2, 3, 4))
-        clauses = [clause for maker in self.chance.choices(makers, k=count) if (clause := maker(table)) is not None]
-        changed = [name for sql, _ in clauses for name in re.findall(r"^(?:MODIFY|CHANGE) (?:COLUMN )?(`(?:[^`]|``)+`)", sql)]
+        clauses = [
+            clause for maker in self.chance.choices(makers, k=count) if (clause := maker(table)) is not None
+        ]
+        changed = [
+            name
+            for sql, _ in clauses
+            for name in re.findall(r"^(?:MODIFY|CHANGE) (?:COLUMN )?(`(?:[^`]|``)+`)", sql)
+        ]
         if not clauses or len(set(changed)) < len(changed):
             return None  # MariaDB may take two clauses that change one column, and do something of its own
-        step: Step = {"ddl": f"ALTER TABLE {self.named(name)} {', '.join(sql for sql, _ in clauses)}", "table": list(name)}
+        step: Step = {
+            "ddl": f"ALTER TABLE {self.named(name)} {', '.join(sql for sql, _ in clauses)}",
+            "table": list(name),
+        }
         for _, told in clauses:
             step["columns"] = {**step.get("columns", {}), **told.get("columns", {})}
             step["unknown"] = [*step.get("unknown", []), *told.get("unknown", [])]
@@ -163,14 +223,22 @@ class Shaper:
         return " FIRST" if kind < 0.75 else f" AFTER {word(self.chance.choice(others))}"
 
     def add(self, table: Table) -> Clause | None:
-        name = self.free_column(table) if self.chance.random() < 0.95 else self.chance.choice(table.columns).name
+        name = (
+            self.free_column(table) if self.chance.random() < 0.95 else self.chance.choice(table.columns).name
+        )
         if name is None:
             return None
         kind = any_type(self.chance)
         attributes = self.attributes(kind)
         condition = "IF NOT EXISTS " if self.chance.random() < 0.1 else ""
         maybe = kind.startswith("timestamp") and "DEFAULT" in attributes
-        return f"ADD {self.chance.choice(('COLUMN ', ''))}{condition}{word(name)} {kind}{attributes}{self.place(table)}", {"maybe": maybe}
+        return (
+            (
+                f"ADD {self.chance.choice(('COLUMN ', ''))}{condition}{word(name)} "
+                f"{kind}{attributes}{self.place(table)}"
+            ),
+            {"maybe": maybe},
+        )
 
     def add_unknown(self, table: Table) -> Clause | None:
         """A column whose values for existing rows the server computes."""
@@ -181,7 +249,9 @@ class Shaper:
             kind = self.chance.choice(("VIRTUAL", "STORED"))
             column = self.chance.choice(table.columns)
             unknown = [name] if kind == "STORED" else []
-            return f"ADD COLUMN {word(name)} varchar(90) AS (concat({word(column.name)}, '?')) {kind}", {"unknown": unknown}
+            return f"ADD COLUMN {word(name)} varchar(90) AS (concat({word(column.name)}, '?')) {kind}", {
+                "unknown": unknown
+            }
         type_, default = self.chance.choice(UNKNOWN_DEFAULTS)
         return f"ADD COLUMN {word(name)} {type_} NULL DEFAULT {default}", {"unknown": [name]}
 
@@ -190,7 +260,13 @@ class Shaper:
 
     def drop_column(self, table: Table) -> Clause | None:
         condition = "IF EXISTS " if self.chance.random() < 0.1 else ""
-        return f"DROP {self.chance.choice(('COLUMN ', ''))}{condition}{word(self.chance.choice(table.columns).name)}", {}
+        return (
+            (
+                f"DROP {self.chance.choice(('COLUMN ', ''))}"
+                f"{condition}{word(self.chance.choice(table.columns).name)}"
+            ),
+            {},
+        )
 
     def rename_column(self, table: Table) -> Clause | None:
         new = self.free_column(table)
@@ -226,7 +302,10 @@ class Shaper:
         if _is_unruled(column, kind):
             return None
         rest = " NOT NULL" if column.name in table.primary else self.attributes(kind)
-        sql = f"MODIFY {self.chance.choice(('COLUMN ', ''))}{word(column.name)} {kind}{rest}{self.place(table, column.name)}"
+        sql = (
+            f"MODIFY {self.chance.choice(('COLUMN ', ''))}{word(column.name)} "
+            f"{kind}{rest}{self.place(table, column.name)}"
+        )
         return sql, self.retyped(column, kind)
 
     def change(self, table: Table) -> Clause | None:
@@ -242,17 +321,30 @@ class Shaper:
         if told.get("unknown"):
             told["unknown"] = [new]
         rest = " NOT NULL" if column.name in table.primary else self.attributes(kind)
-        return f"CHANGE COLUMN {word(column.name)} {word(new)} {kind}{rest}{self.place(table, column.name)}", told
+        return (
+            f"CHANGE COLUMN {word(column.name)} {word(new)} {kind}{rest}{self.place(table, column.name)}",
+            told,
+        )
 
     def convert_same(self, table: Table) -> Clause | None:
         """The same type again, with another length or nullability."""
-        able = [column for column in self.plain(table) if column.base in ("varchar", "decimal", "char", "varbinary")]
+        able = [
+            column
+            for column in self.plain(table)
+            if column.base in ("varchar", "decimal", "char", "varbinary")
+        ]
         if not able:
             return None
         column = self.chance.choice(able)
         size = "(12,3)" if column.base == "decimal" else f"({self.chance.choice((1, 2, 6, 30, 60))})"
         charset = f" CHARACTER SET {column.charset}" if column.charset else ""
-        return f"MODIFY {word(column.name)} {column.base}{size}{charset}{' NOT NULL' if column.not_null else ''}", {}
+        return (
+            (
+                f"MODIFY {word(column.name)} "
+                f"{column.base}{size}{charset}{' NOT NULL' if column.not_null else ''}"
+            ),
+            {},
+        )
 
     def labels(self, table: Table) -> Clause | None:
         """Members appended, moved, dropped."""
@@ -261,7 +353,11 @@ class Shaper:
             return None
         column = self.chance.choice(able)
         members = [found.replace("''", "'") for found in re.findall(r"'((?:[^']|'')*)'", column.type)]
-        extra = [member for member in ("a", "z", "new", "1") if member.casefold() not in {m.casefold() for m in members}]
+        extra = [
+            member
+            for member in ("a", "z", "new", "1")
+            if member.casefold() not in {m.casefold() for m in members}
+        ]
         kind = self.chance.choice(("append", "append", "move", "drop", "front"))
         if kind == "append":
             members += extra[:1]
@@ -273,7 +369,10 @@ class Shaper:
             members.remove(self.chance.choice(members))
         null = " NOT NULL" if column.not_null else ""
         charset = f" CHARACTER SET {column.charset}" if column.charset else ""
-        return f"MODIFY COLUMN {word(column.name)} {column.base}({','.join(map(text, members))}){charset}{null}", {}
+        return (
+            f"MODIFY COLUMN {word(column.name)} {column.base}({','.join(map(text, members))}){charset}{null}",
+            {},
+        )
 
     def attribute(self, table: Table) -> Clause | None:
         able = self.plain(table)
@@ -285,7 +384,9 @@ class Shaper:
         return f"MODIFY {word(column.name)} {column.type}{charset}{null} COMMENT 'c'", {}
 
     def fills(self, column: Column) -> bool:
-        """Whether a rule tells what NULL becomes under NOT NULL: in a TIMESTAMP it is the time of the statement."""
+        """Whether a rule tells what NULL becomes under NOT NULL: in a TIMESTAMP it is the time of the
+        statement.
+        """
         return column.not_null or column.base != "timestamp"
 
     def set_default(self, table: Table) -> Clause | None:
@@ -299,13 +400,25 @@ class Shaper:
 
     def index(self, table: Table) -> Clause | None:
         return (
-            f"ADD {self.chance.choice(('INDEX', 'KEY'))} `i{self.chance.randint(1, 9)}` ({word(self.chance.choice(table.columns).name)})",
+            (
+                f"ADD {self.chance.choice(('INDEX', 'KEY'))} `i{self.chance.randint(1, 9)}` "
+                f"({word(self.chance.choice(table.columns).name)})"
+            ),
             {},
         )
 
     def unique(self, table: Table) -> Clause | None:
-        names = self.chance.sample([column.name for column in table.columns], k=min(len(table.columns), self.chance.choice((1, 1, 2))))
-        return f"ADD UNIQUE {self.chance.choice(('KEY ', 'INDEX ', ''))}`q{self.chance.randint(1, 5)}` ({', '.join(map(word, names))})", {}
+        names = self.chance.sample(
+            [column.name for column in table.columns],
+            k=min(len(table.columns), self.chance.choice((1, 1, 2))),
+        )
+        return (
+            (
+                f"ADD UNIQUE {self.chance.choice(('KEY ', 'INDEX ', ''))}`q{self.chance.randint(1, 5)}` "
+                f"({', '.join(map(word, names))})"
+            ),
+            {},
+        )
 
     def primary(self, table: Table) -> Clause | None:
         """A key added, dropped, extended or moved."""
@@ -318,7 +431,10 @@ class Shaper:
         add = f"ADD PRIMARY KEY ({', '.join(map(word, new))})"
         if not table.primary:
             return add, {}
-        extended = f"DROP PRIMARY KEY, ADD PRIMARY KEY ({', '.join(map(word, dict.fromkeys((*table.primary, *new))))})"
+        extended = (
+            "DROP PRIMARY KEY, ADD PRIMARY KEY "
+            f"({', '.join(map(word, dict.fromkeys((*table.primary, *new))))})"
+        )
         choices = [extended, f"DROP PRIMARY KEY, {add}"]
         return self.chance.choice([*choices, "DROP PRIMARY KEY"] if self.keyless else choices), {}
 
@@ -326,19 +442,34 @@ class Shaper:
         if not table.indexes or (not self.keyless and not table.primary):
             return None
         name = self.chance.choice(table.indexes)[0]
-        return (f"DROP INDEX {word(name)}" if self.chance.random() < 0.7 else f"RENAME INDEX {word(name)} TO {word(name + '_r')}"), {}
+        return (
+            f"DROP INDEX {word(name)}"
+            if self.chance.random() < 0.7
+            else f"RENAME INDEX {word(name)} TO {word(name + '_r')}"
+        ), {}
 
     def charset(self, table: Table) -> Clause | None:
         if any(column.base in ("enum", "set") and not column.type.isascii() for column in table.columns):
             return None  # MariaDB may take the bytes of a label for text of the new charset
         charset = self.chance.choice(("utf8mb4", "latin1", "utf8mb3"))
         return self.chance.choice(
-            (f"CONVERT TO CHARACTER SET {charset}", f"DEFAULT CHARACTER SET {charset}", f"DEFAULT CHARSET = {charset}")
+            (
+                f"CONVERT TO CHARACTER SET {charset}",
+                f"DEFAULT CHARACTER SET {charset}",
+                f"DEFAULT CHARSET = {charset}",
+            )
         ), {}
 
     def table_option(self, table: Table) -> Clause | None:
         return self.chance.choice(
-            ("COMMENT='again'", "ENGINE=InnoDB", "AUTO_INCREMENT=50", "ALGORITHM=COPY", "FORCE", "ROW_FORMAT=DYNAMIC")
+            (
+                "COMMENT='again'",
+                "ENGINE=InnoDB",
+                "AUTO_INCREMENT=50",
+                "ALGORITHM=COPY",
+                "FORCE",
+                "ROW_FORMAT=DYNAMIC",
+            )
         ), {}
 
 

@@ -1,4 +1,6 @@
-"""A failing program cut down: steps, then statements, then clauses and rows of statements, as long as it fails in the same way."""
+"""A failing program cut down: steps, then statements, then clauses and rows of statements, as long as it
+fails in the same way.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,7 +14,9 @@ from oracle.runner import Runner
 Fails = Callable[[list[Step]], bool]
 
 
-def shrink(database: Database, program: Program, wrong: str, format_: str = OPEN, *, tries: int = 400) -> Program:
+def shrink(
+    database: Database, program: Program, wrong: str, format_: str = OPEN, *, tries: int = 400
+) -> Program:
     """The smallest program found that is wrong in the same way, in that format."""
     left, kind = [tries], kind_of(wrong)
 
@@ -38,7 +42,9 @@ def kind_of(wrong: str) -> str:
     return " ".join(re.findall(r"[A-Za-z]+", wrong)[:1])
 
 
-def _smaller(steps: list[Step], fails: Fails, pieces: Callable[[list[Step]], Iterator[list[Step]]]) -> list[Step]:
+def _smaller(
+    steps: list[Step], fails: Fails, pieces: Callable[[list[Step]], Iterator[list[Step]]]
+) -> list[Step]:
     found = True
     while found:
         found = False
@@ -68,7 +74,9 @@ def _statements(steps: list[Step]) -> Iterator[list[Step]]:
 
 
 def _clauses(steps: list[Step]) -> Iterator[list[Step]]:
-    """Without one of the parts that commas divide; what is no statement then is refused by the server, which is no failure."""
+    """Without one of the parts that commas divide; what is no statement then is refused by the server, which
+    is no failure.
+    """
     for place, step in enumerate(steps):
         if "feed" in step:  # what a feed sends of it would be more than was run
             continue
@@ -76,7 +84,11 @@ def _clauses(steps: list[Step]) -> Iterator[list[Step]]:
         for number, text in enumerate(texts):
             for shorter in _shorter(text):
                 new = [*texts[:number], shorter, *texts[number + 1 :]]
-                yield [*steps[:place], {**step, **({"rows": new} if "rows" in step else {"ddl": shorter})}, *steps[place + 1 :]]
+                yield [
+                    *steps[:place],
+                    {**step, **({"rows": new} if "rows" in step else {"ddl": shorter})},
+                    *steps[place + 1 :],
+                ]
 
 
 def _shorter(text: str) -> Iterator[str]:

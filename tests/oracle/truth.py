@@ -1,4 +1,6 @@
-"""What a stored value is in silver's encoding, and which type gold gives a column: written anew here, by the documents alone."""
+"""What a stored value is in silver's encoding, and which type gold gives a column: written anew here, by the
+documents alone.
+"""
 
 import base64
 import re
@@ -6,8 +8,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 _SIGNED = {"tinyint": "TINYINT", "smallint": "SMALLINT", "mediumint": "INT", "int": "INT", "bigint": "BIGINT"}
-_UNSIGNED = {"tinyint": "SMALLINT", "smallint": "INT", "mediumint": "INT", "int": "BIGINT", "bigint": "DECIMAL(20,0)"}
-_OTHERS = {"float": "FLOAT", "double": "DOUBLE", "date": "DATE", "datetime": "TIMESTAMP_NTZ", "timestamp": "TIMESTAMP", "year": "INT"}
+_UNSIGNED = {
+    "tinyint": "SMALLINT",
+    "smallint": "INT",
+    "mediumint": "INT",
+    "int": "BIGINT",
+    "bigint": "DECIMAL(20,0)",
+}
+_OTHERS = {
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "date": "DATE",
+    "datetime": "TIMESTAMP_NTZ",
+    "timestamp": "TIMESTAMP",
+    "year": "INT",
+}
 
 
 def canonical(cell: dict[str, Any]) -> Any:

@@ -8,9 +8,30 @@ from lakehouse.schema import ColumnType, parse_type
 
 INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
-TEXT = ("''", "'a'", "'A'", "'b'", "'é'", "'1'", "'0'", "'12abc'", "' x '", "'ß点😀'", "'it''s'", "'back\\\\slash'", "'\\n\\t'",
+TEXT = (
+    "''",
+    "'a'",
+    "'A'",
+    "'b'",
+    "'é'",
+    "'1'",
+    "'0'",
+    "'12abc'",
+    "' x '",
+    "'ß点😀'",
+    "'it''s'",
+    "'back\\\\slash'",
+    "'\\n\\t'",
     "'2024-05-06'",
-        "'-1.5'", "'1e2'", "'null'", "'\"q\"'", "'a,b'", "'\\0'", "'11:12:13'", "'zz'")  # fmt: skip
+    "'-1.5'",
+    "'1e2'",
+    "'null'",
+    "'\"q\"'",
+    "'a,b'",
+    "'\\0'",
+    "'11:12:13'",
+    "'zz'",
+)
 LATIN = ("''", "'a'", "'Ä'", "'é'", "'12'", "'z'")
 BYTES = ("x''", "x'00'", "x'61'", "x'00ff'", "x'c3a9'", "x'5c22'", "x'31'", "x'efbfbd'", "x'0a'")
 DATES = ("'2024-02-29'", "'1970-01-01'", "'1000-01-01'", "'9999-12-31'", "'1969-12-31'", "'2024-05-06'")
@@ -22,30 +43,117 @@ MOMENTS = (
     "'9999-12-31 23:59:59'",
     "'2024-05-06 07:08:09.5'",
 )
-INSTANTS = ("'2024-02-29 23:59:59.999999'", "'1970-01-02 00:00:01'", "'2037-12-31 23:59:59'", "'2024-05-06 07:08:09.25'")
+INSTANTS = (
+    "'2024-02-29 23:59:59.999999'",
+    "'1970-01-02 00:00:01'",
+    "'2037-12-31 23:59:59'",
+    "'2024-05-06 07:08:09.25'",
+)
 TIMES = ("'00:00:00'", "'-00:00:01.5'", "'838:59:59'", "'-838:59:59'", "'11:12:13.999999'", "'25:00:00'")
 DECIMALS = ("0", "1.5", "-1.5", "2.45", "-0.01", "7", "99.99", "12345.678", "-3")
 DOUBLES = ("0", "0.1", "-2.5", "1e10", "-1e-5", "3", "1e100", "123456.789", "0.30000000000000004")
-DOCUMENTS = ("'{}'", "'[]'", "'null'", "'1'", "'{\"a\": 1}'", "'[1, \"x\", null]'", "'\"é\"'", '\'{"b": 1.50, "a": 18446744073709551615}\'')
+DOCUMENTS = (
+    "'{}'",
+    "'[]'",
+    "'null'",
+    "'1'",
+    "'{\"a\": 1}'",
+    "'[1, \"x\", null]'",
+    "'\"é\"'",
+    '\'{"b": 1.50, "a": 18446744073709551615}\'',
+)
 TYPES = (
-    "tinyint", "tinyint unsigned", "smallint", "smallint unsigned", "mediumint", "mediumint unsigned", "int", "int", "int unsigned",
+    "tinyint",
+    "tinyint unsigned",
+    "smallint",
+    "smallint unsigned",
+    "mediumint",
+    "mediumint unsigned",
+    "int",
+    "int",
+    "int unsigned",
     "bigint",
-    "bigint unsigned", "tinyint(1)", "int(8) unsigned zerofill", "decimal(5,2)", "decimal(10,0)", "decimal(20,4)", "decimal(38,10)",
+    "bigint unsigned",
+    "tinyint(1)",
+    "int(8) unsigned zerofill",
+    "decimal(5,2)",
+    "decimal(10,0)",
+    "decimal(20,4)",
+    "decimal(38,10)",
     "decimal(65,30)",
-    "decimal(8,2) unsigned", "float", "double", "double unsigned", "float(7,3)", "double(9,2)", "bit(1)", "bit(8)", "bit(33)", "bit(64)",
+    "decimal(8,2) unsigned",
+    "float",
+    "double",
+    "double unsigned",
+    "float(7,3)",
+    "double(9,2)",
+    "bit(1)",
+    "bit(8)",
+    "bit(33)",
+    "bit(64)",
     "year",
-    "char(5)", "char(1)", "varchar(20)", "varchar(20)", "varchar(40)", "varchar(3)", "varchar(20) CHARACTER SET latin1",
-    "varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", "char(10) CHARACTER SET ascii", "tinytext", "text", "mediumtext",
+    "char(5)",
+    "char(1)",
+    "varchar(20)",
+    "varchar(20)",
+    "varchar(40)",
+    "varchar(3)",
+    "varchar(20) CHARACTER SET latin1",
+    "varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+    "char(10) CHARACTER SET ascii",
+    "tinytext",
+    "text",
+    "mediumtext",
     "longtext",
-    "text CHARACTER SET latin1", "binary(4)", "binary(1)", "varbinary(10)", "varbinary(3)", "tinyblob", "blob", "mediumblob", "longblob",
-    "date", "datetime", "datetime(3)", "datetime(6)", "timestamp", "timestamp(3)", "timestamp(6)", "time", "time(2)", "time(6)",
-    "enum('a','b','c')", "enum('x','y')", "enum('it''s','é','1','2')", "set('a','b','c')", "set('x','y','1')", "json",
-)  # fmt: skip
-KEYS = ("int", "int", "int", "int", "bigint", "bigint unsigned", "smallint", "varchar(20)", "varchar(20)", "char(5)", "decimal(10,2)",
-    "datetime", "date",
-        "binary(4)", "varbinary(10)", "enum('a','b','c')", "timestamp", "varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
-        "year", "bit(8)",
-        "time(2)")  # fmt: skip
+    "text CHARACTER SET latin1",
+    "binary(4)",
+    "binary(1)",
+    "varbinary(10)",
+    "varbinary(3)",
+    "tinyblob",
+    "blob",
+    "mediumblob",
+    "longblob",
+    "date",
+    "datetime",
+    "datetime(3)",
+    "datetime(6)",
+    "timestamp",
+    "timestamp(3)",
+    "timestamp(6)",
+    "time",
+    "time(2)",
+    "time(6)",
+    "enum('a','b','c')",
+    "enum('x','y')",
+    "enum('it''s','é','1','2')",
+    "set('a','b','c')",
+    "set('x','y','1')",
+    "json",
+)
+KEYS = (
+    "int",
+    "int",
+    "int",
+    "int",
+    "bigint",
+    "bigint unsigned",
+    "smallint",
+    "varchar(20)",
+    "varchar(20)",
+    "char(5)",
+    "decimal(10,2)",
+    "datetime",
+    "date",
+    "binary(4)",
+    "varbinary(10)",
+    "enum('a','b','c')",
+    "timestamp",
+    "varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+    "year",
+    "bit(8)",
+    "time(2)",
+)
 MEMBERS = ("a", "b", "c", "x", "y", "1", "2", "it's", "é", "B b")
 DOCUMENTED_DATES = ("date", "datetime", "timestamp")
 
@@ -95,9 +203,13 @@ def _labels(kind: ColumnType) -> list[str]:
 _PLAIN = {
     **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), TEXT),
     **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), BYTES),
-    "decimal": DECIMALS, "float": DOUBLES, "double": DOUBLES, "time": TIMES, "json": DOCUMENTS, "year": ("0", "1901", "2024", "2155",
-    "1970"),
-}  # fmt: skip
+    "decimal": DECIMALS,
+    "float": DOUBLES,
+    "double": DOUBLES,
+    "time": TIMES,
+    "json": DOCUMENTS,
+    "year": ("0", "1901", "2024", "2155", "1970"),
+}
 
 
 def text(value: str) -> str:

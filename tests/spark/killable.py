@@ -1,8 +1,10 @@
-"""Death at a write: every commit of a run has a name, and the first one that `dies` picks kills, right after it or right before it.
+"""Death at a write: every commit of a run has a name, and the first one that `dies` picks kills, right after
+it or right before it.
 
-In a test it raises `Killed`, which nothing catches, and no write after it happens: as the lake sees it, the process is dead. As a
-script (`killable.py BOOTSTRAP TOPIC LAKE`) it runs the three layers again and again in small batches, and says `ready` when its
-session has started: whoever started it kills it. The product knows nothing of this.
+In a test it raises `Killed`, which nothing catches, and no write after it happens: as the lake sees it, the
+process is dead. As a script (`killable.py BOOTSTRAP TOPIC LAKE`) it runs the three layers again and again in
+small batches, and says `ready` when its session has started: whoever started it kills it. The product knows
+nothing of this.
 """
 
 import sys
@@ -23,7 +25,9 @@ class Killed(BaseException):
 
 
 class Writes:
-    """The commits of a run in order, by name: `silver shop_changes`, `ops planned`, `MERGE gold/shop__orders`."""
+    """The commits of a run in order, by name: `silver shop_changes`, `ops planned`, `MERGE
+    gold/shop__orders`.
+    """
 
     def __init__(self, dies: Picks, after: bool) -> None:
         self.dies, self.after = dies, after
@@ -47,7 +51,9 @@ class Writes:
 
 @contextmanager
 def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = True) -> Iterator[Writes]:
-    """Name the commits made within, and die at one of them. `session` is the class whose `sql` runs statements."""
+    """Name the commits made within, and die at one of them. `session` is the class whose `sql` runs
+    statements.
+    """
     writes = Writes(dies, after)
     save, sql, add = Lake._save, session.sql, OpsLog.add
     kind = threading.local()
@@ -83,7 +89,9 @@ def config_of(bootstrap: str, topic: str) -> Any:
     from lakehouse.config.models import Batch, KafkaInput, SourceConfig
 
     kafka = KafkaInput(bootstrap_servers=bootstrap, topics=[topic])
-    source = SourceConfig(format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto", batch=Batch(max_records=5))
+    source = SourceConfig(
+        format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto", batch=Batch(max_records=5)
+    )
     return Config(sources={"shop": source}, tables={}, documents={})
 
 

@@ -1,4 +1,6 @@
-"""Money moves between three tables in one transaction: its sum is the same at every manifest, whatever arrives late."""
+"""Money moves between three tables in one transaction: its sum is the same at every manifest, whatever
+arrives late.
+"""
 
 import json
 import random
@@ -43,7 +45,13 @@ def transfers(chance: random.Random, count: int) -> CanalFeed:
         for account, amount in ((giver, -moved), (taker, moved)):
             before = accounts[account]
             accounts[account] += amount
-            rows.append((account[0], {"id": account[1], "balance": accounts[account]}, {"id": account[1], "balance": before}))
+            rows.append(
+                (
+                    account[0],
+                    {"id": account[1], "balance": accounts[account]},
+                    {"id": account[1], "balance": before},
+                )
+            )
         feed.together(*rows)
         if turn == count // 2:
             feed.ddl("ALTER TABLE b ADD COLUMN note VARCHAR(10) FIRST", "b")
@@ -63,26 +71,42 @@ def total(spark: Any, lake: Path, at: str | None = None) -> int:
 
 @pytest.fixture(scope="module")
 def bank(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """A lake that has published three times, and the watermarks of its manifests; each time partitions were cut at other places."""
+    """A lake that has published three times, and the watermarks of its manifests; each time partitions were
+    cut at other places.
+    """
     folder = tmp_path_factory.mktemp("bank")
     chance, lake = random.Random(11), folder / "lake"
     feed = transfers(chance, 40)
     for share in (0.4, 0.7, 1.0):
-        cuts = {bank: min(1.0, share + chance.uniform(-0.15, 0.15)) if share < 1 else 1.0 for bank in range(3)}
+        cuts = {
+            bank: min(1.0, share + chance.uniform(-0.15, 0.15)) if share < 1 else 1.0 for bank in range(3)
+        }
         sizes = {number: sum(m.partition == number for m in feed.messages) for number in cuts}
         landed = [m for m in feed.messages if m.offset < cuts[m.partition] * sizes[m.partition]]
-        try_recording(write_recording(folder / "bank.jsonl", landed), "ticdc-canal-json", {}, str(lake), "resolved", quiet)
+        try_recording(
+            write_recording(folder / "bank.jsonl", landed),
+            "ticdc-canal-json",
+            {},
+            str(lake),
+            "resolved",
+            quiet,
+        )
         assert total(spark, lake) == 600
     log = OpsLog(spark, Lake(str(lake)), "bank").load()
     return lake, [str(manifest["watermark"]) for manifest in log.all("manifest")]
 
 
-def test_the_sum_over_three_tables_is_the_same_at_every_manifest(spark: Any, bank: tuple[Path, list[str]]) -> None:
+def test_the_sum_over_three_tables_is_the_same_at_every_manifest(
+    spark: Any, bank: tuple[Path, list[str]]
+) -> None:
     lake, moments = bank
 
     assert len(set(moments)) == 3
     assert [total(spark, lake, at) for at in moments] == [600, 600, 600]
-    with pytest.raises(LakehouseError, match="bank: expected a manifest at or before 2020-01-01T00:00:00Z, the first one is later"):
+    with pytest.raises(
+        LakehouseError,
+        match="bank: expected a manifest at or before 2020-01-01T00:00:00Z, the first one is later",
+    ):
         open_lake(spark, str(lake), at="2020-01-01T00:00:00Z")
 
 
@@ -108,7 +132,10 @@ def test_a_floor_keeps_every_table_and_refuses_what_comes_below_it(spark: Any, t
     feed, lake, path = transfers(random.Random(5), 20), tmp_path / "lake", tmp_path / "bank.jsonl"
     half = feed.messages[len(feed.messages) // 2 :]
     try_recording(write_recording(path, feed.messages), "ticdc-canal-json", {}, str(lake), "resolved", quiet)
-    before, at = changes(spark, lake), json.loads(next(m.value for m in half if b"WATERMARK" in (m.value or b"")) or b"")
+    before, at = (
+        changes(spark, lake),
+        json.loads(next(m.value for m in half if b"WATERMARK" in (m.value or b"")) or b""),
+    )
     floor = at["_tidb"]["watermarkTs"]
     expected = {name: tables_shown(lake, tmp_path / "shown", name) for name in (str(floor), None)}
 
@@ -119,11 +146,20 @@ def test_a_floor_keeps_every_table_and_refuses_what_comes_below_it(spark: Any, t
     assert changes(spark, lake) == before - told["changes_below"] + 6
     assert {name: tables_shown(lake, tmp_path / "shown", name) for name in expected} == expected
     assert rebuild_table(str(lake), "d.b", None, True)["only_live"] == 0
-    with pytest.raises(LakehouseError, match=f"--at {floor - 10}: expected a moment at or above silver's floor {floor}"):
+    with pytest.raises(
+        LakehouseError, match=f"--at {floor - 10}: expected a moment at or above silver's floor {floor}"
+    ):
         tables_shown(lake, tmp_path / "shown", str(floor - 10))
     # everything again, on new offsets
     repeated = [msgspec.structs.replace(m, offset=m.offset + 1000) for m in feed.messages]
-    try_recording(write_recording(path, [*feed.messages, *repeated]), "ticdc-canal-json", {}, str(lake), "resolved", quiet)
+    try_recording(
+        write_recording(path, [*feed.messages, *repeated]),
+        "ticdc-canal-json",
+        {},
+        str(lake),
+        "resolved",
+        quiet,
+    )
     counts = OpsLog(spark, Lake(str(lake)), "bank").load().last("done")["counts"]
     assert (counts["below"], counts["inserted"], book(counts)) == (told["changes_below"], 0, "closed")
     assert {name: tables_shown(lake, tmp_path / "shown", name) for name in expected} == expected

@@ -1,4 +1,6 @@
-"""Binlog feeds in Spark: large batches as small ones, and Debezium's snapshots from their first row to their last."""
+"""Binlog feeds in Spark: large batches as small ones, and Debezium's snapshots from their first row to their
+last.
+"""
 
 import random
 from collections.abc import Iterable
@@ -33,7 +35,13 @@ def generated(format: str) -> list[Message]:
 
 def recorded(format: str) -> list[Message]:
     return list(
-        read_recording(DATA / {"debezium": "debezium/inventory/noschema.jsonl.gz", "tencent-dts": "dts/inventory/stream.jsonl.gz"}[format])
+        read_recording(
+            DATA
+            / {
+                "debezium": "debezium/inventory/noschema.jsonl.gz",
+                "tencent-dts": "dts/inventory/stream.jsonl.gz",
+            }[format]
+        )
     )
 
 
@@ -42,13 +50,19 @@ def with_dead_rows(format: str) -> list[Message]:
     told = recorded(format)
     rows = [number for number, message in enumerate(told) if b'"total_order"' in (message.value or b"")]
     for number in rows[10::40]:
-        told[number] = msgspec.structs.replace(told[number], value=(told[number].value or b"").replace(b'"op":"', b'"op":"?'))
+        told[number] = msgspec.structs.replace(
+            told[number], value=(told[number].value or b"").replace(b'"op":"', b'"op":"?')
+        )
     told[rows[20]] = msgspec.structs.replace(told[rows[20]], value=b"\x00")
     return told
 
 
-@pytest.mark.parametrize(("format", "told"), [("debezium", recorded), ("debezium", with_dead_rows), ("tencent-dts", generated)])
-def test_a_large_batch_is_what_a_small_one_is(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, told: Any) -> None:
+@pytest.mark.parametrize(
+    ("format", "told"), [("debezium", recorded), ("debezium", with_dead_rows), ("tencent-dts", generated)]
+)
+def test_a_large_batch_is_what_a_small_one_is(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, told: Any
+) -> None:
     path = with_headers(tmp_path / "feed.jsonl", told(format))
     options = {} if format == "debezium" else {"time_zone": OPTIONS["time_zone"]}
     try_recording(path, format, options, str(tmp_path / "driver"), "resolved", quiet)
@@ -76,22 +90,32 @@ def with_headers(path: Path, told: Iterable[Message]) -> Path:
     import json
 
     lines = [
-        {"topic": m.topic, "partition": m.partition, "offset": m.offset, "key_b64": text(m.key), "value_b64": text(m.value),
-         "headers": [[name, text(value)] for name, value in m.headers]}
+        {
+            "topic": m.topic,
+            "partition": m.partition,
+            "offset": m.offset,
+            "key_b64": text(m.key),
+            "value_b64": text(m.value),
+            "headers": [[name, text(value)] for name, value in m.headers],
+        }
         for m in told
-    ]  # fmt: skip
+    ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
 
 @pytest.mark.long  # minutes
-def test_a_second_snapshot_clears_when_its_last_row_is_there_and_an_aborted_one_never(spark: Any, tmp_path: Path) -> None:
+def test_a_second_snapshot_clears_when_its_last_row_is_there_and_an_aborted_one_never(
+    spark: Any, tmp_path: Path
+) -> None:
     """One pass after another over a recording that grows; what each shows is what the plain engine shows."""
     story = first_snapshot().row("a", "u", 150, 1, 11)
     lengths = [len(story.messages)]
     story.table("a", 500).table("b", 500).row("a", "r", 500, 9, 9, "first")  # broken off
     lengths.append(len(story.messages))
-    story.row("a", "r", 600, 2, 20, "incremental").row("a", "r", 600, 7, 70, "incremental").row("a", "u", 700, 7, 71)
+    story.row("a", "r", 600, 2, 20, "incremental").row("a", "r", 600, 7, 70, "incremental").row(
+        "a", "u", 700, 7, 71
+    )
     lengths.append(len(story.messages))
     story.table("a", 900).row("a", "r", 900, 1, 12, "first")
     lengths.append(len(story.messages))
@@ -109,11 +133,15 @@ def test_a_second_snapshot_clears_when_its_last_row_is_there_and_an_aborted_one_
     assert first == {"d.a": [{"id": 1, "v": 11}, {"id": 2, "v": 20}], "d.b": [{"id": 1, "v": 1}]}
     assert aborted["d.a"][:2] == first["d.a"] and aborted["d.b"] == first["d.b"]
     assert incremental["d.a"] == [*first["d.a"], {"id": 7, "v": 71}, {"id": 9, "v": 9}]
-    assert begun["d.b"] == first["d.b"] and {"id": 9, "v": 9} not in begun["d.a"], "what was broken off is void"
+    assert begun["d.b"] == first["d.b"] and {"id": 9, "v": 9} not in begun["d.a"], (
+        "what was broken off is void"
+    )
     assert complete == {"d.a": [{"id": 1, "v": 12}, {"id": 3, "v": 30}, {"id": 4, "v": 40}]}
 
 
-def test_t19_after_a_failover_every_table_is_incomplete_until_an_epoch_and_its_snapshot(spark: Any, tmp_path: Path) -> None:
+def test_t19_after_a_failover_every_table_is_incomplete_until_an_epoch_and_its_snapshot(
+    spark: Any, tmp_path: Path
+) -> None:
     story, lake = first_snapshot().row("a", "u", 150, 1, 11), str(tmp_path / "lake")
 
     def run() -> dict[str, Any]:
@@ -126,7 +154,10 @@ def test_t19_after_a_failover_every_table_is_incomplete_until_an_epoch_and_its_s
     failed_over = run()
 
     (told,) = failed_over["problems"]
-    assert "changed servers at a/0 offset 6 (server id 1 → 2, file b 1)" in told and "`lakehouse epoch raise feed --why …`" in told
+    assert (
+        "changed servers at a/0 offset 6 (server id 1 → 2, file b 1)" in told
+        and "`lakehouse epoch raise feed --why …`" in told
+    )
     assert [(table["state"], table["why"]) for table in failed_over["tables"]] == [("incomplete", told)] * 2
     assert status(None, lake)[0]["problems"] == [told]
     raise_epoch(lake, "feed", "failover", None)
@@ -135,4 +166,7 @@ def test_t19_after_a_failover_every_table_is_incomplete_until_an_epoch_and_its_s
     after = run()
     assert after["problems"] == []
     assert [(table["state"], table["why"]) for table in after["tables"]] == [("exact", None)] * 2
-    assert shown(tmp_path / "lake", tmp_path / "a") == {"d.a": [{"id": 1, "v": 13}], "d.b": [{"id": 1, "v": 1}]}
+    assert shown(tmp_path / "lake", tmp_path / "a") == {
+        "d.a": [{"id": 1, "v": 13}],
+        "d.b": [{"id": 1, "v": 1}],
+    }

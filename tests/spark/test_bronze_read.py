@@ -1,4 +1,6 @@
-"""Bronze is looked at and given back: what `inspect` shows is what the recording shows, and a replay is the recording again."""
+"""Bronze is looked at and given back: what `inspect` shows is what the recording shows, and a replay is the
+recording again.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -37,11 +39,23 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A lake with the bronze of three feeds, and nothing above."""
     root = str(tmp_path_factory.mktemp("lake"))
     for name, path, format in (("shop", SHOP, "ticdc-open"), ("dts", DTS, "tencent-dts")):
-        register(spark, Lake(root), name, {"format": format, "order": order_of(format, {}), "options": {}, "virtual": False, "keys": {}})
+        register(
+            spark,
+            Lake(root),
+            name,
+            {"format": format, "order": order_of(format, {}), "options": {}, "virtual": False, "keys": {}},
+        )
         land_messages(spark, Lake(root), name, read_recording(path), quiet)
     options = shown_options(TREE, "ticdc-storage", {})
-    register(spark, Lake(root), "sink", {"format": "ticdc-storage", "order": "tidb", "options": options, "virtual": False, "keys": {}})
-    land_storage(spark, Lake(root), "sink", str(TREE), options, OpsLog(spark, Lake(root), "sink").load(), quiet)
+    register(
+        spark,
+        Lake(root),
+        "sink",
+        {"format": "ticdc-storage", "order": "tidb", "options": options, "virtual": False, "keys": {}},
+    )
+    land_storage(
+        spark, Lake(root), "sink", str(TREE), options, OpsLog(spark, Lake(root), "sink").load(), quiet
+    )
     return root
 
 
@@ -67,13 +81,17 @@ def test_a_record_that_bronze_does_not_have_is_said_with_what_it_has(lake: str) 
     with pytest.raises(LakehouseError) as error:
         list(inspect_bronze(lake, "shop", Chosen("nope", 0, 7, 7)))
 
-    assert str(error.value).startswith("shop: expected bronze to have nope/0@7, found no such record; it has ")
+    assert str(error.value).startswith(
+        "shop: expected bronze to have nope/0@7, found no such record; it has "
+    )
 
 
 def test_a_replay_into_a_recording_is_the_recording(lake: str, tmp_path: Path) -> None:
     told = replay(lake, "shop", Chosen(), tmp_path / "again.jsonl.gz", None, None, {})
 
-    original = sorted(read_recording(SHOP), key=lambda message: (message.topic, message.partition, message.offset))
+    original = sorted(
+        read_recording(SHOP), key=lambda message: (message.topic, message.partition, message.offset)
+    )
     assert list(read_recording(tmp_path / "again.jsonl.gz")) == original
     assert told == {"source": "shop", "messages": len(original), "to": str(tmp_path / "again.jsonl.gz")}
 
@@ -97,15 +115,22 @@ def test_a_replay_into_a_topic_has_every_message_in_its_partition(lake: str, bro
     told = replay(lake, "shop", Chosen(), None, broker.bootstrap, topic, {})
 
     found = sample(broker.bootstrap, {}, list_topics(broker.bootstrap, {}, [topic], None))
-    key = [(m.partition, m.key, m.value) for m in sorted(read_recording(SHOP), key=lambda m: (m.partition, m.offset))]
+    key = [
+        (m.partition, m.key, m.value)
+        for m in sorted(read_recording(SHOP), key=lambda m: (m.partition, m.offset))
+    ]
     assert [(m.partition, m.key, m.value) for m in found] == key
     assert told["messages"] == len(key)
 
 
-def test_a_file_that_is_there_is_not_overwritten_and_files_go_to_a_folder_only(lake: str, tmp_path: Path) -> None:
+def test_a_file_that_is_there_is_not_overwritten_and_files_go_to_a_folder_only(
+    lake: str, tmp_path: Path
+) -> None:
     (tmp_path / "there.jsonl").write_text("mine")
 
-    with pytest.raises(LakehouseError, match=r"there.jsonl: expected a new file that can be written, got: File exists"):
+    with pytest.raises(
+        LakehouseError, match=r"there.jsonl: expected a new file that can be written, got: File exists"
+    ):
         replay(lake, "shop", Chosen(), tmp_path / "there.jsonl", None, None, {})
     with pytest.raises(ConfigError, match="its bronze holds files of a storage sink; expected --to FOLDER"):
         replay(lake, "sink", Chosen(), None, "127.0.0.1:1", None, {})
@@ -115,7 +140,7 @@ def test_a_file_that_is_there_is_not_overwritten_and_files_go_to_a_folder_only(l
 
 @pytest.mark.parametrize(
     ("text", "first", "last"), [("7", 7, 7), ("7-20", 7, 20), ("7-", 7, None), (None, None, None)]
-)  # fmt: skip
+)
 def test_offsets_are_one_or_a_range(text: str | None, first: int | None, last: int | None) -> None:
     chosen = chosen_records("t", 0, text)
 

@@ -1,4 +1,5 @@
-"""Every job of the bundle on a Spark of this machine: each task's real command line, from the built wheel, in the tasks' order.
+"""Every job of the bundle on a Spark of this machine: each task's real command line, from the built wheel, in
+the tasks' order.
 
 Spark Connect stands for serverless compute, Spark's own catalog for Unity Catalog, a folder for the volumes.
 """
@@ -31,11 +32,22 @@ class Workspace:
     def __init__(self, remote: str, code: Path, folder: Path) -> None:
         self.code, self.folder = code, folder
         kept = {name: value for name, value in os.environ.items() if not name.startswith("LAKEHOUSE_")}
-        self.environment = {**kept, "SPARK_REMOTE": remote, "PYTHONPATH": str(code), "GX_ANALYTICS_ENABLED": "false"}
+        self.environment = {
+            **kept,
+            "SPARK_REMOTE": remote,
+            "PYTHONPATH": str(code),
+            "GX_ANALYTICS_ENABLED": "false",
+        }
 
     def deploy(self, bundle: Bundle) -> None:
         names = [schema["name"] for schema in bundle["resources"]["schemas"].values()]
-        subprocess.run([sys.executable, "-c", SCHEMAS, *names], env=self.environment, check=True, capture_output=True, timeout=120)
+        subprocess.run(
+            [sys.executable, "-c", SCHEMAS, *names],
+            env=self.environment,
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
 
     def local(self, text: str, bundle: Bundle) -> str:
         """A parameter with this machine's folders and catalog in the places of the workspace's."""
@@ -53,14 +65,21 @@ class Workspace:
         for task in ordered(job):
             inside = task["for_each_task"]["task"] if "for_each_task" in task else task
             for each in inputs_of(task) or [] if "for_each_task" in task else [None]:
-                found.setdefault(task["task_key"], []).append(self.task(inside["python_wheel_task"], job, bundle, each))
+                found.setdefault(task["task_key"], []).append(
+                    self.task(inside["python_wheel_task"], job, bundle, each)
+                )
         return found
 
     def task(self, wheel_task: Bundle, job: Bundle, bundle: Bundle, each: str | None) -> list[dict[str, Any]]:
         arguments = [self.local(text, bundle) for text in task_arguments(wheel_task["parameters"], job, each)]
         command = [sys.executable, "-c", CALL, wheel_task["entry_point"], *arguments]
         running = subprocess.Popen(
-            command, env=self.environment, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            env=self.environment,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         told: list[str] = []
         if "--continuous" in arguments:
@@ -90,7 +109,9 @@ def states(outcome: dict[str, Any]) -> dict[str, str]:
     return {table["table"]: table["state"] for table in outcome["tables"]}
 
 
-def test_every_jobs_tasks_run_from_the_wheel_in_their_order_and_a_second_run_changes_nothing(workspace: Workspace) -> None:
+def test_every_jobs_tasks_run_from_the_wheel_in_their_order_and_a_second_run_changes_nothing(
+    workspace: Workspace,
+) -> None:
     bundle = resolved(read_bundle(ROOT), "dev")
     jobs = bundle["resources"]["jobs"]
     workspace.deploy(bundle)
@@ -103,7 +124,9 @@ def test_every_jobs_tasks_run_from_the_wheel_in_their_order_and_a_second_run_cha
     assert list(first) == ["bronze", "silver", "gold"]
     assert states(first["gold"][0][0]) == EXACT
     assert Path(quality[0]["page"]).is_file()
-    assert [(entry["table"], entry["success"], entry["problem"]) for entry in quality[1:]] == [("shop.orders", True, None)] * 2
+    assert [(entry["table"], entry["success"], entry["problem"]) for entry in quality[1:]] == [
+        ("shop.orders", True, None)
+    ] * 2
     assert upkeep[0]["source"] == "sample"
     assert [second[name][0][0]["new_messages"] for name in second] == [0, 0, 0]
     assert (second["silver"][0][0]["silver_batches"], second["gold"][0][0]["gold"]) == (0, "nothing new")
@@ -111,7 +134,9 @@ def test_every_jobs_tasks_run_from_the_wheel_in_their_order_and_a_second_run_cha
 
     each = variant("for_each")
     told = workspace.run(each["resources"]["jobs"]["lakehouse_for_each"], each)["sources"]
-    assert [(outcome["source"], outcome["gold"], states(outcome)) for (outcome,) in told] == [("sample", "nothing new", EXACT)]
+    assert [(outcome["source"], outcome["gold"], states(outcome)) for (outcome,) in told] == [
+        ("sample", "nothing new", EXACT)
+    ]
 
     continuous = variant("continuous")
     told = workspace.run(continuous["resources"]["jobs"]["lakehouse_continuous"], continuous)["layers"]

@@ -1,4 +1,6 @@
-"""The same code elsewhere: over Spark Connect, as serverless compute speaks, and on a cluster of processes that get the wheel."""
+"""The same code elsewhere: over Spark Connect, as serverless compute speaks, and on a cluster of processes
+that get the wheel.
+"""
 
 import json
 import os
@@ -16,7 +18,8 @@ from lakehouse.demo.run import RECORDING
 # decodes and folds on the executors, however few the rows are, and says where they took the code from
 PROBE = """
 import json, sys
-import lakehouse.spark.dedupe, lakehouse.spark.gold as gold, lakehouse.spark.gold_table as gold_table, lakehouse.spark.silver as silver
+import lakehouse.spark.dedupe, lakehouse.spark.gold as gold, lakehouse.spark.gold_table as gold_table,
+lakehouse.spark.silver as silver
 silver.SMALL_RECORDS = gold.SMALL_CHANGES = gold_table.SMALL_CHANGES = 0
 from pipelines import run_layers
 run_layers(("bronze", "silver", "gold"), sys.argv[1:])
@@ -50,7 +53,13 @@ def over_connect(remote: str, code: Path, entry: str, *arguments: str) -> list[d
         "SPARK_REMOTE": remote,
         "PYTHONPATH": str(code),
     }
-    done = subprocess.run([sys.executable, "-c", CALL, entry, *arguments], env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", CALL, entry, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -63,23 +72,33 @@ EXACT = {"shop.clients": "exact", "shop.orders": "exact"}
 
 
 @pytest.mark.long  # the bundle's jobs run over Connect too, and again
-def test_the_pipeline_runs_over_spark_connect_and_a_second_run_adds_nothing(connect: str, installed: Path, tmp_path: Path) -> None:
+def test_the_pipeline_runs_over_spark_connect_and_a_second_run_adds_nothing(
+    connect: str, installed: Path, tmp_path: Path
+) -> None:
     folder = configs(tmp_path)
 
     first = over_connect(connect, installed, "lakehouse-layers", "--once", "--configs", str(folder))[0]
     second = over_connect(connect, installed, "lakehouse-layers", "--once", "--configs", str(folder))[0]
 
     assert (states(first), states(second), second["gold"]) == (EXACT, EXACT, "nothing new")
-    shown = over_connect(connect, installed, "lakehouse", "show", "shop.orders", "--json", "--lake", str(tmp_path / "lake"))
+    shown = over_connect(
+        connect, installed, "lakehouse", "show", "shop.orders", "--json", "--lake", str(tmp_path / "lake")
+    )
     assert [row["id"] for row in shown] == [2001]
 
 
-def test_a_kafka_topic_lands_over_spark_connect(connect: str, installed: Path, broker: Any, topic: str, tmp_path: Path) -> None:
+def test_a_kafka_topic_lands_over_spark_connect(
+    connect: str, installed: Path, broker: Any, topic: str, tmp_path: Path
+) -> None:
     from lakehouse.sources.kafka_produce import produce
 
     produce(RECORDING, broker.bootstrap, topic)
     folder = configs(
-        tmp_path, f"format: ticdc-open\nkafka: {{bootstrap_servers: '{broker.bootstrap}', topics: [{topic}]}}\ntime_zone: UTC\n"
+        tmp_path,
+        (
+            f"format: ticdc-open\nkafka: {{bootstrap_servers: '{broker.bootstrap}', topics: "
+            f"[{topic}]}}\ntime_zone: UTC\n"
+        ),
     )
 
     told = over_connect(connect, installed, "lakehouse-layers", "--once", "--configs", str(folder))[0]
@@ -92,14 +111,35 @@ def test_the_pipeline_runs_on_a_cluster_whose_executors_get_the_wheel(wheel: Pat
 
     folder = configs(tmp_path)
     (tmp_path / "probe.py").write_text(PROBE)
-    settings = {**local_settings("700m"), "spark.executor.memory": "700m", "spark.executor.extraJavaOptions": "-XX:+UseSerialGC"}
+    settings = {
+        **local_settings("700m"),
+        "spark.executor.memory": "700m",
+        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC",
+    }
     del settings["spark.python.daemon.module"]  # an executor starts its workers before it has the wheel
     settings["spark.executor.extraClassPath"] = settings["spark.driver.extraClassPath"]
     code = shutil.copy(wheel, tmp_path / "lakehouse.zip")  # Spark puts no .whl on an executor's path
     with cluster(tmp_path, tmp_path) as master:
-        command = [spark_class(), "org.apache.spark.deploy.SparkSubmit", "--master", master, *confs(settings), "--py-files", str(code),
-                   str(tmp_path / "probe.py"), "--configs", str(folder)]  # fmt: skip
-        done = subprocess.run(command, env=spark_environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=400)
+        command = [
+            spark_class(),
+            "org.apache.spark.deploy.SparkSubmit",
+            "--master",
+            master,
+            *confs(settings),
+            "--py-files",
+            str(code),
+            str(tmp_path / "probe.py"),
+            "--configs",
+            str(folder),
+        ]
+        done = subprocess.run(
+            command,
+            env=spark_environment(tmp_path),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
 
     assert done.returncode == 0, done.stderr[-3000:]
     outcome, probe = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))

@@ -1,4 +1,6 @@
-"""A large table is told in parts: dealt out by key, the parts together are the table. Needs Spark's package, but no session."""
+"""A large table is told in parts: dealt out by key, the parts together are the table. Needs Spark's package,
+but no session.
+"""
 
 import json
 import random
@@ -23,10 +25,19 @@ seeds = st.integers(0, 2**32 - 1)
 
 def silver_row(change: Change) -> dict[str, Any]:
     """A change as silver's table has it."""
-    images = {name: None if image is None else json.dumps(image) for name, image in (("before", change.before), ("after", change.after))}
+    images = {
+        name: None if image is None else json.dumps(image)
+        for name, image in (("before", change.before), ("after", change.after))
+    }
     position = dict(zip(PARTS, change.position, strict=True))
-    return {"op": change.op, "position": position, "encoding": change.encoding, "flags": list(change.flags), **images,
-            "commit_ts": change.commit_ts}  # fmt: skip
+    return {
+        "op": change.op,
+        "position": position,
+        "encoding": change.encoding,
+        "flags": list(change.flags),
+        **images,
+        "commit_ts": change.commit_ts,
+    }
 
 
 def dealt(mode: Mode, changes: list[Change], parts: int) -> list[list[Change]]:
@@ -38,7 +49,9 @@ def dealt(mode: Mode, changes: list[Change], parts: int) -> list[list[Change]]:
     return found
 
 
-def assert_parts_are_the_whole(silver: Memory, lineage: Lineage, changes: list[Change], options: GoldOptions) -> None:
+def assert_parts_are_the_whole(
+    silver: Memory, lineage: Lineage, changes: list[Change], options: GoldOptions
+) -> None:
     mode = Mode(lineage, silver.reach, silver.upstream, TSO, options)
     told_in_parts = [row for part in dealt(mode, changes, 5) for row in mode.rows(part)]
     assert listed(mode, told_in_parts) == listed(mode, mode.rows(changes))

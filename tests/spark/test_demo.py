@@ -1,4 +1,6 @@
-"""The main job through a real broker: Structured Streaming into bronze, and on to gold; again, it adds nothing."""
+"""The main job through a real broker: Structured Streaming into bronze, and on to gold; again, it adds
+nothing.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -19,17 +21,31 @@ def quiet(_: str) -> None:
     pass
 
 
-def test_the_demo_lands_a_topic_exactly_once_and_a_second_run_adds_nothing(spark: Any, tmp_path: Path) -> None:
+def test_the_demo_lands_a_topic_exactly_once_and_a_second_run_adds_nothing(
+    spark: Any, tmp_path: Path
+) -> None:
     lake = str(tmp_path / "lake")
 
     first = run_demo(lake, 0, quiet)
     second = run_demo(lake, 0, quiet)
 
     told = list(read_recording(RECORDING))
-    assert (first["published"], first["new_messages"], first["rows"]["bronze"]) == (len(told), len(told), len(told))
-    assert [(table["table"], table["state"]) for table in first["tables"]] == [("shop.clients", "exact"), ("shop.orders", "exact")]
+    assert (first["published"], first["new_messages"], first["rows"]["bronze"]) == (
+        len(told),
+        len(told),
+        len(told),
+    )
+    assert [(table["table"], table["state"]) for table in first["tables"]] == [
+        ("shop.clients", "exact"),
+        ("shop.orders", "exact"),
+    ]
     assert len(first["ddl_applied"]) == 8
-    assert (second["published"], second["new_messages"], second["silver_batches"], second["gold"]) == (0, 0, 0, "nothing new")
+    assert (second["published"], second["new_messages"], second["silver_batches"], second["gold"]) == (
+        0,
+        0,
+        0,
+        "nothing new",
+    )
     assert (second["rows"], second["watermark"]) == (first["rows"], first["watermark"])
     landed = Lake(lake).read(spark, "bronze", SOURCE).select("partition", "offset", "key", "value").collect()
     assert {(row.partition, row.offset): (bytes(row.key), bytes(row.value)) for row in landed} == {
@@ -54,12 +70,19 @@ def test_status_and_plan_say_how_far_a_lake_is_and_change_nothing(spark: Any, tm
     assert between["tables_to_create"] == ["shop.clients", "shop.orders"]
     assert between["ddl_would_apply"][-1] == "TRUNCATE TABLE `shop`.`orders`"
     assert (told["books"], told["dead_letters"], told["not_configured"]) == ("closed", 0, [])
-    assert {table["table"]: table["state"] for table in told["tables"]} == {"shop.clients": "exact", "shop.orders": "exact"}
+    assert {table["table"]: table["state"] for table in told["tables"]} == {
+        "shop.clients": "exact",
+        "shop.orders": "exact",
+    }
     assert told["watermark"] == told["gold_watermark"]
 
 
 def test_a_second_run_is_told_who_holds_the_lock(tmp_path: Path) -> None:
-    with run_lock(str(tmp_path), "shop", "silver"), pytest.raises(LakehouseError) as refused, run_lock(str(tmp_path), "shop", "silver"):
+    with (
+        run_lock(str(tmp_path), "shop", "silver"),
+        pytest.raises(LakehouseError) as refused,
+        run_lock(str(tmp_path), "shop", "silver"),
+    ):
         pass
 
     assert str(refused.value).startswith("shop: a silver run is going on already (pid ")

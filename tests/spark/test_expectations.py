@@ -1,4 +1,6 @@
-"""The contract: a compiled check fails the rows that Great Expectations itself fails, on random rows and random arguments."""
+"""The contract: a compiled check fails the rows that Great Expectations itself fails, on random rows and
+random arguments.
+"""
 
 import inspect
 import os
@@ -17,7 +19,16 @@ from lakehouse.spark.column_types import columns
 from lakehouse.spark.operations.data_docs import gx_failures
 from lakehouse.spark.quality.expectations import Fields, failing
 
-TYPES = {"id": "INT", "i": "BIGINT", "j": "BIGINT", "d": "DECIMAL(10,2)", "f": "DOUBLE", "s": "STRING", "t": "STRING", "day": "DATE"}
+TYPES = {
+    "id": "INT",
+    "i": "BIGINT",
+    "j": "BIGINT",
+    "d": "DECIMAL(10,2)",
+    "f": "DOUBLE",
+    "s": "STRING",
+    "t": "STRING",
+    "day": "DATE",
+}
 FIELDS = Fields({name: name for name in TYPES}, TYPES)
 NUMBERS = st.integers(-3, 3)
 TEXTS = st.sampled_from(["", "a", "ab", "B", "é", "a1", "x-y"])
@@ -42,9 +53,13 @@ CONDITIONS = st.sampled_from([{}, {"row_condition": "i > 0 OR s = 'a'", "conditi
 
 def bounds(values: Any) -> Any:
     """min_value <= max_value, or one of them alone."""
-    both = st.tuples(values, values).map(sorted).map(lambda pair: {"min_value": pair[0], "max_value": pair[1]})
+    both = (
+        st.tuples(values, values).map(sorted).map(lambda pair: {"min_value": pair[0], "max_value": pair[1]})
+    )
     one = values.map(lambda value: {"min_value": value}) | values.map(lambda value: {"max_value": value})
-    return st.tuples(both | one, st.booleans(), st.booleans()).map(lambda t: {**t[0], "strict_min": t[1], "strict_max": t[2]})
+    return st.tuples(both | one, st.booleans(), st.booleans()).map(
+        lambda t: {**t[0], "strict_min": t[1], "strict_max": t[2]}
+    )
 
 
 def sets(values: Any) -> Any:
@@ -53,9 +68,16 @@ def sets(values: Any) -> Any:
 
 def about(name: str, bounds: Any = NO_MORE, **args: Any) -> Any:
     """Checks of one expectation: its arguments drawn, some with a condition where it takes one."""
-    drawn = st.fixed_dictionaries({key: value if isinstance(value, st.SearchStrategy) else st.just(value) for key, value in args.items()})
+    drawn = st.fixed_dictionaries(
+        {
+            key: value if isinstance(value, st.SearchStrategy) else st.just(value)
+            for key, value in args.items()
+        }
+    )
     conditions = CONDITIONS if "row_condition" in FORMS[name].optional else NO_MORE
-    return st.tuples(drawn, bounds, conditions).map(lambda parts: Check(name, {key: part[key] for part in parts for key in part}, "reject"))
+    return st.tuples(drawn, bounds, conditions).map(
+        lambda parts: Check(name, {key: part[key] for part in parts for key in part}, "reject")
+    )
 
 
 ONE_OF_EACH = st.tuples(
@@ -65,40 +87,72 @@ ONE_OF_EACH = st.tuples(
     about("expect_column_values_to_be_in_set", column="s", value_set=sets(TEXTS)),
     about("expect_column_values_to_not_be_in_set", column="j", value_set=sets(NUMBERS)),
     about("expect_column_values_to_be_between", column="i", bounds=bounds(NUMBERS)),
-    about("expect_column_values_to_be_between", column="f", bounds=bounds(st.sampled_from([-1.5, 0.05, 2.0]))),
+    about(
+        "expect_column_values_to_be_between", column="f", bounds=bounds(st.sampled_from([-1.5, 0.05, 2.0]))
+    ),
     about("expect_column_values_to_be_between", column="day", bounds=bounds(DAYS.map(str))),
     about("expect_column_value_lengths_to_be_between", column="s", bounds=bounds(st.integers(0, 3))),
     about("expect_column_value_lengths_to_equal", column="t", value=st.integers(0, 3)),
     about("expect_column_values_to_match_regex", column="s", regex=REGEXES),
     about("expect_column_values_to_not_match_regex", column="s", regex=REGEXES),
-    about("expect_column_values_to_match_regex_list", column="s", regex_list=sets(REGEXES), match_on=st.sampled_from(["any", "all"])),
+    about(
+        "expect_column_values_to_match_regex_list",
+        column="s",
+        regex_list=sets(REGEXES),
+        match_on=st.sampled_from(["any", "all"]),
+    ),
     about("expect_column_values_to_not_match_regex_list", column="s", regex_list=sets(REGEXES)),
     about("expect_column_pair_values_to_be_equal", column_A="s", column_B="t", ignore_row_if=PAIR_IGNORES),
     about(
-        "expect_column_pair_values_a_to_be_greater_than_b", column_A="i", column_B="j", or_equal=st.booleans(), ignore_row_if=PAIR_IGNORES
+        "expect_column_pair_values_a_to_be_greater_than_b",
+        column_A="i",
+        column_B="j",
+        or_equal=st.booleans(),
+        ignore_row_if=PAIR_IGNORES,
     ),
     about(
-        "expect_column_pair_values_to_be_in_set", column_A="i", column_B="j", ignore_row_if=PAIR_IGNORES,
+        "expect_column_pair_values_to_be_in_set",
+        column_A="i",
+        column_B="j",
+        ignore_row_if=PAIR_IGNORES,
         value_pairs_set=sets(st.tuples(NUMBERS, NUMBERS)).map(lambda pairs: [list(pair) for pair in pairs]),
     ),
-    about("expect_multicolumn_sum_to_equal", column_list=["i", "j"], sum_total=NUMBERS, ignore_row_if=MANY_IGNORES),
-    about("expect_select_column_values_to_be_unique_within_record", column_list=["i", "j"], ignore_row_if=MANY_IGNORES),
-)  # fmt: skip
+    about(
+        "expect_multicolumn_sum_to_equal",
+        column_list=["i", "j"],
+        sum_total=NUMBERS,
+        ignore_row_if=MANY_IGNORES,
+    ),
+    about(
+        "expect_select_column_values_to_be_unique_within_record",
+        column_list=["i", "j"],
+        ignore_row_if=MANY_IGNORES,
+    ),
+)
 
 
 def frame(spark: Any, rows: list[dict[str, Any]]) -> Any:
     schema = columns(", ".join(f"{name} {type_}" for name, type_ in TYPES.items()))
-    return spark.createDataFrame([(index, *[row.get(name) for name in list(TYPES)[1:]]) for index, row in enumerate(rows)], schema)
+    return spark.createDataFrame(
+        [(index, *[row.get(name) for name in list(TYPES)[1:]]) for index, row in enumerate(rows)], schema
+    )
 
 
 def failures(rows: Any, checks: list[Check]) -> list[set[int]]:
     """The ids of the rows that each compiled check fails, in one pass."""
-    told = rows.select("id", *[failing(check, FIELDS).alias(f"c{index}") for index, check in enumerate(checks)]).collect()
+    told = rows.select(
+        "id", *[failing(check, FIELDS).alias(f"c{index}") for index, check in enumerate(checks)]
+    ).collect()
     return [{row.id for row in told if row[f"c{index}"]} for index in range(len(checks))]
 
 
 # GX takes long for one example: the first that fails is told as it is
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])
+@settings(
+    max_examples=3,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+)
 @given(st.lists(ROW, min_size=25, max_size=40), ONE_OF_EACH)
 def test_a_compiled_check_fails_the_rows_that_great_expectations_fails(
     spark: Any, rows: list[dict[str, Any]], checks: tuple[Check, ...]
@@ -128,9 +182,18 @@ def test_a_decimal_is_compared_as_a_decimal(spark: Any) -> None:
 @pytest.mark.parametrize(
     ("check", "message"),
     [
-        (Check("expect_column_values_to_be_in_set", {"column": "s", "value_set": [1]}), "expected values of type STRING, got a int"),
-        (Check("expect_column_values_to_be_between", {"column": "day", "min_value": "soon"}), "expected values of type DATE, got a str"),
-        (Check("expect_column_values_to_be_between", {"column": "i", "min_value": "1"}), "expected values of type BIGINT, got a str"),
+        (
+            Check("expect_column_values_to_be_in_set", {"column": "s", "value_set": [1]}),
+            "expected values of type STRING, got a int",
+        ),
+        (
+            Check("expect_column_values_to_be_between", {"column": "day", "min_value": "soon"}),
+            "expected values of type DATE, got a str",
+        ),
+        (
+            Check("expect_column_values_to_be_between", {"column": "i", "min_value": "1"}),
+            "expected values of type BIGINT, got a str",
+        ),
         (
             Check("expect_column_value_lengths_to_equal", {"column": "i", "value": 1}),
             "expected a column of type STRING or BINARY, got BIGINT",
@@ -145,7 +208,9 @@ def test_a_decimal_is_compared_as_a_decimal(spark: Any) -> None:
         ),
     ],
 )
-def test_a_check_that_does_not_suit_its_columns_is_told_before_any_row_is_seen(spark: Any, check: Check, message: str) -> None:
+def test_a_check_that_does_not_suit_its_columns_is_told_before_any_row_is_seen(
+    spark: Any, check: Check, message: str
+) -> None:
     with pytest.raises(QualityError) as refused:
         failing(check, FIELDS)
 
@@ -166,13 +231,24 @@ def test_the_expectations_and_their_arguments_are_those_of_the_installed_great_e
     for name, form in FORMS.items():
         fields = known[name].__fields__
         assert {*form.columns, *form.needed, *form.optional} <= set(fields), name
-        assert {field for field, told in fields.items() if told.required} <= {*form.columns, *form.needed}, name
+        assert {field for field, told in fields.items() if told.required} <= {*form.columns, *form.needed}, (
+            name
+        )
 
 
 def test_a_suite_goes_to_great_expectations_and_comes_back_the_same() -> None:
     entries = [
-        {"expect": "expect_column_values_to_be_between", "column": "total", "args": {"min_value": 0}, "action": "reject"},
-        {"expect": "expect_column_pair_values_to_be_equal", "args": {"column_A": "a", "column_B": "b"}, "action": "stop"},
+        {
+            "expect": "expect_column_values_to_be_between",
+            "column": "total",
+            "args": {"min_value": 0},
+            "action": "reject",
+        },
+        {
+            "expect": "expect_column_pair_values_to_be_equal",
+            "args": {"column_A": "a", "column_B": "b"},
+            "action": "stop",
+        },
         {"expect": "expect_column_values_to_not_be_null", "column": "note"},
     ]
     suite = suite_of(entries)

@@ -1,4 +1,6 @@
-"""What the workers of a large fold tell beside rows: names that no DDL has told, once each, with the first place they were met."""
+"""What the workers of a large fold tell beside rows: names that no DDL has told, once each, with the first
+place they were met.
+"""
 
 import pyarrow as pa
 
@@ -14,12 +16,27 @@ PARTS = ("epoch", "p1", "p2", "p3", "p4", "p5")
 
 def test_a_name_that_no_ddl_has_told_reaches_the_end_of_a_large_fold() -> None:
     schema = make_schema([Column(0, "id", parse_type("int"))], ("id",))
-    piece = Piece(Lineage("t", [Step(MIN_POSITION, schema)], [Interval(("d", "t"), MIN_POSITION, None)]), 0, 0, Upstream())
+    piece = Piece(
+        Lineage("t", [Step(MIN_POSITION, schema)], [Interval(("d", "t"), MIN_POSITION, None)]),
+        0,
+        0,
+        Upstream(),
+    )
     rows = [
-        {"database": "d", "table": "t", "op": "insert", "position": dict(zip(PARTS, (0, n, 2, 0, 0, 0), strict=True)), "before": None,
-         "after": f'{{"id":{n},"c":5}}', "encoding": "canonical", "flags": [], "batch": 1, "commit_ts": n}
+        {
+            "database": "d",
+            "table": "t",
+            "op": "insert",
+            "position": dict(zip(PARTS, (0, n, 2, 0, 0, 0), strict=True)),
+            "before": None,
+            "after": f'{{"id":{n},"c":5}}',
+            "encoding": "canonical",
+            "flags": [],
+            "batch": 1,
+            "commit_ts": n,
+        }
         for n in (7, 3)
-    ]  # fmt: skip
+    ]
     batch = pa.RecordBatch.from_pylist(rows).select(FOLD_COLUMNS)
 
     deltas = [row for found in _carry(piece)(iter([batch])) for row in found.to_pylist()]

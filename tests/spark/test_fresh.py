@@ -1,4 +1,6 @@
-"""Gold looks at silver once for all small tables, when they are made and when a large window is merged into them."""
+"""Gold looks at silver once for all small tables, when they are made and when a large window is merged into
+them.
+"""
 
 import json
 import random
@@ -25,7 +27,10 @@ from test_pipeline import engine, quiet, run, shown, write_recording
 
 
 def test_small_tables_are_read_together(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told, lake = Feed(History(2, 60).events, random.Random(1), 1, "table").arrival(random.Random(2)), tmp_path / "lake"
+    told, lake = (
+        Feed(History(2, 60).events, random.Random(1), 1, "table").arrival(random.Random(2)),
+        tmp_path / "lake",
+    )
     read_lot, collect_changes = fresh.read_lot, gold_table.collect_changes
     lots: list[int] = []
     alone: list[str] = []
@@ -35,7 +40,9 @@ def test_small_tables_are_read_together(spark: Any, tmp_path: Path, monkeypatch:
         return read_lot(shares)
 
     monkeypatch.setattr(fresh, "read_lot", noted)
-    monkeypatch.setattr(gold_table, "collect_changes", lambda frame: [alone.append("a table"), collect_changes(frame)][1])
+    monkeypatch.setattr(
+        gold_table, "collect_changes", lambda frame: [alone.append("a table"), collect_changes(frame)][1]
+    )
     monkeypatch.setattr(fresh, "SMALL_CHANGES", 0)
     by_run = []
     for part in (0.5, 1.0):
@@ -44,7 +51,8 @@ def test_small_tables_are_read_together(spark: Any, tmp_path: Path, monkeypatch:
         assert shown(lake, tmp_path / "shown") == engine(landed)
         by_run.append(lots[sum(map(len, by_run)) :])
 
-    # at first one lot of all tables; then one of those that are folded anew, and one of those that are merged into
+    # at first one lot of all tables; then one of those that are folded anew, and one of those that are merged
+    # into
     assert len(by_run[0]) == 1
     assert by_run[0][0] > 2
     assert all(len(lots) <= 2 for lots in by_run)
@@ -56,7 +64,9 @@ def test_a_lot_holds_what_fits_and_at_least_one_table(monkeypatch: pytest.Monkey
     monkeypatch.setattr(fresh, "LOT_BYTES", 100)
     one, other = object(), object()
     sizes = [(one, 4, 1), (one, 6, 1), (one, 1, 1), (one, 20, 1), (one, 1, 90), (other, 1, 1), (one, 1, 20)]
-    shares = [fresh.Share((), frame, gold_table.Size(rows, size), lambda _: None) for frame, rows, size in sizes]  # type: ignore[arg-type]
+    shares = [
+        fresh.Share((), frame, gold_table.Size(rows, size), lambda _: None) for frame, rows, size in sizes
+    ]  # type: ignore[arg-type]
 
     found = [[number for number, _ in lot] for lot in fresh.lots(enumerate(shares))]
 
@@ -72,17 +82,28 @@ def test_rows_read_together_are_dealt_out_by_their_own_name(rows: list[tuple[str
     expected: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, name in enumerate(rows):
         expected[name].append(number)
-    columns = {"database": [name[0] for name in rows], "table": [name[1] for name in rows], "number": [*range(len(rows))]}
-    table = pa.table(columns, pa.schema({"database": pa.string(), "table": pa.string(), "number": pa.int64()}))
+    columns = {
+        "database": [name[0] for name in rows],
+        "table": [name[1] for name in rows],
+        "number": [*range(len(rows))],
+    }
+    table = pa.table(
+        columns, pa.schema({"database": pa.string(), "table": pa.string(), "number": pa.int64()})
+    )
 
     found = fresh._by_name(table)
 
     assert {name: sorted(part["number"].to_pylist()) for name, part in found.items()} == expected
-    assert all({*zip(part["database"].to_pylist(), part["table"].to_pylist(), strict=True)} == {name} for name, part in found.items())
+    assert all(
+        {*zip(part["database"].to_pylist(), part["table"].to_pylist(), strict=True)} == {name}
+        for name, part in found.items()
+    )
 
 
 def test_sixty_small_tables_have_all_their_rows(spark: Any, tmp_path: Path) -> None:
-    """pyarrow's group_by gives its groups in no order that may be relied on: tables once got each other's rows."""
+    """pyarrow's group_by gives its groups in no order that may be relied on: tables once got each other's
+    rows.
+    """
     tables = [f"t{number}" for number in range(60)]
     told = [ddl(table, at) for at, table in enumerate(tables, 100)]
     told += [insert(table, row, 1000 + 60 * row + at) for row in range(10) for at, table in enumerate(tables)]
@@ -91,7 +112,9 @@ def test_sixty_small_tables_have_all_their_rows(spark: Any, tmp_path: Path) -> N
     outcome = try_recording(path, "ticdc-canal-json", {}, str(tmp_path / "lake"), "resolved", quiet)
 
     assert {entry["state"] for entry in outcome["tables"]} == {"exact"}
-    expected = {f"d.{table}": [{"id": row, "v": f"{table}-{row}"} for row in range(10)] for table in sorted(tables)}
+    expected = {
+        f"d.{table}": [{"id": row, "v": f"{table}-{row}"} for row in range(10)] for table in sorted(tables)
+    }
     assert shown(tmp_path / "lake", tmp_path / "out") == expected
 
 
@@ -110,9 +133,29 @@ def watermark(at: int) -> dict[str, Any]:
 
 
 def canal_json(kind: str, table: str, at: int, **members: Any) -> dict[str, Any]:
-    head = {"id": 0, "database": "d", "table": table, "pkNames": None, "isDdl": False, "type": kind, "es": at, "ts": at, "sql": ""}
-    return {**head, "data": None, "old": None, "sqlType": None, "mysqlType": None, "_tidb": {"commitTs": at}, **members}
+    head = {
+        "id": 0,
+        "database": "d",
+        "table": table,
+        "pkNames": None,
+        "isDdl": False,
+        "type": kind,
+        "es": at,
+        "ts": at,
+        "sql": "",
+    }
+    return {
+        **head,
+        "data": None,
+        "old": None,
+        "sqlType": None,
+        "mysqlType": None,
+        "_tidb": {"commitTs": at},
+        **members,
+    }
 
 
 def numbered(values: Sequence[dict[str, Any]]) -> list[Message]:
-    return [Message("feed", 0, number, None, json.dumps(value).encode()) for number, value in enumerate(values)]
+    return [
+        Message("feed", 0, number, None, json.dumps(value).encode()) for number, value in enumerate(values)
+    ]

@@ -1,5 +1,5 @@
-"""Whatever a message holds, it is events or a dead letter, and all that is behind the decoder bears the events: silver's Arrow, the
-schema history, the fold, gold's types. Nothing else is ever raised.
+"""Whatever a message holds, it is events or a dead letter, and all that is behind the decoder bears the
+events: silver's Arrow, the schema history, the fold, gold's types. Nothing else is ever raised.
 """
 
 import itertools
@@ -38,7 +38,10 @@ from lakehouse.spark.silver.packed import pack, read_others
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "20"))
 # a few feeds of each format, small ones that hold every kind of message
 FEEDS = {
-    "ticdc-open": ["ticdc-open/newarch-202606/basictypes.default.jsonl.gz", "ticdc-open/classic-v6.5.0/shop.default.jsonl.gz"],
+    "ticdc-open": [
+        "ticdc-open/newarch-202606/basictypes.default.jsonl.gz",
+        "ticdc-open/classic-v6.5.0/shop.default.jsonl.gz",
+    ],
     "ticdc-canal-json": [
         "ticdc-canal-json/newarch-202606/basictypes.tidb-ext.jsonl.gz",
         "ticdc-canal-json/classic-v6.5.0/shop.tidb-ext.jsonl.gz",
@@ -48,7 +51,11 @@ FEEDS = {
         "ticdc-debezium/newarch-202606/basictypes.default.jsonl.gz",
         "ticdc-debezium/newarch-202606/shop.no-schema.jsonl.gz",
     ],
-    "ticdc-storage": ["storage/csv-types-old-value-hex", "storage/csv-ddl-and-partitions", "storage/json-without-extension"],
+    "ticdc-storage": [
+        "storage/csv-types-old-value-hex",
+        "storage/csv-ddl-and-partitions",
+        "storage/json-without-extension",
+    ],
     "canal": ["canal/inventory.jsonl.gz", "canal/orders_small.jsonl.gz"],
     "canal-protobuf": ["canal-protobuf/inventory.jsonl.gz"],
     "debezium": ["debezium/inventory/withschema.jsonl.gz", "debezium/inventory/noschema.jsonl.gz"],
@@ -61,9 +68,9 @@ CASES = [(format, feed) for format, feeds in FEEDS.items() for feed in feeds]
 def feed_of(format: str, feed: str) -> tuple[list[Message], dict[str, str]]:
     path = DATA / feed
     if format != "ticdc-storage":
-        return list(itertools.islice(read_recording(path), 120)), {"time_zone": "Asia/Shanghai"} if "time_zone" in FORMATS[
-            format
-        ].options else {}
+        return list(itertools.islice(read_recording(path), 120)), {
+            "time_zone": "Asia/Shanghai"
+        } if "time_zone" in FORMATS[format].options else {}
     options = shown_options(path / "data", "ticdc-storage", {"time_zone": "Asia/Shanghai"})
     return list(read_tree(path / "data", options)), options
 
@@ -94,7 +101,9 @@ def to_gold(format: str, messages: list[Message], options: dict[str, str]) -> No
         rows = finish(fold(lineage, changes.get(lineage.id, ()), silver.reach, silver.upstream))
         assert [decode_row(encode_row(row)) for row in rows] == rows
         at = silver.reach
-        columns = gold_columns(lineage.schema_at((*at[:5], at[5] + 1)), {}, virtual=not format.startswith("ticdc"))
+        columns = gold_columns(
+            lineage.schema_at((*at[:5], at[5] + 1)), {}, virtual=not format.startswith("ticdc")
+        )
         typed = type_rows(rows, columns)
         for column in columns:
             pa.array(typed.columns[column.name], to_arrow_type(data_type(column.spark)))
@@ -106,7 +115,9 @@ def to_gold(format: str, messages: list[Message], options: dict[str, str]) -> No
 
 def assert_names_can_be_written(at: Position, history: History) -> None:
     for lineage in history.lineages:
-        json.dumps([lineage.id, repr(lineage.steps[-1].schema), lineage.notes, lineage.held], ensure_ascii=False).encode()
+        json.dumps(
+            [lineage.id, repr(lineage.steps[-1].schema), lineage.notes, lineage.held], ensure_ascii=False
+        ).encode()
 
 
 def through_arrow(format: str, messages: Iterable[Message], options: dict[str, str]) -> None:
@@ -117,7 +128,14 @@ def through_arrow(format: str, messages: Iterable[Message], options: dict[str, s
     packed = pack(rows.take(), order).to_pylist()[0]
     for event in read_others([packed[name] for name in ("changes", "others") if packed[name]]):
         if "op" in event:
-            parse_change(event["position"], event["op"], event["before"], event["after"], event["encoding"], event["flags"])
+            parse_change(
+                event["position"],
+                event["op"],
+                event["before"],
+                event["after"],
+                event["encoding"],
+                event["flags"],
+            )
             assert not disagree(event["after"], event["after"])
         for name in ("key", "types") if "op" in event else ("columns",):  # the key of a transaction is its id
             json.loads(event.get(name) or "null")
@@ -126,7 +144,11 @@ def through_arrow(format: str, messages: Iterable[Message], options: dict[str, s
 # What it has found, each for itself
 
 ROW = {"db": "d", "table": "t", "file": "b.000001", "pos": 5, "row": 0, "ts_ms": 1, "server_id": 1}
-TABLE = {"type": "CREATE", "id": '"d"."t"', "table": {"columns": [{"name": "id", "typeName": "INT"}], "primaryKeyColumnNames": ["id"]}}
+TABLE = {
+    "type": "CREATE",
+    "id": '"d"."t"',
+    "table": {"columns": [{"name": "id", "typeName": "INT"}], "primaryKeyColumnNames": ["id"]},
+}
 
 
 def debezium(value: dict[str, object], key: object = None, topic: str = "t") -> Message:
@@ -135,7 +157,10 @@ def debezium(value: dict[str, object], key: object = None, topic: str = "t") -> 
 
 def ddl(change: dict[str, object], snapshot: str = "false") -> Message:
     source = {**ROW, "pos": 1, "snapshot": snapshot}
-    return debezium({"source": source, "databaseName": "d", "ddl": "CREATE TABLE t (id INT)", "tableChanges": [change]}, topic="ddl")
+    return debezium(
+        {"source": source, "databaseName": "d", "ddl": "CREATE TABLE t (id INT)", "tableChanges": [change]},
+        topic="ddl",
+    )
 
 
 @pytest.mark.parametrize("member", [{"ts_ms": 2**63}, {"ts_ms": -(2**70)}, {"pos": 2**63}, {"row": -1}])
@@ -155,17 +180,27 @@ def test_a_table_version_that_no_bigint_holds_is_a_dead_letter() -> None:
 
 
 def test_a_schema_record_whose_key_is_none_of_its_columns_has_no_key() -> None:
-    change = {**TABLE, "table": {"columns": [{"name": "a", "typeName": "INT"}], "primaryKeyColumnNames": ["id"]}}
+    change = {
+        **TABLE,
+        "table": {"columns": [{"name": "a", "typeName": "INT"}], "primaryKeyColumnNames": ["id"]},
+    }
 
-    silver = Memory("debezium", tidb=False).add([debezium({"op": "c", "source": ROW, "after": {"a": 1}}), ddl(change, "true")])
+    silver = Memory("debezium", tidb=False).add(
+        [debezium({"op": "c", "source": ROW, "after": {"a": 1}}), ddl(change, "true")]
+    )
 
     assert silver.tables(silver.reach) == {"d.t": [{"a": 1}]}
 
 
 @pytest.mark.parametrize("raw", [{"base64": "/w=="}, [1, 2]])
 def test_a_key_that_is_a_structure_names_no_row(raw: Any) -> None:
-    rows = [Change((0, 1, 1, 1, row, 1), "insert", None, {"id": key, "v": row}, "canonical") for row, key in enumerate((raw, "a"))]
-    schema = make_schema([Column(0, "id", parse_type("varchar(9)")), Column(0, "v", parse_type("int"))], ("id",))
+    rows = [
+        Change((0, 1, 1, 1, row, 1), "insert", None, {"id": key, "v": row}, "canonical")
+        for row, key in enumerate((raw, "a"))
+    ]
+    schema = make_schema(
+        [Column(0, "id", parse_type("varchar(9)")), Column(0, "v", parse_type("int"))], ("id",)
+    )
     lineage = Lineage("d.t@0", [Step(MIN_POSITION, schema)], [Interval(("d", "t"), MIN_POSITION, None)])
 
     folded = fold(lineage, rows, (0, 2, 0, 0, 0, 0))
@@ -190,9 +225,17 @@ def test_a_number_too_long_to_be_written_stays_as_it_came(type_: str) -> None:
 
 
 def test_digits_of_other_scripts_are_no_numbers() -> None:
-    wire = {"database": "d", "table": "t", "type": "INSERT", "es": 1, "pkNames": ["id"], "mysqlType": {"id": "int", "e": "enum('a')"}}
+    wire = {
+        "database": "d",
+        "table": "t",
+        "type": "INSERT",
+        "es": 1,
+        "pkNames": ["id"],
+        "mysqlType": {"id": "int", "e": "enum('a')"},
+    }
     messages = [
-        Message("t", 0, n, None, json.dumps({**wire, "data": [{"id": str(n), "e": e}]}).encode()) for n, e in enumerate(("٣", "1" * 5000))
+        Message("t", 0, n, None, json.dumps({**wire, "data": [{"id": str(n), "e": e}]}).encode())
+        for n, e in enumerate(("٣", "1" * 5000))
     ]
     silver = Memory("canal", tidb=False).add(messages)
 
@@ -202,15 +245,36 @@ def test_digits_of_other_scripts_are_no_numbers() -> None:
 
 @pytest.mark.parametrize("depth", [20, 99, 400, 990, 100_000])
 @pytest.mark.parametrize("place", ["value", "data", "schema"])
-def test_json_nested_deeper_than_any_document_is_a_dead_letter_and_nothing_else_is_lost(depth: int, place: str) -> None:
+def test_json_nested_deeper_than_any_document_is_a_dead_letter_and_nothing_else_is_lost(
+    depth: int, place: str
+) -> None:
     deep = b"[" * depth + b"]" * depth
-    wire: dict[str, Any] = {"database": "d", "table": "t", "type": "INSERT", "es": 1, "id": 1, "pkNames": ["id"]}
-    wire |= {"mysqlType": {"id": "int", "v": "json"}, "data": [{"id": "1", "v": "DEEP"}] if place == "value" else "DEEP"}
+    wire: dict[str, Any] = {
+        "database": "d",
+        "table": "t",
+        "type": "INSERT",
+        "es": 1,
+        "id": 1,
+        "pkNames": ["id"],
+    }
+    wire |= {
+        "mysqlType": {"id": "int", "v": "json"},
+        "data": [{"id": "1", "v": "DEEP"}] if place == "value" else "DEEP",
+    }
     value = json.dumps(wire).replace('"DEEP"', "DEEP").encode().replace(b"DEEP", deep)
     format, message = "canal", Message("t", 0, 0, None, value)
     if place == "schema":
-        whole = ddl({**TABLE, "table": {"columns": [{"name": "id", "typeName": "INT", "defaultValueExpression": "DEEP"}]}}, "true")
-        format, message = "debezium", Message("ddl", 0, 0, None, (whole.value or b"").replace(b'"DEEP"', deep))
+        whole = ddl(
+            {
+                **TABLE,
+                "table": {"columns": [{"name": "id", "typeName": "INT", "defaultValueExpression": "DEEP"}]},
+            },
+            "true",
+        )
+        format, message = (
+            "debezium",
+            Message("ddl", 0, 0, None, (whole.value or b"").replace(b'"DEEP"', deep)),
+        )
 
     rows = Rows({"format": format, "options": {}, "order": order_of(format, {})})
     for _ in rows.read([message]):

@@ -43,14 +43,18 @@ def run_all(folder: Path, format_: str, recording: Path, tables: dict[str, str])
     shutil.rmtree(configs, ignore_errors=True)
     for kind in ("sources", "tables"):
         (configs / kind).mkdir(parents=True)
-    source = f"format: {format_}\nrecording: {recording}\nlake: {folder / 'lake'}\ntime_zone: UTC\ntables: auto\n"
+    source = (
+        f"format: {format_}\nrecording: {recording}\nlake: {folder / 'lake'}\ntime_zone: UTC\ntables: auto\n"
+    )
     (configs / "sources" / "s.yml").write_text(source)
     for name, text in tables.items():
         (configs / "tables" / f"{name}.yml").write_text(f"source: s\n{text}\n")
     return run(load(configs), ("bronze", "silver", "gold"), True, (), None, quiet)[0]
 
 
-def expected(told: Iterable[Message], said: Said, format_: str = "ticdc-open") -> dict[str, list[dict[str, Any]]]:
+def expected(
+    told: Iterable[Message], said: Said, format_: str = "ticdc-open"
+) -> dict[str, list[dict[str, Any]]]:
     silver = Memory(format_).add(told)
     return in_order(silver.tables(silver.watermark, said, TSO))
 
@@ -62,7 +66,9 @@ def arrived() -> list[Message]:
     return Feed(history.events, chance, 2, "table").restart(at_resolved=True).arrival(chance)
 
 
-def test_a_feed_that_grows_gives_in_every_mode_what_the_engine_tells(spark: Any, tmp_path: Path, arrived: list[Message]) -> None:
+def test_a_feed_that_grows_gives_in_every_mode_what_the_engine_tells(
+    spark: Any, tmp_path: Path, arrived: list[Message]
+) -> None:
     for part in (0.6, 1.0):
         landed = arrived[: int(len(arrived) * part)]
         run_all(tmp_path, "ticdc-open", write_recording(tmp_path / "r.jsonl", landed), WORDS)
@@ -70,7 +76,9 @@ def test_a_feed_that_grows_gives_in_every_mode_what_the_engine_tells(spark: Any,
         assert shown(tmp_path / "lake", tmp_path / "live") == expected(landed, SAID), part
     told = Memory("ticdc-open").add(arrived)
     at = sorted(change.position[1] for change in told.changes.values())[len(told.changes) // 2]
-    assert shown(tmp_path / "lake", tmp_path / "then", at) == in_order(told.tables((0, at, 2, 0, 0, 0), SAID, TSO))
+    assert shown(tmp_path / "lake", tmp_path / "then", at) == in_order(
+        told.tables((0, at, 2, 0, 0, 0), SAID, TSO)
+    )
 
 
 @pytest.mark.long  # a minute and more
@@ -96,7 +104,9 @@ def shop() -> TiCDC:
 
 
 def resolved(feed: TiCDC, tick: int) -> TiCDC:
-    return feed.put(tick << 18, {"type": "TIDB_WATERMARK", "isDdl": False, "_tidb": {"watermarkTs": tick << 18}})
+    return feed.put(
+        tick << 18, {"type": "TIDB_WATERMARK", "isDdl": False, "_tidb": {"watermarkTs": tick << 18}}
+    )
 
 
 def detail(spark: Any, folder: Path) -> tuple[list[str], list[str]]:
@@ -117,11 +127,16 @@ def test_another_mode_or_layout_is_built_anew_and_goes_on(spark: Any, tmp_path: 
     for number, (text, options, layout) in enumerate(steps):
         for more in range(2):
             tick = 20 + 4 * number + 2 * more
-            resolved(feed.row(tick << 18, "UPDATE", {"id": more, "a": f"b{tick}", "b": "y"}, {"a": "?", "b": "x"}), tick + 1)
+            resolved(
+                feed.row(tick << 18, "UPDATE", {"id": more, "a": f"b{tick}", "b": "y"}, {"a": "?", "b": "x"}),
+                tick + 1,
+            )
             path = write_recording(tmp_path / "r.jsonl", feed.messages)
             run_all(tmp_path, "ticdc-canal-json", path, {"d.t": text})
 
-            assert shown(tmp_path / "lake", tmp_path / "live") == expected(feed.messages, {("d", "t"): options}, "ticdc-canal-json"), text
+            assert shown(tmp_path / "lake", tmp_path / "live") == expected(
+                feed.messages, {("d", "t"): options}, "ticdc-canal-json"
+            ), text
         assert detail(spark, tmp_path) == layout, text
 
 
@@ -132,13 +147,20 @@ def test_computed_columns_and_a_yaml_that_does_not_fit(spark: Any, tmp_path: Pat
 
     hidden = run_all(tmp_path, "ticdc-canal-json", path, {"d.t": "columns: {id: {exclude: true}}"})
     unknown = run_all(tmp_path, "ticdc-canal-json", path, {"d.t": "columns: {c: {computed: lower(nothing)}}"})
-    good = run_all(tmp_path, "ticdc-canal-json", path, {"d.t": "columns: {c: {computed: 'concat(a, b)'}, z: {rename: y}}"})
+    good = run_all(
+        tmp_path,
+        "ticdc-canal-json",
+        path,
+        {"d.t": "columns: {c: {computed: 'concat(a, b)'}, z: {rename: y}}"},
+    )
     rows = place.read(spark, "gold", "d__t").orderBy("id").collect()
     live = shown(tmp_path / "lake", tmp_path / "live")
     wrong = run_all(tmp_path, "ticdc-canal-json", path, {"d.t": "gold: {partition_by: [nothing]}"})
 
     assert (hidden["tables"], unknown["tables"]) == ([], [])
-    assert [row.asDict() for row in rows] == [{"id": n, "a": f"a{n}", "b": "x", "c": f"a{n}x"} for n in range(3)]
+    assert [row.asDict() for row in rows] == [
+        {"id": n, "a": f"a{n}", "b": "x", "c": f"a{n}x"} for n in range(3)
+    ]
     assert live["d.t"] == [{"id": n, "a": f"a{n}", "b": "x", "c": f"a{n}x"} for n in range(3)]
     assert good["tables"][0]["notes"] == ["columns.z: the table has no such column"]
     assert (wrong["tables"][0]["state"], wrong["tables"][0]["why"]) == (
@@ -149,9 +171,21 @@ def test_computed_columns_and_a_yaml_that_does_not_fit(spark: Any, tmp_path: Pat
 
 def united(feed: TiCDC) -> list[dict[str, Any]]:
     """The tables d.o_* as one: with the columns of all, in the order of the first."""
-    tables = {name: rows for name, rows in expected(feed.messages, {}, "ticdc-canal-json").items() if name.startswith("d.o_")}
+    tables = {
+        name: rows
+        for name, rows in expected(feed.messages, {}, "ticdc-canal-json").items()
+        if name.startswith("d.o_")
+    }
     names = list(dict.fromkeys(name for rows in tables.values() for row in rows for name in row))
-    return in_order({"": [{n: row.get(n) for n in names} | {"_shard": table} for table, rows in tables.items() for row in rows]})[""]
+    return in_order(
+        {
+            "": [
+                {n: row.get(n) for n in names} | {"_shard": table}
+                for table, rows in tables.items()
+                for row in rows
+            ]
+        }
+    )[""]
 
 
 @pytest.mark.long  # a minute and more
@@ -159,7 +193,9 @@ def test_shards_are_one_table_through_moves_collisions_ddl_and_drops(spark: Any,
     feed = TiCDC()
     for number in range(3):
         table = f"o_{number}"
-        feed.ddl((1 + number) << 18, f"CREATE TABLE `{table}` (`id` INT PRIMARY KEY, `a` VARCHAR(20))", table=table)
+        feed.ddl(
+            (1 + number) << 18, f"CREATE TABLE `{table}` (`id` INT PRIMARY KEY, `a` VARCHAR(20))", table=table
+        )
         feed.row((5 + number) << 18, "INSERT", {"id": number, "a": "x"}, table=table)
     feed.ddl(9 << 18, "CREATE TABLE `other` (`id` INT PRIMARY KEY)", table="other")
     steps = [

@@ -1,4 +1,6 @@
-"""What gold's readers get beside the rows, where the YAML asks for it: Delta's record of changes, and the key as a catalog shows it."""
+"""What gold's readers get beside the rows, where the YAML asks for it: Delta's record of changes, and the key
+as a catalog shows it.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -15,14 +17,20 @@ from lakehouse.spark.session import Capabilities
 
 
 def run_with(folder: Path, feed: TiCDC, text: str) -> dict[str, Any]:
-    return run_all(folder, "ticdc-canal-json", write_recording(folder / "r.jsonl", feed.messages), {"d.t": text})
+    return run_all(
+        folder, "ticdc-canal-json", write_recording(folder / "r.jsonl", feed.messages), {"d.t": text}
+    )
 
 
-def test_readers_of_table_changes_get_what_a_merge_changed_and_no_more_once_it_is_switched_off(spark: Any, tmp_path: Path) -> None:
+def test_readers_of_table_changes_get_what_a_merge_changed_and_no_more_once_it_is_switched_off(
+    spark: Any, tmp_path: Path
+) -> None:
     place, feed = Lake(str(tmp_path / "lake")), shop()
 
     run_with(tmp_path, feed, "gold: {change_data_feed: true}")
-    feed.row(12 << 18, "UPDATE", {"id": 1, "a": "new", "b": "x"}, {"a": "a1"}).row(13 << 18, "DELETE", {"id": 0, "a": "a0", "b": "x"})
+    feed.row(12 << 18, "UPDATE", {"id": 1, "a": "new", "b": "x"}, {"a": "a1"}).row(
+        13 << 18, "DELETE", {"id": 0, "a": "a0", "b": "x"}
+    )
     resolved(feed, 14)
     run_with(tmp_path, feed, "gold: {change_data_feed: true}")
     version = version_of(spark, place, "d__t")
@@ -55,7 +63,11 @@ def test_a_key_is_declared_on_databricks_and_taken_back_before_the_table_is_repl
         return run_sql(self, query, *arguments, **named)
 
     monkeypatch.setattr(type(spark), "sql", sql)
-    monkeypatch.setattr(layout, "capabilities", lambda _: Capabilities(persist=True, continuous=True, connect=False, keys=True))
+    monkeypatch.setattr(
+        layout,
+        "capabilities",
+        lambda _: Capabilities(persist=True, continuous=True, connect=False, keys=True),
+    )
     run_with(tmp_path, feed, said)
     resolved(feed.insert(12 << 18, id=7, a="seven", b="x"), 13)
     run_with(tmp_path, feed, said)
@@ -65,7 +77,10 @@ def test_a_key_is_declared_on_databricks_and_taken_back_before_the_table_is_repl
     run_with(tmp_path, feed, "gold: {cluster_by: [a]}")
 
     assert (elsewhere["tables"], place.exists(spark, "gold", "d__t")) == ([], True)
-    assert told[:merged] == ["ALTER TABLE T ALTER COLUMN `id` SET NOT NULL", "ALTER TABLE T ADD CONSTRAINT `d__t_pk` PRIMARY KEY (`id`)"]
+    assert told[:merged] == [
+        "ALTER TABLE T ALTER COLUMN `id` SET NOT NULL",
+        "ALTER TABLE T ADD CONSTRAINT `d__t_pk` PRIMARY KEY (`id`)",
+    ]
     assert told[merged:] == [
         "ALTER TABLE T DROP PRIMARY KEY IF EXISTS",
         "ALTER TABLE T ALTER COLUMN `id` SET NOT NULL",

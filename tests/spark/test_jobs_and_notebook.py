@@ -1,4 +1,6 @@
-"""What a scheduler and a reader do after it: the three entry points in their order, the views, and the notebook itself."""
+"""What a scheduler and a reader do after it: the three entry points in their order, the views, and the
+notebook itself.
+"""
 
 import json
 import runpy
@@ -20,7 +22,10 @@ RECORDING = ROOT / "lakehouse/demo/demo.jsonl"
 def configs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("jobs")
     (folder / "sources").mkdir()
-    text = f"format: ticdc-open\nrecording: [{RECORDING}]\ntime_zone: UTC\ntables: auto\nlake: ${{env:JOBS_LAKE}}\n"
+    text = (
+        f"format: ticdc-open\nrecording: [{RECORDING}]\ntime_zone: UTC\ntables: auto\nlake: "
+        f"${{env:JOBS_LAKE}}\n"
+    )
     (folder / "sources/shop.yml").write_text(text)
     return folder
 
@@ -28,7 +33,15 @@ def configs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_tasks(configs: Path) -> None:
     """The tasks of the job, as the scheduler calls them."""
     with pytest.MonkeyPatch.context() as patch:
-        arguments = ["--once", "--configs", str(configs), "--select", "", "--env", f"JOBS_LAKE={configs / 'lake'}"]
+        arguments = [
+            "--once",
+            "--configs",
+            str(configs),
+            "--select",
+            "",
+            "--env",
+            f"JOBS_LAKE={configs / 'lake'}",
+        ]
         patch.setenv("JOBS_LAKE", "")
         patch.setattr("sys.argv", ["lakehouse", *arguments])
         for task in (bronze, silver, gold):
@@ -46,16 +59,25 @@ def frames(spark: Any, lake: Path) -> dict[str, Any]:
     return open_lake(spark, str(lake))
 
 
-def test_a_second_run_of_the_tasks_adds_nothing_and_says_so(lake: Path, configs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_run_of_the_tasks_adds_nothing_and_says_so(
+    lake: Path, configs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run_tasks(configs)
 
     outcomes = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
-    assert [(one["new_messages"], one["silver_batches"], one["gold"]) for one in outcomes] == [(0, 0, "nothing new")] * 3
-    assert {table["table"]: table["state"] for table in outcomes[2]["tables"]} == {"shop.clients": "exact", "shop.orders": "exact"}
+    assert [(one["new_messages"], one["silver_batches"], one["gold"]) for one in outcomes] == [
+        (0, 0, "nothing new")
+    ] * 3
+    assert {table["table"]: table["state"] for table in outcomes[2]["tables"]} == {
+        "shop.clients": "exact",
+        "shop.orders": "exact",
+    }
 
 
-def test_a_renamed_table_has_all_its_changes_under_its_newest_name_and_columns(frames: dict[str, Any]) -> None:
+def test_a_renamed_table_has_all_its_changes_under_its_newest_name_and_columns(
+    frames: dict[str, Any],
+) -> None:
     view = frames["silver_shop__clients"]
 
     dan = view.where("key = '[4]'").orderBy("position").select("op", "before.vip", "after.*").collect()
@@ -67,14 +89,29 @@ def test_a_renamed_table_has_all_its_changes_under_its_newest_name_and_columns(f
     ]
 
 
-def test_values_are_resolved_as_gold_resolves_them_and_older_rows_lack_a_newer_column(frames: dict[str, Any]) -> None:
-    rows = frames["silver_shop__orders"].where("key = '[1001]'").orderBy("position").select("after.status", "after.comment").collect()
+def test_values_are_resolved_as_gold_resolves_them_and_older_rows_lack_a_newer_column(
+    frames: dict[str, Any],
+) -> None:
+    rows = (
+        frames["silver_shop__orders"]
+        .where("key = '[1001]'")
+        .orderBy("position")
+        .select("after.status", "after.comment")
+        .collect()
+    )
 
-    assert [tuple(row) for row in rows] == [("new", None), ("paid", None), ("shipped", None), ("shipped", "none")]
+    assert [tuple(row) for row in rows] == [
+        ("new", None),
+        ("paid", None),
+        ("shipped", None),
+        ("shipped", "none"),
+    ]
 
 
 def test_the_views_are_there_for_sql_with_gold_beside_them(spark: Any, frames: dict[str, Any]) -> None:
-    count = spark.sql("SELECT count(*) FROM silver_shop__orders s JOIN gold_shop__orders g ON s.after.id = g.id").first()[0]
+    count = spark.sql(
+        "SELECT count(*) FROM silver_shop__orders s JOIN gold_shop__orders g ON s.after.id = g.id"
+    ).first()[0]
 
     assert count == 1
     assert frames["dead_letters"].count() == 0

@@ -1,4 +1,6 @@
-"""What a broker and a topic can do to a run, with the real ones: garbage, retention, new partitions, a topic created anew, a restart."""
+"""What a broker and a topic can do to a run, with the real ones: garbage, retention, new partitions, a topic
+created anew, a restart.
+"""
 
 import json
 import os
@@ -54,7 +56,10 @@ class Shop:
         return run(self.config, layers or LAYERS, True, (), self.lake, self.said.append)[0]
 
     def states(self) -> dict[str, tuple[str, str | None]]:
-        return {table["table"]: (table["state"], table["why"]) for table in status(self.config, self.lake)[0]["tables"]}
+        return {
+            table["table"]: (table["state"], table["why"])
+            for table in status(self.config, self.lake)[0]["tables"]
+        }
 
     def landed(self) -> dict[tuple[str, int], list[int]]:
         """Offsets in bronze by incarnation and partition, every copy of them."""
@@ -87,7 +92,9 @@ def shop(spark: Any, broker: Broker, topic: str, tmp_path: Path) -> Shop:
     return Shop(spark, broker, topic, tmp_path)
 
 
-def test_a_topic_that_is_spoilt_grown_trimmed_and_created_anew_is_landed_whole_and_exact_is_claimed_only_where_it_is(shop: Shop) -> None:
+def test_a_topic_that_is_spoilt_grown_trimmed_and_recreated_is_landed_whole_and_exact_only_where_it_is(
+    shop: Shop,
+) -> None:
     bad = [Message(shop.topic, 0, 1000 + number, key, value) for number, (key, value) in enumerate(garbage())]
     shop.produce([*TOLD, *bad])
     shop.run()
@@ -104,9 +111,15 @@ def test_a_topic_that_is_spoilt_grown_trimmed_and_created_anew_is_landed_whole_a
     shop.run()
     told = status(shop.config, shop.lake)[0]
     lost = f"5 offsets of {shop.topic}/0 from {before} on were deleted before they were read"
-    assert (told["held_by"], told["no_watermark_seen"], told["gaps"]) == (f"{shop.topic}/3", [f"{shop.topic}/3"], [lost])
+    assert (told["held_by"], told["no_watermark_seen"], told["gaps"]) == (
+        f"{shop.topic}/3",
+        [f"{shop.topic}/3"],
+        [lost],
+    )
     assert {table["why"] for table in told["tables"]} == {lost}
-    assert [(letter["code"], letter["open"]) for letter in admin.list_dead_letters(shop.lake, "shop", "lost")] == [("lost", True)]
+    assert [
+        (letter["code"], letter["open"]) for letter in admin.list_dead_letters(shop.lake, "shop", "lost")
+    ] == [("lost", True)]
     admin.retire_partition(shop.lake, "shop", shop.topic, 3, "the changefeed does not write to it")
     admin.dismiss_dead_letters(shop.lake, "shop", "lost", "sent again")
     shop.run("gold")
@@ -133,12 +146,15 @@ def test_a_topic_that_is_spoilt_grown_trimmed_and_created_anew_is_landed_whole_a
     shutil.rmtree(Path(shop.lake) / "_checkpoints")
     shop.produce(TOLD[:1])
     shop.run("bronze")
-    assert {life_and_number: offsets == list(range(len(offsets))) for life_and_number, offsets in shop.landed().items()} == dict.fromkeys(
-        [(life, number) for life in (old, shop.listed().id) for number in range(3)], True
-    ) | {(old, 0): False}
-    assert {number: len(offsets) for (life, number), offsets in shop.landed().items() if life == shop.listed().id} == {
-        number: end for number, (_, end) in shop.offsets().items()
+    assert {
+        life_and_number: offsets == list(range(len(offsets)))
+        for life_and_number, offsets in shop.landed().items()
+    } == dict.fromkeys([(life, number) for life in (old, shop.listed().id) for number in range(3)], True) | {
+        (old, 0): False
     }
+    assert {
+        number: len(offsets) for (life, number), offsets in shop.landed().items() if life == shop.listed().id
+    } == {number: end for number, (_, end) in shop.offsets().items()}
 
 
 def created_anew(shop: Shop, messages: Iterable[Message] = TOLD) -> None:
@@ -152,16 +168,35 @@ def created_anew(shop: Shop, messages: Iterable[Message] = TOLD) -> None:
 
 
 def canal(number: int, kind: str, v: str, old: str | None = None) -> Message:
-    body = {"id": number, "es": number, "ts": number, "database": "d", "table": "t", "isDdl": False, "type": kind, "pkNames": ["id"]}
-    rows = {"data": [{"id": "1", "v": v}], "old": None if old is None else [{"v": old}], "mysqlType": {"id": "int", "v": "varchar(9)"}}
+    body = {
+        "id": number,
+        "es": number,
+        "ts": number,
+        "database": "d",
+        "table": "t",
+        "isDdl": False,
+        "type": kind,
+        "pkNames": ["id"],
+    }
+    rows = {
+        "data": [{"id": "1", "v": v}],
+        "old": None if old is None else [{"v": old}],
+        "mysqlType": {"id": "int", "v": "varchar(9)"},
+    }
     return Message("t", 0, number, None, json.dumps({**body, **rows}).encode())
 
 
 @pytest.mark.long  # a minute and more
-def test_a_feed_whose_order_is_offsets_goes_on_above_all_before_when_its_topic_is_created_anew(shop: Shop) -> None:
+def test_a_feed_whose_order_is_offsets_goes_on_above_all_before_when_its_topic_is_created_anew(
+    shop: Shop,
+) -> None:
     source = shop.config.sources["shop"].model_copy(update={"format": "canal"})
     shop.config.sources["shop"] = source
-    produce([canal(1, "INSERT", "a"), canal(2, "UPDATE", "b", "a"), canal(3, "UPDATE", "c", "b")], shop.broker.bootstrap, shop.topic)
+    produce(
+        [canal(1, "INSERT", "a"), canal(2, "UPDATE", "b", "a"), canal(3, "UPDATE", "c", "b")],
+        shop.broker.bootstrap,
+        shop.topic,
+    )
     shop.run()
 
     shop.wait(shop.admin.delete_topics([shop.topic]))
@@ -191,7 +226,14 @@ def test_holes_of_transactions_are_no_loss_and_what_was_aborted_is_not_landed(sh
     shop.run("bronze")
     again = shop.run("bronze")
 
-    rows = Lake(shop.lake).read(shop.spark, "bronze", "shop").where("partition = 1").orderBy("offset").select("offset", "value").collect()
+    rows = (
+        Lake(shop.lake)
+        .read(shop.spark, "bronze", "shop")
+        .where("partition = 1")
+        .orderBy("offset")
+        .select("offset", "value")
+        .collect()
+    )
     assert [(row.offset, bytes(row.value)) for row in rows] == [(0, b"kept"), (4, b"last")]
     assert shop.offsets()[1] == (0, 6)
     assert status(shop.config, shop.lake)[0].get("gaps", []) == []
@@ -208,20 +250,39 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 @pytest.mark.long  # minutes
-def test_a_continuous_run_outlives_a_killed_broker_and_ends_cleanly_on_sigterm(spark: Any, own_broker: Broker, tmp_path: Path) -> None:
+def test_a_continuous_run_outlives_a_killed_broker_and_ends_cleanly_on_sigterm(
+    spark: Any, own_broker: Broker, tmp_path: Path
+) -> None:
     shop = Shop(spark, own_broker, "shop", tmp_path)
     (tmp_path / "configs/sources").mkdir(parents=True)
-    text = f"format: ticdc-open\ntime_zone: UTC\ntables: auto\nkafka: {{bootstrap_servers: '{own_broker.bootstrap}', topics: [shop]}}\n"
+    text = (
+        f"format: ticdc-open\ntime_zone: UTC\ntables: auto\nkafka: {{bootstrap_servers: "
+        f"'{own_broker.bootstrap}', topics: [shop]}}\n"
+    )
     (tmp_path / "configs/sources/shop.yml").write_text(text)
     half, log = len(TOLD) // 2, tmp_path / "said.txt"
     shop.produce(TOLD[:half])
 
-    command = [sys.executable, "-m", "lakehouse.cli.main", "run", "all", "--continuous", "--json", "--configs", str(tmp_path / "configs")]
+    command = [
+        sys.executable,
+        "-m",
+        "lakehouse.cli.main",
+        "run",
+        "all",
+        "--continuous",
+        "--json",
+        "--configs",
+        str(tmp_path / "configs"),
+    ]
     with log.open("wb") as stderr:
-        process = subprocess.Popen([*command, "--lake", shop.lake], stdout=subprocess.PIPE, stderr=stderr, env={**os.environ})
+        process = subprocess.Popen(
+            [*command, "--lake", shop.lake], stdout=subprocess.PIPE, stderr=stderr, env={**os.environ}
+        )
     try:
         until(lambda: "gold " in log.read_text(), process)
-        with pytest.raises(LakehouseError, match=rf"^shop: a bronze run is going on already \(pid {process.pid} on "):
+        with pytest.raises(
+            LakehouseError, match=rf"^shop: a bronze run is going on already \(pid {process.pid} on "
+        ):
             shop.run("bronze")
         own_broker.stop(grace=0)
         until(lambda: "trying again" in log.read_text(), process)
@@ -249,41 +310,79 @@ def until(done: Callable[[], bool], process: "subprocess.Popen[bytes]", seconds:
         time.sleep(0.5)
 
 
-def test_a_run_without_a_broker_without_its_topic_or_on_a_folder_that_is_none_is_one_sentence(shop: Shop) -> None:
+def test_a_run_without_a_broker_without_its_topic_or_on_a_folder_that_is_none_is_one_sentence(
+    shop: Shop,
+) -> None:
     with pytest.raises(
-        LakehouseError, match=rf"^shop: expected topics {shop.topic} at {shop.broker.bootstrap}, found none; check kafka.topics$"
+        LakehouseError,
+        match=(
+            rf"^shop: expected topics {shop.topic} at {shop.broker.bootstrap}, found none; check "
+            r"kafka.topics$"
+        ),
     ):
         shop.run("bronze")
-    away = shop.config.sources["shop"].model_copy(update={"kafka": KafkaInput(bootstrap_servers="127.0.0.1:9", topics=["t"])})
+    away = shop.config.sources["shop"].model_copy(
+        update={"kafka": KafkaInput(bootstrap_servers="127.0.0.1:9", topics=["t"])}
+    )
     with pytest.raises(
-        EnvironmentError_, match=r"^127.0.0.1:9: expected a Kafka broker, got: .*; check bootstrap_servers and kafka.options$"
+        EnvironmentError_,
+        match=r"^127.0.0.1:9: expected a Kafka broker, got: .*; check bootstrap_servers and kafka.options$",
     ):
-        run(Config(sources={"shop": away}, tables={}, documents={}), LAYERS, True, (), shop.lake, shop.said.append)
+        run(
+            Config(sources={"shop": away}, tables={}, documents={}),
+            LAYERS,
+            True,
+            (),
+            shop.lake,
+            shop.said.append,
+        )
     (shop.root / "file").write_text("")
     with pytest.raises(
-        LakehouseError, match=r"/file/lake: expected a folder that can be written, got: Not a directory; choose another with --lake$"
+        LakehouseError,
+        match=(
+            r"/file/lake: expected a folder that can be written, got: Not a directory; choose another "
+            r"with --lake$"
+        ),
     ):
         run(shop.config, LAYERS, True, (), str(shop.root / "file/lake"), shop.said.append)
 
 
-def test_a_broker_behind_tls_and_a_password_is_read_with_the_same_options_by_both_clients(spark: Any, tmp_path: Path) -> None:
+def test_a_broker_behind_tls_and_a_password_is_read_with_the_same_options_by_both_clients(
+    spark: Any, tmp_path: Path
+) -> None:
     stores = Path(__file__).parent.parent / "data/kafka"
-    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="s3cret;"'
+    login = (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="s3cret;"'
+    )
     settings = {
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_SSL", "sasl.enabled.mechanisms": "PLAIN",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN", "listener.name.plaintext.plain.sasl.jaas.config": f'{login} user_ann="s3cret;";',
-        "ssl.keystore.type": "PEM", "ssl.keystore.location": str(stores / "server.pem"),
-        "ssl.truststore.type": "PEM", "ssl.truststore.location": str(stores / "ca.pem"),
-    }  # fmt: skip
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_SSL",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.plaintext.plain.sasl.jaas.config": f'{login} user_ann="s3cret;";',
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(stores / "server.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(stores / "ca.pem"),
+    }
     options = {
-        "kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.jaas.config": f"{login};",
-        "kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": str(stores / "ca.pem"),
-    }  # fmt: skip
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": f"{login};",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(stores / "ca.pem"),
+    }
     with start_broker(tmp_path / "kafka", settings=settings, options=options) as secure:
         produce(TOLD, secure.bootstrap, "shop", options=options)
         kafka = KafkaInput(bootstrap_servers=secure.bootstrap, topics=["shop"], options=options)
         source = SourceConfig(format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto")
 
-        outcome = run(Config(sources={"shop": source}, tables={}, documents={}), ("bronze",), True, (), str(tmp_path / "lake"), print)
+        outcome = run(
+            Config(sources={"shop": source}, tables={}, documents={}),
+            ("bronze",),
+            True,
+            (),
+            str(tmp_path / "lake"),
+            print,
+        )
 
     assert outcome[0]["new_messages"] == len(TOLD)

@@ -1,4 +1,6 @@
-"""A run that dies, at any write of any layer, and is started again: the same gold, nothing twice in bronze or silver."""
+"""A run that dies, at any write of any layer, and is started again: the same gold, nothing twice in bronze or
+silver.
+"""
 
 import json
 import os
@@ -33,12 +35,24 @@ TOLD = list(read_recording(RECORDING))
 def duplicates(spark: Any, lake: Path) -> Counter[str]:
     """Rows that bronze or silver hold twice."""
     place = Lake(str(lake))
-    bronze = place.read(spark, "bronze", "shop").select("topic", "incarnation", "partition", "offset").toArrow().to_pylist()
+    bronze = (
+        place.read(spark, "bronze", "shop")
+        .select("topic", "incarnation", "partition", "offset")
+        .toArrow()
+        .to_pylist()
+    )
     changes = silver_rows(spark, lake, "shop", "changes")
-    keys = [repr([row[name] for name in ("database", "table", "key", "position", "row_id")]) for row in changes]
-    schemas = [repr((row["position"], row["database"], row["ddl"])) for row in silver_rows(spark, lake, "shop", "schema_changes")]
+    keys = [
+        repr([row[name] for name in ("database", "table", "key", "position", "row_id")]) for row in changes
+    ]
+    schemas = [
+        repr((row["position"], row["database"], row["ddl"]))
+        for row in silver_rows(spark, lake, "shop", "schema_changes")
+    ]
     letters = [repr(row["origin"]) for row in silver_rows(spark, lake, "shop", "dead_letters")]
-    return Counter({row: n - 1 for row, n in Counter([*map(repr, bronze), *keys, *schemas, *letters]).items() if n > 1})
+    return Counter(
+        {row: n - 1 for row, n in Counter([*map(repr, bronze), *keys, *schemas, *letters]).items() if n > 1}
+    )
 
 
 class Told:
@@ -65,7 +79,9 @@ class Told:
 
 
 def two_parts() -> tuple[list[Message], list[Message]]:
-    """What a lake holds, and what comes then: rows to merge, a value that needs a companion column, DDL, a new table, garbage."""
+    """What a lake holds, and what comes then: rows to merge, a value that needs a companion column, DDL, a
+    new table, garbage.
+    """
     told = Told()
     told.ddl(1, "t", CREATE)
     told.ddl(2, "u", "CREATE TABLE `shop`.`u` (id INT PRIMARY KEY, at DATETIME)")
@@ -85,7 +101,9 @@ def two_parts() -> tuple[list[Message], list[Message]]:
     return first, [*told.messages, garbage]
 
 
-def test_a_run_that_dies_after_each_of_its_writes_in_turn_comes_to_the_same_lake(spark: Any, tmp_path: Path) -> None:
+def test_a_run_that_dies_after_each_of_its_writes_in_turn_comes_to_the_same_lake(
+    spark: Any, tmp_path: Path
+) -> None:
     first, everything = two_parts()
     lake, path = tmp_path / "lake", tmp_path / "shop.jsonl"
     run(write_recording(path, first), lake)
@@ -101,10 +119,19 @@ def test_a_run_that_dies_after_each_of_its_writes_in_turn_comes_to_the_same_lake
                 died.append(writes.seen[-1])
 
     assert set(died) >= {
-        "bronze shop", "ops planned", "silver shop_changes", "silver shop_schema_changes", "silver shop_watermarks",
+        "bronze shop",
+        "ops planned",
+        "silver shop_changes",
+        "silver shop_schema_changes",
+        "silver shop_watermarks",
         "silver shop_dead_letters",
-        "ops done", "gold shop__t", "gold shop__n", "ALTER gold/shop__u", "MERGE gold/shop__u", "ops manifest",
-    }  # fmt: skip
+        "ops done",
+        "gold shop__t",
+        "gold shop__n",
+        "ALTER gold/shop__u",
+        "MERGE gold/shop__u",
+        "ops manifest",
+    }
     assert shown(lake, tmp_path / "shown") == engine(everything)
     assert (duplicates(spark, lake), len(silver_rows(spark, lake, "shop", "changes"))) == (Counter(), 7)
     with killing(type(spark)) as again:
@@ -113,7 +140,9 @@ def test_a_run_that_dies_after_each_of_its_writes_in_turn_comes_to_the_same_lake
 
 
 @pytest.mark.long  # a minute and more
-def test_a_run_that_dies_right_before_its_manifest_or_its_done_record_comes_to_the_same_lake(spark: Any, tmp_path: Path) -> None:
+def test_a_run_that_dies_right_before_its_manifest_or_its_done_record_comes_to_the_same_lake(
+    spark: Any, tmp_path: Path
+) -> None:
     _, everything = two_parts()
     lake = tmp_path / "lake"
 
@@ -127,8 +156,12 @@ def test_a_run_that_dies_right_before_its_manifest_or_its_done_record_comes_to_t
 
 
 @pytest.mark.long
-def test_random_sigkills_of_a_run_over_a_topic_change_nothing(spark: Any, broker: Broker, tmp_path: Path) -> None:
-    """LAKEHOUSE_KILLS says how many; every fourth one is followed by a run to the end and a comparison with the source."""
+def test_random_sigkills_of_a_run_over_a_topic_change_nothing(
+    spark: Any, broker: Broker, tmp_path: Path
+) -> None:
+    """LAKEHOUSE_KILLS says how many; every fourth one is followed by a run to the end and a comparison with
+    the source.
+    """
     wanted, chance, kills, cycle = int(os.environ.get("LAKEHOUSE_KILLS", "200")), random.Random(1), 0, 0
     took = 10.0
     while kills < wanted:
@@ -140,13 +173,26 @@ def test_random_sigkills_of_a_run_over_a_topic_change_nothing(spark: Any, broker
             kills += 1
             if kills % 4 == 0 or start + 6 >= len(TOLD) or kills >= wanted:
                 begun = time.monotonic()
-                run_layers(config_of(broker.bootstrap, topic), ("bronze", "silver", "gold"), True, (), str(lake), print)
+                run_layers(
+                    config_of(broker.bootstrap, topic),
+                    ("bronze", "silver", "gold"),
+                    True,
+                    (),
+                    str(lake),
+                    print,
+                )
                 took = max(5.0, time.monotonic() - begun)
                 assert shown(lake, tmp_path / "shown") == engine(TOLD[: start + 6]), (kills, when)
                 assert duplicates(spark, lake) == Counter(), (kills, when)
                 rows = Lake(str(lake)).read(spark, "bronze", "shop").count()
                 assert rows == len(TOLD[: start + 6])
-                print(f"{kills} kills: the same tables, nothing twice; the last one {when:.1f} s after its session had started", flush=True)
+                print(
+                    (
+                        f"{kills} kills: the same tables, nothing twice; the last one {when:.1f} s after its "
+                        "session had started"
+                    ),
+                    flush=True,
+                )
             if kills >= wanted:
                 return
 
@@ -154,7 +200,9 @@ def test_random_sigkills_of_a_run_over_a_topic_change_nothing(spark: Any, broker
 def killed_child(bootstrap: str, topic: str, lake: Path, seconds: float) -> float:
     """A process that runs the layers over a topic, killed so many seconds after its session has started."""
     command = [sys.executable, str(Path(__file__).with_name("killable.py")), bootstrap, topic, str(lake)]
-    with subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
         time.sleep(seconds)
         os.killpg(process.pid, signal.SIGKILL)

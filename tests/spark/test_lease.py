@@ -22,12 +22,18 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(str(tmp_path))
 
 
-def test_a_lease_is_refused_while_its_holder_lives_taken_over_when_it_died_and_free_when_it_ended(spark: Any, lake: Lake) -> None:
+def test_a_lease_is_refused_while_its_holder_lives_taken_over_when_it_died_and_free_when_it_ended(
+    spark: Any, lake: Lake
+) -> None:
     with (
         lease(spark, lake, "shop", ["bronze", "silver"], SECONDS),
         lease(spark, lake, "shop", ["gold"], SECONDS),
         pytest.raises(
-            LakehouseError, match=rf"^shop: a silver run is going on already \(pid {os.getpid()} on .*\); wait for it or stop it$"
+            LakehouseError,
+            match=(
+                rf"^shop: a silver run is going on already \(pid {os.getpid()} on .*\); wait for it or "
+                r"stop it$"
+            ),
         ),
         lease(spark, lake, "shop", ["silver"], SECONDS),
     ):
@@ -54,7 +60,9 @@ def test_of_several_that_begin_at_one_moment_one_gets_the_lease(spark: Any, lake
     assert len({row[0] for row in held.values()}) == taken.count(True)
 
 
-def test_a_file_system_without_locks_is_guarded_by_a_lease(spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_guarded_by_a_lease(
+    spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any) -> None:
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
@@ -67,7 +75,8 @@ def test_a_file_system_without_locks_is_guarded_by_a_lease(spark: Any, lake: Lak
 
 
 @pytest.mark.parametrize(
-    ("root", "remote"), [("s3a://b/l", True), ("dbfs:/l", True), ("/Volumes/c/s/v", True), ("./lake", False), ("/l", False)]
+    ("root", "remote"),
+    [("s3a://b/l", True), ("dbfs:/l", True), ("/Volumes/c/s/v", True), ("./lake", False), ("/l", False)],
 )
 def test_roots_of_other_machines_are_no_folders_here(root: str, remote: bool) -> None:
     assert is_remote(root) == remote

@@ -1,4 +1,6 @@
-"""What operators do to a lake, by the commands that they type, one after another on one lake: the tables say whether it was right."""
+"""What operators do to a lake, by the commands that they type, one after another on one lake: the tables say
+whether it was right.
+"""
 
 import base64
 import io
@@ -36,7 +38,9 @@ class Operator:
     def sends(self, partition: int, key: bytes, value: bytes) -> None:
         """The next message of a partition."""
         offset = self.next[partition] = self.next.get(partition, -1) + 1
-        coded = {name: base64.b64encode(data).decode() for name, data in (("key_b64", key), ("value_b64", value))}
+        coded = {
+            name: base64.b64encode(data).decode() for name, data in (("key_b64", key), ("value_b64", value))
+        }
         self.lines.append({"topic": "shop", "partition": partition, "offset": offset, **coded})
         (self.root / "shop.jsonl").write_text("".join(json.dumps(line) + "\n" for line in self.lines))
 
@@ -57,7 +61,11 @@ class Operator:
         where = ["--lake", str(self.root / "lake")]
         if words[0] in ("run", "status", "plan"):
             where += ["--configs", str(self.root / "configs")]
-        with patch.object(sys, "argv", ["lakehouse", *words, *where]), redirect_stdout(out), redirect_stderr(err):
+        with (
+            patch.object(sys, "argv", ["lakehouse", *words, *where]),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
             try:
                 main()
             except SystemExit as exit:
@@ -73,7 +81,9 @@ class Operator:
     def table(self) -> tuple[str, dict[int, str]]:
         """Gold's state, and its rows."""
         (told,) = self.does("status", "--json")
-        return told["tables"][0]["state"], {row["id"]: row["v"] for row in self.does("show", "shop.t", "--json")}
+        return told["tables"][0]["state"], {
+            row["id"]: row["v"] for row in self.does("show", "shop.t", "--json")
+        }
 
 
 @pytest.fixture
@@ -100,18 +110,30 @@ def test_the_commands_of_an_operator_end_to_end(operator: Operator) -> None:
 
     # a partition that nobody writes to any more
     code, _, said = operator.types("partitions", "retire", "shop", "shop", "5", "--why", "gone")
-    assert (code, said) == (1, "shop/5: expected a partition that the watermark waits for, which are shop/0, shop/1\n")
-    assert operator.does("partitions", "retire", "shop", "shop", "1", "--why", "gone") == ["source: shop", "retired: shop/1"]
+    assert (code, said) == (
+        1,
+        "shop/5: expected a partition that the watermark waits for, which are shop/0, shop/1\n",
+    )
+    assert operator.does("partitions", "retire", "shop", "shop", "1", "--why", "gone") == [
+        "source: shop",
+        "retired: shop/1",
+    ]
     operator.does("run", "gold")
     assert operator.table() == ("incomplete", {1: "one"})
 
     # a dead letter of a setting that is mended
     (letter,) = operator.does("dead-letters", "list", "--json")
-    assert (letter["origin"], letter["open"]) == ({"topic": "shop", "incarnation": "", "partition": 0, "offset": 2, "index": 0}, True)
+    assert (letter["origin"], letter["open"]) == (
+        {"topic": "shop", "incarnation": "", "partition": 0, "offset": 2, "index": 0},
+        True,
+    )
     assert operator.does("dead-letters", "list", "--code", "unresolved", "--json") == []
     operator.configure("compression: lz4\n")
     assert operator.does("run", "all", "--json")[0]["gold"] == "nothing new"
-    assert operator.does("dead-letters", "requeue", "shop", "--code", letter["code"])[:2] == ["source: shop", "requeued: 1"]
+    assert operator.does("dead-letters", "requeue", "shop", "--code", letter["code"])[:2] == [
+        "source: shop",
+        "requeued: 1",
+    ]
     assert [one["open"] for one in operator.does("dead-letters", "list", "--json")] == [False]
     assert operator.does("dead-letters", "requeue", "shop") == ["source: shop", "requeued: 0"]
     operator.does("run", "gold")
@@ -124,7 +146,10 @@ def test_the_commands_of_an_operator_end_to_end(operator: Operator) -> None:
     assert operator.table() == ("incomplete", {1: "one", 2: "two"})
     assert operator.does("dead-letters", "requeue", "shop")[:2] == ["source: shop", "requeued: 1"]
     assert [one["open"] for one in operator.does("dead-letters", "list", "--json")] == [False, False, True]
-    assert operator.does("dead-letters", "dismiss", "shop", "--why", "noise") == ["source: shop", "dismissed: 1"]
+    assert operator.does("dead-letters", "dismiss", "shop", "--why", "noise") == [
+        "source: shop",
+        "dismissed: 1",
+    ]
     operator.does("run", "gold")
     assert operator.table()[0] == "exact"
     operator.sends(0, b"noise", b"again")
@@ -132,8 +157,12 @@ def test_the_commands_of_an_operator_end_to_end(operator: Operator) -> None:
     assert operator.table()[0] == "incomplete"
     operator.does("dead-letters", "dismiss", "shop", "--why", "noise again")
 
-    # the upstream is restored to before row 2: what it does from now on is above all before, in partitions never met too
-    assert operator.does("epoch", "raise", "shop", "--why", "restored", "--restored-to", str(T + 2))[:2] == ["source: shop", "epoch: 1"]
+    # the upstream is restored to before row 2: what it does from now on is above all before, in partitions
+    # never met too
+    assert operator.does("epoch", "raise", "shop", "--why", "restored", "--restored-to", str(T + 2))[:2] == [
+        "source: shop",
+        "epoch: 1",
+    ]
     operator.row(0, 3, 1, "one again")
     operator.row(2, 4, 3, "three")
     for partition in (0, 2):

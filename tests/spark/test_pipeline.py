@@ -1,4 +1,6 @@
-"""The three layers in Spark against the engine in plain Python, which the properties hold to the source itself."""
+"""The three layers in Spark against the engine in plain Python, which the properties hold to the source
+itself.
+"""
 
 import base64
 import json
@@ -33,7 +35,14 @@ def quiet(_: str) -> None:
 
 def write_recording(path: Path, told: Iterable[Message]) -> Path:
     lines = [
-        {"topic": m.topic, "partition": m.partition, "offset": m.offset, "key_b64": text(m.key), "value_b64": text(m.value)} for m in told
+        {
+            "topic": m.topic,
+            "partition": m.partition,
+            "offset": m.offset,
+            "key_b64": text(m.key),
+            "value_b64": text(m.value),
+        }
+        for m in told
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -52,13 +61,17 @@ def shown(lake: Path, folder: Path, at: int | None = None) -> Tables:
     shutil.rmtree(folder, ignore_errors=True)
     show_all(str(lake), folder, [] if at is None else [str(at)])
     found = {
-        path.name.removesuffix(".jsonl"): [json.loads(line) for line in path.read_text().splitlines()] for path in folder.glob("*.jsonl")
+        path.name.removesuffix(".jsonl"): [json.loads(line) for line in path.read_text().splitlines()]
+        for path in folder.glob("*.jsonl")
     }
     return in_order(found)
 
 
 def in_order(tables: Tables) -> Tables:
-    return {name: sorted(rows, key=lambda row: json.dumps(row, sort_keys=True)) for name, rows in sorted(tables.items())}
+    return {
+        name: sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+        for name, rows in sorted(tables.items())
+    }
 
 
 def engine(told: Iterable[Message], at: Position | None = None) -> Tables:
@@ -72,7 +85,9 @@ def silver_rows(spark: Any, lake: Path, source: str, name: str) -> list[dict[str
     return sorted(({key: value for key, value in row.items() if key != "batch"} for row in rows), key=repr)
 
 
-def test_a_recording_that_grows_gives_the_engines_tables_at_every_watermark(spark: Any, tmp_path: Path) -> None:
+def test_a_recording_that_grows_gives_the_engines_tables_at_every_watermark(
+    spark: Any, tmp_path: Path
+) -> None:
     told, lake = messages(SHOP), tmp_path / "lake"
     for part in (0.3, 0.7, 1.0):
         landed = told[: int(len(told) * part)]
@@ -94,7 +109,11 @@ def test_a_recording_that_grows_gives_the_engines_tables_at_every_watermark(spar
 def odd_messages() -> list[Message]:
     """Keyless rows, a replay that is cut differently, and one change told again with another value."""
     chance, history = random.Random(7), History(0, 12)
-    told = Feed(history.events, chance, 2, "table", Wire(row_ids=False)).restart(at_resolved=True).arrival(chance)
+    told = (
+        Feed(history.events, chance, 2, "table", Wire(row_ids=False))
+        .restart(at_resolved=True)
+        .arrival(chance)
+    )
     partition, other = lie(history.events)
     return [*told, message([other], "t", partition, 1 + max(m.offset for m in told))]
 
@@ -115,21 +134,32 @@ def lie(events: list[dict[str, Any]]) -> tuple[int, tuple[bytes, bytes]]:
 COMPILED = "spark.sql.codegen.wholeStage"
 
 
-def test_silver_in_spark_jobs_equals_silver_on_the_driver(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silver_in_spark_jobs_equals_silver_on_the_driver(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_recording(tmp_path / "odd.jsonl", odd_messages())
 
     run(path, tmp_path / "driver")
     monkeypatch.setattr(spark_silver, "SMALL_RECORDS", 0)
     decode, compiled = spark_silver.read_books, []
-    monkeypatch.setattr(spark_silver, "read_books", lambda packed: compiled.append(spark.conf.get(COMPILED)) or decode(packed))
+    monkeypatch.setattr(
+        spark_silver, "read_books", lambda packed: compiled.append(spark.conf.get(COMPILED)) or decode(packed)
+    )
     run(path, tmp_path / "jobs")
 
-    assert (spark.conf.get(COMPILED), compiled) == ("false", ["true"])  # plans of large batches are compiled, and only those
+    assert (spark.conf.get(COMPILED), compiled) == (
+        "false",
+        ["true"],
+    )  # plans of large batches are compiled, and only those
     for name in ("changes", "schema_changes", "watermarks", "dead_letters"):
         driver, jobs = (silver_rows(spark, tmp_path / lake, "odd", name) for lake in ("driver", "jobs"))
         assert [strip(row, name) for row in driver] == [strip(row, name) for row in jobs], name
-    assert [row["code"] for row in silver_rows(spark, tmp_path / "jobs", "odd", "dead_letters")] == ["conflict"]
-    assert sum(row["row_id"] is not None for row in silver_rows(spark, tmp_path / "jobs", "odd", "changes")) > 10
+    assert [row["code"] for row in silver_rows(spark, tmp_path / "jobs", "odd", "dead_letters")] == [
+        "conflict"
+    ]
+    assert (
+        sum(row["row_id"] is not None for row in silver_rows(spark, tmp_path / "jobs", "odd", "changes")) > 10
+    )
     assert shown(tmp_path / "driver", tmp_path / "a") == shown(tmp_path / "jobs", tmp_path / "b")
 
 
@@ -143,16 +173,25 @@ def garbage() -> list[tuple[bytes | None, bytes | None]]:
     assert framed.key is not None and framed.value is not None
     noise = random.Random(3).randbytes(40)
     return [
-        (noise, noise), (None, None), (framed.key, None), (framed.key, framed.value[:-5]), (framed.key[:-3], framed.value),
-        (b"\0\0\0\0\0\0\0\2" + framed.key[8:], framed.value), (framed.key, framed.value + b"tail"),
+        (noise, noise),
+        (None, None),
+        (framed.key, None),
+        (framed.key, framed.value[:-5]),
+        (framed.key[:-3], framed.value),
+        (b"\0\0\0\0\0\0\0\2" + framed.key[8:], framed.value),
+        (framed.key, framed.value + b"tail"),
         (framed.key, b"\xff" * 8 + framed.value[8:]),
-    ]  # fmt: skip
+    ]
 
 
-def test_garbage_becomes_dead_letters_and_the_tables_go_on_without_claiming_to_be_exact(spark: Any, tmp_path: Path) -> None:
+def test_garbage_becomes_dead_letters_and_the_tables_go_on_without_claiming_to_be_exact(
+    spark: Any, tmp_path: Path
+) -> None:
     told = messages(SHOP)[:-20]
     places = [m for m in told if m.partition == 0]
-    bad = [Message(told[0].topic, 0, 1000 + number, key, value) for number, (key, value) in enumerate(garbage())]
+    bad = [
+        Message(told[0].topic, 0, 1000 + number, key, value) for number, (key, value) in enumerate(garbage())
+    ]
     mixed = [*told, *bad, msgspec.structs.replace(places[-1], offset=2000)]
 
     came = run(write_recording(tmp_path / "shop.jsonl", mixed), tmp_path / "lake")

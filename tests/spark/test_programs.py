@@ -1,5 +1,6 @@
-"""Random programs of the oracle through Spark: gold must be what the engine in plain Python tells, which the oracle
-holds to a real database. A feed grows in three parts, so that tables are created, merged into and folded again.
+"""Random programs of the oracle through Spark: gold must be what the engine in plain Python tells, which the
+oracle holds to a real database. A feed grows in three parts, so that tables are created, merged into and
+folded again.
 """
 
 import os
@@ -42,11 +43,19 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 ZEROS = {
     "driver": (),
     "lots": ((fresh, "SMALL_CHANGES"), (fresh, "LOT_CHANGES")),
-    "jobs": ((spark_silver, "SMALL_RECORDS"), (spark_gold, "SMALL_CHANGES"), (gold_table, "SMALL_CHANGES"), (fresh, "SMALL_CHANGES")),
+    "jobs": (
+        (spark_silver, "SMALL_RECORDS"),
+        (spark_gold, "SMALL_CHANGES"),
+        (gold_table, "SMALL_CHANGES"),
+        (fresh, "SMALL_CHANGES"),
+    ),
 }
 
 
-@pytest.mark.parametrize("way", ["lots", pytest.param("driver", marks=pytest.mark.long), pytest.param("jobs", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "way",
+    ["lots", pytest.param("driver", marks=pytest.mark.long), pytest.param("jobs", marks=pytest.mark.long)],
+)
 def test_gold_of_random_programs_is_what_the_engine_tells(
     spark: Any, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -65,7 +74,9 @@ def test_gold_of_random_programs_is_what_the_engine_tells(
             at, watermark = tuple(result["watermark"]), Memory("ticdc-open").add(landed).watermark
             # where no partition has sent a watermark yet, `try` shows what has arrived, and says so
             assert at == watermark or no_watermark(landed)
-            assert shown(lake, tmp_path / "shown") == engine(landed, at), f"seed {seed}, {part:.0%} of its messages"
+            assert shown(lake, tmp_path / "shown") == engine(landed, at), (
+                f"seed {seed}, {part:.0%} of its messages"
+            )
 
 
 def no_watermark(landed: list[Message]) -> bool:

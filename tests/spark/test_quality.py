@@ -1,6 +1,8 @@
-"""Expectations before gold: a failing row in every action mode, and that gold stays a pure fold over silver and the suites.
+"""Expectations before gold: a failing row in every action mode, and that gold stays a pure fold over silver
+and the suites.
 
-One lake tells it all, a table per story: two batches, a changed suite, and what an operator does. The tests look at what came out.
+One lake tells it all, a table per story: two batches, a changed suite, and what an operator does. The tests
+look at what came out.
 """
 
 import json
@@ -21,14 +23,23 @@ from lakehouse.spark.pipeline.run import run
 from lakehouse.spark.readers.show import show_all
 
 TOTAL = "expect_column_values_to_be_between(total)"
-POSITIVE = "- {expect: expect_column_values_to_be_between, column: total, args: {min_value: 0}, action: reject}\n"
+POSITIVE = (
+    "- {expect: expect_column_values_to_be_between, column: total, args: {min_value: 0}, action: reject}\n"
+)
 NOTED = "- {expect: expect_column_values_to_not_be_null, column: note}\n"
 KIND = "- {expect: expect_column_values_to_be_in_set, column: kind, args: {value_set: [x]}, action: reject}\n"
 STOP = POSITIVE.replace("reject", "stop")
 SUITES = {
-    "kept": POSITIVE + NOTED, "healed": POSITIVE, "batchy": POSITIVE, "loose": POSITIVE, "named": POSITIVE, "warned": NOTED,
-    "stopped": STOP, "waits": STOP, "let": POSITIVE,
-}  # fmt: skip
+    "kept": POSITIVE + NOTED,
+    "healed": POSITIVE,
+    "batchy": POSITIVE,
+    "loose": POSITIVE,
+    "named": POSITIVE,
+    "warned": NOTED,
+    "stopped": STOP,
+    "waits": STOP,
+    "let": POSITIVE,
+}
 Row = tuple[str | None, str | None]
 
 
@@ -53,7 +64,9 @@ class Shop:
         (self.folder / f"configs/tables/shop.{name}.yml").write_text(f"source: shop\nquality:\n{quality}")
 
     def run(self) -> dict[str, Any]:
-        found: dict[str, Any] = run(load(self.folder / "configs"), ("bronze", "silver", "gold"), True, (), self.lake, quiet)[0]
+        found: dict[str, Any] = run(
+            load(self.folder / "configs"), ("bronze", "silver", "gold"), True, (), self.lake, quiet
+        )[0]
         return found
 
     def requeue(self, name: str, accept: bool, why: str | None) -> dict[str, Any]:
@@ -61,14 +74,20 @@ class Shop:
 
     def first_batch(self) -> None:
         for name in self.names:
-            sql = f"CREATE TABLE `shop`.`{name}` (`id` INT PRIMARY KEY, `total` DECIMAL(10,2), `note` VARCHAR(20))"
+            sql = (
+                f"CREATE TABLE `shop`.`{name}` (`id` INT PRIMARY KEY, `total` DECIMAL(10,2), `note` "
+                "VARCHAR(20))"
+            )
             self.feed.on(name).ddl(1, sql)
         rows = {
-            "kept": [(2, 1, "5.00", "a"), (2, 2, "-1.00", None)], "healed": [(2, 1, "-5.00", "a"), (2, 2, "-1.00", "a")],
-            "loose": [(2, 1, "5.00", "a"), (2, 2, "-1.00", "b")], "warned": [(2, 1, "5.00", None), (2, 2, "5.00", "a")],
+            "kept": [(2, 1, "5.00", "a"), (2, 2, "-1.00", None)],
+            "healed": [(2, 1, "-5.00", "a"), (2, 2, "-1.00", "a")],
+            "loose": [(2, 1, "5.00", "a"), (2, 2, "-1.00", "b")],
+            "warned": [(2, 1, "5.00", None), (2, 2, "5.00", "a")],
             "stopped": [(2, 1, "5.00", "a"), (4, 2, "-1.00", "b"), (6, 3, "3.00", "c")],
-            "waits": [(2, 1, "5.00", "a"), (4, 2, "-1.00", "b")], "let": [(2, 1, "-5.00", "a"), (2, 2, "-1.00", "b")],
-        }  # fmt: skip
+            "waits": [(2, 1, "5.00", "a"), (4, 2, "-1.00", "b")],
+            "let": [(2, 1, "-5.00", "a"), (2, 2, "-1.00", "b")],
+        }
         for name in (name for name in self.names if name in rows):
             for at, key, total, note in rows[name]:
                 self.feed.on(name).insert(at, id=str(key), total=total, note=note)
@@ -77,11 +96,17 @@ class Shop:
     def second_batch(self) -> None:
         feed = self.feed
         if "kept" in self.names:
-            feed.on("kept").update(8, {"total": "5.00"}, id="1", total="-5.00", note="b").insert(8, id="3", total="1.00", note="c")
+            feed.on("kept").update(8, {"total": "5.00"}, id="1", total="-5.00", note="b").insert(
+                8, id="3", total="1.00", note="c"
+            )
         if "healed" in self.names:
-            feed.on("healed").update(8, {"total": "-5.00"}, id="1", total="7.00", note="a").delete(8, id="2", total="-1.00", note="a")
+            feed.on("healed").update(8, {"total": "-5.00"}, id="1", total="7.00", note="a").delete(
+                8, id="2", total="-1.00", note="a"
+            )
         if "batchy" in self.names:
-            feed.on("batchy").insert(8, id="1", total="5.00", note="a").update(9, {"total": "5.00"}, id="1", total="-5.00", note="b")
+            feed.on("batchy").insert(8, id="1", total="5.00", note="a").update(
+                9, {"total": "5.00"}, id="1", total="-5.00", note="b"
+            )
             feed.insert(8, id="2", total="6.00", note="a").delete(9, id="2", total="6.00", note="a")
             feed.insert(10, id="2", total="-6.00", note="a")
         if "stopped" in self.names:
@@ -95,7 +120,9 @@ class Shop:
         feed.ddl(9, "ALTER TABLE `shop`.`named` RENAME COLUMN `total` TO `sum`")
         feed.ddl(10, "ALTER TABLE `shop`.`named` ADD COLUMN `kind` VARCHAR(9) DEFAULT 'y'")
         self.say("named", POSITIVE + KIND)
-        feed.insert(11, id="2", sum="-1.00", note="a", kind="x").insert(11, id="3", sum="1.00", note="a", kind="y")
+        feed.insert(11, id="2", sum="-1.00", note="a", kind="x").insert(
+            11, id="3", sum="1.00", note="a", kind="y"
+        )
         feed.insert(11, id="4", sum="1.00", note="a", kind="x")
 
 
@@ -112,7 +139,9 @@ def rejected(spark: Any, lake: str) -> dict[str, list[tuple[str, int, list[str]]
 
 
 def states(outcome: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
-    return {table["table"].removeprefix("shop."): (table["state"], table["why"]) for table in outcome["tables"]}
+    return {
+        table["table"].removeprefix("shop."): (table["state"], table["why"]) for table in outcome["tables"]
+    }
 
 
 class Story:
@@ -132,12 +161,17 @@ class Story:
         self.shop.say("loose", POSITIVE.replace("min_value: 0", "min_value: -2"))
         self.shop.say("stopped", STOP.replace("min_value: 0", "min_value: -2"))
         self.fourth = states(self.shop.run())
-        self.listed = list_rejected(self.shop.lake, "shop.let", False), list_rejected(self.shop.lake, "shop.healed", True)
+        self.listed = (
+            list_rejected(self.shop.lake, "shop.let", False),
+            list_rejected(self.shop.lake, "shop.healed", True),
+        )
         self.requeued = self.shop.requeue("let", False, None)
         self.accepted = self.shop.requeue("let", True, "agreed")
         self.went_on = self.shop.requeue("waits", True, "agreed")
         self.fifth = self.shop.run()
-        self.later = {name: gold(spark, self.shop.lake, name) for name in ("loose", "stopped", "let", "waits")}
+        self.later = {
+            name: gold(spark, self.shop.lake, name) for name in ("loose", "stopped", "let", "waits")
+        }
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +200,9 @@ def test_a_bad_row_after_a_good_one_of_the_same_batch_leaves_the_good_one(story:
 
 
 @pytest.mark.long  # its story takes minutes
-def test_a_check_follows_its_column_through_a_rename_and_judges_no_row_of_before_its_column_came(story: Story) -> None:
+def test_a_check_follows_its_column_through_a_rename_and_judges_no_row_of_before_its_column_came(
+    story: Story,
+) -> None:
     assert story.gold["named"] == {1: ("5.00", "a", "y"), 4: ("1.00", "a", "x")}
 
 
@@ -174,14 +210,21 @@ def test_a_check_follows_its_column_through_a_rename_and_judges_no_row_of_before
 def test_a_warning_is_counted_and_keeps_nothing_out(story: Story) -> None:
     assert story.first["warned"] == ("exact", None)
     assert story.gold["warned"] == {1: ("5.00", None), 2: ("5.00", "a")}
-    told = [(row.expectation, row.action, row.checked, row.failed) for row in story.results if row.table == "warned"]
+    told = [
+        (row.expectation, row.action, row.checked, row.failed)
+        for row in story.results
+        if row.table == "warned"
+    ]
     assert told == [("expect_column_values_to_not_be_null(note)", "warn", 2, 1)]
 
 
 @pytest.mark.long  # its story takes minutes
 def test_a_changed_suite_folds_the_table_again_without_any_new_row(spark: Any, story: Story) -> None:
     assert (story.second["loose"][0], story.fourth["loose"]) == ("incomplete", ("exact", None))
-    assert (story.gold["loose"], story.later["loose"]) == ({1: ("5.00", "a")}, {1: ("5.00", "a"), 2: ("-1.00", "b")})
+    assert (story.gold["loose"], story.later["loose"]) == (
+        {1: ("5.00", "a")},
+        {1: ("5.00", "a"), 2: ("-1.00", "b")},
+    )
     assert "loose" not in rejected(spark, story.shop.lake)
 
 
@@ -201,8 +244,16 @@ def test_rejected_rows_are_listed_and_requeued_and_an_operator_may_let_them_pass
         ("shop.let", "[2]", [TOTAL], 0),
     ]
     assert [row["key"] for row in everything] == ["[1]", "[2]"]
-    assert (story.requeued["rejected_before"], story.requeued["rejected_now"], story.requeued["state"]) == (2, 2, "incomplete")
-    assert (story.accepted["rejected_before"], story.accepted["rejected_now"], story.accepted["state"]) == (2, 0, "exact")
+    assert (story.requeued["rejected_before"], story.requeued["rejected_now"], story.requeued["state"]) == (
+        2,
+        2,
+        "incomplete",
+    )
+    assert (story.accepted["rejected_before"], story.accepted["rejected_now"], story.accepted["state"]) == (
+        2,
+        0,
+        "exact",
+    )
     assert story.later["let"] == {1: ("-5.00", "a"), 2: ("-1.00", "b")}
     assert story.fifth["gold"] == "nothing new"
     with pytest.raises(LakehouseError, match="expected --why with --accept: the reason is kept"):
@@ -216,11 +267,18 @@ def test_a_stopped_table_goes_on_when_its_row_is_accepted(story: Story) -> None:
 
 
 @pytest.mark.long  # its story takes minutes
-def test_a_state_that_is_folded_from_silver_holds_no_rejected_row_either(story: Story, tmp_path: Path) -> None:
+def test_a_state_that_is_folded_from_silver_holds_no_rejected_row_either(
+    story: Story, tmp_path: Path
+) -> None:
     show_all(story.shop.lake, tmp_path / "then", [str(BASE + 7)])
 
-    then = {name: (tmp_path / f"then/shop.{name}.jsonl").read_text().splitlines() for name in ("kept", "healed")}
-    assert {name: [json.loads(line)["id"] for line in lines] for name, lines in then.items()} == {"kept": [1], "healed": []}
+    then = {
+        name: (tmp_path / f"then/shop.{name}.jsonl").read_text().splitlines() for name in ("kept", "healed")
+    }
+    assert {name: [json.loads(line)["id"] for line in lines] for name, lines in then.items()} == {
+        "kept": [1],
+        "healed": [],
+    }
     difference = rebuild_table(story.shop.lake, "shop.kept", None, False)
     assert (difference["only_live"], difference["only_rebuilt"], difference["equal"]) == (0, 0, 2)
 
@@ -238,28 +296,45 @@ def test_folding_in_spark_jobs_rejects_what_the_driver_rejects(
         batch()
         shop.run()
 
-    assert {name: gold(spark, shop.lake, name) for name in names} == {name: story.gold[name] for name in names}
+    assert {name: gold(spark, shop.lake, name) for name in names} == {
+        name: story.gold[name] for name in names
+    }
     assert rejected(spark, shop.lake) == {name: story.rejected[name] for name in names}
 
 
 def test_a_suite_that_does_not_suit_its_table_runs_nothing(spark: Any, tmp_path: Path) -> None:
-    shop = Shop(tmp_path, {"kept": "- {expect: expect_column_values_to_not_be_null, column: totl, action: reject}\n"})
+    shop = Shop(
+        tmp_path, {"kept": "- {expect: expect_column_values_to_not_be_null, column: totl, action: reject}\n"}
+    )
     shop.first_batch()
 
     with pytest.raises(LakehouseError) as unknown:
         shop.run()
-    shop.say("kept", "- {expect: expect_column_values_to_match_regex, column: total, args: {regex: a}, action: reject}\n")
+    shop.say(
+        "kept",
+        "- {expect: expect_column_values_to_match_regex, column: total, args: {regex: a}, action: reject}\n",
+    )
     with pytest.raises(LakehouseError) as unsuited:
         shop.run()
 
-    assert str(unknown.value) == "shop.kept: quality: expected columns that the table has or had, got totl; did you mean `total`?"
-    assert str(unsuited.value) == "expect_column_values_to_match_regex(total): expected a column of type STRING, got DECIMAL(10,2)"
+    assert (
+        str(unknown.value)
+        == "shop.kept: quality: expected columns that the table has or had, got totl; did you mean `total`?"
+    )
+    assert (
+        str(unsuited.value)
+        == "expect_column_values_to_match_regex(total): expected a column of type STRING, got DECIMAL(10,2)"
+    )
     assert not Lake(shop.lake).exists(spark, "gold", "shop__kept")
 
 
 @pytest.mark.parametrize(
     ("mode", "jobs"),
-    [("history", False), pytest.param("upsert", False, marks=pytest.mark.long), pytest.param("history", True, marks=pytest.mark.long)],
+    [
+        ("history", False),
+        pytest.param("upsert", False, marks=pytest.mark.long),
+        pytest.param("history", True, marks=pytest.mark.long),
+    ],
     ids=["history", "upsert", "history in jobs"],
 )
 def test_a_failing_row_in_every_action_on_live_tables_and_on_histories(
@@ -281,14 +356,22 @@ def test_a_failing_row_in_every_action_on_live_tables_and_on_histories(
         return [(row.id, str(row.total), row._current if mode == "history" else True) for row in rows]
 
     assert {name: state for name, (state, _) in first.items()} == {
-        "kept": "incomplete", "healed": "incomplete", "warned": "exact", "stopped": "behind"
-    }  # fmt: skip
+        "kept": "incomplete",
+        "healed": "incomplete",
+        "warned": "exact",
+        "stopped": "behind",
+    }
     assert {name: state for name, (state, _) in second.items()} == {
-        "kept": "incomplete", "healed": "exact", "warned": "exact", "stopped": "behind"
-    }  # fmt: skip
+        "kept": "incomplete",
+        "healed": "exact",
+        "warned": "exact",
+        "stopped": "behind",
+    }
     assert told("kept") == [(1, "5.00", True), (3, "1.00", True)]
     assert told("healed") == [(1, "7.00", True)]
     assert told("warned") == [(1, "5.00", True), (2, "5.00", True)]
     assert told("stopped") == [(1, "5.00", True)]
-    assert rejected(spark, shop.lake) == {"kept": [("[2]", 2, [TOTAL]), ("[1]", 8, [TOTAL])],
-                                          "healed": [("[1]", 2, [TOTAL]), ("[2]", 2, [TOTAL])]}  # fmt: skip
+    assert rejected(spark, shop.lake) == {
+        "kept": [("[2]", 2, [TOTAL]), ("[1]", 8, [TOTAL])],
+        "healed": [("[1]", 2, [TOTAL]), ("[2]", 2, [TOTAL])],
+    }

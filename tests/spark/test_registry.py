@@ -11,7 +11,9 @@ from lakehouse.spark.ops import lake_record as registry
 from lakehouse.spark.ops.lake_record import register, sources
 
 
-def test_a_lake_of_a_newer_layout_is_refused_before_anything_is_read(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lake_of_a_newer_layout_is_refused_before_anything_is_read(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake = Lake(str(tmp_path))
     register(spark, lake, "shop", {"format": "ticdc-open"})
     monkeypatch.setattr(registry, "LAYOUT", registry.LAYOUT + 1)
@@ -20,20 +22,31 @@ def test_a_lake_of_a_newer_layout_is_refused_before_anything_is_read(spark: Any,
     assert sources(spark, lake) == {"shop": {"format": "ticdc-open", "time_zone": "UTC"}}
     monkeypatch.undo()
 
-    with pytest.raises(LakehouseError, match=r"this lake was written by lakehouse 9\.9\.9, newer than .*: upgrade lakehouse"):
+    with pytest.raises(
+        LakehouseError, match=r"this lake was written by lakehouse 9\.9\.9, newer than .*: upgrade lakehouse"
+    ):
         sources(spark, lake)
 
 
 def test_the_last_settings_of_a_source_win_however_often_they_change(spark: Any, tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
-    for source, zone in (("shop", "UTC"), ("bank", "UTC"), ("shop", "+01:00"), ("shop", "+02:00"), ("bank", "+03:00"), ("bank", "+03:00")):
+    for source, zone in (
+        ("shop", "UTC"),
+        ("bank", "UTC"),
+        ("shop", "+01:00"),
+        ("shop", "+02:00"),
+        ("bank", "+03:00"),
+        ("bank", "+03:00"),
+    ):
         register(spark, lake, source, {"time_zone": zone})
 
     assert sources(spark, lake) == {"shop": {"time_zone": "+02:00"}, "bank": {"time_zone": "+03:00"}}
     assert sorted(row.seq for row in lake.read(spark, "ops", "lake").collect()) == [1, 2, 3, 4, 5]
 
 
-def test_a_relative_lake_lies_where_the_process_is_in_paths_and_in_sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_lake_lies_where_the_process_is_in_paths_and_in_sql(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert Lake("./lake").ref("gold", "t") == f"delta.`{tmp_path}/lake/gold/t`"

@@ -10,7 +10,14 @@ SETTING = "spark.sql.codegen.factoryMode"
 
 
 def plan(spark: Any) -> str:
-    return str(spark.range(5).selectExpr("id + 1 AS n").where("n > 2")._jdf.queryExecution().executedPlan().toString())
+    return str(
+        spark.range(5)
+        .selectExpr("id + 1 AS n")
+        .where("n > 2")
+        ._jdf.queryExecution()
+        .executedPlan()
+        .toString()
+    )
 
 
 def test_plans_are_compiled_while_many_rows_are_worked_on_and_only_then(spark: Any) -> None:

@@ -1,4 +1,6 @@
-"""`run` over a storage sink's folder that grows, as its YAML names it: a local folder, and a URL that Spark reads."""
+"""`run` over a storage sink's folder that grows, as its YAML names it: a local folder, and a URL that Spark
+reads.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,8 +24,15 @@ SOURCE = "format: ticdc-storage\nstorage: {path: %s}\ntables: auto\nlake: %s\nti
 HISTORY = History(11, 14)
 LATE = storage_tree(HISTORY.events, "csv")
 # where to cut the history so that the file under way is written anew, longer
-CUTS = (storage_tree(HISTORY.events[:count], "csv") for count in range(len(HISTORY.events) // 2, len(HISTORY.events)))
-EARLY = next(early for early in CUTS if any(path.endswith(".csv") and LATE[path] != data for path, data in early.items()))
+CUTS = (
+    storage_tree(HISTORY.events[:count], "csv")
+    for count in range(len(HISTORY.events) // 2, len(HISTORY.events))
+)
+EARLY = next(
+    early
+    for early in CUTS
+    if any(path.endswith(".csv") and LATE[path] != data for path, data in early.items())
+)
 
 
 def configured(tmp_path: Path, path: str) -> Any:
@@ -32,7 +41,9 @@ def configured(tmp_path: Path, path: str) -> Any:
     options = "".join(f"  {name}: '{value}'\n" for name, value in said.items() if name != "time_zone")
     folder = tmp_path / "configs"
     (folder / "sources").mkdir(parents=True)
-    (folder / "sources/sink.yml").write_text(SOURCE % (path, tmp_path / "lake", said.get("time_zone", "UTC"), options))
+    (folder / "sources/sink.yml").write_text(
+        SOURCE % (path, tmp_path / "lake", said.get("time_zone", "UTC"), options)
+    )
     return load(folder)
 
 
@@ -48,13 +59,19 @@ def engine(root: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("scheme", ["", pytest.param("file://", marks=pytest.mark.long)])
-def test_a_folder_that_grows_gives_the_sources_tables_after_each_pass(spark: Any, tmp_path: Path, scheme: str) -> None:
+def test_a_folder_that_grows_gives_the_sources_tables_after_each_pass(
+    spark: Any, tmp_path: Path, scheme: str
+) -> None:
     root = tmp_path / "sink"
     early, late = EARLY, LATE
     config = configured(tmp_path, f"{scheme}{root}")
     write_tree(root, early)
     first, again = passed(config), passed(config)
-    assert (first["new_messages"], again["new_messages"], again["gold"]) == (len(data_files(early)), 0, "nothing new")
+    assert (first["new_messages"], again["new_messages"], again["gold"]) == (
+        len(data_files(early)),
+        0,
+        "nothing new",
+    )
     assert shown(tmp_path / "lake", tmp_path / "a") == engine(root)
 
     # a crash left a file of which only a part is there, and one that was begun before is written anew, longer
@@ -65,7 +82,9 @@ def test_a_folder_that_grows_gives_the_sources_tables_after_each_pass(spark: Any
     assert passed(config)["new_messages"] == len(changed) - 1
     assert shown(tmp_path / "lake", tmp_path / "b") == engine_at(root, first)
 
-    write_tree(root, {path: data for path, data in late.items() if path == torn or path not in data_files(late)})
+    write_tree(
+        root, {path: data for path, data in late.items() if path == torn or path not in data_files(late)}
+    )
     assert passed(config)["new_messages"] == 1
     assert shown(tmp_path / "lake", tmp_path / "c") == engine(root)
 
@@ -76,12 +95,18 @@ def data_files(files: dict[str, bytes]) -> dict[str, bytes]:
 
 def engine_at(root: Path, outcome: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """The tables at the watermark of an outcome, out of what the folder holds whole."""
-    whole = [message for message in read_tree(root, storage_options("csv")) if message.value and not message.value.endswith(b'"')]
+    whole = [
+        message
+        for message in read_tree(root, storage_options("csv"))
+        if message.value and not message.value.endswith(b'"')
+    ]
     silver = Memory("ticdc-storage", storage_options("csv")).add(whole)
     return in_order(silver.tables(tuple(outcome["watermark"])))
 
 
-def test_data_files_that_came_before_their_schema_file_count_once_it_is_there(spark: Any, tmp_path: Path) -> None:
+def test_data_files_that_came_before_their_schema_file_count_once_it_is_there(
+    spark: Any, tmp_path: Path
+) -> None:
     root, config = tmp_path / "sink", configured(tmp_path, str(tmp_path / "sink"))
     files = many(400_000_000_000_000_000, 2)
     schema = next(name for name in files if "schema" in name)
@@ -95,18 +120,26 @@ def test_data_files_that_came_before_their_schema_file_count_once_it_is_there(sp
     assert shown(tmp_path / "lake", tmp_path / "b") == in_order({"d.t": [{"id": 1}, {"id": 2}]})
 
 
-def test_a_remote_listing_has_names_that_begin_with_an_underscore_or_a_dot(spark: Any, tmp_path: Path) -> None:
+def test_a_remote_listing_has_names_that_begin_with_an_underscore_or_a_dot(
+    spark: Any, tmp_path: Path
+) -> None:
     """Spark hides such names where it comes upon them, and a table renamed by gh-ost begins as one."""
     root = f"file://{tmp_path}"
     assert storage.SparkFiles(spark, root, {}).list_dir("") == []
 
-    paths = [f"{database}/{table}/1/CDC000001.csv" for database in ("_d", "d") for table in (".t", "_t_gho", "t")]
+    paths = [
+        f"{database}/{table}/1/CDC000001.csv" for database in ("_d", "d") for table in (".t", "_t_gho", "t")
+    ]
     write_tree(tmp_path, dict.fromkeys([*paths, "_d/meta/schema_1_0000000001.json"], b"row\n"))
 
     files = storage.SparkFiles(spark, root, {})
-    assert [info.path for info in all_files(files, "")] == sorted([*paths, "_d/meta/schema_1_0000000001.json"])
+    assert [info.path for info in all_files(files, "")] == sorted(
+        [*paths, "_d/meta/schema_1_0000000001.json"]
+    )
 
-    write_tree(tmp_path, {"d/a:b/1/CDC000001.csv": b"row\n"})  # no pattern takes a colon: then Spark's own listing has to do
+    write_tree(
+        tmp_path, {"d/a:b/1/CDC000001.csv": b"row\n"}
+    )  # no pattern takes a colon: then Spark's own listing has to do
 
     files = storage.SparkFiles(spark, root, {})
     assert [info.path for info in all_files(files, "")] == ["d/a:b/1/CDC000001.csv", "d/t/1/CDC000001.csv"]
@@ -132,10 +165,19 @@ def test_a_path_is_relative_to_its_root_whatever_the_root_is_called(root: str, t
 @pytest.mark.parametrize(
     ("scan", "said"),
     [
-        (Scan([], None, None, [], [], []), "the sink's `metadata` is not there or tells no checkpoint-ts, which gold waits for"),
-        (Scan([], None, None, ["a"], [], []), "1 files are not there or not whole yet, such as a: the checkpoint waits (a whole data file"),
+        (
+            Scan([], None, None, [], [], []),
+            "the sink's `metadata` is not there or tells no checkpoint-ts, which gold waits for",
+        ),
+        (
+            Scan([], None, None, ["a"], [], []),
+            "1 files are not there or not whole yet, such as a: the checkpoint waits (a whole data file",
+        ),
         (Scan([], b"", 5, ["a"], [], []), "1 files are not there or not whole yet, such as a"),
-        (Scan([], b"", 5, [], [], ["a"]), "1 folders lack files that came before others, such as a: deleted or never copied"),
+        (
+            Scan([], b"", 5, [], [], ["a"]),
+            "1 folders lack files that came before others, such as a: deleted or never copied",
+        ),
     ],
 )
 def test_what_a_scan_could_not_take_is_said(scan: Scan, said: str) -> None:
@@ -172,7 +214,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
 
 @pytest.mark.parametrize("files", [300, pytest.param(10_000, marks=pytest.mark.long)])
-def test_what_is_done_is_neither_listed_nor_read_again(spark: Any, tmp_path: Path, calls: Counter[str], files: int) -> None:
+def test_what_is_done_is_neither_listed_nor_read_again(
+    spark: Any, tmp_path: Path, calls: Counter[str], files: int
+) -> None:
     """The long form: `pytest -m long tests/spark/test_storage_run.py`."""
     root, config = tmp_path / "sink", configured(tmp_path, str(tmp_path / "sink"))
     ts = 400_000_000_000_000_000
@@ -188,19 +232,46 @@ def test_what_is_done_is_neither_listed_nor_read_again(spark: Any, tmp_path: Pat
     calls.clear()
     write_tree(
         root,
-        {name: data for name, data in many(ts, files + 1).items() if f"{files + 1:020}" in name or name.endswith(("metadata", "index"))},
+        {
+            name: data
+            for name, data in many(ts, files + 1).items()
+            if f"{files + 1:020}" in name or name.endswith(("metadata", "index"))
+        },
     )
     assert passed(config)["new_messages"] == 1
     assert (calls["list"] + calls["stat"], calls["read"]) <= (20, 6)
-    assert shown(tmp_path / "lake", tmp_path / "a") == in_order({"d.t": [{"id": number} for number in range(1, files + 2)]})
+    assert shown(tmp_path / "lake", tmp_path / "a") == in_order(
+        {"d.t": [{"id": number} for number in range(1, files + 2)]}
+    )
 
 
 def many(ts: int, count: int) -> dict[str, bytes]:
     """One table, one row a file."""
-    column = {"ColumnName": "id", "ColumnType": "INT", "ColumnPrecision": "11", "ColumnNullable": "false", "ColumnIsPk": "true"}
-    schema = {"Table": "t", "Schema": "d", "Version": 1, "TableVersion": ts, "Query": "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY)",
-              "Type": 3, "TableColumns": [column], "TableColumnsTotal": 1}  # fmt: skip
+    column = {
+        "ColumnName": "id",
+        "ColumnType": "INT",
+        "ColumnPrecision": "11",
+        "ColumnNullable": "false",
+        "ColumnIsPk": "true",
+    }
+    schema = {
+        "Table": "t",
+        "Schema": "d",
+        "Version": 1,
+        "TableVersion": ts,
+        "Query": "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY)",
+        "Type": 3,
+        "TableColumns": [column],
+        "TableColumnsTotal": 1,
+    }
     folder = f"d/t/{ts}/2026-11-21"
-    rows = {f"{folder}/CDC{n:020}.csv": b'"I","t","d",%d,false,%d\r\n' % (ts + n, n) for n in range(1, count + 1)}
+    rows = {
+        f"{folder}/CDC{n:020}.csv": b'"I","t","d",%d,false,%d\r\n' % (ts + n, n) for n in range(1, count + 1)
+    }
     index = {f"{folder}/meta/CDC.index": f"CDC{count:020}.csv\n".encode()}
-    return {f"d/t/meta/schema_{ts}_0000000001.json": dumps(schema), **rows, **index, "metadata": dumps({"checkpoint-ts": ts + count})}
+    return {
+        f"d/t/meta/schema_{ts}_0000000001.json": dumps(schema),
+        **rows,
+        **index,
+        "metadata": dumps({"checkpoint-ts": ts + count}),
+    }

@@ -20,7 +20,9 @@ def test_every_case_is_known_and_has_tests() -> None:
 def test_the_committed_page_has_a_line_for_every_case_and_names_no_test_that_is_gone() -> None:
     text = PAGE.read_text(encoding="utf-8")
 
-    assert re.findall(r"^\| (T\d+) \|", text, re.M) == [case for case, (line, _) in CASES.items() if line], AGAIN
+    assert re.findall(r"^\| (T\d+) \|", text, re.M) == [case for case, (line, _) in CASES.items() if line], (
+        AGAIN
+    )
     assert set(re.findall(r"`(test_\w+)`", text)) - known_tests().keys() == set(), AGAIN
 
 

@@ -25,7 +25,9 @@ def test_t25_t26_t27_a_place_between_two_commits_shows_all_of_the_first_and_noth
 
 
 def test_t33_a_first_update_is_the_row_and_a_first_delete_is_none() -> None:
-    feed = TiCDC().ddl(1, CREATE).row(2, "UPDATE", {"id": 1, "a": "y"}, X).row(3, "DELETE", {"id": 2, "a": "q"})
+    feed = (
+        TiCDC().ddl(1, CREATE).row(2, "UPDATE", {"id": 1, "a": "y"}, X).row(3, "DELETE", {"id": 2, "a": "q"})
+    )
 
     assert feed.table() == [{"id": 1, "a": "y"}]
 
@@ -50,7 +52,14 @@ def test_t36_a_delete_of_an_unknown_key_makes_no_row_and_is_remembered() -> None
 
 
 def test_t38_a_truncate_takes_the_rows_below_it_and_leaves_those_above_it_in_any_arrival() -> None:
-    feed = TiCDC().ddl(1, CREATE).insert(5, id=3, a="after").ddl(4, "TRUNCATE TABLE t").insert(4, id=2, a="with it").insert(2, **X)
+    feed = (
+        TiCDC()
+        .ddl(1, CREATE)
+        .insert(5, id=3, a="after")
+        .ddl(4, "TRUNCATE TABLE t")
+        .insert(4, id=2, a="with it")
+        .insert(2, **X)
+    )
 
     assert feed.table() == [{"id": 3, "a": "after"}]
     assert Debezium().ddl(1, CREATE).change(9, "c", None, X).change(10, "t", None, None).table() == []
@@ -58,8 +67,17 @@ def test_t38_a_truncate_takes_the_rows_below_it_and_leaves_those_above_it_in_any
 
 @pytest.mark.parametrize("clause", ["TRUNCATE PARTITION p0", "DROP PARTITION p0"])
 def test_t39_a_partition_that_a_rule_describes_takes_its_rows_along(clause: str) -> None:
-    rule = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (MAXVALUE))"
-    feed = TiCDC().ddl(1, f"{CREATE} {rule}").insert(2, **X).insert(2, id=10, a="y").ddl(3, f"ALTER TABLE t {clause}")
+    rule = (
+        "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS "
+        "THAN (MAXVALUE))"
+    )
+    feed = (
+        TiCDC()
+        .ddl(1, f"{CREATE} {rule}")
+        .insert(2, **X)
+        .insert(2, id=10, a="y")
+        .ddl(3, f"ALTER TABLE t {clause}")
+    )
 
     assert feed.table() == [{"id": 10, "a": "y"}]
     assert feed.incomplete() is None
@@ -67,15 +85,24 @@ def test_t39_a_partition_that_a_rule_describes_takes_its_rows_along(clause: str)
 
 def test_t39_what_an_exchange_moved_is_not_known_of_either_table() -> None:
     rule = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))"
-    feed = TiCDC().ddl(1, CREATE).ddl(1, f"CREATE TABLE p (id INT PRIMARY KEY, a VARCHAR(10)) {rule}", table="p")
-    feed.row(2, "INSERT", {"id": 1, "a": "x"}, table="p").ddl(3, "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t", table="p")
+    feed = (
+        TiCDC().ddl(1, CREATE).ddl(1, f"CREATE TABLE p (id INT PRIMARY KEY, a VARCHAR(10)) {rule}", table="p")
+    )
+    feed.row(2, "INSERT", {"id": 1, "a": "x"}, table="p").ddl(
+        3, "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t", table="p"
+    )
 
     assert feed.incomplete("d.p") == "EXCHANGE PARTITION p0: no message tells the rows that came"
     assert feed.incomplete("d.t") == "EXCHANGE PARTITION moved rows that no change tells"
 
 
 def test_t39_a_partition_that_no_plain_rule_describes_leaves_the_table_incomplete() -> None:
-    feed = TiCDC().ddl(1, f"{CREATE} PARTITION BY HASH (id) PARTITIONS 4").insert(2, **X).ddl(3, "ALTER TABLE t TRUNCATE PARTITION p1")
+    feed = (
+        TiCDC()
+        .ddl(1, f"{CREATE} PARTITION BY HASH (id) PARTITIONS 4")
+        .insert(2, **X)
+        .ddl(3, "ALTER TABLE t TRUNCATE PARTITION p1")
+    )
 
     assert feed.table() == [X]
     assert feed.incomplete() == "partition p1: no rule over plain columns tells which rows it held"
@@ -84,7 +111,9 @@ def test_t39_a_partition_that_no_plain_rule_describes_leaves_the_table_incomplet
 def test_t40_t44_a_key_is_one_value_however_it_is_written() -> None:
     feed = Canal().ddl(1, "CREATE TABLE t (id DECIMAL(10,2) PRIMARY KEY, a VARCHAR(9))")
     kinds = {"id": "decimal(10,2)", "a": "varchar(9)"}
-    feed.row(2, "INSERT", {"id": "11.0", "a": "x"}, types=kinds).row(3, "UPDATE", {"id": "11.00", "a": "y"}, {"a": "x"}, types=kinds)
+    feed.row(2, "INSERT", {"id": "11.0", "a": "x"}, types=kinds).row(
+        3, "UPDATE", {"id": "11.00", "a": "y"}, {"a": "x"}, types=kinds
+    )
     unsigned = TiCDC().ddl(1, "CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY)")
     for at, kind in ((2, "INSERT"), (3, "DELETE")):
         unsigned.row(at, kind, {"id": 2**64 - 1}, types={"id": "bigint unsigned"})
@@ -96,7 +125,9 @@ def test_t40_t44_a_key_is_one_value_however_it_is_written() -> None:
 def test_t44_binary_keys_are_their_bytes_with_the_zero_bytes_that_canal_cuts() -> None:
     feed = Canal().ddl(1, "CREATE TABLE t (id BINARY(4) PRIMARY KEY, a INT)")
     kinds = {"id": "binary(4)", "a": "int"}
-    feed.row(2, "INSERT", {"id": "a\0b", "a": 1}, types=kinds).row(3, "UPDATE", {"id": "a\0b\0", "a": 2}, {"a": 1}, types=kinds)
+    feed.row(2, "INSERT", {"id": "a\0b", "a": 1}, types=kinds).row(
+        3, "UPDATE", {"id": "a\0b\0", "a": 2}, {"a": 1}, types=kinds
+    )
 
     assert feed.table() == [{"id": "YQBiAA==", "a": 2}]
 
@@ -121,7 +152,9 @@ def test_t43_a_key_that_changes_in_case_alone_is_one_row_with_the_new_text() -> 
     create = "CREATE TABLE t (id VARCHAR(5) COLLATE utf8mb4_general_ci PRIMARY KEY, a INT)"
     kinds = {"id": "varchar", "a": "int"}
     split = TiCDC().ddl(1, create).row(2, "INSERT", {"id": "a", "a": 1}, types=kinds)
-    split.row(3, "DELETE", {"id": "a", "a": 1}, types=kinds).row(3, "INSERT", {"id": "A", "a": 1}, types=kinds)
+    split.row(3, "DELETE", {"id": "a", "a": 1}, types=kinds).row(
+        3, "INSERT", {"id": "A", "a": 1}, types=kinds
+    )
     whole = TiCDC().ddl(1, create).row(2, "INSERT", {"id": "a", "a": 1}, types=kinds)
     whole.row(3, "UPDATE", {"id": "A", "a": 1}, {"id": "a", "a": 1}, types=kinds)
 
@@ -152,8 +185,12 @@ def test_t45_rows_are_those_of_the_new_key_from_its_ddl_on() -> None:
 
 def test_t46_a_primary_key_takes_over_from_the_unique_key_that_was_the_handle() -> None:
     feed = TiCDC().ddl(1, "CREATE TABLE t (id INT NOT NULL, a INT NOT NULL, UNIQUE KEY k (id))")
-    feed.row(2, "INSERT", {"id": 1, "a": 7}, types=INTS, key=()).row(3, "UPDATE", {"id": 2, "a": 7}, {"id": 1, "a": 7}, types=INTS, key=())
-    feed.ddl(4, "ALTER TABLE t ADD PRIMARY KEY (a)").row(5, "UPDATE", {"id": 3, "a": 7}, {"id": 2, "a": 7}, types=INTS, key=("a",))
+    feed.row(2, "INSERT", {"id": 1, "a": 7}, types=INTS, key=()).row(
+        3, "UPDATE", {"id": 2, "a": 7}, {"id": 1, "a": 7}, types=INTS, key=()
+    )
+    feed.ddl(4, "ALTER TABLE t ADD PRIMARY KEY (a)").row(
+        5, "UPDATE", {"id": 3, "a": 7}, {"id": 2, "a": 7}, types=INTS, key=("a",)
+    )
 
     assert feed.table() == [{"id": 3, "a": 7}]
 

@@ -42,7 +42,12 @@ def test_t03_of_many_changes_of_one_key_the_last_one_stands() -> None:
 
 def test_t04_two_keys_that_one_transaction_swaps_are_swapped_however_they_arrive() -> None:
     one, two = {"id": 1, "a": "x"}, {"id": 2, "a": "y"}
-    swap = [("DELETE", one), ("DELETE", two), ("INSERT", {"id": 2, "a": "x"}), ("INSERT", {"id": 1, "a": "y"})]
+    swap = [
+        ("DELETE", one),
+        ("DELETE", two),
+        ("INSERT", {"id": 2, "a": "x"}),
+        ("INSERT", {"id": 1, "a": "y"}),
+    ]
     for order in itertools.permutations(swap):
         feed = TiCDC().ddl(1, CREATE).insert(2, **one).insert(2, **two)
         for kind, row in order:
@@ -87,15 +92,32 @@ def test_t08_rows_of_one_event_stand_in_their_order() -> None:
 
 
 def test_t09_positions_are_numbers_and_not_text() -> None:
-    feed = Debezium().ddl(1, CREATE).change(99, "c", None, X).change(100, "u", X, Y).change(5, "u", Y, Z, file=10)
+    feed = (
+        Debezium()
+        .ddl(1, CREATE)
+        .change(99, "c", None, X)
+        .change(100, "u", X, Y)
+        .change(5, "u", Y, Z, file=10)
+    )
 
     assert feed.table() == [Z]
-    assert Debezium().ddl(1, CREATE).change(5, "u", Y, Z, file=10).change(7, "c", None, X, file=9).table() == [Z]
+    assert Debezium().ddl(1, CREATE).change(5, "u", Y, Z, file=10).change(
+        7, "c", None, X, file=9
+    ).table() == [Z]
 
 
 def history() -> TiCDC:
-    feed = TiCDC().ddl(1, CREATE).insert(2, **X).row(3, "UPDATE", Y, X).row(4, "DELETE", Y).insert(5, id=2, a="b")
-    return feed.ddl(6, "ALTER TABLE t ADD COLUMN n INT DEFAULT 7").row(7, "INSERT", {"id": 3, "a": "c", "n": 8})
+    feed = (
+        TiCDC()
+        .ddl(1, CREATE)
+        .insert(2, **X)
+        .row(3, "UPDATE", Y, X)
+        .row(4, "DELETE", Y)
+        .insert(5, id=2, a="b")
+    )
+    return feed.ddl(6, "ALTER TABLE t ADD COLUMN n INT DEFAULT 7").row(
+        7, "INSERT", {"id": 3, "a": "c", "n": 8}
+    )
 
 
 def test_t10_t11_t24_what_is_delivered_again_changes_nothing() -> None:
@@ -140,7 +162,10 @@ def test_t16_rows_of_a_key_spread_over_partitions_stand_by_their_commit_time() -
     expected = feed.table()
     rng = random.Random(16)
     for _ in range(20):
-        messages = [Message("topic", rng.randrange(4), number, m.key, m.value) for number, m in enumerate(history().messages)]
+        messages = [
+            Message("topic", rng.randrange(4), number, m.key, m.value)
+            for number, m in enumerate(history().messages)
+        ]
         rng.shuffle(messages)
         feed.messages = messages
 
@@ -162,7 +187,9 @@ def test_t21_the_connectors_clock_orders_nothing() -> None:
 
 
 def test_t20_a_topic_created_anew_begins_again_and_its_records_are_no_copies() -> None:
-    old, new = (Message("topic", 0, 5, None, b"{}", incarnation=incarnation) for incarnation in ("one", "two"))
+    old, new = (
+        Message("topic", 0, 5, None, b"{}", incarnation=incarnation) for incarnation in ("one", "two")
+    )
 
     assert place_of(old) != place_of(new)
     epochs = [(1, {place_of(old): 6, place_of(new): 0})]

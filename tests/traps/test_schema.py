@@ -18,7 +18,12 @@ def created(*statements: str) -> TiCDC:
 
 
 def test_t47_t51_a_statement_that_is_broadcast_and_sent_again_is_executed_once() -> None:
-    feed = created("TRUNCATE TABLE t").insert(4, id=2, a="y").ddl(3, "TRUNCATE TABLE t").ddl(5, "ALTER TABLE t ADD n INT DEFAULT 1")
+    feed = (
+        created("TRUNCATE TABLE t")
+        .insert(4, id=2, a="y")
+        .ddl(3, "TRUNCATE TABLE t")
+        .ddl(5, "ALTER TABLE t ADD n INT DEFAULT 1")
+    )
     feed.ddl(5, "ALTER TABLE t ADD n INT DEFAULT 1")
 
     assert feed.table() == [{"id": 2, "a": "y", "n": 1}]
@@ -27,8 +32,20 @@ def test_t47_t51_a_statement_that_is_broadcast_and_sent_again_is_executed_once()
 def test_t48_t49_rows_are_read_by_the_schema_of_their_place_whichever_side_of_a_ddl_they_arrive_on() -> None:
     statement = "ALTER TABLE t DROP COLUMN a, ADD COLUMN b INT DEFAULT 1"
     kinds = {"id": "int", "b": "int"}
-    early = TiCDC().ddl(1, CREATE).row(6, "INSERT", {"id": 2, "b": 3}, types=kinds).insert(2, **X).ddl(5, statement)
-    late = TiCDC().ddl(1, CREATE).ddl(5, statement).insert(2, **X).row(6, "INSERT", {"id": 2, "b": 3}, types=kinds)
+    early = (
+        TiCDC()
+        .ddl(1, CREATE)
+        .row(6, "INSERT", {"id": 2, "b": 3}, types=kinds)
+        .insert(2, **X)
+        .ddl(5, statement)
+    )
+    late = (
+        TiCDC()
+        .ddl(1, CREATE)
+        .ddl(5, statement)
+        .insert(2, **X)
+        .row(6, "INSERT", {"id": 2, "b": 3}, types=kinds)
+    )
 
     assert early.table() == late.table() == [{"id": 1, "b": 1}, {"id": 2, "b": 3}]
 
@@ -36,7 +53,11 @@ def test_t48_t49_rows_are_read_by_the_schema_of_their_place_whichever_side_of_a_
 def test_t50_renames_of_one_commit_are_executed_in_the_only_order_that_works() -> None:
     renames = [("t", "tmp"), ("u", "t"), ("tmp", "u")]
     for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2], [2, 0, 1]):
-        feed = created().ddl(1, CREATE.replace("TABLE t", "TABLE u"), table="u").row(2, "INSERT", {"id": 1, "a": "of u"}, table="u")
+        feed = (
+            created()
+            .ddl(1, CREATE.replace("TABLE t", "TABLE u"), table="u")
+            .row(2, "INSERT", {"id": 1, "a": "of u"}, table="u")
+        )
         for old, new in (renames[number] for number in order):
             feed.ddl(9, f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`", table=new)
 
@@ -54,7 +75,9 @@ def test_t50_several_tables_of_one_statement_are_renamed_and_dropped_one_after_a
 
 
 def test_t52_t53_a_renamed_columns_old_name_added_again_is_another_column() -> None:
-    feed = created("ALTER TABLE t RENAME COLUMN a TO b", "ALTER TABLE t ADD COLUMN a VARCHAR(5)").insert(5, id=2, b="o", a="n")
+    feed = created("ALTER TABLE t RENAME COLUMN a TO b", "ALTER TABLE t ADD COLUMN a VARCHAR(5)").insert(
+        5, id=2, b="o", a="n"
+    )
 
     assert feed.table() == [{"id": 1, "b": "x", "a": None}, {"id": 2, "b": "o", "a": "n"}]
 
@@ -67,15 +90,26 @@ def test_t54_a_column_dropped_and_added_with_another_type_has_none_of_its_old_va
 
 
 def test_t55_two_columns_that_swap_their_names_keep_their_values() -> None:
-    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(5), b VARCHAR(5))").insert(2, id=1, a="A", b="B")
+    feed = (
+        TiCDC()
+        .ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(5), b VARCHAR(5))")
+        .insert(2, id=1, a="A", b="B")
+    )
     feed.ddl(3, "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a").insert(4, id=2, b="A2", a="B2")
 
     assert feed.table() == [{"id": 1, "b": "A", "a": "B"}, {"id": 2, "b": "A2", "a": "B2"}]
 
 
 def test_t56_columns_stand_where_first_and_after_put_them_and_values_go_by_name() -> None:
-    feed = created("ALTER TABLE t ADD n INT FIRST", "ALTER TABLE t ADD m INT AFTER n, MODIFY a VARCHAR(10) FIRST")
-    feed.row(5, "INSERT", {"id": 2, "m": 1, "n": 2, "a": "y"}, types={"id": "int", "m": "int", "n": "int", "a": "varchar"})
+    feed = created(
+        "ALTER TABLE t ADD n INT FIRST", "ALTER TABLE t ADD m INT AFTER n, MODIFY a VARCHAR(10) FIRST"
+    )
+    feed.row(
+        5,
+        "INSERT",
+        {"id": 2, "m": 1, "n": 2, "a": "y"},
+        types={"id": "int", "m": "int", "n": "int", "a": "varchar"},
+    )
 
     assert [list(row.items()) for row in feed.table()] == [
         [("a", "x"), ("n", None), ("m", None), ("id", 1)],
@@ -99,27 +133,46 @@ def test_t56_columns_stand_where_first_and_after_put_them_and_values_go_by_name(
         ("SET('x','y','z')", "5", "SET('z','y','x')", "z,x"),
     ],
 )
-def test_t57_t58_a_changed_type_makes_of_existing_values_what_the_server_makes(old: str, value: str, new: str, becomes: Any) -> None:
+def test_t57_t58_a_changed_type_makes_of_existing_values_what_the_server_makes(
+    old: str, value: str, new: str, becomes: Any
+) -> None:
     word = old.partition("(")[0].lower()
     feed = TiCDC().ddl(1, f"CREATE TABLE t (id INT PRIMARY KEY, a {old})")
-    feed.row(2, "INSERT", {"id": 1, "a": value}, types={"id": "int", "a": word}).ddl(3, f"ALTER TABLE t MODIFY a {new}")
+    feed.row(2, "INSERT", {"id": 1, "a": value}, types={"id": "int", "a": word}).ddl(
+        3, f"ALTER TABLE t MODIFY a {new}"
+    )
 
     assert feed.table() == [{"id": 1, "a": becomes}]
 
 
 def test_t59_existing_rows_read_a_new_columns_default() -> None:
     feed = created(
-        "ALTER TABLE t ADD n INT NOT NULL, ADD d DECIMAL(10,2) DEFAULT 1, ADD dt DATETIME(3) DEFAULT '2024-01-01 00:00:00',"
-        " ADD e ENUM('p','q') NOT NULL, ADD j JSON, ADD bt BIT(8) DEFAULT b'101', ADD bn BINARY(3) DEFAULT 'a', ADD tm TIME NOT NULL"
+        "ALTER TABLE t ADD n INT NOT NULL, ADD d DECIMAL(10,2) DEFAULT 1, ADD dt DATETIME(3) "
+        "DEFAULT '2024-01-01 00:00:00',"
+        " ADD e ENUM('p','q') NOT NULL, ADD j JSON, ADD bt BIT(8) DEFAULT b'101', ADD bn BINARY(3) "
+        "DEFAULT 'a', ADD tm TIME NOT NULL"
     )
 
     assert feed.table() == [
-        {**X, "n": 0, "d": "1.00", "dt": "2024-01-01 00:00:00.000", "e": "p", "j": None, "bt": 5, "bn": "YQAA", "tm": "00:00:00"}
+        {
+            **X,
+            "n": 0,
+            "d": "1.00",
+            "dt": "2024-01-01 00:00:00.000",
+            "e": "p",
+            "j": None,
+            "bt": 5,
+            "bn": "YQAA",
+            "tm": "00:00:00",
+        }
     ]
     assert feed.incomplete() is None
 
 
-@pytest.mark.parametrize("column", ["n DATETIME DEFAULT CURRENT_TIMESTAMP", "n VARCHAR(36) DEFAULT (UUID())", "n DOUBLE DEFAULT (RAND())"])
+@pytest.mark.parametrize(
+    "column",
+    ["n DATETIME DEFAULT CURRENT_TIMESTAMP", "n VARCHAR(36) DEFAULT (UUID())", "n DOUBLE DEFAULT (RAND())"],
+)
 def test_t59_a_default_that_no_message_tells_leaves_the_table_incomplete(column: str) -> None:
     feed = created(f"ALTER TABLE t ADD {column}")
 
@@ -128,13 +181,17 @@ def test_t59_a_default_that_no_message_tells_leaves_the_table_incomplete(column:
 
 
 def test_t60_a_new_default_or_nullability_touches_no_row() -> None:
-    feed = created("ALTER TABLE t ALTER COLUMN a SET DEFAULT 'q'", "ALTER TABLE t MODIFY a VARCHAR(10) NULL DEFAULT 'r'")
+    feed = created(
+        "ALTER TABLE t ALTER COLUMN a SET DEFAULT 'q'", "ALTER TABLE t MODIFY a VARCHAR(10) NULL DEFAULT 'r'"
+    )
 
     assert feed.table() == [X]
 
 
 def test_t61_a_virtual_column_is_left_out_and_a_stored_one_is_as_sent() -> None:
-    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, v INT AS (id + 1) VIRTUAL, s INT AS (id + 2) STORED)")
+    feed = TiCDC().ddl(
+        1, "CREATE TABLE t (id INT PRIMARY KEY, v INT AS (id + 1) VIRTUAL, s INT AS (id + 2) STORED)"
+    )
     feed.row(2, "INSERT", {"id": 1, "s": 3}, types={"id": "int", "s": "int"})
 
     assert feed.table() == [{"id": 1, "s": 3}]
@@ -153,7 +210,11 @@ def test_t63_an_invisible_column_is_there() -> None:
 
 
 def test_t64_t65_a_table_keeps_its_rows_through_a_chain_of_renames_with_changes_between() -> None:
-    feed = created("RENAME TABLE t TO u").row(4, "INSERT", {"id": 2, "a": "u"}, table="u").ddl(5, "ALTER TABLE u RENAME TO v", table="v")
+    feed = (
+        created("RENAME TABLE t TO u")
+        .row(4, "INSERT", {"id": 2, "a": "u"}, table="u")
+        .ddl(5, "ALTER TABLE u RENAME TO v", table="v")
+    )
     feed.row(6, "UPDATE", {"id": 1, "a": "v"}, X, table="v")
     feed.messages = feed.messages[::-1]
 
@@ -165,8 +226,12 @@ def test_t66_the_swap_of_a_ghost_table_gives_the_name_its_rows() -> None:
     feed.ddl(4, "ALTER TABLE _t_gho ADD COLUMN c INT NOT NULL DEFAULT 9", table="_t_gho")
     kinds = {"id": "int", "a": "varchar", "c": "int"}
     feed.row(5, "INSERT", {**X, "c": 9}, table="_t_gho", types=kinds)
-    feed.ddl(6, "RENAME TABLE `d`.`t` TO `d`.`_t_del`", table="_t_del").ddl(6, "RENAME TABLE `d`.`_t_gho` TO `d`.`t`")
-    feed.row(7, "INSERT", {"id": 2, "a": "y", "c": 1}, types=kinds).ddl(8, "DROP TABLE _t_del", table="_t_del")
+    feed.ddl(6, "RENAME TABLE `d`.`t` TO `d`.`_t_del`", table="_t_del").ddl(
+        6, "RENAME TABLE `d`.`_t_gho` TO `d`.`t`"
+    )
+    feed.row(7, "INSERT", {"id": 2, "a": "y", "c": 1}, types=kinds).ddl(
+        8, "DROP TABLE _t_del", table="_t_del"
+    )
 
     assert feed.tables == {"d.t": [{**X, "c": 9}, {"id": 2, "a": "y", "c": 1}]}
 
@@ -198,7 +263,10 @@ def test_t71_a_statement_that_is_not_understood_holds_its_table_and_no_other() -
 
 def test_t71_comments_of_tidb_and_mysql_are_read_and_other_ones_are_not() -> None:
     feed = created(
-        "/* hi */ ALTER /*T![foo] */ TABLE `t` -- c\n ADD COLUMN `q` INT /*T![auto_rand] AUTO_RANDOM(5) */ # x",
+        (
+            "/* hi */ ALTER /*T![foo] */ TABLE `t` -- c\n ADD COLUMN `q` INT /*T![auto_rand] "
+            "AUTO_RANDOM(5) */ # x"
+        ),
         "ALTER TABLE t ADD COLUMN r INT /*!80000 DEFAULT 5 */ /* DEFAULT 6 */",
         "ALTER TABLE `t` PLACEMENT POLICY=`p`",
         "ALTER TABLE `t` /*T![ttl] TTL=`a` + INTERVAL 1 DAY TTL_ENABLE='OFF' */",
@@ -209,7 +277,13 @@ def test_t71_comments_of_tidb_and_mysql_are_read_and_other_ones_are_not() -> Non
 
 def test_t72_statements_about_other_things_touch_no_table() -> None:
     feed = created()
-    others = ("CREATE VIEW v AS SELECT * FROM t", "DROP VIEW v", "CREATE SEQUENCE s", "CREATE USER u", "CREATE DATABASE other")
+    others = (
+        "CREATE VIEW v AS SELECT * FROM t",
+        "DROP VIEW v",
+        "CREATE SEQUENCE s",
+        "CREATE USER u",
+        "CREATE DATABASE other",
+    )
     for at, statement in enumerate(others, 3):
         feed.ddl(at, statement, table=None)
 
@@ -226,7 +300,9 @@ def test_t74_a_schema_record_that_changes_nothing_is_no_step() -> None:
 
 
 def test_t76_rows_on_both_sides_of_a_ddl_are_each_read_by_their_own_schema() -> None:
-    feed = created("ALTER TABLE t CHANGE a b INT").row(4, "INSERT", {"id": 2, "b": 5}, types={"id": "int", "b": "int"})
+    feed = created("ALTER TABLE t CHANGE a b INT").row(
+        4, "INSERT", {"id": 2, "b": 5}, types={"id": "int", "b": "int"}
+    )
 
     assert feed.table() == [{"id": 1, "b": 0}, {"id": 2, "b": 5}]
 
@@ -242,15 +318,26 @@ def test_t77_names_may_be_anything() -> None:
 
 
 def test_t78_a_column_renamed_in_case_alone_keeps_its_values() -> None:
-    assert created("ALTER TABLE t RENAME COLUMN a TO A").insert(4, id=2, A="y").table() == [{"id": 1, "A": "x"}, {"id": 2, "A": "y"}]
+    assert created("ALTER TABLE t RENAME COLUMN a TO A").insert(4, id=2, A="y").table() == [
+        {"id": 1, "A": "x"},
+        {"id": 2, "A": "y"},
+    ]
 
 
 def test_t79_what_has_no_effect_on_rows_has_none() -> None:
     feed = created(
-        "ALTER TABLE t COMMENT 'c'", "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4", "CREATE INDEX i ON t (a)", "DROP INDEX i ON t",
-        "ALTER TABLE t ADD UNIQUE KEY u (a)", "ALTER TABLE t RENAME INDEX u TO w", "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 4",
-        "ALTER TABLE t COALESCE PARTITION 1", "ALTER TABLE t REMOVE PARTITIONING", "ANALYZE TABLE t", "ALTER TABLE t AUTO_INCREMENT = 9",
-    )  # fmt: skip
+        "ALTER TABLE t COMMENT 'c'",
+        "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4",
+        "CREATE INDEX i ON t (a)",
+        "DROP INDEX i ON t",
+        "ALTER TABLE t ADD UNIQUE KEY u (a)",
+        "ALTER TABLE t RENAME INDEX u TO w",
+        "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 4",
+        "ALTER TABLE t COALESCE PARTITION 1",
+        "ALTER TABLE t REMOVE PARTITIONING",
+        "ANALYZE TABLE t",
+        "ALTER TABLE t AUTO_INCREMENT = 9",
+    )
 
     assert feed.table() == [X]
     assert (feed.incomplete(), feed.lineage().held) == (None, None)

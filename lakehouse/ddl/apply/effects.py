@@ -1,7 +1,8 @@
 """What an edit does to rows that exist already, as far as the statement tells.
 
-New columns are filled from their default, types converted, partitions removed by their rule. What the statement alone
-does not decide is Unknowable beside the effect that goes as far as it can: the table is incomplete from there on.
+New columns are filled from their default, types converted, partitions removed by their rule. What the
+statement alone does not decide is Unknowable beside the effect that goes as far as it can: the table is
+incomplete from there on.
 """
 
 from lakehouse.ddl import edits as e
@@ -16,7 +17,9 @@ _ORDERED_BY_VALUE = ("integer", "date", "datetime", "year", "binary")
 
 
 def added(column: Column, auto_increment: bool) -> Effects:
-    """ADD COLUMN. A virtual generated column is stored nowhere and so fills nothing; `computed_anew` is for feeds whose rows carry it."""
+    """ADD COLUMN. A virtual generated column is stored nowhere and so fills nothing; `computed_anew` is for
+    feeds whose rows carry it.
+    """
     if column.generated == "virtual":
         return ()
     fill = Fill(column.id, column.default, column.type, column.not_null)
@@ -29,7 +32,9 @@ def _unknown_fill(column: Column, auto_increment: bool) -> str | None:
         return "AUTO_INCREMENT numbers existing rows in an order that no message tells"
     if column.generated is not None:
         return "the source computes a stored generated column for existing rows"
-    return default_reason(column.default, column.type, column.not_null, zone=None)  # the zone is its session's, which no message tells
+    return default_reason(
+        column.default, column.type, column.not_null, zone=None
+    )  # the zone is its session's, which no message tells
 
 
 def redefined(old: Column, new: Column, auto_increment: bool) -> Effects:
@@ -37,7 +42,9 @@ def redefined(old: Column, new: Column, auto_increment: bool) -> Effects:
     effects: Effects = () if same_type(old.type, new.type) else (Retype(old.id, old.type, new.type),)
     families = (old.type.family, new.type.family)
     if families[0] != families[1] and "timestamp" in families:
-        effects += (Unknowable(f"column {new.name}: a session's time zone decides what TIMESTAMP is in another type"),)
+        effects += (
+            Unknowable(f"column {new.name}: a session's time zone decides what TIMESTAMP is in another type"),
+        )
     elif families in (("time", "date"), ("time", "datetime")):
         effects += (Unknowable(f"column {new.name}: the day of the statement becomes the date of a TIME"),)
     computed = new.generated == "stored" and (old.generated != "stored" or spaceless(old) != spaceless(new))
@@ -49,8 +56,9 @@ def redefined(old: Column, new: Column, auto_increment: bool) -> Effects:
 
 
 def same_type(old: ColumnType, new: ColumnType) -> bool:
-    """Whether values of the one are values of the other as they are: YEAR's width says nothing, nor does a charset that is not known to
-    be one that lacks some characters."""
+    """Whether values of the one are values of the other as they are: YEAR's width says nothing, nor does a
+    charset that is not known to be one that lacks some characters.
+    """
     if old.family == "year" == new.family:
         return True
     if new.charset is None or (old.charset is None and new.charset == "utf8mb4"):
@@ -59,7 +67,14 @@ def same_type(old: ColumnType, new: ColumnType) -> bool:
 
 
 def _bare(column_type: ColumnType) -> ColumnType:
-    return ColumnType(column_type.base, column_type.length, column_type.scale, column_type.unsigned, None, column_type.members)
+    return ColumnType(
+        column_type.base,
+        column_type.length,
+        column_type.scale,
+        column_type.unsigned,
+        None,
+        column_type.members,
+    )
 
 
 def dropped(column: Column) -> Effects:
@@ -91,9 +106,13 @@ def _removed(names: tuple[str, ...], rule: PartitionRule | None, types: dict[int
     known = {} if rule is None else {name.casefold(): name for name, _ in rule.partitions}
     found = tuple(known[name.casefold()] for name in names if name.casefold() in known)
     if rule is None or len(found) < len(names):
-        return (Unknowable(f"partition {', '.join(names)}: no rule over plain columns tells which rows it held"),)
+        return (
+            Unknowable(f"partition {', '.join(names)}: no rule over plain columns tells which rows it held"),
+        )
     if not decidable(rule, [types[column] for column in rule.columns]):
-        return (Unknowable(f"partition {', '.join(names)}: its bounds are no values of its columns, or tuples"),)
+        return (
+            Unknowable(f"partition {', '.join(names)}: its bounds are no values of its columns, or tuples"),
+        )
     removed: Effects = (RemoveRows(rule, found),)
     if any(types[column].family not in _ORDERED_BY_VALUE for column in rule.columns):
         return (*removed, Unknowable(f"partition {', '.join(names)}: its bounds compare by a collation"))

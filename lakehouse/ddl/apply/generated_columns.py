@@ -1,4 +1,6 @@
-"""Generated columns of the next schema: which others their expressions name, and what a change of those does to stored values."""
+"""Generated columns of the next schema: which others their expressions name, and what a change of those does
+to stored values.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,7 +9,9 @@ from dataclasses import replace
 from lakehouse.effects import Effect, Forget, Retype, Unknowable
 from lakehouse.schema import Column, TableSchema
 
-_PARTS = re.compile(r"'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"|`((?:[^`]|``)*)`|([^\W\d][\w$]*)(?!\w|\s*\()")
+_PARTS = re.compile(
+    r"'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"|`((?:[^`]|``)*)`|([^\W\d][\w$]*)(?!\w|\s*\()"
+)
 
 
 def named_columns(expression: str) -> Iterator[str]:
@@ -19,18 +23,28 @@ def named_columns(expression: str) -> Iterator[str]:
 
 
 def with_names(column: Column, names: Mapping[str, str]) -> Column:
-    """The column, its expression naming others by their new names (`names`: folded old one → new one), as servers rewrite it."""
+    """The column, its expression naming others by their new names (`names`: folded old one → new one), as
+    servers rewrite it.
+    """
 
     def part(found: re.Match[str]) -> str:
         name = found[2] if found[1] is None else found[1].replace("``", "`")
         new = None if name is None else names.get(name.casefold())
         return found[0] if new is None else "`" + new.replace("`", "``") + "`"
 
-    return replace(column, expression=_PARTS.sub(part, column.expression)) if column.expression and names else column
+    return (
+        replace(column, expression=_PARTS.sub(part, column.expression))
+        if column.expression and names
+        else column
+    )
 
 
-def recomputed(old: Sequence[Column], stay: Sequence[Column], effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    """Stored columns, of those that stay, whose values the source computes anew, since a column that they name has other values."""
+def recomputed(
+    old: Sequence[Column], stay: Sequence[Column], effects: Iterable[Effect]
+) -> tuple[Effect, ...]:
+    """Stored columns, of those that stay, whose values the source computes anew, since a column that they
+    name has other values.
+    """
     computed = _touched(old, [column for column in stay if column.generated == "stored"], effects)
     return tuple(effect for column in computed for effect in forgotten(column, "anew "))
 
@@ -43,10 +57,21 @@ def _touched(old: Sequence[Column], computed: Sequence[Column], effects: Iterabl
 
 
 def computed_anew(old: TableSchema, new: TableSchema, effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    """VIRTUAL columns whose values for existing rows the source computes, which no message tells also where rows carry such columns."""
+    """VIRTUAL columns whose values for existing rows the source computes, which no message tells also where
+    rows carry such columns.
+    """
     known = {column.id: column for column in old.columns}
-    virtual = [column for column in new.columns if column.generated == "virtual" and column.id not in new.keeps.hidden]
-    touched = {column.id for column in _touched(old.columns, [known[column.id] for column in virtual if column.id in known], effects)}
+    virtual = [
+        column
+        for column in new.columns
+        if column.generated == "virtual" and column.id not in new.keeps.hidden
+    ]
+    touched = {
+        column.id
+        for column in _touched(
+            old.columns, [known[column.id] for column in virtual if column.id in known], effects
+        )
+    }
     names = _old_names(new, known)
     return tuple(
         effect
@@ -75,4 +100,6 @@ def spaceless(column: Column) -> str:
 
 
 def forgotten(column: Column, how: str = "") -> tuple[Effect, ...]:
-    return Forget(column.id), Unknowable(f"column {column.name}: the source computes its values {how}for existing rows")
+    return Forget(column.id), Unknowable(
+        f"column {column.name}: the source computes its values {how}for existing rows"
+    )

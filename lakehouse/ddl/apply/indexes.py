@@ -1,4 +1,6 @@
-"""Keys and indexes of the next schema: by id, by name where DDL names them, and with MySQL's names for unnamed ones."""
+"""Keys and indexes of the next schema: by id, by name where DDL names them, and with MySQL's names for
+unnamed ones.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,7 +20,9 @@ class Keys:
         self.inferred = inferred
         self.primary: Ids = ()
         self.indexes: list[Index] = []
-        self.known: set[str] = set()  # the names that conditions look at: those before the statement, and those that it adds
+        self.known: set[str] = (
+            set()
+        )  # the names that conditions look at: those before the statement, and those that it adds
 
     @property
     def unique(self) -> tuple[Ids, ...]:
@@ -49,7 +53,11 @@ class Keys:
 
     def _free_name(self, names: tuple[str, ...], taken: Iterable[str]) -> str:
         """The first column's name, with _2, _3 … where an index has that already."""
-        used = {index.name.casefold() for index in self.indexes} | {name.casefold() for name in taken} | {"primary"}
+        used = (
+            {index.name.casefold() for index in self.indexes}
+            | {name.casefold() for name in taken}
+            | {"primary"}
+        )
         first = names[0] if names else "functional_index"
         number, name = 1, first
         while name.casefold() in used:
@@ -60,12 +68,18 @@ class Keys:
     def keep(self, old: TableSchema) -> None:
         """Take over what the table has, over columns that may be gone."""
         self.primary, self.indexes = old.primary_key, list(named_indexes(old))
-        self.known = {index.name.casefold() for index in self.indexes} | ({"primary"} if old.primary_key else set())
+        self.known = {index.name.casefold() for index in self.indexes} | (
+            {"primary"} if old.primary_key else set()
+        )
 
     def follow(self, successors: Mapping[int, int]) -> None:
-        """Give the kept keys the columns that took the place of theirs; an index goes with its last column."""
+        """Give the kept keys the columns that took the place of theirs; an index goes with its last
+        column.
+        """
         self.primary = _followed(self.primary, successors)
-        moved = [Index(index.name, _followed(index.columns, successors), index.unique) for index in self.indexes]
+        moved = [
+            Index(index.name, _followed(index.columns, successors), index.unique) for index in self.indexes
+        ]
         self.indexes = [index for index in moved if index.columns]
 
     def stands(self, columns: Sequence[str], name: str | None) -> bool:
@@ -89,7 +103,9 @@ def named_indexes(schema: TableSchema) -> tuple[Index, ...]:
 
 
 def drop_and_rename(keys: Keys, edits: Iterable[e.Edit]) -> None:
-    """The clauses that take keys away, which come before those that add; all name indexes as they are before the statement."""
+    """The clauses that take keys away, which come before those that add; all name indexes as they are before
+    the statement.
+    """
     gone: set[str] = set()
     renamed: dict[str, str] = {}
     for edit in edits:
@@ -103,7 +119,9 @@ def drop_and_rename(keys: Keys, edits: Iterable[e.Edit]) -> None:
             case e.RenameIndex(name, to):
                 renamed[name.casefold()] = to
     kept = [index for index in keys.indexes if index.name.casefold() not in gone]
-    keys.indexes = [Index(renamed.get(index.name.casefold(), index.name), index.columns, index.unique) for index in kept]
+    keys.indexes = [
+        Index(renamed.get(index.name.casefold(), index.name), index.columns, index.unique) for index in kept
+    ]
 
 
 def _drop_primary(keys: Keys, if_exists: bool) -> None:
@@ -116,7 +134,11 @@ def add_keys(keys: Keys, edits: Iterable[e.Edit]) -> None:
     """The clauses that add keys, in their order; a column's own PRIMARY KEY and UNIQUE too."""
     for edit in edits:
         match edit:
-            case e.AddColumn(column, _, condition) | e.ModifyColumn(column, _, condition) | e.ChangeColumn(_, column, _, condition):
+            case (
+                e.AddColumn(column, _, condition)
+                | e.ModifyColumn(column, _, condition)
+                | e.ChangeColumn(_, column, _, condition)
+            ):
                 add_keys(keys, keys_of(column, condition))
             case e.AddPrimaryKey(columns, condition) if not (condition and "primary" in keys.known):
                 keys.set_primary(columns)
@@ -127,6 +149,8 @@ def add_keys(keys: Keys, edits: Iterable[e.Edit]) -> None:
 
 
 def keys_of(column: e.ColumnDef, condition: bool) -> list[e.Edit]:
-    """The keys that a column's own definition asks for. They share its clause's condition, IF EXISTS too (run on MariaDB)."""
+    """The keys that a column's own definition asks for. They share its clause's condition, IF EXISTS too (run
+    on MariaDB).
+    """
     primary: list[e.Edit] = [e.AddPrimaryKey((column.name,), condition)] if column.primary_key else []
     return [*primary, e.AddUniqueKey((column.name,), None, condition)] if column.unique else primary

@@ -1,6 +1,7 @@
 """Partition rules by column id, through the partition clauses of ALTER TABLE.
 
-A clause that the rule can't follow leaves its method alone, so that a later DROP PARTITION is unknowable, not wrong.
+A clause that the rule can't follow leaves its method alone, so that a later DROP PARTITION is unknowable, not
+wrong.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +14,9 @@ Partitions = tuple[tuple[str, tuple[str | None, ...]], ...]
 _COMPUTED = ("?",)
 
 
-def make_rule(partitioning: e.Partitioning | None, ids: Callable[[Iterable[str]], tuple[int, ...]]) -> PartitionRule | None:
+def make_rule(
+    partitioning: e.Partitioning | None, ids: Callable[[Iterable[str]], tuple[int, ...]]
+) -> PartitionRule | None:
     """The rule with ids for names; DdlError for a column that is not there."""
     if partitioning is None:
         return None
@@ -21,7 +24,10 @@ def make_rule(partitioning: e.Partitioning | None, ids: Callable[[Iterable[str]]
 
 
 def next_rule(
-    rule: PartitionRule | None, edits: Iterable[e.Edit], ids: Callable[[Iterable[str]], tuple[int, ...]], living: set[int]
+    rule: PartitionRule | None,
+    edits: Iterable[e.Edit],
+    ids: Callable[[Iterable[str]], tuple[int, ...]],
+    living: set[int],
 ) -> PartitionRule | None:
     """The rule behind a statement."""
     for edit in edits:

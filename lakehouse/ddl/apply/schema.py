@@ -1,8 +1,10 @@
-"""Statements applied to schemas: `create` makes a table's first schema, `alter` the next one and its effects on rows.
+"""Statements applied to schemas: `create` makes a table's first schema, `alter` the next one and its effects
+on rows.
 
-Pure functions. The clauses of one ALTER are simultaneous, as in MySQL: they name columns as they stand before it (so two
-names can be swapped), AFTER and new keys name them as they stand behind it. A column keeps its id through every change
-but DROP; one that is dropped and added again is another column. What does not fit the schema is a DdlError.
+Pure functions. The clauses of one ALTER are simultaneous, as in MySQL: they name columns as they stand before
+it (so two names can be swapped), AFTER and new keys name them as they stand behind it. A column keeps its id
+through every change but DROP; one that is dropped and added again is another column. What does not fit the
+schema is a DdlError.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,8 +25,13 @@ from lakehouse.schema import Column, ColumnType, TableSchema
 def create(statement: e.CreateTable) -> TableSchema:
     """The schema that CREATE TABLE gives; DdlError where a query decides its columns."""
     if statement.as_select:
-        raise DdlError(f"CREATE TABLE {statement.table}: expected all columns in the statement, got a query that adds its own")
-    columns = [_column(column, number, statement.charset) for number, column in enumerate(statement.columns, 1)]
+        raise DdlError(
+            f"CREATE TABLE {statement.table}: expected all columns in the statement, got a query that adds "
+            "its own"
+        )
+    columns = [
+        _column(column, number, statement.charset) for number, column in enumerate(statement.columns, 1)
+    ]
     _check(columns)
     keys = Keys(columns)
     if statement.primary_key:
@@ -54,7 +61,9 @@ def apply_edit(schema: TableSchema, edit: e.Edit) -> TableSchema:
     return alter(schema, (edit,))[0]
 
 
-def alter_by_edit(schema: TableSchema, edits: Iterable[e.Edit]) -> tuple[TableSchema, list[tuple[e.Edit, Effects]]]:
+def alter_by_edit(
+    schema: TableSchema, edits: Iterable[e.Edit]
+) -> tuple[TableSchema, list[tuple[e.Edit, Effects]]]:
     """As `alter`, with the effects edit by edit; what the edits together do to the key stands with the last.
 
     Edits whose IF [NOT] EXISTS is false are left out.
@@ -79,23 +88,36 @@ def alter_by_edit(schema: TableSchema, edits: Iterable[e.Edit]) -> tuple[TableSc
     )
     work.columns = list(following.columns)
     steps = [(edit, work.effects(edit)) for edit in live]
-    return following, _with_rekey(schema, following, _with_recomputed(schema, following, _with_nulls_gone(schema, following, steps)))
+    return following, _with_rekey(
+        schema, following, _with_recomputed(schema, following, _with_nulls_gone(schema, following, steps))
+    )
 
 
-def _with_recomputed(old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:
+def _with_recomputed(
+    old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]
+) -> list[tuple[e.Edit, Effects]]:
     stay = [column for column in old.columns if new.by_id(column.id) is not None]
     return [(edit, (*effects, *recomputed(old.columns, stay, effects))) for edit, effects in steps]
 
 
-def _with_nulls_gone(old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:
+def _with_nulls_gone(
+    old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]
+) -> list[tuple[e.Edit, Effects]]:
     """Columns that may be NULL no more, by their own clause or by a primary key."""
     pairs = [(column, after) for column in old.columns if (after := new.by_id(column.id)) is not None]
-    gone = {one.id: other.type for one, other in pairs if other.not_null and not one.not_null and other.generated is None}
+    gone = {
+        one.id: other.type
+        for one, other in pairs
+        if other.not_null and not one.not_null and other.generated is None
+    }
     if not gone or not steps or old.inferred:
         return steps
     marked = [(edit, tuple(_nulls_gone(effect, gone) for effect in effects)) for edit, effects in steps]
     edit, effects = marked[-1]
-    return [*marked[:-1], (edit, (*effects, *(Retype(column, kind, kind, not_null=True) for column, kind in gone.items())))]
+    return [
+        *marked[:-1],
+        (edit, (*effects, *(Retype(column, kind, kind, not_null=True) for column, kind in gone.items()))),
+    ]
 
 
 def _nulls_gone(effect: Effect, gone: dict[int, ColumnType]) -> Effect:
@@ -106,18 +128,22 @@ def _nulls_gone(effect: Effect, gone: dict[int, ColumnType]) -> Effect:
     return effect
 
 
-def _with_rekey(old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]) -> list[tuple[e.Edit, Effects]]:
+def _with_rekey(
+    old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]
+) -> list[tuple[e.Edit, Effects]]:
     if set(old.handle_key) == set(new.handle_key) or not steps:
         return steps
     edit, effects = steps[-1]
     return [*steps[:-1], (edit, (*effects, Rekey(old.handle_key, new.handle_key)))]
 
 
-# --- conditions ------------------------------------------------------------------------------------------------------
+# --- conditions
 
 
 def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[e.Edit]:
-    """Conditions look at the table before the statement, and at columns that the statement itself adds before."""
+    """Conditions look at the table before the statement, and at columns that the statement itself adds
+    before.
+    """
     names = {column.name.casefold() for column in schema.columns}
     live: list[e.Edit] = []
     for edit in edits:
@@ -127,7 +153,11 @@ def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list
                 names.add(column.name.casefold())
             case e.ModifyColumn(column, _, if_exists):
                 holds = not (if_exists and schema.column(column.name) is None)
-            case e.DropColumn(name, if_exists) | e.RenameColumn(name, _, if_exists) | e.AlterDefault(name, _, if_exists):
+            case (
+                e.DropColumn(name, if_exists)
+                | e.RenameColumn(name, _, if_exists)
+                | e.AlterDefault(name, _, if_exists)
+            ):
                 holds = not (if_exists and schema.column(name) is None)
             case e.ChangeColumn(name, _, _, if_exists):
                 holds = not (if_exists and schema.column(name) is None)
@@ -136,11 +166,13 @@ def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list
         if holds:
             live.append(edit)
         elif isinstance(edit, (e.AddColumn, e.ModifyColumn, e.ChangeColumn)):
-            live += keys_of(edit.column, True)  # MariaDB leaves the column out, not the key that its definition asks for (run)
+            live += keys_of(
+                edit.column, True
+            )  # MariaDB leaves the column out, not the key that its definition asks for (run)
     return live
 
 
-# --- columns ---------------------------------------------------------------------------------------------------------
+# --- columns
 
 
 class _Columns:
@@ -155,7 +187,9 @@ class _Columns:
         self.made: dict[int, Column] = {}  # id(edit) → the column that it makes or changes
         for edit in edits:
             self._note(edit)
-        self.defaults = {edit.name.casefold(): edit.default for edit in edits if isinstance(edit, e.AlterDefault)}
+        self.defaults = {
+            edit.name.casefold(): edit.default for edit in edits if isinstance(edit, e.AlterDefault)
+        }
         for name in self.defaults.keys() - self.new_names:
             self._old(name)
         self._keep()
@@ -165,10 +199,17 @@ class _Columns:
     def _note(self, edit: e.Edit) -> None:
         """Which column, by its name before the statement, each clause speaks of."""
         match edit:
-            case e.DropColumn(name) | e.RenameColumn(name, _) | e.ChangeColumn(name, _) | e.ModifyColumn(e.ColumnDef(name)):
+            case (
+                e.DropColumn(name)
+                | e.RenameColumn(name, _)
+                | e.ChangeColumn(name, _)
+                | e.ModifyColumn(e.ColumnDef(name))
+            ):
                 column = self._old(name)
                 if column.id in self.touched:
-                    raise DdlError(f"column {name}: expected one clause of the statement to change it, got two")
+                    raise DdlError(
+                        f"column {name}: expected one clause of the statement to change it, got two"
+                    )
                 self.touched[column.id] = edit
                 self.made[id(edit)] = column
             case e.AddColumn(definition):
@@ -183,7 +224,9 @@ class _Columns:
         return column
 
     def _keep(self) -> None:
-        """The columns that stay, where they are: those that FIRST or AFTER moves stand there too until their turn comes."""
+        """The columns that stay, where they are: those that FIRST or AFTER moves stand there too until their
+        turn comes.
+        """
         for column in self.old.columns:
             match self.touched.get(column.id):
                 case None:
@@ -192,9 +235,14 @@ class _Columns:
                     self.columns.append(replace(self._converted(self._with_default(column)), name=to))
                 case e.ModifyColumn(definition) | e.ChangeColumn(_, definition):
                     self.columns.append(self._defined(definition, column.id))
-        names = {old.name.casefold(): new.name for new in self.columns if (old := self.old.by_id(new.id)) and old.name != new.name}
+        names = {
+            old.name.casefold(): new.name
+            for new in self.columns
+            if (old := self.old.by_id(new.id)) and old.name != new.name
+        }
         self.columns = [
-            column if isinstance(self.touched.get(column.id), _REDEFINING) else with_names(column, names) for column in self.columns
+            column if isinstance(self.touched.get(column.id), _REDEFINING) else with_names(column, names)
+            for column in self.columns
         ]
 
     def _with_default(self, column: Column) -> Column:
@@ -208,14 +256,23 @@ class _Columns:
         """CONVERT TO CHARACTER SET reaches every text column, those that the statement itself defines too."""
         if self.convert is None or column.type.family not in ("text", "enum", "set"):
             return column
-        return replace(column, type=widened(column.type, with_charset(replace(column.type, charset=None), self.convert.charset)))
+        return replace(
+            column,
+            type=widened(column.type, with_charset(replace(column.type, charset=None), self.convert.charset)),
+        )
 
     def successors(self) -> dict[int, int]:
-        """Which column keys have in place of each old one: itself, or a new one of its name if it comes first."""
+        """Which column keys have in place of each old one: itself, or a new one of its name if it comes
+        first.
+        """
         old = {column.id for column in self.old.columns}
         found: dict[int, int] = {}
         for column in self.old.columns:
-            heirs = (new.id for new in self.columns if new.id == column.id or (new.id not in old and _same_name(new, column)))
+            heirs = (
+                new.id
+                for new in self.columns
+                if new.id == column.id or (new.id not in old and _same_name(new, column))
+            )
             if (heir := next(heirs, None)) is not None:
                 found[column.id] = heir
         return found
@@ -256,15 +313,21 @@ class _Columns:
             case e.TableCharset(_, True):
                 return self._charset_effects()
             case _:
-                return partition_effects(edit, self.old.partition, {column.id: column.type for column in self.old.columns})
+                return partition_effects(
+                    edit, self.old.partition, {column.id: column.type for column in self.old.columns}
+                )
 
     def _new(self, column_id: int) -> Column:
         return next(column for column in self.columns if column.id == column_id)
 
     def _charset_effects(self) -> Effects:
-        untouched = [column for column in self.old.columns if not isinstance(self.touched.get(column.id), _REDEFINING)]
+        untouched = [
+            column for column in self.old.columns if not isinstance(self.touched.get(column.id), _REDEFINING)
+        ]
         pairs = [(column, self._new(column.id).type) for column in untouched]
-        return tuple(Retype(column.id, column.type, new) for column, new in pairs if not same_type(column.type, new))
+        return tuple(
+            Retype(column.id, column.type, new) for column, new in pairs if not same_type(column.type, new)
+        )
 
 
 _REDEFINING = (e.DropColumn, e.ModifyColumn, e.ChangeColumn)

@@ -1,5 +1,6 @@
-"""Which of the TEXT and BLOB types a server takes: TEXT(n) is the smallest that holds n characters, and CONVERT TO CHARACTER SET widens
-a type that might not hold its characters in the new charset."""
+"""Which of the TEXT and BLOB types a server takes: TEXT(n) is the smallest that holds n characters, and
+CONVERT TO CHARACTER SET widens a type that might not hold its characters in the new charset.
+"""
 
 from dataclasses import replace
 
@@ -7,7 +8,8 @@ from lakehouse.schema import BINARIES, TEXTS, ColumnType
 from lakehouse.values.store_assignment import capacity
 
 _ONE_BYTE = (
-    "ascii latin1 latin2 latin5 latin7 cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 dec8 hp8 swe7 koi8r koi8u greek hebrew tis620"
+    "ascii latin1 latin2 latin5 latin7 cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 dec8 hp8 swe7 koi8r "
+    "koi8u greek hebrew tis620"
     " armscii8 geostd8 keybcs2 macce macroman binary"
 )
 _BYTES = {

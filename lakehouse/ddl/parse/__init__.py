@@ -1,1 +1,3 @@
-"""SQL text of a DDL statement to edits (lakehouse.ddl.edits): tokens, statements, and a module per kind of clause."""
+"""SQL text of a DDL statement to edits (lakehouse.ddl.edits): tokens, statements, and a module per kind of
+clause.
+"""

@@ -91,7 +91,7 @@ def _options(cursor: Cursor) -> Edit:
             return edit
 
 
-# --- ADD -------------------------------------------------------------------------------------------------------------
+# --- ADD
 
 
 def _add(cursor: Cursor) -> list[Edit]:
@@ -140,7 +140,7 @@ def _statistics(cursor: Cursor) -> Edit:
     return NoEffect("STATS_EXTENDED")
 
 
-# --- DROP ------------------------------------------------------------------------------------------------------------
+# --- DROP
 
 
 def _drop(cursor: Cursor) -> Edit:
@@ -167,7 +167,7 @@ def _drop(cursor: Cursor) -> Edit:
     return edit
 
 
-# --- columns that are there ------------------------------------------------------------------------------------------
+# --- columns that are there
 
 
 def _modify(cursor: Cursor) -> Edit:
@@ -223,7 +223,7 @@ def _alter(cursor: Cursor) -> Edit:
     return AlterDefault(name, read_default(cursor), condition)
 
 
-# --- the table -------------------------------------------------------------------------------------------------------
+# --- the table
 
 
 def _convert(cursor: Cursor) -> Edit:
@@ -248,7 +248,11 @@ def _order_by(cursor: Cursor) -> Edit:
 
 
 def _remove(cursor: Cursor) -> Edit:
-    return Repartition(None) if cursor.need_one("PARTITIONING", "TTL") == "PARTITIONING" else NoEffect("REMOVE TTL")
+    return (
+        Repartition(None)
+        if cursor.need_one("PARTITIONING", "TTL") == "PARTITIONING"
+        else NoEffect("REMOVE TTL")
+    )
 
 
 def _set(cursor: Cursor) -> Edit:
@@ -310,11 +314,40 @@ def _compact(cursor: Cursor) -> Edit:
 
 
 _CLAUSES: dict[str, Callable[[Cursor], Edit | list[Edit] | None]] = {
-    "ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename, "ALTER": _alter, "CONVERT": _convert,
-    "ORDER": _order_by, "REMOVE": _remove, "SET": _set, "ALGORITHM": _algorithm, "LOCK": _algorithm, "WITH": _validation,
-    "WITHOUT": _validation, "ENABLE": _keys, "DISABLE": _keys, "FORCE": _force, "CACHE": _word, "NOCACHE": _word,
-    "SECONDARY_LOAD": _word, "SECONDARY_UNLOAD": _word, "UPGRADE": _upgrade, "COMPACT": _compact, "READ": _read, "PARTITION": one_partition,
-    "TRUNCATE": truncate_partition, "EXCHANGE": exchange_partition, "REORGANIZE": reorganize_partition,
-    "COALESCE": coalesce_partition, "ANALYZE": maintain_partition, "CHECK": maintain_partition, "OPTIMIZE": maintain_partition,
-    "REBUILD": maintain_partition, "REPAIR": maintain_partition, "DISCARD": tablespace, "IMPORT": tablespace,
-}  # fmt: skip
+    "ADD": _add,
+    "DROP": _drop,
+    "MODIFY": _modify,
+    "CHANGE": _change,
+    "RENAME": _rename,
+    "ALTER": _alter,
+    "CONVERT": _convert,
+    "ORDER": _order_by,
+    "REMOVE": _remove,
+    "SET": _set,
+    "ALGORITHM": _algorithm,
+    "LOCK": _algorithm,
+    "WITH": _validation,
+    "WITHOUT": _validation,
+    "ENABLE": _keys,
+    "DISABLE": _keys,
+    "FORCE": _force,
+    "CACHE": _word,
+    "NOCACHE": _word,
+    "SECONDARY_LOAD": _word,
+    "SECONDARY_UNLOAD": _word,
+    "UPGRADE": _upgrade,
+    "COMPACT": _compact,
+    "READ": _read,
+    "PARTITION": one_partition,
+    "TRUNCATE": truncate_partition,
+    "EXCHANGE": exchange_partition,
+    "REORGANIZE": reorganize_partition,
+    "COALESCE": coalesce_partition,
+    "ANALYZE": maintain_partition,
+    "CHECK": maintain_partition,
+    "OPTIMIZE": maintain_partition,
+    "REBUILD": maintain_partition,
+    "REPAIR": maintain_partition,
+    "DISCARD": tablespace,
+    "IMPORT": tablespace,
+}

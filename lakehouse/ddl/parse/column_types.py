@@ -1,7 +1,8 @@
 """The type of a column definition: every spelling that MySQL, MariaDB and TiDB know, and no other.
 
-Integers lose their display width (but TINYINT(1) keeps it, for it says BOOL), CHAR, BINARY, BIT and DECIMAL get the
-length they have without one, FLOAT(30) is DOUBLE, and text of charset binary is the binary type it is stored as.
+Integers lose their display width (but TINYINT(1) keeps it, for it says BOOL), CHAR, BINARY, BIT and DECIMAL
+get the length they have without one, FLOAT(30) is DOUBLE, and text of charset binary is the binary type it is
+stored as.
 """
 
 from dataclasses import replace
@@ -10,7 +11,20 @@ from lakehouse.ddl.parse.tokens import Cursor
 from lakehouse.errors import DdlError
 from lakehouse.schema import BINARIES, GEOMETRIES, INTEGERS, SYNONYMS, TEXTS, ColumnType
 
-_PLAIN = ("date", "json", "tinytext", "mediumtext", "longtext", "tinyblob", "mediumblob", "longblob", "inet4", "inet6", "uuid", *GEOMETRIES)
+_PLAIN = (
+    "date",
+    "json",
+    "tinytext",
+    "mediumtext",
+    "longtext",
+    "tinyblob",
+    "mediumblob",
+    "longblob",
+    "inet4",
+    "inet6",
+    "uuid",
+    *GEOMETRIES,
+)
 _FRACTIONS = ("datetime", "timestamp", "time")
 _WITHOUT_LENGTH = {"char": 1, "binary": 1, "bit": 1}
 _BINARY_FORM = dict(zip(TEXTS, BINARIES, strict=True))
@@ -116,7 +130,9 @@ def _member(cursor: Cursor) -> str:
         try:
             return _literal_bytes(token.text).decode()
         except ValueError as error:
-            raise DdlError(f"character {token.start + 1}: expected a label in UTF-8, got other bytes") from error
+            raise DdlError(
+                f"character {token.start + 1}: expected a label in UTF-8, got other bytes"
+            ) from error
     if token is not None and token.upper.startswith("_"):
         cursor.at += 1
     return cursor.string("a label in quotes")
@@ -170,7 +186,9 @@ def charset_name(cursor: Cursor) -> str:
 
 
 def with_charset(found: ColumnType, charset: str | None) -> ColumnType:
-    """The type as a column of that charset has it: text of charset binary is a binary type; other types have none."""
+    """The type as a column of that charset has it: text of charset binary is a binary type; other types have
+    none.
+    """
     if charset == "binary" and found.base in _BINARY_FORM:
         return replace(found, base=_BINARY_FORM[found.base], charset=None)
     if charset in (None, "default") or found.family not in ("text", "enum", "set"):

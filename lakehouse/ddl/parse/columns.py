@@ -1,4 +1,6 @@
-"""Column definitions: a name, a type and its attributes in any order. An attribute that is not in the table here is refused."""
+"""Column definitions: a name, a type and its attributes in any order. An attribute that is not in the table
+here is refused.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +34,7 @@ def place(cursor: Cursor) -> str | None:
     return f"after {cursor.column()}" if cursor.take("AFTER") else None
 
 
-# --- attributes ------------------------------------------------------------------------------------------------------
+# --- attributes
 
 
 def _not(cursor: Cursor, members: Members) -> None:
@@ -71,7 +73,9 @@ def _number(cursor: Cursor) -> None:
 
 
 def _value_word(cursor: Cursor) -> None:
-    """NULL, NOW(6), _utf8mb4'x', DATE '2024-01-01', NEXT VALUE FOR s; a bare word that is none of them is refused."""
+    """NULL, NOW(6), _utf8mb4'x', DATE '2024-01-01', NEXT VALUE FOR s; a bare word that is none of them is
+    refused.
+    """
     start, word = cursor.at, cursor.upper
     if cursor.take("NEXT", "VALUE", "FOR") or cursor.take("PREVIOUS", "VALUE", "FOR"):
         cursor.table()
@@ -79,7 +83,9 @@ def _value_word(cursor: Cursor) -> None:
     if cursor.kind != "word":
         cursor.fail("a value")
     cursor.at += 1
-    if cursor.kind in ("string", "literal") and (word.startswith("_") or word in ("DATE", "TIME", "TIMESTAMP")):
+    if cursor.kind in ("string", "literal") and (
+        word.startswith("_") or word in ("DATE", "TIME", "TIMESTAMP")
+    ):
         cursor.at += 1
         if cursor.kind == "string":
             cursor.string("a string")
@@ -220,11 +226,37 @@ def _nothing(cursor: Cursor, members: Members) -> None:
 
 
 _ATTRIBUTES: dict[str, Callable[[Cursor, Members], None]] = {
-    "NOT": _not, "NULL": _null, "DEFAULT": _default, "ON": _on_update, "KEY": _key, "PRIMARY": _primary, "UNIQUE": _unique,
-    "COMMENT": _comment, "COLLATE": _collate, "CHARACTER": _charset, "CHARSET": _charset, "GENERATED": _generated, "AS": _as,
-    "STORED": _stored, "VIRTUAL": _stored, "PERSISTENT": _stored, "AUTO_INCREMENT": _auto_increment, "AUTO_RANDOM": _auto_random,
-    "SERIAL": _serial, "CONSTRAINT": _constraint, "CHECK": _check, "REFERENCES": _references, "WITH": _with, "WITHOUT": _with,
-    "COMPRESSED": _compressed, "INVISIBLE": _nothing, "VISIBLE": _nothing,
-    "SRID": _one_value, "REF_SYSTEM_ID": _one_value, "COLUMN_FORMAT": _one_value, "STORAGE": _one_value,
-    "ENGINE_ATTRIBUTE": _one_value, "SECONDARY_ENGINE_ATTRIBUTE": _one_value,
-}  # fmt: skip
+    "NOT": _not,
+    "NULL": _null,
+    "DEFAULT": _default,
+    "ON": _on_update,
+    "KEY": _key,
+    "PRIMARY": _primary,
+    "UNIQUE": _unique,
+    "COMMENT": _comment,
+    "COLLATE": _collate,
+    "CHARACTER": _charset,
+    "CHARSET": _charset,
+    "GENERATED": _generated,
+    "AS": _as,
+    "STORED": _stored,
+    "VIRTUAL": _stored,
+    "PERSISTENT": _stored,
+    "AUTO_INCREMENT": _auto_increment,
+    "AUTO_RANDOM": _auto_random,
+    "SERIAL": _serial,
+    "CONSTRAINT": _constraint,
+    "CHECK": _check,
+    "REFERENCES": _references,
+    "WITH": _with,
+    "WITHOUT": _with,
+    "COMPRESSED": _compressed,
+    "INVISIBLE": _nothing,
+    "VISIBLE": _nothing,
+    "SRID": _one_value,
+    "REF_SYSTEM_ID": _one_value,
+    "COLUMN_FORMAT": _one_value,
+    "STORAGE": _one_value,
+    "ENGINE_ATTRIBUTE": _one_value,
+    "SECONDARY_ENGINE_ATTRIBUTE": _one_value,
+}

@@ -12,7 +12,9 @@ _QUERY_WORDS = ("AS", "SELECT", "WITH", "VALUES", "TABLE", "IGNORE", "REPLACE")
 
 
 class TableElements:
-    """What a table list holds: columns, the primary key's names, and indexes in the order they were declared."""
+    """What a table list holds: columns, the primary key's names, and indexes in the order they were
+    declared.
+    """
 
     __slots__ = ("columns", "indexes", "primary_key")
 
@@ -71,7 +73,16 @@ def create_table(cursor: Cursor, or_replace: bool) -> CreateTable | CreateTableL
     if not found.columns and not query:
         raise DdlError("CREATE TABLE: expected columns, LIKE or a query, got none")
     return CreateTable(
-        database, table, tuple(found.columns), found.primary_key, tuple(found.indexes), partition, charset, condition, or_replace, query
+        database,
+        table,
+        tuple(found.columns),
+        found.primary_key,
+        tuple(found.indexes),
+        partition,
+        charset,
+        condition,
+        or_replace,
+        query,
     )
 
 

@@ -1,4 +1,6 @@
-"""Keys, checks and foreign keys, as they stand in CREATE TABLE's list, behind ADD in ALTER TABLE, and in CREATE INDEX."""
+"""Keys, checks and foreign keys, as they stand in CREATE TABLE's list, behind ADD in ALTER TABLE, and in
+CREATE INDEX.
+"""
 
 from lakehouse.ddl.edits import IndexDef
 from lakehouse.ddl.parse.tokens import Cursor
@@ -8,23 +10,44 @@ PrimaryKey = tuple[str, ...]
 
 def at_constraint(cursor: Cursor) -> bool:
     """Does a key, check or period stand next, not a column? Quoted names are columns whatever they say."""
-    if cursor.upper in ("CONSTRAINT", "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"):
+    if cursor.upper in (
+        "CONSTRAINT",
+        "PRIMARY",
+        "UNIQUE",
+        "KEY",
+        "INDEX",
+        "FULLTEXT",
+        "SPATIAL",
+        "FOREIGN",
+        "CHECK",
+    ):
         return True
     return any(cursor.ahead(word, *more) for word, *more in _TWO_WORDS)
 
 
 _TWO_WORDS = (
-    ("PERIOD", "FOR"), ("PERIOD", "IF"), ("VECTOR", "INDEX"), ("VECTOR", "KEY"), ("COLUMNAR", "INDEX"), ("HYBRID", "INDEX"),
-)  # fmt: skip
+    ("PERIOD", "FOR"),
+    ("PERIOD", "IF"),
+    ("VECTOR", "INDEX"),
+    ("VECTOR", "KEY"),
+    ("COLUMNAR", "INDEX"),
+    ("HYBRID", "INDEX"),
+)
 
 
 def constraint(cursor: Cursor) -> tuple[PrimaryKey | IndexDef | None, bool]:
-    """A key as names or as an index, None for a check, foreign key or period; and whether it said IF NOT EXISTS."""
+    """A key as names or as an index, None for a check, foreign key or period; and whether it said IF NOT
+    EXISTS.
+    """
     name = None
     condition = False
     if cursor.take("CONSTRAINT"):
         condition = cursor.take("IF", "NOT", "EXISTS")
-        name = cursor.name("a constraint's name") if cursor.upper not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK") else None
+        name = (
+            cursor.name("a constraint's name")
+            if cursor.upper not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK")
+            else None
+        )
     word = cursor.upper
     cursor.at += 1
     if word == "CHECK":
@@ -41,7 +64,9 @@ def constraint(cursor: Cursor) -> tuple[PrimaryKey | IndexDef | None, bool]:
     return _index(cursor, word, name, condition)
 
 
-def _index(cursor: Cursor, word: str, name: str | None, condition: bool) -> tuple[PrimaryKey | IndexDef, bool]:
+def _index(
+    cursor: Cursor, word: str, name: str | None, condition: bool
+) -> tuple[PrimaryKey | IndexDef, bool]:
     if word == "PRIMARY":
         cursor.need("KEY")
     elif word in ("VECTOR", "COLUMNAR", "HYBRID", "UNIQUE", "FULLTEXT", "SPATIAL"):
@@ -65,7 +90,9 @@ def index_type(cursor: Cursor) -> None:
 
 
 def key_parts(cursor: Cursor) -> tuple[tuple[str, ...], bool]:
-    """`(a, b(10) DESC, (lower(c)), d WITHOUT OVERLAPS)`: the columns' names, and whether there is nothing but columns."""
+    """`(a, b(10) DESC, (lower(c)), d WITHOUT OVERLAPS)`: the columns' names, and whether there is nothing but
+    columns.
+    """
     names = []
     plain = True
     cursor.need("(")
@@ -85,7 +112,9 @@ def key_parts(cursor: Cursor) -> tuple[tuple[str, ...], bool]:
 
 
 def index_options(cursor: Cursor) -> bool:
-    """USING, COMMENT, VISIBLE, CLUSTERED … of which only WHERE means anything here: whether the index is over all rows."""
+    """USING, COMMENT, VISIBLE, CLUSTERED … of which only WHERE means anything here: whether the index is over
+    all rows.
+    """
     whole = True
     while True:
         if cursor.upper in ("USING", "TYPE"):
@@ -111,7 +140,9 @@ def _at_setting(cursor: Cursor) -> bool:
     if cursor.upper in ("KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"):
         return True
     following = [token.upper for token in cursor.tokens[cursor.at + 1 : cursor.at + 2]]
-    return cursor.kind in ("word", "name") and following == ["="] and cursor.upper not in ("ALGORITHM", "LOCK")
+    return (
+        cursor.kind in ("word", "name") and following == ["="] and cursor.upper not in ("ALGORITHM", "LOCK")
+    )
 
 
 def _setting(cursor: Cursor) -> None:
@@ -144,8 +175,15 @@ def _split_regions(cursor: Cursor) -> None:
 
 
 _INDEX_WORDS = (
-    "VISIBLE", "INVISIBLE", "CLUSTERED", "NONCLUSTERED", "GLOBAL", "LOCAL", "IGNORED", "ADD_COLUMNAR_REPLICA_ON_DEMAND",
-)  # fmt: skip
+    "VISIBLE",
+    "INVISIBLE",
+    "CLUSTERED",
+    "NONCLUSTERED",
+    "GLOBAL",
+    "LOCAL",
+    "IGNORED",
+    "ADD_COLUMNAR_REPLICA_ON_DEMAND",
+)
 
 
 def _index_word(cursor: Cursor) -> bool:

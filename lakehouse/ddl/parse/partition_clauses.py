@@ -1,7 +1,7 @@
 """PARTITION BY and the partition clauses of ALTER TABLE.
 
-A RANGE or LIST rule over plain columns with literal bounds is kept whole, for it decides which rows a partition held;
-of any other rule only the method is kept.
+A RANGE or LIST rule over plain columns with literal bounds is kept whole, for it decides which rows a
+partition held; of any other rule only the method is kept.
 """
 
 from lakehouse.ddl.edits import (
@@ -29,7 +29,12 @@ def read_partitioning(cursor: Cursor) -> Partitioning:
     method = cursor.need_one("RANGE", "LIST", "HASH", "KEY", "SYSTEM_TIME").lower()
     columns = _columns(cursor, method)
     partitions = _tail(cursor)
-    if method in ("range", "list") and columns and partitions and not any(bounds == _NO_LITERAL for _, bounds in partitions):
+    if (
+        method in ("range", "list")
+        and columns
+        and partitions
+        and not any(bounds == _NO_LITERAL for _, bounds in partitions)
+    ):
         return Partitioning(method, columns, partitions)
     return Partitioning(method)
 
@@ -78,7 +83,9 @@ def _tail(cursor: Cursor) -> Partitions:
             cursor.group()
         elif cursor.take("UPDATE", "INDEXES"):
             cursor.group()
-        elif not (cursor.take("NULL", "PARTITION") or cursor.take("MAXVALUE", "PARTITION") or cursor.take("AUTO")):
+        elif not (
+            cursor.take("NULL", "PARTITION") or cursor.take("MAXVALUE", "PARTITION") or cursor.take("AUTO")
+        ):
             return found
 
 
@@ -183,7 +190,7 @@ def _definition_options(cursor: Cursor) -> None:
             cursor.at += 1
 
 
-# --- clauses of ALTER TABLE ------------------------------------------------------------------------------------------
+# --- clauses of ALTER TABLE
 
 
 def add_partition(cursor: Cursor) -> Edit:

@@ -1,8 +1,8 @@
 """SQL text → statements. It fails closed: what it does not know is a DdlError, never another statement.
 
-A statement without effect on tables, columns, keys or rows (views, users, sessions, routines …) is NoEffect; its text is
-read no further than needed to know that. A statement that changes rows (INSERT, LOAD, CALL …) is refused: where one
-stands in a log of changes, its rows come in no message.
+A statement without effect on tables, columns, keys or rows (views, users, sessions, routines …) is NoEffect;
+its text is read no further than needed to know that. A statement that changes rows (INSERT, LOAD, CALL …) is
+refused: where one stands in a log of changes, its rows come in no message.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,18 +36,47 @@ from lakehouse.errors import DdlError
 
 _ROUTINES = ("PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE")
 _OBJECTS = (
-    "VIEW", "SEQUENCE", "USER", "ROLE", "SERVER", "TABLESPACE", "LOGFILE", "UNDO", "PLACEMENT", "RESOURCE", "BINDING", "STATISTICS",
-    "SPATIAL", "INSTANCE", "SESSION", "GLOBAL", "RANGE", "WORKLOAD", "MATERIALIZED", "LIBRARY", "MASKING", "CATALOG", "PREPARE", "SYSTEM",
-    "STATS", "QUERY", "HYPO", "IMPORT",
+    "VIEW",
+    "SEQUENCE",
+    "USER",
+    "ROLE",
+    "SERVER",
+    "TABLESPACE",
+    "LOGFILE",
+    "UNDO",
+    "PLACEMENT",
+    "RESOURCE",
+    "BINDING",
+    "STATISTICS",
+    "SPATIAL",
+    "INSTANCE",
+    "SESSION",
+    "GLOBAL",
+    "RANGE",
+    "WORKLOAD",
+    "MATERIALIZED",
+    "LIBRARY",
+    "MASKING",
+    "CATALOG",
+    "PREPARE",
+    "SYSTEM",
+    "STATS",
+    "QUERY",
+    "HYPO",
+    "IMPORT",
     *_ROUTINES,
-)  # fmt: skip
+)
 _WITHOUT_EFFECT_LIST = (
-    "SET USE GRANT REVOKE BEGIN START COMMIT ROLLBACK SAVEPOINT RELEASE XA FLUSH ANALYZE OPTIMIZE CHECK CHECKSUM REPAIR LOCK UNLOCK KILL"
-    " SHOW SELECT EXPLAIN DESC DESCRIBE HELP PREPARE DEALLOCATE RESET PURGE STOP CHANGE INSTALL UNINSTALL CACHE SPLIT ADMIN TRACE BACKUP"
+    "SET USE GRANT REVOKE BEGIN START COMMIT ROLLBACK SAVEPOINT RELEASE XA FLUSH ANALYZE OPTIMIZE CHECK "
+    "CHECKSUM REPAIR LOCK UNLOCK KILL"
+    " SHOW SELECT EXPLAIN DESC DESCRIBE HELP PREPARE DEALLOCATE RESET PURGE STOP CHANGE INSTALL UNINSTALL "
+    "CACHE SPLIT ADMIN TRACE BACKUP"
     " SHUTDOWN RESTART CLONE"
 )
 _WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT_LIST.split())
-_ROWS_LIST = "INSERT UPDATE DELETE REPLACE LOAD CALL DO WITH EXECUTE IMPORT BATCH BINLOG HANDLER RESTORE TABLE VALUES"
+_ROWS_LIST = (
+    "INSERT UPDATE DELETE REPLACE LOAD CALL DO WITH EXECUTE IMPORT BATCH BINLOG HANDLER RESTORE TABLE VALUES"
+)
 _ROWS = frozenset(_ROWS_LIST.split())
 _EXECUTED = (*_ROWS - {"TABLE"}, "FORMAT", "SELECT")
 
@@ -81,7 +110,9 @@ def read_statement(sql: str, tokens: list[Token]) -> Statement:
     if head in _WITHOUT_EFFECT:
         return NoEffect(head)
     if head in _ROWS:
-        cursor.fail("a statement that defines tables (rows of a statement that changes them come in no message)")
+        cursor.fail(
+            "a statement that defines tables (rows of a statement that changes them come in no message)"
+        )
     return cursor.fail("the first word of a statement")
 
 
@@ -133,7 +164,7 @@ def _is_routine(tokens: list[Token]) -> bool:
     return next((token.upper for token in tokens[1:] if token.upper in stop), "") in _ROUTINES
 
 
-# --- CREATE ----------------------------------------------------------------------------------------------------------
+# --- CREATE
 
 
 def _create(cursor: Cursor) -> Statement:
@@ -189,7 +220,9 @@ def _create_index(cursor: Cursor) -> Statement:
     columns, plain = key_parts(cursor)
     unique = index_options(cursor) and "UNIQUE" in words and plain
     _index_tail(cursor)
-    return _index_statement(table, AddUniqueKey(columns, name, condition) if unique else AddIndex(columns, name, condition))
+    return _index_statement(
+        table, AddUniqueKey(columns, name, condition) if unique else AddIndex(columns, name, condition)
+    )
 
 
 def _index_statement(table: Name, edit: Edit) -> Statement:
@@ -241,7 +274,7 @@ def _other(cursor: Cursor) -> Statement:
     return NoEffect(kind)
 
 
-# --- ALTER, RENAME ---------------------------------------------------------------------------------------------------
+# --- ALTER, RENAME
 
 
 def _alter(cursor: Cursor) -> Statement:
@@ -306,7 +339,7 @@ def _wait(cursor: Cursor) -> None:
         cursor.take("NOWAIT")
 
 
-# --- DROP, TRUNCATE, RECOVER -----------------------------------------------------------------------------------------
+# --- DROP, TRUNCATE, RECOVER
 
 
 def _drop(cursor: Cursor) -> Statement:
@@ -380,6 +413,11 @@ def _flashback(cursor: Cursor) -> Statement:
 
 
 _STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
-    "CREATE": _create, "ALTER": _alter, "RENAME": _rename, "DROP": _drop, "TRUNCATE": _truncate, "RECOVER": _recover,
+    "CREATE": _create,
+    "ALTER": _alter,
+    "RENAME": _rename,
+    "DROP": _drop,
+    "TRUNCATE": _truncate,
+    "RECOVER": _recover,
     "FLASHBACK": _flashback,
-}  # fmt: skip
+}

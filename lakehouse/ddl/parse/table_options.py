@@ -1,27 +1,56 @@
-"""Table options, as CREATE TABLE and ALTER TABLE take them. Only the charset means anything to columns and rows.
+"""Table options, as CREATE TABLE and ALTER TABLE take them. Only the charset means anything to columns and
+rows.
 
-An option that is not known here is refused, unless it is written `name = value`: engines of MariaDB have their own.
+An option that is not known here is refused, unless it is written `name = value`: engines of MariaDB have
+their own.
 """
 
 from lakehouse.ddl.parse.column_types import charset_name, read_charset
 from lakehouse.ddl.parse.tokens import Cursor
 
 _NAME_LIST = (
-    "ENGINE TYPE AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM TABLE_CHECKSUM PAGE_CHECKSUM COMMENT COMPRESSION CONNECTION DELAY_KEY_WRITE"
-    " ENCRYPTION ENCRYPTED ENCRYPTION_KEY_ID INSERT_METHOD ITEF_QUOTES KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS PACK_KEYS PAGE_COMPRESSED"
-    " PAGE_COMPRESSION_LEVEL PASSWORD ROW_FORMAT STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES STATS_BUCKETS STATS_TOPN"
-    " STATS_SAMPLE_RATE STATS_COL_CHOICE STATS_COL_LIST SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE ENGINE_ATTRIBUTE AUTOEXTEND_SIZE"
-    " TABLESPACE STORAGE NODEGROUP SEQUENCE TRANSACTIONAL IETF_QUOTES SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS AUTO_ID_CACHE"
-    " AUTO_RANDOM_BASE TTL_ENABLE TTL_JOB_INTERVAL ATTRIBUTES AFFINITY FORCE_AUTO_INCREMENT FORCE_AUTO_RANDOM_BASE CLUSTERING"
+    "ENGINE TYPE AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM TABLE_CHECKSUM PAGE_CHECKSUM COMMENT COMPRESSION "
+    "CONNECTION DELAY_KEY_WRITE"
+    " ENCRYPTION ENCRYPTED ENCRYPTION_KEY_ID INSERT_METHOD ITEF_QUOTES KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS "
+    "PACK_KEYS PAGE_COMPRESSED"
+    " PAGE_COMPRESSION_LEVEL PASSWORD ROW_FORMAT STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES "
+    "STATS_BUCKETS STATS_TOPN"
+    " STATS_SAMPLE_RATE STATS_COL_CHOICE STATS_COL_LIST SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE "
+    "ENGINE_ATTRIBUTE AUTOEXTEND_SIZE"
+    " TABLESPACE STORAGE NODEGROUP SEQUENCE TRANSACTIONAL IETF_QUOTES SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS "
+    "AUTO_ID_CACHE"
+    " AUTO_RANDOM_BASE TTL_ENABLE TTL_JOB_INTERVAL ATTRIBUTES AFFINITY FORCE_AUTO_INCREMENT "
+    "FORCE_AUTO_RANDOM_BASE CLUSTERING"
 )
 _NAMES = frozenset(_NAME_LIST.split())
 _WITH_VALUE = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("PLACEMENT", "POLICY"))
-_ALONE = (("START", "TRANSACTION"), ("WITH", "SYSTEM", "VERSIONING"), ("PLACEMENT", "POLICY", "SET", "DEFAULT"))
+_ALONE = (
+    ("START", "TRANSACTION"),
+    ("WITH", "SYSTEM", "VERSIONING"),
+    ("PLACEMENT", "POLICY", "SET", "DEFAULT"),
+)
 _UNITS = (
-    "MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "SECOND_MICROSECOND", "MINUTE_MICROSECOND",
-    "MINUTE_SECOND", "HOUR_MICROSECOND", "HOUR_SECOND", "HOUR_MINUTE", "DAY_MICROSECOND", "DAY_SECOND", "DAY_MINUTE",
-    "DAY_HOUR", "YEAR_MONTH",
-)  # fmt: skip
+    "MICROSECOND",
+    "SECOND",
+    "MINUTE",
+    "HOUR",
+    "DAY",
+    "WEEK",
+    "MONTH",
+    "QUARTER",
+    "YEAR",
+    "SECOND_MICROSECOND",
+    "MINUTE_MICROSECOND",
+    "MINUTE_SECOND",
+    "HOUR_MICROSECOND",
+    "HOUR_SECOND",
+    "HOUR_MINUTE",
+    "DAY_MICROSECOND",
+    "DAY_SECOND",
+    "DAY_MINUTE",
+    "DAY_HOUR",
+    "YEAR_MONTH",
+)
 
 
 def read_option(cursor: Cursor) -> bool:
@@ -64,7 +93,9 @@ def read_table_charset(cursor: Cursor) -> str | None:
 
 def _value(cursor: Cursor) -> bool:
     cursor.take("=")
-    if cursor.kind in ("string", "number", "literal", "name", "word") and (cursor.kind != "word" or cursor.upper not in ("SELECT", "AS")):
+    if cursor.kind in ("string", "number", "literal", "name", "word") and (
+        cursor.kind != "word" or cursor.upper not in ("SELECT", "AS")
+    ):
         cursor.at += 1
         return True
     return cursor.fail("an option's value")

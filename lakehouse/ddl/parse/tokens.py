@@ -1,11 +1,13 @@
 """SQL text → tokens, and a cursor over those of one statement.
 
-The lexing is sqlglot's MySQL tokenizer without its keywords and commands, so that a word is a word; each token's text is
-taken from the source again, and what lies between two tokens must be blanks and comments, whatever sqlglot took it for.
+The lexing is sqlglot's MySQL tokenizer without its keywords and commands, so that a word is a word; each
+token's text is taken from the source again, and what lies between two tokens must be blanks and comments,
+whatever sqlglot took it for.
 
 Comments that a server executes (`/*!50100 … */`, `/*M!… */`) are read as if they stood bare: servers log
-`DROP /*!40005 TEMPORARY */ TABLE`, which drops no table. TiDB executes its own too: `/*T! … */`, and `/*T![ttl] … */` of a feature that
-it knows; of another feature it stays a comment. Other servers execute neither, so one that holds more than options is refused.
+`DROP /*!40005 TEMPORARY */ TABLE`, which drops no table. TiDB executes its own too: `/*T! … */`, and
+`/*T![ttl] … */` of a feature that it knows; of another feature it stays a comment. Other servers execute
+neither, so one that holds more than options is refused.
 """
 
 import re
@@ -21,12 +23,18 @@ from lakehouse.schema import unquote
 
 # Reserved in MySQL 5.7, 8.0, MariaDB and TiDB alike: unquoted, none of them is a name.
 _RESERVED_LIST = (
-    "ADD ALL ALTER AND AS ASC BETWEEN BIGINT BINARY BLOB BOTH BY CASE CHANGE CHAR CHARACTER CHECK COLLATE COLUMN CONSTRAINT CONVERT CREATE"
-    " CROSS CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DATABASE DATABASES DECIMAL DEFAULT DELETE DESC DESCRIBE DISTINCT DIV DOUBLE DROP"
-    " ELSE EXISTS EXPLAIN FALSE FLOAT FOR FORCE FOREIGN FROM FULLTEXT GRANT GROUP HAVING IF IGNORE IN INDEX INNER INSERT INT INTEGER"
-    " INTERVAL INTO IS JOIN KEY KEYS KILL LEFT LIKE LIMIT LINES LOAD LONG LONGBLOB LONGTEXT MEDIUMBLOB MEDIUMINT MEDIUMTEXT MOD NOT NULL"
-    " NUMERIC ON OPTION OR ORDER OUTER PRIMARY PROCEDURE RANGE READ REAL REFERENCES REGEXP RENAME REPLACE RESTRICT REVOKE RIGHT RLIKE"
-    " SELECT SET SHOW SMALLINT SQL TABLE TERMINATED THEN TINYBLOB TINYINT TINYTEXT TO TRIGGER TRUE UNION UNIQUE UNLOCK UNSIGNED UPDATE"
+    "ADD ALL ALTER AND AS ASC BETWEEN BIGINT BINARY BLOB BOTH BY CASE CHANGE CHAR CHARACTER CHECK COLLATE "
+    "COLUMN CONSTRAINT CONVERT CREATE"
+    " CROSS CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DATABASE DATABASES DECIMAL DEFAULT DELETE DESC "
+    "DESCRIBE DISTINCT DIV DOUBLE DROP"
+    " ELSE EXISTS EXPLAIN FALSE FLOAT FOR FORCE FOREIGN FROM FULLTEXT GRANT GROUP HAVING IF IGNORE IN INDEX "
+    "INNER INSERT INT INTEGER"
+    " INTERVAL INTO IS JOIN KEY KEYS KILL LEFT LIKE LIMIT LINES LOAD LONG LONGBLOB LONGTEXT MEDIUMBLOB "
+    "MEDIUMINT MEDIUMTEXT MOD NOT NULL"
+    " NUMERIC ON OPTION OR ORDER OUTER PRIMARY PROCEDURE RANGE READ REAL REFERENCES REGEXP RENAME REPLACE "
+    "RESTRICT REVOKE RIGHT RLIKE"
+    " SELECT SET SHOW SMALLINT SQL TABLE TERMINATED THEN TINYBLOB TINYINT TINYTEXT TO TRIGGER TRUE UNION "
+    "UNIQUE UNLOCK UNSIGNED UPDATE"
     " USAGE USE USING VALUES VARBINARY VARCHAR WHEN WHERE WITH WRITE XOR ZEROFILL"
 )
 RESERVED = frozenset(_RESERVED_LIST.split())
@@ -60,8 +68,10 @@ _CLAUSE = re.compile(
 
 
 class Token(NamedTuple):
-    """`kind`: word, name (quoted), string, literal (hex, bits), number, symbol. `upper` is for words and symbols, else "".
-    `text` is the value of a name or string, else the source's own. `start` and `end` are offsets in the source."""
+    """`kind`: word, name (quoted), string, literal (hex, bits), number, symbol. `upper` is for words and
+    symbols, else "". `text` is the value of a name or string, else the source's own. `start` and `end` are
+    offsets in the source.
+    """
 
     kind: str
     text: str
@@ -83,9 +93,14 @@ class _AnsiWords(_Words):
 def tokenize(sql: str, ansi_quotes: bool = False, offset: int = 0) -> list[Token]:
     """The tokens of a text, comments left out or executed; DdlError where a quote or comment has no end."""
     try:
-        spans = [(token.start, token.end + 1) for token in (_AnsiWords if ansi_quotes else _Words)(dialect=MySQL).tokenize(sql)]
+        spans = [
+            (token.start, token.end + 1)
+            for token in (_AnsiWords if ansi_quotes else _Words)(dialect=MySQL).tokenize(sql)
+        ]
     except TokenError as error:
-        raise DdlError(f"character {offset + 1} on: expected a quote or comment that ends, got the end of the text") from error
+        raise DdlError(
+            f"character {offset + 1} on: expected a quote or comment that ends, got the end of the text"
+        ) from error
     result: list[Token] = []
     last = 0
     for start, end in [*spans, (len(sql), len(sql))]:
@@ -100,7 +115,10 @@ def _gap(sql: str, start: int, end: int, ansi_quotes: bool, offset: int) -> Iter
     while start < end:
         found = _GAP.match(sql, start, end)
         if found is None:
-            raise DdlError(f"character {offset + start + 1}: expected a word, a blank or a comment that ends, got neither")
+            raise DdlError(
+                f"character {offset + start + 1}: expected a word, a blank or a comment that ends, got "
+                "neither"
+            )
         if found["inner"] is not None:
             yield from _comment(found["inner"], ansi_quotes, offset + start + 2)
         start = found.end()
@@ -109,7 +127,9 @@ def _gap(sql: str, start: int, end: int, ansi_quotes: bool, offset: int) -> Iter
 def _comment(inner: str, ansi_quotes: bool, offset: int) -> Iterator[Token]:
     found = _FEATURED.match(inner)
     if found and _CLAUSE.search(_NO_CLAUSE.sub("", inner[found.end() :])):
-        raise DdlError(f"character {offset - 1}: expected options in a TiDB comment, got a clause that edits the table")
+        raise DdlError(
+            f"character {offset - 1}: expected options in a TiDB comment, got a clause that edits the table"
+        )
     if found and not {name.strip().lower() for name in (found[1] or "").split(",") if name} <= _FEATURES:
         return
     found = found or _EXECUTED.match(inner)
@@ -129,7 +149,13 @@ def _token(text: str, ansi_quotes: bool, start: int) -> Token:
         return Token("name", text[1:-1].replace(text[0] * 2, text[0]), "", start, end)
     if _STRING.fullmatch(text):
         return Token("string", string_value(text), "", start, end)
-    if len(text) <= 3 and text.isascii() and text.isprintable() and not text.isalnum() and text[0] not in "`'\"":
+    if (
+        len(text) <= 3
+        and text.isascii()
+        and text.isprintable()
+        and not text.isalnum()
+        and text[0] not in "`'\""
+    ):
         return Token("symbol", text, text, start, end)
     raise DdlError(f"character {start + 1}: expected a word, name, string, number or sign, got none of them")
 
@@ -145,7 +171,9 @@ _SECRET = {"end": "the end", "string": "a string", "number": "a number", "litera
 
 
 class Cursor:
-    """A place in the tokens of one statement. `take…` moves on if it fits, `need…` raises DdlError if it does not."""
+    """A place in the tokens of one statement. `take…` moves on if it fits, `need…` raises DdlError if it does
+    not.
+    """
 
     __slots__ = ("at", "sql", "tokens")
 
@@ -167,7 +195,9 @@ class Cursor:
     def ahead(self, *words: str) -> bool:
         """Do these words or signs stand next?"""
         found = self.tokens[self.at : self.at + len(words)]
-        return len(found) == len(words) and all(token.upper == word for token, word in zip(found, words, strict=True))
+        return len(found) == len(words) and all(
+            token.upper == word for token, word in zip(found, words, strict=True)
+        )
 
     def take(self, *words: str) -> bool:
         if self.ahead(*words):
@@ -204,7 +234,11 @@ class Cursor:
     def name(self, what: str = "a name", *, reserved: bool = False) -> str:
         """A quoted or bare name; reserved words are none unless they follow a dot."""
         token = self.token
-        if token is None or token.kind not in ("name", "word") or (token.kind == "word" and token.upper in RESERVED and not reserved):
+        if (
+            token is None
+            or token.kind not in ("name", "word")
+            or (token.kind == "word" and token.upper in RESERVED and not reserved)
+        ):
             self.fail(what)
         self.at += 1
         return token.text

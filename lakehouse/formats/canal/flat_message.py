@@ -1,15 +1,17 @@
 """Alibaba Canal FlatMessage (flatMessage=true): one binlog row event with all its rows per message, as JSON.
 
-    {"database", "table", "type", "isDdl", "es", "id", "pkNames", "mysqlType", "sqlType", "sql", "data": [{…}] | null, "old": [{…}] | null}
+    {"database", "table", "type", "isDdl", "es", "id", "pkNames", "mysqlType", "sqlType", "sql", "data": [{…}]
+    | null, "old": [{…}] | null}
 
 Producer: Canal 1.1.x (seen: 1.1.7). Specification: com.alibaba.otter.canal.protocol.FlatMessage.
-Order: arrival, positions (epoch, Kafka offset, row, half): no binlog position is on the wire. `commit_ts` is `es`, milliseconds of
-the statement's start, which runs backwards inside a binlog. There is no watermark.
-`old` holds more than what changed, never less: it completes to the old image. Values whose canonical form only the schema
-knows (a decimal "11.0", an ENUM index) stay, `encoding` is "canal". TIMESTAMP is text in the zone of Canal's JVM (`time_zone`).
-Nothing is given for XA messages and for the SQL text of row events (QUERY that is no DDL). A statement-format change, whose
-rows were lost at the source, is a DeadLetter `statement`; an update with binlog_row_image=MINIMAL, which names no row, `unresolved`.
-Not to be had from this format: non-ASCII text of gbk and latin1 columns (U+FFFD), order across partitions.
+Order: arrival, positions (epoch, Kafka offset, row, half): no binlog position is on the wire. `commit_ts` is
+`es`, milliseconds of the statement's start, which runs backwards inside a binlog. There is no watermark.
+`old` holds more than what changed, never less: it completes to the old image. Values whose canonical form
+only the schema knows (a decimal "11.0", an ENUM index) stay, `encoding` is "canal". TIMESTAMP is text in the
+zone of Canal's JVM (`time_zone`). Nothing is given for XA messages and for the SQL text of row events (QUERY
+that is no DDL). A statement-format change, whose rows were lost at the source, is a DeadLetter `statement`;
+an update with binlog_row_image=MINIMAL, which names no row, `unresolved`. Not to be had from this format:
+non-ASCII text of gbk and latin1 columns (U+FFFD), order across partitions.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +28,8 @@ from lakehouse.values.normal_form import PRINTED
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Row = dict[str, str | None]
-_BLOB = 2004  # the java.sql.Types code of what Canal spells as bytes: MariaDB's JSON too, and a TEXT with a length
+# the java.sql.Types code of what Canal spells as bytes: MariaDB's JSON too, and a TEXT with a length
+_BLOB = 2004
 _DML = ("INSERT", "UPDATE", "DELETE")
 _SILENT = ("QUERY", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT")
 
@@ -75,7 +78,10 @@ class _Table(NamedTuple):
 
 def _rows(wire: _Message, message: Message, zone: str) -> Iterator[Event]:
     if not wire.data:
-        raise DecodeError("statement", "message: expected rows in data, got a statement alone: is the source's binlog_format ROW?")
+        raise DecodeError(
+            "statement",
+            "message: expected rows in data, got a statement alone: is the source's binlog_format ROW?",
+        )
     for name in IMPLICIT_KEYS.intersection(wire.pkNames or ()):
         _hide(wire, name)
     table = _table(wire, zone)
@@ -105,10 +111,21 @@ def _table(wire: _Message, zone: str) -> _Table:
     types, codes = wire.mysqlType or {}, wire.sqlType or {}
     spelled: tuple[str, ...] = ()
     if _BLOB in codes.values():
-        spelled = tuple(name for name, text in types.items() if codes.get(name) == _BLOB and parse_type(text).family in ("json", "text"))
+        spelled = tuple(
+            name
+            for name, text in types.items()
+            if codes.get(name) == _BLOB and parse_type(text).family in ("json", "text")
+        )
     names = tuple(sorted(wire.pkNames or ()))
     printed_key = any(parse_type(types.get(name, "")).base in PRINTED for name in names)
-    return _Table(wire.database, wire.table, wire.es, names, reading(tuple(types), tuple(types.values()), zone, spelled), printed_key)
+    return _Table(
+        wire.database,
+        wire.table,
+        wire.es,
+        names,
+        reading(tuple(types), tuple(types.values()), zone, spelled),
+        printed_key,
+    )
 
 
 # Rows
@@ -121,7 +138,9 @@ def _row(kind: str, data: _Row, old: _Row | None, table: _Table, place: _Place) 
     if kind == "INSERT":
         return [_change("insert", None, now, table, place)]
     if not table.key_names and not (now if kind == "DELETE" else old):
-        raise DecodeError("unresolved", "row: expected a key or an old image, got neither: is binlog_row_image FULL?")
+        raise DecodeError(
+            "unresolved", "row: expected a key or an old image, got neither: is binlog_row_image FULL?"
+        )
     if kind == "DELETE":
         return [_change("delete", now, None, table, place)]
     before = {**now, **image(old or {}, table.reading.converters)}  # what `old` leaves out has not changed
@@ -134,18 +153,35 @@ def _key(row: Image, table: _Table) -> tuple[object, ...]:
     try:
         key = tuple([row[name] for name in table.key_names])
     except KeyError:
-        raise DecodeError("shape", "row: expected the columns that pkNames names, got a row without one") from None
+        raise DecodeError(
+            "shape", "row: expected the columns that pkNames names, got a row without one"
+        ) from None
     if table.printed_key and any(type(value) is dict for value in key):
         raise DecodeError("value", "key: expected text, got bytes that are none")
     return key
 
 
-def _change(op: str, before: Image | None, after: Image | None, table: _Table, place: _Place, half: int = 1) -> RowChange:
+def _change(
+    op: str, before: Image | None, after: Image | None, table: _Table, place: _Place, half: int = 1
+) -> RowChange:
     now = after if after is not None else before or {}
     position: Position = (*place, half, 0, 0)
-    partial = after is not None and len(now) < len(table.reading.types)  # binlog_row_image=NOBLOB leaves unchanged columns out
+    partial = after is not None and len(now) < len(
+        table.reading.types
+    )  # binlog_row_image=NOBLOB leaves unchanged columns out
     flags = ("partial_after",) if partial else ()
     return RowChange(
-        table.database, table.name, op, _key(now, table), table.key_names, table.commit_ts, position, before, after, 0,
-        "canal", table.reading.types, flags,
-    )  # fmt: skip
+        table.database,
+        table.name,
+        op,
+        _key(now, table),
+        table.key_names,
+        table.commit_ts,
+        position,
+        before,
+        after,
+        0,
+        "canal",
+        table.reading.types,
+        flags,
+    )

@@ -1,15 +1,17 @@
 """Alibaba Canal protobuf (flatMessage=false): a batch of binlog entries per message.
 
     Kafka value = Packet{type MESSAGES, body}   body = Messages{messages: [Entry, …]}
-    Entry       = {header: file, offset, table, …   entryType   storeValue = RowChange{sql | rowDatas [{before, after}]}}
+    Entry       = {header: file, offset, table, …   entryType   storeValue = RowChange{sql | rowDatas
+    [{before, after}]}}
 
 Producer: Canal 1.1.x (seen: 1.1.7). Fields: proto/canal.proto.
-Order: the binlog's, positions (epoch, file number, offset, 1, row, half) from the entry's header, DDL at row 0, half 0. A row's number
-counts within its binlog event, which partitionHash cuts into several entries. `commit_ts` is executeTime, milliseconds of the
-statement's start, which runs backwards inside a binlog. Transaction ends, heartbeats, XA and the SQL text of row events give no event.
-Both images are on the wire; with binlog_row_image other than FULL the new one is completed from the old one and both are flagged partial.
-Values as in FlatMessage (`encoding` "canal"). A statement-format change is a DeadLetter `statement`. An entry that can't be read is a
-DeadLetter in its place, the others go on.
+Order: the binlog's, positions (epoch, file number, offset, 1, row, half) from the entry's header, DDL at row
+0, half 0. A row's number counts within its binlog event, which partitionHash cuts into several entries.
+`commit_ts` is executeTime, milliseconds of the statement's start, which runs backwards inside a binlog.
+Transaction ends, heartbeats, XA and the SQL text of row events give no event. Both images are on the wire;
+with binlog_row_image other than FULL the new one is completed from the old one and both are flagged partial.
+Values as in FlatMessage (`encoding` "canal"). A statement-format change is a DeadLetter `statement`. An entry
+that can't be read is a DeadLetter in its place, the others go on.
 """
 
 import functools
@@ -27,7 +29,8 @@ from lakehouse.schema import parse_type
 from lakehouse.silver.binlog_servers import server_of
 from lakehouse.values.normal_form import PRINTED
 
-_BLOB = 2004  # the java.sql.Types code of what Canal spells as bytes: MariaDB's JSON too, and a TEXT with a length
+# the java.sql.Types code of what Canal spells as bytes: MariaDB's JSON too, and a TEXT with a length
+_BLOB = 2004
 _DML = {wire.EVENT_INSERT: "insert", wire.EVENT_UPDATE: "update", wire.EVENT_DELETE: "delete"}
 _FILE_NUMBER = re.compile(r"\.(\d{1,18})\Z", re.A)
 
@@ -81,7 +84,12 @@ def _entries(value: bytes | None) -> Sequence[bytes]:
 def _entry(data: bytes, epoch: int, rows: dict[_Place, int], zone: str) -> Sequence[Event]:
     try:
         entry = wire.Entry.FromString(data)
-        if entry.entryType in (wire.ENTRY_TRANSACTIONBEGIN, wire.ENTRY_TRANSACTIONEND, wire.ENTRY_HEARTBEAT, wire.ENTRY_GTIDLOG):
+        if entry.entryType in (
+            wire.ENTRY_TRANSACTIONBEGIN,
+            wire.ENTRY_TRANSACTIONEND,
+            wire.ENTRY_HEARTBEAT,
+            wire.ENTRY_GTIDLOG,
+        ):
             return []
         if entry.entryType != wire.ENTRY_ROWDATA:
             raise DecodeError("kind", f"entry: expected ROWDATA, got type {entry.entryType}")
@@ -98,7 +106,9 @@ def _entry(data: bytes, epoch: int, rows: dict[_Place, int], zone: str) -> Seque
 def _place(header: wire.Header, epoch: int) -> _Place:
     number = _FILE_NUMBER.search(header.logfileName)
     if number is None or header.logfileOffset < 0:
-        raise DecodeError("position", "entry: expected a binlog file with a number and an offset, got another position")
+        raise DecodeError(
+            "position", "entry: expected a binlog file with a number and an offset, got another position"
+        )
     return _Place(epoch, int(number[1]), header.logfileOffset)
 
 
@@ -106,16 +116,30 @@ def _place(header: wire.Header, epoch: int) -> _Place:
 
 
 def _ddl(header: wire.Header, change: wire.RowChange, place: _Place) -> SchemaChange:
-    """The statement; `database` is what its unqualified names stand for, `table` is given if it is of that database."""
+    """The statement; `database` is what its unqualified names stand for, `table` is given if it is of that
+    database.
+    """
     database = change.ddlSchemaName or header.schemaName
     table = header.tableName if header.schemaName in (database, "") else ""
-    return SchemaChange("ddl", database, table or None, header.executeTime, place.position(0, 0), change.sql, 0,
-                        server=server_of(header.serverId, header.logfileName))  # fmt: skip
+    return SchemaChange(
+        "ddl",
+        database,
+        table or None,
+        header.executeTime,
+        place.position(0, 0),
+        change.sql,
+        0,
+        server=server_of(header.serverId, header.logfileName),
+    )
 
 
-def _rows(header: wire.Header, change: wire.RowChange, place: _Place, rows: dict[_Place, int], zone: str) -> Iterator[Event]:
+def _rows(
+    header: wire.Header, change: wire.RowChange, place: _Place, rows: dict[_Place, int], zone: str
+) -> Iterator[Event]:
     if not change.rowDatas:
-        raise DecodeError("statement", "entry: expected rows, got a statement alone: is the source's binlog_format ROW?")
+        raise DecodeError(
+            "statement", "entry: expected rows, got a statement alone: is the source's binlog_format ROW?"
+        )
     for row in change.rowDatas[:]:  # a slice: protobuf's own iterators cost three times as much
         number = rows.get(place, 0)
         rows[place] = number + 1
@@ -125,7 +149,9 @@ def _rows(header: wire.Header, change: wire.RowChange, place: _Place, rows: dict
             yield DeadLetter(error.code, str(error), 0, header.schemaName, header.tableName)
 
 
-def _row(header: wire.Header, op: str, row: wire.RowData, place: _Place, number: int, zone: str) -> Sequence[Event]:
+def _row(
+    header: wire.Header, op: str, row: wire.RowData, place: _Place, number: int, zone: str
+) -> Sequence[Event]:
     old_columns, new_columns = row.beforeColumns[:], row.afterColumns[:]
     old, new = _shape_of(old_columns, zone), _shape_of(new_columns, zone)
     before, after = _image(old_columns, old), _image(new_columns, new)
@@ -137,7 +163,10 @@ def _row(header: wire.Header, op: str, row: wire.RowData, place: _Place, number:
     if op == "delete":
         only_key = ("partial_before",) if len(before) == len(old.key_names) else ()
         return [_change(header, op, before, None, old, here, only_key or _partial("before", old))]
-    after = {**before, **after}  # with binlog_row_image=MINIMAL the new image holds what changed, the old one names the row
+    after = {
+        **before,
+        **after,
+    }  # with binlog_row_image=MINIMAL the new image holds what changed, the old one names the row
     flags = _partial("before", old, new), _partial("after", new, old)
     table = _merged(old, new)
     if not before.keys() >= set(table.key_names):
@@ -149,7 +178,13 @@ def _row(header: wire.Header, op: str, row: wire.RowData, place: _Place, number:
 
 
 def _change(
-    header: wire.Header, op: str, before: Image | None, after: Image | None, shape: "_Shape", position: Position, flags: tuple[str, ...]
+    header: wire.Header,
+    op: str,
+    before: Image | None,
+    after: Image | None,
+    shape: "_Shape",
+    position: Position,
+    flags: tuple[str, ...],
 ) -> RowChange:
     now = after if after is not None else before or {}
     if not now.keys() >= set(shape.key_names):
@@ -158,9 +193,21 @@ def _change(
     if shape.printed_key and any(type(value) is dict for value in key):
         raise DecodeError("value", "key: expected text, got bytes that are none")
     return RowChange(
-        header.schemaName, header.tableName, op, key, shape.key_names, header.executeTime, position, before, after, 0,
-        "canal", shape.reading.types, flags, server=server_of(header.serverId, header.logfileName),
-    )  # fmt: skip
+        header.schemaName,
+        header.tableName,
+        op,
+        key,
+        shape.key_names,
+        header.executeTime,
+        position,
+        before,
+        after,
+        0,
+        "canal",
+        shape.reading.types,
+        flags,
+        server=server_of(header.serverId, header.logfileName),
+    )
 
 
 # Images
@@ -185,12 +232,18 @@ def _shape_of(columns: Sequence[wire.Column], zone: str) -> _Shape:
 def _shape(columns: tuple[tuple[str, str, bool, int, int], ...], zone: str) -> _Shape:
     names = tuple(column[0] for column in columns)
     shown = [column for column in columns if not (column[2] and column[0] in IMPLICIT_KEYS)]
-    spelled = tuple(name for name, text, _, _, code in shown if code == _BLOB and parse_type(text).family in ("json", "text"))
+    spelled = tuple(
+        name
+        for name, text, _, _, code in shown
+        if code == _BLOB and parse_type(text).family in ("json", "text")
+    )
     keys = {name: parse_type(text).base for name, text, is_key, _, _ in shown if is_key}
     gaps = max((index for _, _, _, index, _ in columns), default=-1) + 1 > len(columns)
     read = reading(tuple(column[0] for column in shown), tuple(column[1] for column in shown), zone, spelled)
     hidden = tuple(IMPLICIT_KEYS.intersection(names).difference(column[0] for column in shown))
-    return _Shape(names, read, tuple(sorted(keys)), gaps, not PRINTED.keys().isdisjoint(keys.values()), hidden)
+    return _Shape(
+        names, read, tuple(sorted(keys)), gaps, not PRINTED.keys().isdisjoint(keys.values()), hidden
+    )
 
 
 def _merged(old: _Shape, new: _Shape) -> _Shape:

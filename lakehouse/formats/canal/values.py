@@ -1,8 +1,8 @@
 """Values of the Canal family: text or null on the wire, told apart by `mysqlType`.
 
-TiCDC's canal-json and Alibaba Canal print alike: integers, BIT, the ENUM index and the SET mask as decimal text, binary as
-the characters U+0000 to U+00FF, everything else as MySQL prints it. Where they differ (Canal's decimals without their
-scale, MariaDB's JSON) the format's own module says so.
+TiCDC's canal-json and Alibaba Canal print alike: integers, BIT, the ENUM index and the SET mask as decimal
+text, binary as the characters U+0000 to U+00FF, everything else as MySQL prints it. Where they differ
+(Canal's decimals without their scale, MariaDB's JSON) the format's own module says so.
 """
 
 import functools
@@ -18,7 +18,8 @@ from lakehouse.values.scalars import base64_text, bit_bytes, integer, latin1_bas
 Convert = Callable[[str], Any]
 Converters = list[tuple[str, Convert]]
 WireRow = Mapping[str, str | None]
-# the key that Alibaba's RDS and PolarDB-X give a table without one: no statement names it, yet its values are in the binlog
+# the key that Alibaba's RDS and PolarDB-X give a table without one: no statement names it, yet its values are
+# in the binlog
 IMPLICIT_KEYS = frozenset({"__#alibaba_rds_row_id#__", "_drds_implicit_id_"})
 _DIFFERENCES = ("JSON_REPLACE(", "JSON_INSERT(", "JSON_ARRAY_INSERT(", "JSON_REMOVE(")
 
@@ -33,16 +34,25 @@ class Reading(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def reading(names: tuple[str, ...], texts: tuple[str | None, ...], zone: str, spelled: tuple[str, ...] = ()) -> Reading:
-    """For columns and their `mysqlType` texts: what converts them, and whether some may hold an index, whether all are typed.
+def reading(
+    names: tuple[str, ...], texts: tuple[str | None, ...], zone: str, spelled: tuple[str, ...] = ()
+) -> Reading:
+    """For columns and their `mysqlType` texts: what converts them, and whether some may hold an index,
+    whether all are typed.
 
     `spelled` names the JSON and text columns whose UTF-8 bytes are spelled as characters.
     """
     types = {name: text for name, text in zip(names, texts, strict=True) if text is not None}
-    found = [(name, convert) for name, text in types.items() if name not in spelled and (convert := converter(text, zone)) is not None]
+    found = [
+        (name, convert)
+        for name, text in types.items()
+        if name not in spelled and (convert := converter(text, zone)) is not None
+    ]
     indexed = any(parse_type(text).family in ("enum", "set") for text in types.values())
     all_types = {**dict.fromkeys(names, ""), **types}
-    return Reading([*found, *((name, utf8_of_latin1) for name in spelled)], all_types, indexed, len(types) == len(names))
+    return Reading(
+        [*found, *((name, utf8_of_latin1) for name in spelled)], all_types, indexed, len(types) == len(names)
+    )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -82,7 +92,9 @@ def image(row: WireRow, columns: Iterable[tuple[str, Convert]]) -> Image:
             if value is not None:
                 values[name] = convert(value)
     except ValueError:
-        raise DecodeError("value", f"column {name}: expected a value of the type that the message names, got something else") from None
+        raise DecodeError(
+            "value", f"column {name}: expected a value of the type that the message names, got something else"
+        ) from None
     return values
 
 
@@ -92,13 +104,16 @@ def _padded(text: str, length: int) -> str:
 
 
 def _bit(text: str) -> int:
-    """TiCDC before 6.5.9, 7.1.5 and 7.5.2 prints the bytes of a default that it fills in itself: here if one of them is no printed text."""
+    """TiCDC before 6.5.9, 7.1.5 and 7.5.2 prints the bytes of a default that it fills in itself: here if one
+    of them is no printed text.
+    """
     return bit_bytes(text) if min(text, default="0") < " " else integer(text)
 
 
 def _document(text: str) -> str | dict[str, str]:
-    """With binlog_row_value_options=PARTIAL_JSON MySQL logs what an update changed in a document, and Canal prints that as a call of
-    functions (`JSON_REPLACE(j, '$.a', 1)`): no column holds it."""
+    """With binlog_row_value_options=PARTIAL_JSON MySQL logs what an update changed in a document, and Canal
+    prints that as a call of functions (`JSON_REPLACE(j, '$.a', 1)`): no column holds it.
+    """
     return {"difference": text} if text.startswith(_DIFFERENCES) else text
 
 
@@ -110,8 +125,9 @@ def _index_or_label(text: str) -> int | str:
 
 
 def utf8_of_latin1(text: str) -> str | dict[str, str]:
-    """Text whose bytes Canal printed as one character each, UTF-8 but for what only the column's charset can read; text that is not of
-    that kind stays."""
+    """Text whose bytes Canal printed as one character each, UTF-8 but for what only the column's charset can
+    read; text that is not of that kind stays.
+    """
     try:
         data = text.encode("latin-1")
     except UnicodeError:

@@ -3,10 +3,11 @@
     {"schema": {"type": "struct", "fields": [{"field": "before", "fields": [COLUMN, …]}, …]}, "payload": …}
     COLUMN = {"field", "type", "name"?: the meaning of the number or text, "parameters"?, "tidb_type"?}
 
-Specification: Kafka Connect's JsonConverter, Debezium's "Data type mappings" (MySQL, MariaDB), TiCDC's Debezium encoder.
-A column's reader is built once per schema, never per row. What the schema leaves open (a decimal sent as a double, a
-negative BIGINT that may be an unsigned one) stays as the wire has it and makes its row *open*: its encoding is the wire
-family's name, and the table's own schema resolves it. No open wire value looks like a canonical value of its type.
+Specification: Kafka Connect's JsonConverter, Debezium's "Data type mappings" (MySQL, MariaDB), TiCDC's
+Debezium encoder. A column's reader is built once per schema, never per row. What the schema leaves open (a
+decimal sent as a double, a negative BIGINT that may be an unsigned one) stays as the wire has it and makes
+its row *open*: its encoding is the wire family's name, and the table's own schema resolves it. No open wire
+value looks like a canonical value of its type.
 """
 
 import functools
@@ -44,7 +45,9 @@ class Field(msgspec.Struct):
 
 
 class Column(NamedTuple):
-    """How to read a column: `read` makes the value canonical (None: it is), `open_if` tells values that the schema leaves open."""
+    """How to read a column: `read` makes the value canonical (None: it is), `open_if` tells values that the
+    schema leaves open.
+    """
 
     read: Read | None = None
     open_if: Test | None = None
@@ -52,7 +55,9 @@ class Column(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The columns of an image that need work, and the SQL types of all: "" where the schema does not tell it."""
+    """The columns of an image that need work, and the SQL types of all: "" where the schema does
+    not tell it.
+    """
 
     reads: tuple[tuple[str, Read], ...]
     tests: tuple[tuple[str, Test], ...]
@@ -68,19 +73,27 @@ class Columns(NamedTuple):
                 try:
                     row[name] = read(value)
                 except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError):
-                    raise DecodeError("value", f"column {name}: expected a value as its embedded schema says, got another") from None
+                    raise DecodeError(
+                        "value", f"column {name}: expected a value as its embedded schema says, got another"
+                    ) from None
         return row
 
     def leave_open(self, *rows: Image | None) -> bool:
         """Whether a value of these rows, as the wire has it, needs the table's own schema."""
-        return any(row is not None and row.get(name) is not None and test(row[name]) for name, test in self.tests for row in rows)
+        return any(
+            row is not None and row.get(name) is not None and test(row[name])
+            for name, test in self.tests
+            for row in rows
+        )
 
 
 _FIELD = msgspec.json.Decoder(Field)
 
 
 def embedded(schema: bytes, path: str, column: Callable[[Field], Column]) -> Columns | None:
-    """The columns of the struct `path` inside an embedded schema (of the schema itself where `path` is empty)."""
+    """The columns of the struct `path` inside an embedded schema (of the schema itself where `path` is
+    empty).
+    """
     root = read_json(_FIELD, schema, "schema")
     struct = next((field for field in root.fields if field.field == path), None) if path else root
     return None if struct is None or not struct.fields else columns(struct.fields, column)
@@ -91,7 +104,9 @@ def columns(fields: list[Field], column: Callable[[Field], Column]) -> Columns:
     try:
         found = {field.field: column(field) for field in fields}
     except (ValueError, TypeError):
-        raise DecodeError("schema", "embedded schema: expected parameters as its types have them, got others") from None
+        raise DecodeError(
+            "schema", "embedded schema: expected parameters as its types have them, got others"
+        ) from None
     types = {name: each.type or "" for name, each in found.items()}
     return Columns(
         tuple((name, each.read) for name, each in found.items() if each.read),
@@ -108,11 +123,17 @@ def negative(value: Any) -> bool:
     return type(value) is int and value < 0
 
 
-def type_text(word: str, length: int | None, scale: int | None = None, members: list[str] | None = None) -> str:
+def type_text(
+    word: str, length: int | None, scale: int | None = None, members: list[str] | None = None
+) -> str:
     """A type word with its arguments in MySQL's spelling: ("INT UNSIGNED", 10) is `int(10) unsigned`."""
     base, space, modifiers = re.sub(r" +(?=(?:un)?signed|zerofill)", "\n", word.lower()).partition("\n")
     if members:
-        arguments = "(" + ",".join("'" + member.replace("\\", "\\\\").replace("'", "''") + "'" for member in members) + ")"
+        arguments = (
+            "("
+            + ",".join("'" + member.replace("\\", "\\\\").replace("'", "''") + "'" for member in members)
+            + ")"
+        )
     elif length is None or length < 0 or base in ("enum", "set"):
         arguments = ""
     else:
@@ -203,7 +224,9 @@ def bits(value: Any) -> int:
 
 
 def unscaled(value: Any) -> int:
-    """The integer in Connect's Decimal: big-endian two's complement; one of scale 0 that decimal.format=NUMERIC wrote is a number."""
+    """The integer in Connect's Decimal: big-endian two's complement; one of scale 0 that
+    decimal.format=NUMERIC wrote is a number.
+    """
     return value if type(value) is int else int.from_bytes(base64_bytes(value), "big", signed=True)
 
 
@@ -234,14 +257,20 @@ def vector(value: list[float]) -> str:
 
 
 def temporal(value: Mapping[str, Any]) -> str:
-    """A date or time in parts, as time.precision.mode=structured writes it, zero dates too. A TIME has `hours`, and its sign in each."""
+    """A date or time in parts, as time.precision.mode=structured writes it, zero dates too. A TIME has
+    `hours`, and its sign in each.
+    """
     nanos = index(value.get("nanos") or 0)
     if "hours" in value:
-        return duration((((value["hours"] * 60 + value["minutes"]) * 60 + value["seconds"]) * 1_000_000_000 + nanos) // 1000)
+        return duration(
+            (((value["hours"] * 60 + value["minutes"]) * 60 + value["seconds"]) * 1_000_000_000 + nanos)
+            // 1000
+        )
     day = f"{value['year']:04}-{value['month']:02}-{value['day']:02}" if "year" in value else ""
     if "hour" not in value:
         return day
-    clock = f"{value['hour']:02}:{value['minute']:02}:{value['second']:02}{f'.{nanos // 1000:06}' if nanos else ''}"
+    fraction = f".{nanos // 1000:06}" if nanos else ""
+    clock = f"{value['hour']:02}:{value['minute']:02}:{value['second']:02}{fraction}"
     text = f"{day} {clock}" if day else clock
     return timestamp_utc(text, _offset(value["offsetSeconds"])) if "offsetSeconds" in value else text
 
@@ -279,9 +308,17 @@ def named(field: Field) -> Column | None:
     name = field.name or ""
     if name == _CONNECT + "Decimal":
         precision = field.parameters.get("connect.decimal.precision")
-        return Column(_scaled(field), None, type_text("decimal", int(precision), _scale(field)) if precision else "decimal")
+        return Column(
+            _scaled(field),
+            None,
+            type_text("decimal", int(precision), _scale(field)) if precision else "decimal",
+        )
     if name in (_DATA + "Enum", _DATA + "EnumSet"):
-        return Column(label if name == _DATA + "Enum" else None, None, type_text(_LABELS[name], None, None, allowed(field)))
+        return Column(
+            label if name == _DATA + "Enum" else None,
+            None,
+            type_text(_LABELS[name], None, None, allowed(field)),
+        )
     if name == _DATA + "Bits":
         return Column(bits, None, type_text("bit", int(field.parameters.get("length", 64))))
     if name.startswith(_DATA + "geometry."):

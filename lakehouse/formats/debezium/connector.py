@@ -1,15 +1,18 @@
 """Debezium's MySQL and MariaDB connectors as JSON (2.x and 3.x), with or without embedded schemas.
 
-    table topics         key {columns}, value {"op": c|u|d|r|t, "before", "after", "source", "transaction"}; tombstones
+    table topics         key {columns}, value {"op": c|u|d|r|t, "before", "after", "source", "transaction"};
+                         tombstones
     schema change topic  {"source", "ddl", "databaseName", "tableChanges"}
-    transaction topic    {"status": BEGIN|END, "id", "event_count", …} and heartbeats: no event here, see transaction_end
+    transaction topic    {"status": BEGIN|END, "id", "event_count", …} and heartbeats: no event here, see
+                         transaction_end
     unwrapped rows       {columns…, "__op", "__source_file", "__source_pos", …} of ExtractNewRecordState
 
 Specification: Debezium's documentation of the connectors, the topics and the new record state extraction.
-Order: binlog file number, offset, phase, row, half; source.ts_ms runs backwards and is information only (commit_ts, in ms).
-Outcomes: RowChange, SchemaChange (kind `snapshot` while a snapshot runs), DeadLetter for a row; DecodeError for anything else. Without an
-embedded schema values stay as the wire has them: encoding "debezium", followed by the handling modes that are not the
-defaults (debezium_values.py). Not supported: Avro and Protobuf converters.
+Order: binlog file number, offset, phase, row, half; source.ts_ms runs backwards and is information only
+(commit_ts, in ms). Outcomes: RowChange, SchemaChange (kind `snapshot` while a snapshot runs), DeadLetter for
+a row; DecodeError for anything else. Without an embedded schema values stay as the wire has them: encoding
+"debezium", followed by the handling modes that are not the defaults (debezium_values.py). Not supported: Avro
+and Protobuf converters.
 """
 
 import binascii
@@ -71,7 +74,9 @@ class _Collection(msgspec.Struct):
 
 
 class _Payload(msgspec.Struct):
-    """A record of any topic: a row (op), a schema change (ddl; with `position` the internal history's), a transaction marker (status)."""
+    """A record of any topic: a row (op), a schema change (ddl; with `position` the internal history's), a
+    transaction marker (status).
+    """
 
     source: _Source | None = None
     op: str | None = None
@@ -103,7 +108,9 @@ class _Record(NamedTuple):
 
 
 class TransactionEnd(NamedTuple):
-    """What an END of the transaction topic says: how many row events its transaction has, per `database.table` too."""
+    """What an END of the transaction topic says: how many row events its transaction has, per
+    `database.table` too.
+    """
 
     id: str
     event_count: _Int64
@@ -115,7 +122,8 @@ _FRAMED = msgspec.json.Decoder(Frame[_Payload])
 _MEMBERS = msgspec.json.Decoder(dict[str, Any])
 _FRAMED_MEMBERS = msgspec.json.Decoder(Frame[dict[str, Any]])
 _is_framed = re.compile(rb'\s*\{\s*"(?:schema|payload)"\s*:\s*(?:\{|null)').match
-# What stands for a BLOB or TEXT that binlog_row_image=NOBLOB left out (unavailable.value.placeholder), as text and in each binary mode.
+# What stands for a BLOB or TEXT that binlog_row_image=NOBLOB left out (unavailable.value.placeholder), as
+# text and in each binary mode.
 _UNAVAILABLE = b"__debezium_unavailable_value"
 _PLACEHOLDERS = (_UNAVAILABLE, binascii.b2a_base64(_UNAVAILABLE, newline=False), _UNAVAILABLE.hex().encode())
 _PLACEHOLDER_TEXTS = frozenset(each.decode() for each in _PLACEHOLDERS)
@@ -133,7 +141,17 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         return
     if payload.op is not None:
         flags = _snapshot_flags(payload.source, payload.op) + _transaction_flags(payload.transaction)
-        record = _Record(message, schema, "after", payload.source, payload.op, payload.before, payload.after, payload.transaction, flags)
+        record = _Record(
+            message,
+            schema,
+            "after",
+            payload.source,
+            payload.op,
+            payload.before,
+            payload.after,
+            payload.transaction,
+            flags,
+        )
         yield from _row_event(record, options)
     elif payload.ddl is not None and payload.position == NULL:
         yield _schema_change(message, payload, payload.source)
@@ -141,7 +159,11 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
 
 def transaction_end(message: Message) -> TransactionEnd | None:
     """The END of a transaction, or None for any other message."""
-    payload = _read(message.value)[1] if message.value and b'"END"' in message.value and b'"event_count"' in message.value else None
+    payload = (
+        _read(message.value)[1]
+        if message.value and b'"END"' in message.value and b'"event_count"' in message.value
+        else None
+    )
     if payload is None or payload.op is not None or payload.status != "END" or payload.id is None:
         return None
     counts = {each.data_collection: each.event_count for each in payload.data_collections or ()}
@@ -149,7 +171,9 @@ def transaction_end(message: Message) -> TransactionEnd | None:
 
 
 def _read(value: bytes) -> tuple[bytes | None, _Payload | None]:
-    """The embedded schema and the record; None for a null, for a heartbeat, which has nothing but its time, and for a notification."""
+    """The embedded schema and the record; None for a null, for a heartbeat, which has nothing but its time,
+    and for a notification.
+    """
     if _is_framed(value):
         frame = read_json(_FRAMED, value, "value")
         schema, payload = frame.schema_bytes(), frame.payload
@@ -163,19 +187,31 @@ def _read(value: bytes) -> tuple[bytes | None, _Payload | None]:
         return schema, payload
     members = _members(value).keys()
     if members != {"ts_ms"} and not {"aggregate_type", "type"} <= members:
-        raise DecodeError("shape", "value: expected a row, schema change, transaction, heartbeat or notification record, got none of them")
+        raise DecodeError(
+            "shape",
+            (
+                "value: expected a row, schema change, transaction, heartbeat or notification record, got "
+                "none of them"
+            ),
+        )
     return schema, None
 
 
 def _members(value: bytes) -> dict[str, Any]:
-    return (read_json(_FRAMED_MEMBERS, value, "value").payload or {}) if _is_framed(value) else read_json(_MEMBERS, value, "value")
+    return (
+        (read_json(_FRAMED_MEMBERS, value, "value").payload or {})
+        if _is_framed(value)
+        else read_json(_MEMBERS, value, "value")
+    )
 
 
 # Row events
 
 
 def _row_event(record: _Record, options: Mapping[str, str]) -> Iterator[Event]:
-    """A row that can't be read is a dead letter of its table: the other tables know that they lack nothing."""
+    """A row that can't be read is a dead letter of its table: the other tables know that they lack
+    nothing.
+    """
     source = record.source
     if not source.db or not source.table:
         raise DecodeError("table", "source: expected the names of database and table, got none")
@@ -200,7 +236,10 @@ def _changes(record: _Record, database: str, table: str, options: Mapping[str, s
     if (before if op == "delete" else after) is None:
         raise DecodeError("image", f"a row of op {op}: expected its image, got null")
     if any(placeholder in (record.message.value or b"") for placeholder in _PLACEHOLDERS):
-        before, after, flags = *map(_sent, (before, after)), flags + _lost(before, "partial_before") + _lost(after, "partial_after")
+        before, after, flags = (
+            *map(_sent, (before, after)),
+            flags + _lost(before, "partial_before") + _lost(after, "partial_after"),
+        )
     before, after, written, types = _canonical(record, before, after, options)
     key_names = tuple(sorted(names))
     flags += tuple(flag for flag in image_flags(before, after) if flag not in flags)
@@ -240,7 +279,9 @@ def _lost(row: Image | None, flag: str) -> tuple[str, ...]:
 def _canonical(
     record: _Record, before: Image | None, after: Image | None, options: Mapping[str, str]
 ) -> tuple[Image | None, Image | None, str, dict[str, str] | None]:
-    """Both images with the values that an embedded schema settles, their encoding, and the types that it tells."""
+    """Both images with the values that an embedded schema settles, their encoding, and the types that it
+    tells.
+    """
     chosen = modes(options)
     columns = embedded_columns(record.schema, record.image, chosen) if record.schema else None
     if columns is None:
@@ -259,15 +300,21 @@ def _structures(row: Image | None) -> Image | None:
                 row[name] = structured(value)
             except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError):
                 raise DecodeError(
-                    "value", f"column {name}: expected a geometry, a vector, or a date or time in parts, got another structure"
+                    "value",
+                    (
+                        f"column {name}: expected a geometry, a vector, or a date or time in parts, got "
+                        "another structure"
+                    ),
                 ) from None
     return row
 
 
 def _place(record: _Record, op: str, half: Half) -> tuple[int, int, int, int, int]:
-    """A position but for its half. In a compressed binlog (binlog_transaction_compression) all row events of a transaction have its one
-    place, and `row` begins anew in each: the row's number in the transaction, if told, orders as `row` does elsewhere. All rows of a
-    snapshot have one place too: those without a key, of which several may be equal, are told apart by their place in the topic."""
+    """A position but for its half. In a compressed binlog (binlog_transaction_compression) all row events of
+    a transaction have its one place, and `row` begins anew in each: the row's number in the transaction, if
+    told, orders as `row` does elsewhere. All rows of a snapshot have one place too: those without a key, of
+    which several may be equal, are told apart by their place in the topic.
+    """
     message, source = record.message, record.source
     row = (record.transaction.total_order if record.transaction else None) or source.row or 0
     if op != "snapshot":
@@ -278,7 +325,9 @@ def _place(record: _Record, op: str, half: Half) -> tuple[int, int, int, int, in
 
 
 def _half(message: Message, op: str, half: Half) -> int:
-    """0 for the delete half of a key-changing update, which the connector has split already (a header says so) or not."""
+    """0 for the delete half of a key-changing update, which the connector has split already (a header says
+    so) or not.
+    """
     split_by_producer = op == "delete" and any(name == _OLD_KEY_DELETE for name, _ in message.headers)
     return 0 if split_by_producer or (op == "update" and half.op == "delete") else 1
 
@@ -297,26 +346,41 @@ def _transaction_flags(told: _Transaction | None) -> tuple[str, ...]:
 
 def _truncate(message: Message, source: _Source, database: str, table: str) -> SchemaChange:
     quoted = ".".join("`" + name.replace("`", "``") + "`" for name in (database, table))
-    return SchemaChange("ddl", database, table, source.ts_ms, _position(message, source, STREAMED), f"TRUNCATE TABLE {quoted}", 0,
-                        server=server_of(source.server_id, source.file))  # fmt: skip
+    return SchemaChange(
+        "ddl",
+        database,
+        table,
+        source.ts_ms,
+        _position(message, source, STREAMED),
+        f"TRUNCATE TABLE {quoted}",
+        0,
+        server=server_of(source.server_id, source.file),
+    )
 
 
 # Unwrapped rows
 
 
 def _unwrapped(message: Message, value: bytes) -> _Record | None:
-    """A flat row of ExtractNewRecordState, whose updates carry no old image, nor its deletes where they are told by a key and headers
-    alone (mode `tombstone`); None for any other record."""
+    """A flat row of ExtractNewRecordState, whose updates carry no old image, nor its deletes where they are
+    told by a key and headers alone (mode `tombstone`); None for any other record.
+    """
     told = header_members(message)
     if (not told and b'"__' not in value) or (not value and told.keys().isdisjoint(_FILES)):
         return None
     members = {**told, **_members(value)} if value else told
     if members.keys().isdisjoint(_UNWRAPPED):
         return None
-    told = {name: members.get(f"__source_{name}", members.get(f"__{name}")) for name in _Source.__struct_fields__}
+    told = {
+        name: members.get(f"__source_{name}", members.get(f"__{name}")) for name in _Source.__struct_fields__
+    }
     if told["file"] is None or told["pos"] is None:
         raise DecodeError(
-            "position", "unwrapped row: expected __source_file and __source_pos (add.fields), got none: it has no place in the order"
+            "position",
+            (
+                "unwrapped row: expected __source_file and __source_pos (add.fields), got none: it has no "
+                "place in the order"
+            ),
         )
     source = _converted(told, _Source)
     row = {name: content for name, content in members.items() if not is_metadata(name)}
@@ -331,9 +395,13 @@ def _unwrapped(message: Message, value: bytes) -> _Record | None:
 
 
 def _converted(members: dict[str, Any], kind: type[S]) -> S:
-    """`source` or `transaction` of an unwrapped row, as far as the transform was told to add it (`add.fields`, `add.headers`)."""
+    """`source` or `transaction` of an unwrapped row, as far as the transform was told to add it
+    (`add.fields`, `add.headers`).
+    """
     try:
-        return msgspec.convert({name: content for name, content in members.items() if content is not None}, kind, strict=False)
+        return msgspec.convert(
+            {name: content for name, content in members.items() if content is not None}, kind, strict=False
+        )
     except msgspec.ValidationError as error:
         raise DecodeError("shape", f"unwrapped row: {error}") from None
 
@@ -360,7 +428,9 @@ def _schema_change(message: Message, payload: _Payload, source: _Source) -> Sche
 
 
 def _table(source: _Source, change: TableChange | None) -> str | None:
-    """The one table of the change; a RENAME of several tables lists them all in `source.table`, in no fixed order."""
+    """The one table of the change; a RENAME of several tables lists them all in `source.table`, in no fixed
+    order.
+    """
     name = source.table or None
     several = name is not None and "," in name and not (change and change.id.endswith(f'"{name}"'))
     return None if several else name

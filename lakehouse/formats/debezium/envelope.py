@@ -1,8 +1,10 @@
-"""What both Debezium dialects share: the converter's frame, keys, schema changes, and the split of key-changing updates.
+"""What both Debezium dialects share: the converter's frame, keys, schema changes, and the split of
+key-changing updates.
 
 with schemas     {"schema": {…}, "payload": {…}}      (TiCDC leaves "payload" even where schemas are off)
 without          the payload itself
-schema change    {"source", "ddl", "databaseName", "tableChanges": [{"type", "id", "table": {"columns": […], …}}]}
+schema change    {"source", "ddl", "databaseName", "tableChanges": [{"type", "id", "table": {"columns": […],
+                 …}}]}
 """
 
 from collections.abc import Iterator
@@ -18,7 +20,8 @@ from lakehouse.schema import unquote
 P = TypeVar("P")
 NULL = msgspec.Raw(b"null")
 _FRAME = {"schema", "payload"}
-_ROUTED = "__dbz__physicalTableIdentifier"  # what Debezium's topic router adds to the keys of tables that share a topic
+# what Debezium's topic router adds to the keys of tables that share a topic
+_ROUTED = "__dbz__physicalTableIdentifier"
 _ABSENT = object()
 
 
@@ -68,8 +71,10 @@ class Half(NamedTuple):
 
 
 def key_image(key: bytes | None) -> Image:
-    """The record key's columns, as the wire has them; none for a table without key, and where another converter or a transform has
-    made the key something else than an object: the row's own images tell it all the same."""
+    """The record key's columns, as the wire has them; none for a table without key, and where another
+    converter or a transform has made the key something else than an object: the row's own images tell it all
+    the same.
+    """
     if key is None or not key.lstrip().startswith(b"{"):
         return {}
     image = read_json(_KEY, key, "key")
@@ -79,7 +84,9 @@ def key_image(key: bytes | None) -> Image:
 
 
 def is_metadata(name: str) -> bool:
-    """Whether a member of an unwrapped row was added by the transform (`add.fields`, `add.headers`) and is no column."""
+    """Whether a member of an unwrapped row was added by the transform (`add.fields`, `add.headers`) and is no
+    column.
+    """
     return name in _METADATA or name.startswith(("__source_", "__transaction_"))
 
 
@@ -92,19 +99,29 @@ def header_members(message: Message) -> dict[str, Any]:
                 content = msgspec.json.decode(data)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 content = data.decode(errors="replace")
-            told[name] = content.get("payload") if isinstance(content, dict) else content if isinstance(content, str) else data.decode()
+            told[name] = (
+                content.get("payload")
+                if isinstance(content, dict)
+                else content
+                if isinstance(content, str)
+                else data.decode()
+            )
     return told
 
 
 def halves(op: str, names: tuple[str, ...], before: Image | None, after: Image | None) -> Iterator[Half]:
-    """A change as it orders: an update whose key differs is the delete of the old row, then the insert of the new one."""
+    """A change as it orders: an update whose key differs is the delete of the old row, then the insert of the
+    new one.
+    """
     image = before if op == "delete" else after
     key = key_order(image or {}, names) if names and image and all(name in image for name in names) else ()
     if (
         op == "update"
         and key
         and before
-        and any(before.get(name, _ABSENT) not in (_ABSENT, value) for name, value in zip(names, key, strict=True))
+        and any(
+            before.get(name, _ABSENT) not in (_ABSENT, value) for name, value in zip(names, key, strict=True)
+        )
     ):
         old = key_order({**(after or {}), **before}, names)
         yield Half("delete", 0, old, before, None)
@@ -114,7 +131,11 @@ def halves(op: str, names: tuple[str, ...], before: Image | None, after: Image |
 
 
 def image_flags(before: Image | None, after: Image | None) -> tuple[str, ...]:
-    return ("partial_before",) if before is not None and after is not None and not after.keys() <= before.keys() else ()
+    return (
+        ("partial_before",)
+        if before is not None and after is not None and not after.keys() <= before.keys()
+        else ()
+    )
 
 
 def schema_columns(change: TableChange) -> list[dict[str, Any]] | None:
@@ -123,7 +144,9 @@ def schema_columns(change: TableChange) -> list[dict[str, Any]] | None:
 
 
 def _column(column: _Column) -> dict[str, Any]:
-    text = type_text(column.typeName, column.length, column.scale, [_label(value) for value in column.enumValues or ()])
+    text = type_text(
+        column.typeName, column.length, column.scale, [_label(value) for value in column.enumValues or ()]
+    )
     if column.charsetName and not column.enumValues:
         text += f" character set {column.charsetName}"
     told: dict[str, Any] = {"name": column.name, "type": text, "not_null": column.optional is False}

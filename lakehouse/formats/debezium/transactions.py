@@ -1,7 +1,9 @@
-"""What a record of a Debezium feed tells of its transaction where no change was made of it, for an END counts its row all the same.
+"""What a record of a Debezium feed tells of its transaction where no change was made of it, for an END counts
+its row all the same.
 
     envelope    {"source": {"file", "pos"}, "transaction": {"id", "total_order"}}
-    unwrapped   "__source_file", "__source_pos", "__transaction_id", "__transaction_total_order", in the row or in headers
+    unwrapped   "__source_file", "__source_pos", "__transaction_id", "__transaction_total_order", in the row
+                or in headers
 
 The images are passed over, so that no value in them hides what stands beside.
 """
@@ -22,7 +24,9 @@ _Members = dict[str, msgspec.Raw]
 
 
 class TransactionRow(NamedTuple):
-    """A row's number in its transaction, and its place in the binlog; `id` is None where the record can't be read so far."""
+    """A row's number in its transaction, and its place in the binlog; `id` is None where the record can't be
+    read so far.
+    """
 
     id: str | None
     number: int
@@ -44,7 +48,9 @@ _ANY = msgspec.json.Decoder()
 
 
 def transaction_row(message: Message) -> TransactionRow | None:
-    """The row of a transaction that a record is; None for any other record, as a snapshot's row or a schema change."""
+    """The row of a transaction that a record is; None for any other record, as a snapshot's row or a schema
+    change.
+    """
     try:
         members = _members(message)
         transaction = _part(members, "transaction", "__transaction_", _Transaction)
@@ -57,7 +63,9 @@ def transaction_row(message: Message) -> TransactionRow | None:
 
 
 def _members(message: Message) -> _Members:
-    beside = {name: msgspec.Raw(msgspec.json.encode(content)) for name, content in header_members(message).items()}
+    beside = {
+        name: msgspec.Raw(msgspec.json.encode(content)) for name, content in header_members(message).items()
+    }
     if not message.value:
         return beside
     members = read_json(_MEMBERS, message.value, "value")
@@ -82,7 +90,9 @@ def _part(members: _Members, name: str, prefix: str, kind: type[T]) -> T | None:
 
 
 def _position(epoch: int, members: _Members, number: int) -> Position:
-    """Where the row stands, or right at the epoch's begin where the record can't be read so far: then it raises no watermark."""
+    """Where the row stands, or right at the epoch's begin where the record can't be read so far: then it
+    raises no watermark.
+    """
     try:
         source = _part(members, "source", "__source_", _Source) or _Source()
         return (epoch, file_number(source.file), source.pos, STREAMED, number, 1)

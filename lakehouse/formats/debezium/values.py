@@ -2,13 +2,17 @@
 
     mode (option)                default                      other modes
     decimal.handling.mode        precise: base64, unscaled    string, double
-    time.precision.mode          adaptive_time_microseconds   adaptive, connect, isostring, microseconds, nanoseconds, structured
-    binary.handling.mode         bytes: base64                base64, base64-url-safe, hex (text in the schema)
-    bigint.unsigned.handling…    long: wraps below zero       precise: a Decimal; both are told by the value itself
+    time.precision.mode          adaptive_time_microseconds   adaptive, connect, isostring, microseconds,
+                                                              nanoseconds, structured
+    binary.handling.mode         bytes: base64                base64, base64-url-safe, hex (text in the
+                                                              schema)
+    bigint.unsigned.handling…    long: wraps below zero       precise: a Decimal; both are told by the value
+                                                              itself
 
-With an embedded schema only a negative BIGINT, a double in mode `double`, a Decimal of scale 0 with 20 digits or none told and text
-in a binary mode that is not base64 stay open, unless `column.propagate.source.type` tells the column's own type.
-Encoding of a row that stays open: `debezium`, or `debezium/MODE=…,MODE=…` for what differs from the defaults.
+With an embedded schema only a negative BIGINT, a double in mode `double`, a Decimal of scale 0 with 20 digits
+or none told and text in a binary mode that is not base64 stay open, unless `column.propagate.source.type`
+tells the column's own type. Encoding of a row that stays open: `debezium`, or `debezium/MODE=…,MODE=…` for
+what differs from the defaults.
 """
 
 from collections.abc import Mapping
@@ -50,25 +54,40 @@ def modes(options: Mapping[str, str]) -> Modes:
     """The modes that a source's options name, such as `decimal_handling_mode`."""
     if not options:
         return _DEFAULTS
-    return Modes(*(options.get(name.replace(".", "_"), default) for name, default in zip(_NAMES, _DEFAULTS, strict=True)))
+    return Modes(
+        *(
+            options.get(name.replace(".", "_"), default)
+            for name, default in zip(_NAMES, _DEFAULTS, strict=True)
+        )
+    )
 
 
 @cached
 def encoding(chosen: Modes, has_schema: bool) -> str:
-    """The name under which a row's open values are resolved. Where there was a schema, decimals and times are text by now."""
+    """The name under which a row's open values are resolved. Where there was a schema, decimals and times are
+    text by now.
+    """
     told = Modes("string", _DEFAULTS.time, chosen.binary) if has_schema else chosen
     told = told._replace(binary="bytes" if told.binary == "base64" else told.binary)
-    differing = [f"{name}={mode}" for name, mode, default in zip(_NAMES, told, _DEFAULTS, strict=True) if mode != default]
+    differing = [
+        f"{name}={mode}"
+        for name, mode, default in zip(_NAMES, told, _DEFAULTS, strict=True)
+        if mode != default
+    ]
     return "debezium/" + ",".join(differing) if differing else "debezium"
 
 
 @cached
 def embedded_columns(schema: bytes, image: str, chosen: Modes) -> Columns | None:
-    """The columns of the struct `image` in an embedded schema; those of an unwrapped row, which has none, stand beside what was added."""
+    """The columns of the struct `image` in an embedded schema; those of an unwrapped row, which has none,
+    stand beside what was added.
+    """
     found = embedded(schema, image, lambda field: _column(field, chosen))
     if found is None or image:
         return found
-    return found._replace(types={name: type_ for name, type_ in (found.types or {}).items() if not is_metadata(name)})
+    return found._replace(
+        types={name: type_ for name, type_ in (found.types or {}).items() if not is_metadata(name)}
+    )
 
 
 def _column(field: Field, chosen: Modes) -> Column:
@@ -84,20 +103,29 @@ def _column(field: Field, chosen: Modes) -> Column:
 
 
 def _whole_number(own: str, known: Column) -> Column:
-    """Of 20 digits and no scale, or without either, it is what `bigint.unsigned.handling.mode=precise` sends, or a DECIMAL(20,0), or an
-    old connector's DECIMAL(p,0)."""
+    """Of 20 digits and no scale, or without either, it is what `bigint.unsigned.handling.mode=precise` sends,
+    or a DECIMAL(20,0), or an old connector's DECIMAL(p,0).
+    """
     if own.startswith(("decimal", "numeric")):
         return known
-    return Column(unscaled, None if own else always, "bigint unsigned" if known.type == "decimal" else known.type)
+    return Column(
+        unscaled, None if own else always, "bigint unsigned" if known.type == "decimal" else known.type
+    )
 
 
 def _plain(field: Field, own: str, chosen: Modes) -> Column:
     match field.type:
         case "double" | "float":
-            opened = own.startswith(("decimal", "numeric")) or (not own and field.type == "double" and chosen.decimal == "double")
+            opened = own.startswith(("decimal", "numeric")) or (
+                not own and field.type == "double" and chosen.decimal == "double"
+            )
             return Column(None, always) if opened else Column(float, None, field.type)
         case "int64":
-            return Column(unsigned) if own.startswith("bigint") and "unsigned" in own else Column(None, None if own else negative, "bigint")
+            return (
+                Column(unsigned)
+                if own.startswith("bigint") and "unsigned" in own
+                else Column(None, None if own else negative, "bigint")
+            )
         case "string":
             return _text(own, chosen)
         case kind:
@@ -105,7 +133,9 @@ def _plain(field: Field, own: str, chosen: Modes) -> Column:
 
 
 def _text(own: str, chosen: Modes) -> Column:
-    """Text, unless a mode puts binaries or decimals into text too and the schema does not tell which this is."""
+    """Text, unless a mode puts binaries or decimals into text too and the schema does not tell
+    which this is.
+    """
     may_be_binary = own.partition("(")[0].endswith(("binary", "blob")) or not own
     if chosen.binary in ("hex", "base64-url-safe") and may_be_binary:
         return Column(None, always)

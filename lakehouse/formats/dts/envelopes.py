@@ -1,17 +1,19 @@
 """Tencent DTS before decode: the Envelopes of one Entries joined, still as bytes.
 
-    records of a partition, in offset order ──join──▶ Message (one whole Entries) | Note (what is no such message)
+    records of a partition, in offset order ──join──▶ Message (one whole Entries) | Note (what is no such
+    message)
 
-One Entries is cut into `total` Envelopes, index 0 to total-1, which one producer writes in a row to one partition. The header
-`ps` counts the records of a partition (and of a `ShardId`, where the source has shards) from 1 and in steps of 1; a restarted
-task counts anew and sends again. So parts belong together when their indexes follow each other and, where `ps` is sent,
-their `ps` do too. A record is dropped as a duplicate only if its `ps` *and* its bytes came before: the same changes under a new
-`ps` are for silver's identities to tell.
+One Entries is cut into `total` Envelopes, index 0 to total-1, which one producer writes in a row to one
+partition. The header `ps` counts the records of a partition (and of a `ShardId`, where the source has shards)
+from 1 and in steps of 1; a restarted task counts anew and sends again. So parts belong together when their
+indexes follow each other and, where `ps` is sent, their `ps` do too. A record is dropped as a duplicate only
+if its `ps` *and* its bytes came before: the same changes under a new `ps` are for silver's identities to
+tell.
 
-Pure and without state: an Entries whose last parts are still to come is a note `waiting`, and the next call must begin
-with the first of its messages. (A call that begins right behind a whole Entries is better given that one too: a part of it
-that the producer repeats there would be taken for an orphan.) Every record given is in exactly one of the outcomes, except
-that a note `gap` repeats one.
+Pure and without state: an Entries whose last parts are still to come is a note `waiting`, and the next call
+must begin with the first of its messages. (A call that begins right behind a whole Entries is better given
+that one too: a part of it that the producer repeats there would be taken for an orphan.) Every record given
+is in exactly one of the outcomes, except that a note `gap` repeats one.
 """
 
 from collections import OrderedDict
@@ -25,7 +27,8 @@ from lakehouse.events import Message
 from lakehouse.formats.proto.subscribe_pb2 import Envelope
 
 _REMEMBERED = 1024
-_WHOLE = b"\x08\x01\x10\x01\x22"  # version 1, total 1, and its data: most envelopes are whole, and are told without being read
+# version 1, total 1, and its data: most envelopes are whole, and are told without being read
+_WHOLE = b"\x08\x01\x10\x01\x22"
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -34,7 +37,8 @@ class Note(msgspec.Struct, frozen=True):
     dead        they never can be: not an Envelope, or parts of an Entries some of whose parts are missing
     duplicate   sent twice by the producer's retry, byte for byte
     waiting     the first parts of an Entries whose other parts are not there yet
-    gap         `ps` skips numbers before this record: records were lost; the record itself is also in another outcome
+    gap         `ps` skips numbers before this record: records were lost; the record itself is also in another
+                outcome
     """
 
     kind: str
@@ -54,7 +58,8 @@ class _Stream:
 
 
 def join(messages: Iterable[Message]) -> Iterator[Message | Note]:
-    """Whole Entries in the order in which they are complete; a joined message has the offset of its first part.
+    """Whole Entries in the order in which they are complete; a joined message has the offset of its first
+    part.
 
     Messages of several partitions may be mixed; those of one partition come in the order of their offsets.
     """
@@ -71,7 +76,9 @@ def join(messages: Iterable[Message]) -> Iterator[Message | Note]:
         yield from _next(stream, message, number)
     for stream in streams.values():
         if stream.parts:
-            yield Note("waiting", tuple(stream.parts), f"{len(stream.parts)} of {stream.total} parts are there")
+            yield Note(
+                "waiting", tuple(stream.parts), f"{len(stream.parts)} of {stream.total} parts are there"
+            )
 
 
 def _next(stream: _Stream, message: Message, number: int | None) -> list[Message | Note]:
@@ -82,7 +89,14 @@ def _next(stream: _Stream, message: Message, number: int | None) -> list[Message
     missing = number - stream.ps - 1 if number is not None and stream.ps is not None else 0
     if missing > 0:
         found.append(
-            Note("gap", (message,), f"header ps: expected {stream.ps and stream.ps + 1}, got {number}: {missing} records are missing")
+            Note(
+                "gap",
+                (message,),
+                (
+                    f"header ps: expected {stream.ps and stream.ps + 1}, got {number}: {missing} records are "
+                    "missing"
+                ),
+            )
         )
     stream.ps = number
     if not stream.parts and message.value is not None and message.value.startswith(_WHOLE):
@@ -90,8 +104,18 @@ def _next(stream: _Stream, message: Message, number: int | None) -> list[Message
     envelope = _envelope(message)
     if envelope is None:
         found += _abandon(stream)
-        found.append(Note("dead", (message,), "record: expected an Envelope of version 1 with index below total, got something else"))
-    elif stream.parts and missing == 0 and (envelope.total, envelope.index) == (stream.total, len(stream.parts)):
+        found.append(
+            Note(
+                "dead",
+                (message,),
+                "record: expected an Envelope of version 1 with index below total, got something else",
+            )
+        )
+    elif (
+        stream.parts
+        and missing == 0
+        and (envelope.total, envelope.index) == (stream.total, len(stream.parts))
+    ):
         found += _add(stream, message, envelope)
     else:
         if stream.parts:
@@ -102,7 +126,11 @@ def _next(stream: _Stream, message: Message, number: int | None) -> list[Message
 
 def _begin(stream: _Stream, message: Message, envelope: Envelope) -> Iterator[Message | Note]:
     if envelope.index:
-        yield Note("dead", (message,), f"part {envelope.index + 1} of {envelope.total}: the part before it is missing")
+        yield Note(
+            "dead",
+            (message,),
+            f"part {envelope.index + 1} of {envelope.total}: the part before it is missing",
+        )
     else:
         stream.total = envelope.total
         yield from _add(stream, message, envelope)
@@ -117,12 +145,18 @@ def _add(stream: _Stream, message: Message, envelope: Envelope) -> Iterator[Mess
 
 
 def _abandon(stream: _Stream, message: Message | None = None) -> Iterator[Note]:
-    """The parts under way can't be completed by what comes; they are no loss where `message` begins the same Entries again."""
+    """The parts under way can't be completed by what comes; they are no loss where `message` begins the same
+    Entries again.
+    """
     if stream.parts:
         if message is not None and message.value == stream.parts[0].value:
             yield Note("duplicate", tuple(stream.parts), "the same parts are sent again from the first one")
         else:
-            yield Note("dead", tuple(stream.parts), f"{len(stream.parts)} of {stream.total} parts: the next part is missing")
+            yield Note(
+                "dead",
+                tuple(stream.parts),
+                f"{len(stream.parts)} of {stream.total} parts: the next part is missing",
+            )
         _clear(stream)
 
 
@@ -134,7 +168,9 @@ def _is_repeated(stream: _Stream, message: Message, number: int | None) -> bool:
     """Remembers the record, too. Without `ps` only a part that comes twice in a row can be told."""
     if number is None:
         return bool(stream.parts) and message.value == stream.parts[-1].value
-    digest = hash(message.value)  # 64 bits, seeded anew in each process: nobody can make two records alike that share a number
+    digest = hash(
+        message.value
+    )  # 64 bits, seeded anew in each process: nobody can make two records alike that share a number
     if stream.seen.get(number) == digest:
         return True
     stream.seen[number] = digest

@@ -1,8 +1,10 @@
-"""The common values of a Tencent DTS row, straight from the bytes of a `Data` message to members of an image's JSON text.
+"""The common values of a Tencent DTS row, straight from the bytes of a `Data` message to members of an
+image's JSON text.
 
-A reader gives what the column's cells give (dts_values.py), which it asks for rare forms and all that is wrong. The two common forms are
-told by their first bytes, with lengths below 128: dataType and sv (numbers, of less than 80 characters); dataType, charset and bv (text,
-times). Such values are not kept: rows whose values are mostly their own cost less so.
+A reader gives what the column's cells give (dts_values.py), which it asks for rare forms and all that is
+wrong. The two common forms are told by their first bytes, with lengths below 128: dataType and sv (numbers,
+of less than 80 characters); dataType, charset and bv (text, times). Such values are not kept: rows whose
+values are mostly their own cost less so.
 """
 
 from collections.abc import Callable
@@ -30,7 +32,11 @@ def _text_heads(*charsets: bytes) -> dict[bytes, int]:
     return {head + bytes((size,)): len(head) + 1 + size for head in heads for size in range(1, 128)}
 
 
-_INTEGERS, _DECIMALS, _FLOATS = _heads(*range(pb.INT8, pb.UINT64 + 1)), _heads(pb.DECIMAL), _heads(pb.FLOAT32, pb.FLOAT64)
+_INTEGERS, _DECIMALS, _FLOATS = (
+    _heads(*range(pb.INT8, pb.UINT64 + 1)),
+    _heads(pb.DECIMAL),
+    _heads(pb.FLOAT32, pb.FLOAT64),
+)
 # a charset that is UTF-8, of seven letters or four
 _SEVEN, _FOUR = _text_heads(b"utf8mb4", b"utf8mb3"), _text_heads(b"utf8")
 
@@ -75,7 +81,9 @@ def _decimals(member: bytes, slow: Read, scale: int) -> Read:
             if not scale:
                 if digits.isdigit():
                     return opened + text + b'"'
-            elif 0 < digits.find(b".") == len(digits) - after_point and digits.replace(b".", b"", 1).isdigit():
+            elif (
+                0 < digits.find(b".") == len(digits) - after_point and digits.replace(b".", b"", 1).isdigit()
+            ):
                 return opened + text + b'"'
         return slow(data)
 

@@ -1,15 +1,18 @@
 """Tencent DTS data subscription in Protobuf (MySQL, TDSQL-C, TDSQL for MySQL, MariaDB, Percona).
 
-    value  Envelope {version = 1, total, index, data}; the parts of one Entries are joined before (dts_envelopes.py)
+    value  Envelope {version = 1, total, index, data}; the parts of one Entries are joined before
+           (dts_envelopes.py)
     data   Entries {Entry…}, Entry {Header, Event}: BEGIN, DML, COMMIT, DDL, ROLLBACK, HEARTBEAT, CHECKPOINT
-    DML    columns {name, originalType, isKey}, rows {oldColumns, newColumns}, each value {dataType, charset, sv, bv}
+    DML    columns {name, originalType, isKey}, rows {oldColumns, newColumns}, each value {dataType, charset,
+           sv, bv}
 
-Specification: Tencent Cloud's pages on consuming subscribed data; the messages stand in proto/subscribe.proto.
-Order: Header.fileName's number and position, then the row in its event; seqId and the header `ps` are of one task only.
-Outcomes: RowChange, SchemaChange, Watermark (a CHECKPOINT), DeadLetter for an entry or row that can't be read;
-DecodeError for bytes that are no Entries. Zero values are absent on the wire, so nothing is told by presence.
-Text that its charset can't read, and bytes of a column whose type is not told, are `{"base64": …}` for the schema: encoding "tencent-dts".
-Not supported: Avro and JSON subscriptions, PostgreSQL and Oracle sources.
+Specification: Tencent Cloud's pages on consuming subscribed data; the messages stand in
+proto/subscribe.proto. Order: Header.fileName's number and position, then the row in its event; seqId and the
+header `ps` are of one task only. Outcomes: RowChange, SchemaChange, Watermark (a CHECKPOINT), DeadLetter for
+an entry or row that can't be read; DecodeError for bytes that are no Entries. Zero values are absent on the
+wire, so nothing is told by presence. Text that its charset can't read, and bytes of a column whose type is
+not told, are `{"base64": …}` for the schema: encoding "tencent-dts". Not supported: Avro and JSON
+subscriptions, PostgreSQL and Oracle sources.
 """
 
 import functools
@@ -51,8 +54,9 @@ _NOT_PROTOBUF = "value: expected an Envelope or Entries of the subscription's me
 
 
 class _Columns(NamedTuple):
-    """The columns of one DML event: names, the values of each as they are read, how to read an image and its key as text, the key's
-    names in their order, and the types. `doubled` tells that a name is there twice."""
+    """The columns of one DML event: names, the values of each as they are read, how to read an image and its
+    key as text, the key's names in their order, and the types. `doubled` tells that a name is there twice.
+    """
 
     names: tuple[str, ...]
     cells: tuple[Cells, ...]
@@ -75,14 +79,18 @@ class _Row(NamedTuple):
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one whole Entries."""
-    return (opened(event) if isinstance(event, JsonChange) else event for event in decode_stored(message, options))
+    return (
+        opened(event) if isinstance(event, JsonChange) else event for event in decode_stored(message, options)
+    )
 
 
 def decode_stored(message: Message, options: Mapping[str, str]) -> list[Stored]:
     """The same, with most changes as silver stores them."""
     zone = options.get("time_zone", "UTC")
     events: list[Stored] = []
-    for entry in _entries(message.value).items[:] if message.value else ():  # a slice: protobuf's own iterators cost three times as much
+    for entry in (
+        _entries(message.value).items[:] if message.value else ()
+    ):  # a slice: protobuf's own iterators cost three times as much
         header = entry.header
         if header.messageType not in _SILENT:
             _add_events(events, entry, header, message.epoch, zone)
@@ -97,7 +105,10 @@ def _entries(value: bytes) -> pb.Entries:
         if envelope.version != 1:
             raise DecodeError("envelope", f"Envelope: expected version 1, got {envelope.version}")
         if envelope.total > 1:
-            raise DecodeError("part", f"Envelope: expected a whole Entries, got part {envelope.index + 1} of {envelope.total}")
+            raise DecodeError(
+                "part",
+                f"Envelope: expected a whole Entries, got part {envelope.index + 1} of {envelope.total}",
+            )
         return pb.Entries.FromString(envelope.data)
     except ProtobufError:
         raise DecodeError("protobuf", _NOT_PROTOBUF) from None
@@ -127,12 +138,22 @@ def _dead_letter(header: pb.Header, error: DecodeError, index: int) -> DeadLette
 
 
 def _schema_change(header: pb.Header, event: pb.DDLEvent, epoch: int, index: int) -> SchemaChange:
-    """The statement; `database` is what its unqualified names stand for, `table` is given if it is of that database."""
+    """The statement; `database` is what its unqualified names stand for, `table` is given if it is of that
+    database.
+    """
     position = _position(epoch, header.fileName, header.position, 0, 0)
     database = event.schemaName or header.schemaName
     table = header.tableName if header.schemaName in (database, "") else ""
-    return SchemaChange("ddl", database, table or None, header.timestamp * 1000, position, event.sql, index,
-                        server=server_of(header.serverId, header.fileName))  # fmt: skip
+    return SchemaChange(
+        "ddl",
+        database,
+        table or None,
+        header.timestamp * 1000,
+        position,
+        event.sql,
+        index,
+        server=server_of(header.serverId, header.fileName),
+    )
 
 
 def _watermark(header: pb.Header, event: pb.CheckpointEvent, epoch: int, index: int) -> Watermark:
@@ -164,10 +185,20 @@ _NO_PLACE = "Header: expected a binlog file name that ends in a number, and a po
 def _add_rows(events: list[Stored], header: pb.Header, event: pb.DMLEvent, epoch: int, zone: str) -> None:
     op, first = _OPS.get(event.dmlEventType), header.eventIndex
     if op is None or first >= 1 << (63 - _SHARD_BITS):
-        raise DecodeError("dml_type", "DMLEvent: expected an insert, update or delete with an event index, got another")
+        raise DecodeError(
+            "dml_type", "DMLEvent: expected an insert, update or delete with an event index, got another"
+        )
     columns = _columns(tuple(event.columns[:]), zone)
-    shared = _Row(header.schemaName, header.tableName, op, header.timestamp * 1000, server_of(header.serverId, header.fileName))
-    epoch, file, offset, streamed, row_number, _ = _position(epoch, header.fileName, header.position, first << _SHARD_BITS, 1)
+    shared = _Row(
+        header.schemaName,
+        header.tableName,
+        op,
+        header.timestamp * 1000,
+        server_of(header.serverId, header.fileName),
+    )
+    epoch, file, offset, streamed, row_number, _ = _position(
+        epoch, header.fileName, header.position, first << _SHARD_BITS, 1
+    )
     for number, row in enumerate(event.rows[:], row_number):
         try:
             _add_row(events, shared, columns, row, (epoch, file, offset, streamed, number, 1))
@@ -175,9 +206,14 @@ def _add_rows(events: list[Stored], header: pb.Header, event: pb.DMLEvent, epoch
             events.append(_dead_letter(header, error, len(events)))
 
 
-def _add_row(events: list[Stored], shared: _Row, columns: _Columns, row: pb.RowChange, position: Position) -> None:
+def _add_row(
+    events: list[Stored], shared: _Row, columns: _Columns, row: pb.RowChange, position: Position
+) -> None:
     database, table, op, commit_ts, server = shared
-    told_before, told_after = row.oldColumns[:] if op != "insert" else [], row.newColumns[:] if op != "delete" else []
+    told_before, told_after = (
+        row.oldColumns[:] if op != "insert" else [],
+        row.newColumns[:] if op != "delete" else [],
+    )
     if not (told_before if op == "delete" else told_after):
         raise DecodeError("image", f"a row of op {op}: expected its image, got none")
     if columns.doubled or (op == "update" and not told_before):
@@ -190,14 +226,44 @@ def _add_row(events: list[Stored], shared: _Row, columns: _Columns, row: pb.RowC
         _add_uncommon(events, shared, columns, told_before, told_after, position)
         return
     if before is not None and old_key != key:
-        events.append(JsonChange(database, table, "delete", old_key, columns.key, commit_ts, (*position[:5], 0), before, None, len(events),
-                                 columns.types_text, server))  # fmt: skip
+        events.append(
+            JsonChange(
+                database,
+                table,
+                "delete",
+                old_key,
+                columns.key,
+                commit_ts,
+                (*position[:5], 0),
+                before,
+                None,
+                len(events),
+                columns.types_text,
+                server,
+            )
+        )
         op, before = "insert", None
-    events.append(JsonChange(database, table, op, key, columns.key, commit_ts, position, before, after, len(events), columns.types_text,
-                             server))  # fmt: skip
+    events.append(
+        JsonChange(
+            database,
+            table,
+            op,
+            key,
+            columns.key,
+            commit_ts,
+            position,
+            before,
+            after,
+            len(events),
+            columns.types_text,
+            server,
+        )
+    )
 
 
-def _image_reader(reads: Sequence[Read], key_at: Sequence[tuple[int, int]]) -> Callable[[list[bytes]], tuple[bytes, bytes]]:
+def _image_reader(
+    reads: Sequence[Read], key_at: Sequence[tuple[int, int]]
+) -> Callable[[list[bytes]], tuple[bytes, bytes]]:
     """Reads an image and its key as JSON text; TypeError where a value has none."""
     first, cut = key_at[0] if len(key_at) == 1 else (0, 0)
 
@@ -206,7 +272,9 @@ def _image_reader(reads: Sequence[Read], key_at: Sequence[tuple[int, int]]) -> C
             raise _miscounted(len(values), len(reads))
         members = list(map(operator.call, reads, values))
         text = b"{" + b",".join(members) + b"}"
-        return text, b"[" + (members[first][cut:] if cut else b",".join([members[place][start:] for place, start in key_at])) + b"]"
+        return text, b"[" + (
+            members[first][cut:] if cut else b",".join([members[place][start:] for place, start in key_at])
+        ) + b"]"
 
     return read
 
@@ -216,7 +284,12 @@ def _miscounted(values: int, columns: int) -> DecodeError:
 
 
 def _add_uncommon(
-    events: list[Stored], shared: _Row, columns: _Columns, told_before: Sequence[bytes], told_after: Sequence[bytes], position: Position
+    events: list[Stored],
+    shared: _Row,
+    columns: _Columns,
+    told_before: Sequence[bytes],
+    told_after: Sequence[bytes],
+    position: Position,
 ) -> None:
     """A row whose images may be in part, or have values that only the schema reads."""
     database, table, op, commit_ts, server = shared
@@ -231,8 +304,24 @@ def _add_uncommon(
         place = (*position[:5], 0 if op == "update" and half.op == "delete" else 1)
         names = columns.key if half.key else ()
         encoding = FORMAT if before_opened or after_opened else "canonical"
-        events.append(RowChange(database, table, half.op, half.key, names, commit_ts, place, half.before, half.after, len(events), encoding,
-                                columns.types, flags, server=server))  # fmt: skip
+        events.append(
+            RowChange(
+                database,
+                table,
+                half.op,
+                half.key,
+                names,
+                commit_ts,
+                place,
+                half.before,
+                half.after,
+                len(events),
+                encoding,
+                columns.types,
+                flags,
+                server=server,
+            )
+        )
 
 
 def _opened(values: Sequence[bytes], columns: _Columns) -> tuple[Image | None, bool]:
@@ -241,8 +330,13 @@ def _opened(values: Sequence[bytes], columns: _Columns) -> tuple[Image | None, b
         return None, False
     if len(values) != len(columns.cells):
         raise _miscounted(len(values), len(columns.cells))
-    told = [(name, cells.value(value)) for name, cells, value in zip(columns.names, columns.cells, values, strict=True)]
-    image = {name: value.value if isinstance(value, Open) else value for name, value in told if value is not ABSENT}
+    told = [
+        (name, cells.value(value))
+        for name, cells, value in zip(columns.names, columns.cells, values, strict=True)
+    ]
+    image = {
+        name: value.value if isinstance(value, Open) else value for name, value in told if value is not ABSENT
+    }
     return image, any(isinstance(value, Open) for _, value in told)
 
 
@@ -262,16 +356,29 @@ def _columns(told: tuple[bytes, ...], zone: str) -> _Columns:
     except ProtobufError:
         raise DecodeError("protobuf", _NOT_PROTOBUF) from None
     names = tuple(column.name for column, *_ in columns)
-    key = sorted((column.name, place, len(cells.member)) for place, (column, cells, _) in enumerate(columns) if column.isKey)
+    key = sorted(
+        (column.name, place, len(cells.member))
+        for place, (column, cells, _) in enumerate(columns)
+        if column.isKey
+    )
     types = {column.name: column.originalType for column, *_ in columns}
     image = _image_reader([read for _, _, read in columns], [(place, start) for _, place, start in key])
-    return _Columns(names, tuple(cells for _, cells, _ in columns), image, tuple(name for name, *_ in key), types,
-                    msgspec.json.encode(types), len(types) < len(names))  # fmt: skip
+    return _Columns(
+        names,
+        tuple(cells for _, cells, _ in columns),
+        image,
+        tuple(name for name, *_ in key),
+        types,
+        msgspec.json.encode(types),
+        len(types) < len(names),
+    )
 
 
 @functools.lru_cache(maxsize=4096)
 def _column(told: bytes, zone: str) -> tuple[pb.Column, Cells, Read]:
-    """A column, which tables and their versions share where it is told in the same bytes, what is kept of its values, and their reader."""
+    """A column, which tables and their versions share where it is told in the same bytes, what is kept of its
+    values, and their reader.
+    """
     column = pb.Column.FromString(told)
     cells = Cells(column.name, column.originalType, zone, column.isKey)
     return column, cells, cells.quick()

@@ -1,9 +1,10 @@
-"""The values of a Tencent DTS row: bytes of a `Data` message to the member of an image's JSON text, by the column's type.
+"""The values of a Tencent DTS row: bytes of a `Data` message to the member of an image's JSON text, by the
+column's type.
 
     Data   {dataType, charset, sv, bv}: numbers and times as text in `sv`, text and binary in `bv`
 
-A value is one of silver's, which has such text, or `Open` (only the table's schema can read it), or ABSENT (the row leaves the
-column out).
+A value is one of silver's, which has such text, or `Open` (only the table's schema can read it), or ABSENT
+(the row leaves the column out).
 """
 
 import functools
@@ -23,7 +24,8 @@ from lakehouse.values.charsets import decode_text
 from lakehouse.values.normal_form import bytes_vector, vector_text
 from lakehouse.values.scalars import ZONED, base64_text, bit_number, integer, number, timestamp_utc
 
-# what a column keeps of the values that dts_quick.py leaves to it: an update repeats most of the old image, and labels are few
+# what a column keeps of the values that dts_quick.py leaves to it: an update repeats most of the old image,
+# and labels are few
 _KEPT, _KEPT_BYTES = 64, 256
 _NIL, _NA, _STRING, _BYTES = pb.NIL, pb.NA, pb.STRING, pb.BYTES
 
@@ -83,7 +85,9 @@ class Cells(dict[bytes, bytes | Special]):
             read = None if told.kind == _NIL else ABSENT if told.kind == _NA else self.read(told, self.zone)
             found = read if isinstance(read, Special) else self.member + _json_of(read)
         except (ValueError, InvalidOperation, ProtobufError):
-            raise DecodeError("value", f"column {self.name}: expected a value of its type, got another") from None
+            raise DecodeError(
+                "value", f"column {self.name}: expected a value of its type, got another"
+            ) from None
         if len(data) <= _KEPT_BYTES:
             if len(self) >= _KEPT:
                 self.clear()
@@ -117,7 +121,9 @@ def _plain_text(value: Value, _: str) -> str:
 
 
 def _label_or_text(column_type: ColumnType, value: Value, _: str) -> Any:
-    """Text, or an ENUM's or SET's labels; an index or mask, or what is no label, is for the schema to read."""
+    """Text, or an ENUM's or SET's labels; an index or mask, or what is no label, is for the schema
+    to read.
+    """
     if value.kind not in (_STRING, _BYTES):
         return Open(integer(value.sv))
     text = value.sv or _text(value.bv, value.charset or column_type.charset or "")
@@ -151,7 +157,9 @@ def _integer(value: Value, _: str) -> int:
 
 
 def _unsigned(bits: int, value: Value, _: str) -> int:
-    """A number of the binlog's signed type (INT64 of a BIGINT UNSIGNED) is negative with its first bit set."""
+    """A number of the binlog's signed type (INT64 of a BIGINT UNSIGNED) is negative with its first
+    bit set.
+    """
     found = integer(value.text)
     return found + (1 << bits) if -(1 << (bits - 1)) <= found < 0 else found
 
@@ -209,7 +217,9 @@ def _by_data_type(value: Value, zone: str) -> Any:
 
 
 def _by_data_type_or_schema(value: Value, zone: str) -> Any:
-    """The same, but for what only the schema tells: whether bytes are text, JSON, BIT or binary, and text with a zone a TIMESTAMP."""
+    """The same, but for what only the schema tells: whether bytes are text, JSON, BIT or binary, and text
+    with a zone a TIMESTAMP.
+    """
     read = _by_data_type(value, zone)
     if value.kind == _BYTES or (value.kind == _STRING and value.charset.lower() == "binary"):
         return Open({"base64": read})

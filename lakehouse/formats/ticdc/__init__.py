@@ -1,1 +1,3 @@
-"""TiCDC: Open Protocol, canal-json, its Debezium dialect, the storage sink, and large messages (compression, claim check)."""
+"""TiCDC: Open Protocol, canal-json, its Debezium dialect, the storage sink, and large messages (compression,
+claim check).
+"""

@@ -1,16 +1,19 @@
 """TiCDC canal-json: one event per message, JSON in the Kafka value, no key.
 
-    row  {"database", "table", "pkNames", "type": INSERT | UPDATE | DELETE, "es", "mysqlType", "old": [{…}] | null, "data": [{…}], "_tidb"?}
-    DDL  {…, "isDdl": true, "type", "sql"}          watermark  {"type": "TIDB_WATERMARK", "_tidb": {"watermarkTs"}}
-    "_tidb" (enable-tidb-extension): {"commitTs" | "watermarkTs", "onlyHandleKey"?, "claimCheckLocation"?, "rowkey"?}
+    row  {"database", "table", "pkNames", "type": INSERT | UPDATE | DELETE, "es", "mysqlType", "old": [{…}] |
+         null, "data": [{…}], "_tidb"?}
+    DDL  {…, "isDdl": true, "type", "sql"}          watermark  {"type": "TIDB_WATERMARK", "_tidb":
+                                                               {"watermarkTs"}}
+    "_tidb" (enable-tidb-extension): {"commitTs" | "watermarkTs", "onlyHandleKey"?, "claimCheckLocation"?,
+    "rowkey"?}
 
 Producers: all TiCDC releases. Specification: docs.pingcap.com, "TiCDC Canal-JSON Protocol".
-Order: with the extension commit_ts, then delete before upsert before DDL. Without it arrival within the partition, no watermark,
-and `commit_ts` is `es` in a TSO's unit (milliseconds << 18). Which of the two is read from each message, unless option
-`tidb_extension` says it.
-Old images that hold only what changed are completed from the new one. `pkNames` is the PRIMARY KEY only: the key of a table whose
-handle is a unique key is left to the schema. A row of which only the handle key was sent is a DeadLetter `unresolved`, unless it
-is a delete. ENUM and SET are index and mask: such rows' `encoding` is "ticdc-canal-json".
+Order: with the extension commit_ts, then delete before upsert before DDL. Without it arrival within the
+partition, no watermark, and `commit_ts` is `es` in a TSO's unit (milliseconds << 18). Which of the two is
+read from each message, unless option `tidb_extension` says it. Old images that hold only what changed are
+completed from the new one. `pkNames` is the PRIMARY KEY only: the key of a table whose handle is a unique key
+is left to the schema. A row of which only the handle key was sent is a DeadLetter `unresolved`, unless it is
+a delete. ENUM and SET are index and mask: such rows' `encoding` is "ticdc-canal-json".
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +22,19 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import DDL, DELETE, UPSERT, DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange, Watermark
+from lakehouse.events import (
+    DDL,
+    DELETE,
+    UPSERT,
+    DeadLetter,
+    Event,
+    Image,
+    Message,
+    Position,
+    RowChange,
+    SchemaChange,
+    Watermark,
+)
 from lakehouse.formats.canal.values import Reading, image, reading
 from lakehouse.formats.wire_json import read_json
 
@@ -62,7 +77,9 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     wire = read_json(_MESSAGE, message.value, "message")
     order = _order(message, wire, options.get("tidb_extension", "auto"))
     if wire.isDdl:
-        yield SchemaChange("ddl", wire.database, wire.table or None, order.commit_ts, order.position(0, DDL, 0), wire.sql, 0)
+        yield SchemaChange(
+            "ddl", wire.database, wire.table or None, order.commit_ts, order.position(0, DDL, 0), wire.sql, 0
+        )
     elif wire.type == "TIDB_WATERMARK":
         resolved = wire.extension.watermarkTs if wire.extension else None
         if resolved is None:
@@ -71,11 +88,15 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     elif wire.type in ("INSERT", "UPDATE", "DELETE"):
         yield from _rows(wire, order, options.get("time_zone", "UTC"))
     else:
-        raise DecodeError("kind", "message: expected type INSERT, UPDATE, DELETE, TIDB_WATERMARK or a DDL, got another")
+        raise DecodeError(
+            "kind", "message: expected type INSERT, UPDATE, DELETE, TIDB_WATERMARK or a DDL, got another"
+        )
 
 
 def has_extension(message: Message) -> bool:
-    """Whether the message was sent with enable-tidb-extension; a DecodeError for bytes that are no message."""
+    """Whether the message was sent with enable-tidb-extension; a DecodeError for bytes that are no
+    message.
+    """
     extension = read_json(_MESSAGE, message.value or b"", "message").extension
     return extension is not None and (extension.commitTs is not None or extension.watermarkTs is not None)
 
@@ -99,7 +120,10 @@ def _order(message: Message, wire: _Message, extension: str) -> _Order:
     if commit_ts is not None:
         return _Order(message.epoch, commit_ts, None)
     if extension == "true" and wire.type != "TIDB_WATERMARK":
-        text = "message: expected _tidb.commitTs, got none; where the whole feed has none, say enable-tidb-extension: false"
+        text = (
+            "message: expected _tidb.commitTs, got none; where the whole feed has none, say "
+            "enable-tidb-extension: false"
+        )
         raise DecodeError("extension", text)
     return _Order(message.epoch, wire.es << 18, message.offset)
 
@@ -146,7 +170,16 @@ def _table(wire: _Message, order: _Order, zone: str) -> _Table:
     if extension.onlyHandleKey:
         unresolved = unresolved or "the feed sends handle-key-only messages"
     encoding = "ticdc-canal-json" if read.indexed or not read.typed else "canonical"
-    return _Table(wire.database, wire.table, order, tuple(sorted(wire.pkNames or ())), read, encoding, extension.rowkey, unresolved)
+    return _Table(
+        wire.database,
+        wire.table,
+        order,
+        tuple(sorted(wire.pkNames or ())),
+        read,
+        encoding,
+        extension.rowkey,
+        unresolved,
+    )
 
 
 def _row(kind: str, data: _Row, old: _Row | None, table: _Table, number: int) -> list[Event]:
@@ -154,7 +187,9 @@ def _row(kind: str, data: _Row, old: _Row | None, table: _Table, number: int) ->
         before = image(data, table.reading.converters)
         return [_change("delete", before, None, table, number, flags=_delete_flags(before, table))]
     if table.unresolved:
-        raise DecodeError("unresolved", f"row: expected all columns, got the handle key only: {table.unresolved}")
+        raise DecodeError(
+            "unresolved", f"row: expected all columns, got the handle key only: {table.unresolved}"
+        )
     after = image(data, table.reading.converters)
     if kind == "INSERT":
         return [_change("insert", None, after, table, number)]
@@ -163,12 +198,18 @@ def _row(kind: str, data: _Row, old: _Row | None, table: _Table, number: int) ->
     before = {**after, **image(old, table.reading.converters)}  # what `old` leaves out has not changed
     if _key(before, table) == _key(after, table):
         return [_change("update", before, after, table, number)]
-    return [_change("delete", before, None, table, number, half=0), _change("insert", None, after, table, number)]
+    return [
+        _change("delete", before, None, table, number, half=0),
+        _change("insert", None, after, table, number),
+    ]
 
 
 def _delete_flags(before: Image, table: _Table) -> _Flags:
     if not before:
-        return ("old_key_unknown", "partial_before")  # delete-only-handle-key of a table without one: `data` is [{}]
+        return (
+            "old_key_unknown",
+            "partial_before",
+        )  # delete-only-handle-key of a table without one: `data` is [{}]
     key_only = table.unresolved or len(before) == len(table.key_names)
     return ("partial_before",) if key_only else ()
 
@@ -177,13 +218,35 @@ def _key(row: Image, table: _Table) -> tuple[object, ...]:
     try:
         return tuple([row[name] for name in table.key_names])
     except KeyError:
-        raise DecodeError("shape", "row: expected the columns that pkNames names, got a row without one") from None
+        raise DecodeError(
+            "shape", "row: expected the columns that pkNames names, got a row without one"
+        ) from None
 
 
-def _change(op: str, before: Image | None, after: Image | None, table: _Table, number: int, half: int = 1, flags: _Flags = ()) -> RowChange:
+def _change(
+    op: str,
+    before: Image | None,
+    after: Image | None,
+    table: _Table,
+    number: int,
+    half: int = 1,
+    flags: _Flags = (),
+) -> RowChange:
     now = after if after is not None else before or {}
     position = table.order.position(number, DELETE if op == "delete" else UPSERT, half)
     return RowChange(
-        table.database, table.name, op, _key(now, table), table.key_names, table.order.commit_ts, position, before, after, 0,
-        table.encoding, table.reading.types, flags, table.row_id,
-    )  # fmt: skip
+        table.database,
+        table.name,
+        op,
+        _key(now, table),
+        table.key_names,
+        table.order.commit_ts,
+        position,
+        before,
+        after,
+        0,
+        table.encoding,
+        table.reading.types,
+        flags,
+        table.row_id,
+    )

@@ -1,15 +1,18 @@
-"""TiCDC's Debezium protocol (8.0 and later; DDL and watermarks from 8.5.5, `tidb_type` with enable-tidb-extension).
+"""TiCDC's Debezium protocol (8.0 and later; DDL and watermarks from 8.5.5, `tidb_type` with
+enable-tidb-extension).
 
     key    {"payload": {handle key columns}, "schema"?}            null in 8.0 to 8.4
     value  {"payload": {"op": c|u|d, "before"?, "after", "source"}, "schema"?}
            {"payload": {"ddl", "tableChanges", "source"}}          a DDL
-           {"payload": {"op": "m", "source"}}                      a watermark: source.commit_ts is the resolved ts
+           {"payload": {"op": "m", "source"}}                      a watermark: source.commit_ts is the
+                                                                   resolved ts
 
 Specification: TiCDC's Debezium encoder, which follows Debezium's data change events for MySQL.
-Order: source.commit_ts, then rank. Outcomes: RowChange, SchemaChange, Watermark; DecodeError for anything else.
-With an embedded schema dates, times, bits and unsigned numbers become canonical; a DECIMAL, sent as a double, never
-does, and without a schema nothing does: encoding "ticdc-debezium". The producer itself loses a decimal's digits beyond
-a double, NULL in columns with a default, and zero dates. Not supported: debezium-avro.
+Order: source.commit_ts, then rank. Outcomes: RowChange, SchemaChange, Watermark; DecodeError for anything
+else. With an embedded schema dates, times, bits and unsigned numbers become canonical; a DECIMAL, sent as a
+double, never does, and without a schema nothing does: encoding "ticdc-debezium". The producer itself loses a
+decimal's digits beyond a double, NULL in columns with a default, and zero dates. Not supported:
+debezium-avro.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +35,15 @@ from lakehouse.formats.debezium.connect_schema import (
     negative,
     unsigned,
 )
-from lakehouse.formats.debezium.envelope import Frame, TableChange, halves, image_flags, key_image, primary_key, schema_columns
+from lakehouse.formats.debezium.envelope import (
+    Frame,
+    TableChange,
+    halves,
+    image_flags,
+    key_image,
+    primary_key,
+    schema_columns,
+)
 from lakehouse.formats.wire_json import read_json
 
 FORMAT = "ticdc-debezium"
@@ -125,16 +136,24 @@ def _columns(schema: bytes) -> Columns | None:
 
 
 def _column(field: Field) -> Column:
-    """`tidb_type` is the type's word without length; where there is none, the schema's name or its plain type tells what it can."""
+    """`tidb_type` is the type's word without length; where there is none, the schema's name or its plain type
+    tells what it can.
+    """
     known = named(field) or _plain(field)
-    read = None if known.read is label else known.read  # TiCDC escapes commas in the list of an ENUM's labels, not in values
+    read = (
+        None if known.read is label else known.read
+    )  # TiCDC escapes commas in the list of an ENUM's labels, not in values
     return known._replace(read=read, type=field.tidb_type or known.type)
 
 
 def _plain(field: Field) -> Column:
     match field.type, field.tidb_type:
         case "double", kind:
-            return Column(float, None, "double") if (kind or "").startswith(("double", "float")) else Column(None, always)
+            return (
+                Column(float, None, "double")
+                if (kind or "").startswith(("double", "float"))
+                else Column(None, always)
+            )
         case "float", _:
             return Column(float, None, "float")
         case "int64", kind:

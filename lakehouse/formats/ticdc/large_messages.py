@@ -1,10 +1,12 @@
 """Before decode, still as bytes: undo the changefeed's compression and join claim-check payloads.
 
-    message ── attachment_names ──▶ file names ──(the caller reads them)──▶ prepare ──▶ message that a decoder reads
+    message ── attachment_names ──▶ file names ──(the caller reads them)──▶ prepare ──▶ message that a decoder
+    reads
 
-Pure: the caller does the I/O, in whatever place its layer keeps the files. Nothing in a message says that it is compressed; the
-option `compression` does. Plain JSON is let through, so a feed may change its setting while it runs. A payload that is missing or
-unreadable leaves its row as it came, with the handle key only, and the decoder makes a dead letter `unresolved` of it.
+Pure: the caller does the I/O, in whatever place its layer keeps the files. Nothing in a message says that it
+is compressed; the option `compression` does. Plain JSON is let through, so a feed may change its setting
+while it runs. A payload that is missing or unreadable leaves its row as it came, with the handle key only,
+and the decoder makes a dead letter `unresolved` of it.
 """
 
 import binascii
@@ -46,11 +48,19 @@ _PAYLOAD = msgspec.json.Decoder(_Payload)
 
 def attachment_names(message: Message, format: str, options: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the claim-check files that this message needs: names of files, never paths."""
-    return tuple(file_name(location) for location in _LOCATIONS[format](_plain(message, format, options))) if format in _LOCATIONS else ()
+    return (
+        tuple(file_name(location) for location in _LOCATIONS[format](_plain(message, format, options)))
+        if format in _LOCATIONS
+        else ()
+    )
 
 
-def prepare(message: Message, format: str, options: Mapping[str, str], attachments: Mapping[str, bytes] = _NO_FILES) -> Message:
-    """The message as the decoder wants it; `attachments` holds the files by the names that `attachment_names` gave."""
+def prepare(
+    message: Message, format: str, options: Mapping[str, str], attachments: Mapping[str, bytes] = _NO_FILES
+) -> Message:
+    """The message as the decoder wants it; `attachments` holds the files by the names that `attachment_names`
+    gave.
+    """
     plain = _plain(message, format, options)
     if not attachments or format not in _JOINS:
         return plain
@@ -61,7 +71,9 @@ def file_name(location: str) -> str:
     """The last part of a location, refused if it could lead out of the folder that it is looked up in."""
     name = location.replace("\\", "/").rpartition("/")[2]
     if name in ("", ".", "..") or "\0" in name or ":" in name:
-        raise DecodeError("claim_check", "claim-check location: expected one that ends in a file name, got another")
+        raise DecodeError(
+            "claim_check", "claim-check location: expected one that ends in a file name, got another"
+        )
     return name
 
 
@@ -85,7 +97,10 @@ def decompressed(data: bytes, compression: str) -> bytes:
     try:
         return _DECOMPRESS[compression](data)
     except (cramjam.DecompressionError, ValueError, MemoryError):
-        raise DecodeError("compression", f"message: expected {compression} as the source's `compression` says, got other bytes") from None
+        raise DecodeError(
+            "compression",
+            f"message: expected {compression} as the source's `compression` says, got other bytes",
+        ) from None
 
 
 def _lz4(data: bytes) -> bytes:
@@ -142,11 +157,15 @@ def _join_open(message: Message, options: Mapping[str, str], attachments: Mappin
 
 
 def _open_payload(attachment: bytes, options: Mapping[str, str]) -> tuple[bytes, bytes] | None:
-    """The one event of a payload, which is a whole Kafka message; None where the file holds something else."""
+    """The one event of a payload, which is a whole Kafka message; None where the file holds
+    something else.
+    """
     try:
         payload = read_json(_PAYLOAD, attachment, "claim-check file")
         keys, values = frames(binascii.a2b_base64(payload.key or ""), binascii.a2b_base64(payload.value))
-        return (keys[0], decompressed(values[0], options.get("compression", "none"))) if len(keys) == 1 else None
+        return (
+            (keys[0], decompressed(values[0], options.get("compression", "none"))) if len(keys) == 1 else None
+        )
     except (DecodeError, ValueError, KeyError):
         return None
 
@@ -159,7 +178,9 @@ def _join_canal(message: Message, options: Mapping[str, str], attachments: Mappi
 
 
 def _canal_payload(attachment: bytes, options: Mapping[str, str]) -> bytes | None:
-    """The message that a file holds: wrapped as a key and a value or, with claim-check-raw-value, as it is. The file itself tells which."""
+    """The message that a file holds: wrapped as a key and a value or, with claim-check-raw-value, as it is.
+    The file itself tells which.
+    """
     compression = options.get("compression", "none")
     try:
         value = decompressed(attachment, compression)
@@ -178,7 +199,10 @@ _PLAIN: dict[str, Callable[[Message, str], Message]] = {
     "ticdc-canal-json": _plain_value,
     "ticdc-debezium": _plain_both,
 }
-_LOCATIONS: dict[str, Callable[[Message], list[str]]] = {"ticdc-open": _open_locations, "ticdc-canal-json": _canal_locations}
+_LOCATIONS: dict[str, Callable[[Message], list[str]]] = {
+    "ticdc-open": _open_locations,
+    "ticdc-canal-json": _canal_locations,
+}
 _JOINS: dict[str, Callable[[Message, Mapping[str, str], Mapping[str, bytes]], Message]] = {
     "ticdc-open": _join_open,
     "ticdc-canal-json": _join_canal,

@@ -1,15 +1,18 @@
 """TiCDC Open Protocol: many events per message, as length-prefixed JSON in the Kafka key and value.
 
-    key    8 bytes version 1, then per event: 8 bytes length, {"ts", "scm", "tbl", "t", "rid"?, "ptn"?, "ohk"?, "ccl"?}
-    value                          per event: 8 bytes length, a row {"u", "p"? | "d"}, a DDL {"q", "t"}, or nothing
+    key    8 bytes version 1, then per event: 8 bytes length, {"ts", "scm", "tbl", "t", "rid"?, "ptn"?,
+           "ohk"?, "ccl"?}
+    value                          per event: 8 bytes length, a row {"u", "p"? | "d"}, a DDL {"q", "t"}, or
+                                   nothing
     column {"t": MySQL type code, "h"?: handle key, "f": flags, "v": value}
 
-Producers: all TiCDC releases; the oldest (columns without `f`) too. Specification: docs.pingcap.com, "TiCDC Open Protocol".
-Order: commit_ts, then delete before upsert before DDL, positions (epoch, ts, rank). `t` 3 is a watermark of the partition.
-Outcomes: framing that does not add up is a DecodeError for the whole message; a row that can't be read, or of which only the
-handle key was sent (`ohk`, or `ccl` whose file was not joined), is a DeadLetter in its place and the others go on.
-`u` without `p` is an upsert and given as insert. Old images that hold only what changed are completed from `u`.
-ENUM and SET are index and mask: such tables' rows are `encoding` "ticdc-open".
+Producers: all TiCDC releases; the oldest (columns without `f`) too. Specification: docs.pingcap.com, "TiCDC
+Open Protocol". Order: commit_ts, then delete before upsert before DDL, positions (epoch, ts, rank). `t` 3 is
+a watermark of the partition. Outcomes: framing that does not add up is a DecodeError for the whole message; a
+row that can't be read, or of which only the handle key was sent (`ohk`, or `ccl` whose file was not joined),
+is a DeadLetter in its place and the others go on. `u` without `p` is an upsert and given as insert. Old
+images that hold only what changed are completed from `u`. ENUM and SET are index and mask: such tables' rows
+are `encoding` "ticdc-open".
 """
 
 import functools
@@ -21,7 +24,18 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import DDL, DELETE, UPSERT, DeadLetter, Event, Image, Message, RowChange, SchemaChange, Watermark
+from lakehouse.events import (
+    DDL,
+    DELETE,
+    UPSERT,
+    DeadLetter,
+    Event,
+    Image,
+    Message,
+    RowChange,
+    SchemaChange,
+    Watermark,
+)
 from lakehouse.formats.open_frames import frames
 from lakehouse.formats.wire_json import read_json
 from lakehouse.values.scalars import base64_bytes, base64_text, bit_bytes, integer, number, timestamp_utc
@@ -108,7 +122,11 @@ def _events(key: _Key, value: bytes, epoch: int, reading: "_Reading") -> Sequenc
                 return _row(key, value, epoch, reading._replace(is_loose=True))
         case 2:
             statement = read_json(_STATEMENT, value, "DDL").q
-            return [SchemaChange("ddl", key.scm, key.tbl or None, key.ts, (epoch, key.ts, DDL, 0, 0, 0), statement, 0)]
+            return [
+                SchemaChange(
+                    "ddl", key.scm, key.tbl or None, key.ts, (epoch, key.ts, DDL, 0, 0, 0), statement, 0
+                )
+            ]
         case 3:
             return [Watermark((epoch, key.ts, DDL, 0, 0, 0), key.ts, 0)]
         case _:
@@ -122,7 +140,11 @@ def _row(key: _Key, value: bytes, epoch: int, reading: "_Reading") -> Sequence[E
     if not row.u:
         raise DecodeError("shape", "row: expected columns in u or d, got none")
     if key.ohk or key.ccl:
-        why = "its claim-check file is missing or unreadable" if key.ccl else "the feed sends handle-key-only messages"
+        why = (
+            "its claim-check file is missing or unreadable"
+            if key.ccl
+            else "the feed sends handle-key-only messages"
+        )
         raise DecodeError("unresolved", f"row: expected all columns, got the handle key only: {why}")
     plan = _plan_of(row.u, reading)
     after = _image(row.u, plan)
@@ -133,7 +155,9 @@ def _row(key: _Key, value: bytes, epoch: int, reading: "_Reading") -> Sequence[E
 
 
 def _read_row(value: bytes) -> tuple[_Row, bool]:
-    """The row, and whether its `p` was well-formed; members of a malformed one that are no columns are left out."""
+    """The row, and whether its `p` was well-formed; members of a malformed one that are no columns are left
+    out.
+    """
     try:
         return read_json(_ROW, value, "row"), True
     except DecodeError as error:
@@ -143,7 +167,11 @@ def _read_row(value: bytes) -> tuple[_Row, bool]:
             loose = read_json(_LOOSE_ROW, value, "row")
         except DecodeError:
             raise error from None
-    columns = {name: read_json(_COLUMN, raw, "column") for name, raw in loose.p.items() if bytes(raw).startswith(b"{")}
+    columns = {
+        name: read_json(_COLUMN, raw, "column")
+        for name, raw in loose.p.items()
+        if bytes(raw).startswith(b"{")
+    }
     if len(columns) == len(loose.p):
         raise DecodeError("shape", "row: expected columns in p, got something else")
     return _Row(loose.u, columns), False
@@ -152,13 +180,21 @@ def _read_row(value: bytes) -> tuple[_Row, bool]:
 # Rows
 
 
-def _old_image(columns: _Columns, new: _Columns, after: Image, plan: "_Plan", intact: bool) -> tuple[Image, tuple[str, ...]]:
+def _old_image(
+    columns: _Columns, new: _Columns, after: Image, plan: "_Plan", intact: bool
+) -> tuple[Image, tuple[str, ...]]:
     """`p`, completed from the new image: what `p` leaves out has not changed.
 
-    A malformed `p` has lost the names of columns that became NULL, and columns named as its spilled members: those stay out.
+    A malformed `p` has lost the names of columns that became NULL, and columns named as its spilled members:
+    those stay out.
     """
     same_shape = columns.keys() == new.keys()
-    sent = _image(columns, plan if same_shape or columns.keys() <= new.keys() else _plan_of(columns, plan.reading), new, after)
+    sent = _image(
+        columns,
+        plan if same_shape or columns.keys() <= new.keys() else _plan_of(columns, plan.reading),
+        new,
+        after,
+    )
     if same_shape:
         return sent, ()
     if intact:
@@ -167,7 +203,9 @@ def _old_image(columns: _Columns, new: _Columns, after: Image, plan: "_Plan", in
     return {**kept, **sent}, ("partial_before",)
 
 
-def _update(key: _Key, before: Image, after: Image, plan: "_Plan", epoch: int, flags: tuple[str, ...]) -> Sequence[Event]:
+def _update(
+    key: _Key, before: Image, after: Image, plan: "_Plan", epoch: int, flags: tuple[str, ...]
+) -> Sequence[Event]:
     """One change, or the delete of the old key and the insert of the new one."""
     names = plan.key_names
     if not before.keys() >= set(names):
@@ -180,7 +218,8 @@ def _update(key: _Key, before: Image, after: Image, plan: "_Plan", epoch: int, f
 
 def _delete(key: _Key, columns: _Columns, epoch: int, reading: "_Reading") -> RowChange:
     plan = _plan_of(columns, reading)
-    # With delete-only-output-handle-key-columns the key is all there is; a table of key columns only looks the same.
+    # With delete-only-output-handle-key-columns the key is all there is; a table of key columns only looks
+    # the same.
     flags: tuple[str, ...] = ("partial_before",) if len(plan.key_names) == len(columns) else ()
     if not columns:
         flags = ("old_key_unknown", "partial_before")
@@ -188,7 +227,14 @@ def _delete(key: _Key, columns: _Columns, epoch: int, reading: "_Reading") -> Ro
 
 
 def _change(
-    key: _Key, op: str, before: Image | None, after: Image | None, plan: "_Plan", rank: int, epoch: int, flags: tuple[str, ...] = ()
+    key: _Key,
+    op: str,
+    before: Image | None,
+    after: Image | None,
+    plan: "_Plan",
+    rank: int,
+    epoch: int,
+    flags: tuple[str, ...] = (),
 ) -> RowChange:
     image = before if after is None else after
     row_key = tuple([image[name] for name in plan.key_names]) if image else ()
@@ -196,9 +242,22 @@ def _change(
     if key.rid is not None:
         row_id = str(key.rid) if key.ptn is None else f"{key.ptn}/{key.rid}"
     return RowChange(
-        key.scm, key.tbl, op, row_key, plan.key_names, key.ts, (epoch, key.ts, rank, 0, 0, 0), before, after, 0,
-        plan.encoding, plan.types, flags, row_id, key.ptn,
-    )  # fmt: skip
+        key.scm,
+        key.tbl,
+        op,
+        row_key,
+        plan.key_names,
+        key.ts,
+        (epoch, key.ts, rank, 0, 0, 0),
+        before,
+        after,
+        0,
+        plan.encoding,
+        plan.types,
+        flags,
+        row_id,
+        key.ptn,
+    )
 
 
 # Values
@@ -231,20 +290,41 @@ def _plan_of(columns: _Columns, reading: _Reading) -> _Plan:
 
 
 @functools.lru_cache(maxsize=4096)
-def _plan(names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], reading: _Reading) -> _Plan:
+def _plan(
+    names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], reading: _Reading
+) -> _Plan:
     legacy = bool(kinds) and all(flags is None for _, flags, _ in kinds)
-    families = {name: _family(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)}
-    types = {name: _type(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)}
-    handle = [name for name, (_, flags, marked) in zip(names, kinds, strict=True) if marked or (flags or 0) & _HANDLE]
+    families = {
+        name: _family(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)
+    }
+    types = {
+        name: _type(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)
+    }
+    handle = [
+        name
+        for name, (_, flags, marked) in zip(names, kinds, strict=True)
+        if marked or (flags or 0) & _HANDLE
+    ]
     if reading.is_loose:
-        families = {name: "loose text" if family == "base64 text" and name not in handle else family for name, family in families.items()}
-    converters = {name: _CONVERTERS[family](reading.zone) for name, family in families.items() if family in _CONVERTERS}
-    encoding = "ticdc-open" if reading.is_loose or any(code in (247, 248) for code, _, _ in kinds) else "canonical"
+        families = {
+            name: "loose text" if family == "base64 text" and name not in handle else family
+            for name, family in families.items()
+        }
+    converters = {
+        name: _CONVERTERS[family](reading.zone) for name, family in families.items() if family in _CONVERTERS
+    }
+    encoding = (
+        "ticdc-open" if reading.is_loose or any(code in (247, 248) for code, _, _ in kinds) else "canonical"
+    )
     return _Plan(
         _types_of(name for name, family in families.items() if family == "integer"),
         _types_of(name for name, family in families.items() if family not in ("integer", "float")),
-        tuple(converters.items()), types, tuple(sorted(handle)), "ticdc-open-legacy" if legacy else encoding, reading,
-    )  # fmt: skip
+        tuple(converters.items()),
+        types,
+        tuple(sorted(handle)),
+        "ticdc-open-legacy" if legacy else encoding,
+        reading,
+    )
 
 
 def _types_of(names: Iterator[str]) -> Callable[[Image], set[type]]:
@@ -267,12 +347,16 @@ _NONE: dict[str, Any] = {}
 
 
 def _image(columns: _Columns, plan: _Plan, new: _Columns = _NONE, new_image: Image = _NONE) -> Image:
-    """Canonical values. `new` and its image save the conversion of an old image's values that have not changed."""
+    """Canonical values. `new` and its image save the conversion of an old image's values that have not
+    changed.
+    """
     image: Image = {name: column.v for name, column in columns.items()}
     if not plan.numbers(image) <= _NUMBERS:
         _read_defaults(image, plan)
     if not (plan.numbers(image) <= _NUMBERS | {str} and plan.texts(image) <= _TEXTS):
-        raise DecodeError("value", "row: expected numbers and texts as the columns' types say, got another JSON type")
+        raise DecodeError(
+            "value", "row: expected numbers and texts as the columns' types say, got another JSON type"
+        )
     name = ""
     try:
         for name, convert in plan.converters:
@@ -283,20 +367,26 @@ def _image(columns: _Columns, plan: _Plan, new: _Columns = _NONE, new_image: Ima
     except (ValueError, TypeError, OverflowError) as error:
         if isinstance(error, UnicodeDecodeError) and not plan.reading.is_loose:
             raise  # the row is read again
-        raise DecodeError("value", f"column {name}: expected a {plan.types.get(name) or 'value'}, got something else") from None
+        raise DecodeError(
+            "value", f"column {name}: expected a {plan.types.get(name) or 'value'}, got something else"
+        ) from None
     return image
 
 
 def _read_defaults(image: Image, plan: _Plan) -> None:
-    """Numbers that stand as text: before 6.5.9, 7.1.5 and 7.5.2 a column that was added after its row had been written has the text of
-    its default, which is a label for an ENUM or SET and the bytes themselves for a BIT."""
+    """Numbers that stand as text: before 6.5.9, 7.1.5 and 7.5.2 a column that was added after its row had
+    been written has the text of its default, which is a label for an ENUM or SET and the bytes themselves for
+    a BIT.
+    """
     for name, value in image.items():
         read = _DEFAULTS.get(plan.types[name].partition(" ")[0]) if type(value) is str else None
         if read:
             try:
                 image[name] = read(value)
             except ValueError:
-                raise DecodeError("value", f"column {name}: expected a {plan.types[name]}, got something else") from None
+                raise DecodeError(
+                    "value", f"column {name}: expected a {plan.types[name]}, got something else"
+                ) from None
 
 
 _DEFAULTS: dict[str, Callable[[str], Any]] = {
@@ -305,11 +395,44 @@ _DEFAULTS: dict[str, Callable[[str], Any]] = {
 }
 
 _WORDS = {
-    1: "tinyint", 2: "smallint", 3: "int", 8: "bigint", 9: "mediumint", 13: "year", 16: "bit", 4: "float", 5: "double", 246: "decimal",
-    10: "date", 14: "date", 12: "datetime", 7: "timestamp", 11: "time", 247: "enum", 248: "set", 245: "json", 225: "vector",
-    255: "geometry", 6: "", 15: "varchar", 253: "varchar", 254: "char", 249: "tinytext", 250: "mediumtext", 251: "longtext", 252: "text",
-}  # fmt: skip
-_BINARY_WORDS = {15: "varbinary", 253: "varbinary", 254: "binary", 249: "tinyblob", 250: "mediumblob", 251: "longblob", 252: "blob"}
+    1: "tinyint",
+    2: "smallint",
+    3: "int",
+    8: "bigint",
+    9: "mediumint",
+    13: "year",
+    16: "bit",
+    4: "float",
+    5: "double",
+    246: "decimal",
+    10: "date",
+    14: "date",
+    12: "datetime",
+    7: "timestamp",
+    11: "time",
+    247: "enum",
+    248: "set",
+    245: "json",
+    225: "vector",
+    255: "geometry",
+    6: "",
+    15: "varchar",
+    253: "varchar",
+    254: "char",
+    249: "tinytext",
+    250: "mediumtext",
+    251: "longtext",
+    252: "text",
+}
+_BINARY_WORDS = {
+    15: "varbinary",
+    253: "varbinary",
+    254: "binary",
+    249: "tinyblob",
+    250: "mediumblob",
+    251: "longblob",
+    252: "blob",
+}
 _FAMILIES = {
     **dict.fromkeys((1, 2, 3, 8, 9, 13, 16, 247, 248), "integer"),
     **dict.fromkeys((4, 5), "float"),
@@ -339,7 +462,9 @@ def _family(code: int, flags: int, legacy: bool) -> str:
     return _FAMILIES.get(code, "text")
 
 
-_ESCAPE = re.compile(rb"""\\(?:([abfnrtv\\"'])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.?))""", re.S)
+_ESCAPE = re.compile(
+    rb"""\\(?:([abfnrtv\\"'])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.?))""", re.S
+)
 _NAMED = dict(zip(b"abfnrtv\\\"'", b"\a\b\f\n\r\t\v\\\"'", strict=True))
 
 

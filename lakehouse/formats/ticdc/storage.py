@@ -1,18 +1,23 @@
-r"""TiCDC storage sink: one message per file, its `path` relative to the sink's root, its schema file joined as a header.
+r"""TiCDC storage sink: one message per file, its `path` relative to the sink's root, its schema file joined
+as a header.
 
     metadata                          {"checkpoint-ts": N}          a watermark, where rows carry commit ts
-    …/meta/schema_{v}_{checksum}.json {"Query", "TableColumns", …}  a DDL, or a schema record where Query is empty
-    …/{v}/…/CDC{n}.csv                rows: op, table, schema, [commit ts], [is-update], [handle key], columns (formats/storage_csv.py)
+    …/meta/schema_{v}_{checksum}.json {"Query", "TableColumns", …}  a DDL, or a schema record where Query is
+    empty
+    …/{v}/…/CDC{n}.csv                rows: op, table, schema, [commit ts], [is-update], [handle key], columns
+                                      (formats/storage_csv.py)
     …/{v}/…/CDC{n}.json               one canal-json object per line (formats/ticdc_canal_json.py)
 
-Producers: TiCDC 6.5 to 8.5 (classic) and the new architecture. Specification: docs.pingcap.com, "Sync data to storage services", "CSV".
-Headers of a data file: `schema`, its schema file's bytes; `virtual`, a JSON list of VIRTUAL columns; `dispatchers`, how many write into
-its folder (lakehouse.formats.ticdc.storage_layout.Schemas). Options are named as the sink's settings are (storage_layout.OPTIONS).
-Order: with commit ts (include-commit-ts, enable-tidb-extension) positions are (epoch, commit ts, rank). Without, they are
-(epoch, table version, date, file number, row * 2 + half), a DDL's (epoch, table version): it stands before its version's rows. Several
-dispatchers have no order then and are refused, and `metadata` is silent.
-`index` is the row's number in its file (canal-json: the event's). A row that can't be read is a DeadLetter of its number. A file without
-a schema file, or whose first rows do not have the fields that it and the settings say, is one DeadLetter: all its rows would be wrong.
+Producers: TiCDC 6.5 to 8.5 (classic) and the new architecture. Specification: docs.pingcap.com, "Sync data to
+storage services", "CSV". Headers of a data file: `schema`, its schema file's bytes; `virtual`, a JSON list of
+VIRTUAL columns; `dispatchers`, how many write into its folder
+(lakehouse.formats.ticdc.storage_layout.Schemas). Options are named as the sink's settings are
+(storage_layout.OPTIONS). Order: with commit ts (include-commit-ts, enable-tidb-extension) positions are
+(epoch, commit ts, rank). Without, they are (epoch, table version, date, file number, row * 2 + half), a DDL's
+(epoch, table version): it stands before its version's rows. Several dispatchers have no order then and are
+refused, and `metadata` is silent. `index` is the row's number in its file (canal-json: the event's). A row
+that can't be read is a DeadLetter of its number. A file without a schema file, or whose first rows do not
+have the fields that it and the settings say, is one DeadLetter: all its rows would be wrong.
 """
 
 import functools
@@ -48,7 +53,9 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         case DataFile() as file:
             yield from _data(file, message, message.value, options)
         case SchemaFile() as file:
-            yield _schema_change(file, read_definition(message.value), message.epoch, DDL if has_commit_ts(options) else 0)
+            yield _schema_change(
+                file, read_definition(message.value), message.epoch, DDL if has_commit_ts(options) else 0
+            )
         case Checkpoint():
             checkpoint = read_checkpoint(message.value)
             if has_commit_ts(options):
@@ -68,7 +75,15 @@ def _schema_change(file: SchemaFile, definition: TableDefinition, epoch: int, ra
     primary_key = definition.primary_key if table else None
     position = (epoch, commit_ts, rank, 0, 0, 0)
     return SchemaChange(
-        "ddl" if definition.query else "schema", database, table, commit_ts, position, definition.query or None, 0, columns, primary_key
+        "ddl" if definition.query else "schema",
+        database,
+        table,
+        commit_ts,
+        position,
+        definition.query or None,
+        0,
+        columns,
+        primary_key,
     )
 
 
@@ -79,15 +94,22 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
     joined = dict(message.headers)
     schema = joined.get("schema")
     if schema is None:
-        yield DeadLetter("schema", "data file: expected its schema file beside it, got none", 0, file.schema, file.table)
+        yield DeadLetter(
+            "schema", "data file: expected its schema file beside it, got none", 0, file.schema, file.table
+        )
         return
     definition = read_definition(schema)
     place = Place(
-        definition.schema if file.schema is None else file.schema, definition.table if file.table is None else file.table,
-        file, message.epoch, has_commit_ts(options),
-    )  # fmt: skip
+        definition.schema if file.schema is None else file.schema,
+        definition.table if file.table is None else file.table,
+        file,
+        message.epoch,
+        has_commit_ts(options),
+    )
     if not place.by_commit_ts and int(joined.get("dispatchers") or b"1") > 1:
-        text = "data file: expected one dispatcher in its folder, got several, which only commit ts could order"
+        text = (
+            "data file: expected one dispatcher in its folder, got several, which only commit ts could order"
+        )
         yield DeadLetter("dispatchers", text, 0, place.database, place.table)
         return
     if file.extension == "json":
@@ -108,7 +130,9 @@ def _json_rows(place: Place, message: Message, data: bytes, options: Mapping[str
         try:
             if isinstance(line, Broken):
                 raise DecodeError(*line)
-            events = _json_events(msgspec.structs.replace(message, value=line, headers=(), path=None), options)
+            events = _json_events(
+                msgspec.structs.replace(message, value=line, headers=(), path=None), options
+            )
             for half, event in enumerate(events, 2 - len(events)):
                 _put(event, place, row, half)
         except DecodeError as error:
@@ -133,14 +157,18 @@ def _put(event: Event, place: Place, row: int, half: int) -> None:
     """The event of one line where files and rows are the order, and in the partition that its folder is."""
     if isinstance(event, RowChange):
         if place.by_commit_ts and event.position[1] != event.commit_ts:
-            raise DecodeError("commit-ts", "row: expected _tidb.commitTs, as enable-tidb-extension says, got none")
+            raise DecodeError(
+                "commit-ts", "row: expected _tidb.commitTs, as enable-tidb-extension says, got none"
+            )
         if not place.by_commit_ts:
             event.position = place.position(None, 0, row, half)
         event.physical_table = place.file.physical_id
 
 
 def _lines(data: bytes, terminator: bytes) -> Iterator[bytes | Broken]:
-    """A JSON text holds no control character: a terminator with one can't be inside it. Any other is looked for outside strings."""
+    """A JSON text holds no control character: a terminator with one can't be inside it. Any other is looked
+    for outside strings.
+    """
     if min(terminator, default=0) < 0x20:
         *lines, rest = data.split(terminator or b"\r\n")
         yield from lines

@@ -1,15 +1,18 @@
 r"""CSV records of the TiCDC storage sink, in every dialect its settings allow.
 
-    "I","orders","shop",470607110537740288,1001,"25.5000",\N        with a quote: texts quoted, quotes in them doubled, line breaks raw
-    I|orders|shop|470607110537740288|1001|25.5000|a\|b\n            without: backslash before \, CR, LF and the delimiter
+    "I","orders","shop",470607110537740288,1001,"25.5000",\N        with a quote: texts quoted, quotes in them
+    doubled, line breaks raw
+    I|orders|shop|470607110537740288|1001|25.5000|a\|b\n            without: backslash before \, CR, LF and
+    the delimiter
 
-A record is as many fields as the table's columns say, each of a *kind* (text, integer, number or boolean); one compiled expression
-per dialect and kinds reads a whole record at once. A record that it does not fit is read field by field, so that the reader can say
-what is wrong with it. The null word is NULL only where it stands without quotes. A record without its terminator was cut off.
+A record is as many fields as the table's columns say, each of a *kind* (text, integer, number or boolean);
+one compiled expression per dialect and kinds reads a whole record at once. A record that it does not fit is
+read field by field, so that the reader can say what is wrong with it. The null word is NULL only where it
+stands without quotes. A record without its terminator was cut off.
 
-With a quote, what follows a broken quotation can't be framed: its Broken is the last item. Everything else costs its own record
-only. Not decidable, and read from the left: without a quote, a text that begins or ends with a part of a delimiter of several
-characters; with any dialect, a null word that equals a value.
+With a quote, what follows a broken quotation can't be framed: its Broken is the last item. Everything else
+costs its own record only. Not decidable, and read from the left: without a quote, a text that begins or ends
+with a part of a delimiter of several characters; with any dialect, a null word that equals a value.
 """
 
 import functools
@@ -18,7 +21,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 TEXT, INTEGER, NUMBER, BOOLEAN = "text", "integer", "number", "boolean"
-_KINDS = {INTEGER: rb"-?[0-9]{1,20}", NUMBER: rb"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?", BOOLEAN: rb"true|false"}
+_KINDS = {
+    INTEGER: rb"-?[0-9]{1,20}",
+    NUMBER: rb"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?",
+    BOOLEAN: rb"true|false",
+}
 _CHECKS = {kind: re.compile(pattern) for kind, pattern in _KINDS.items()}
 _NO_TEXT = re.compile(b"|".join(b"(?:%s)" % pattern for pattern in _KINDS.values()))
 # A producer escapes a non-ASCII delimiter byte by byte, and writes each byte as the character of that number.
@@ -65,18 +72,25 @@ def rows(data: bytes, start: int, dialect: Dialect, kinds: tuple[str, ...]) -> I
 
 
 def split(data: bytes, position: int, dialect: Dialect) -> tuple[Row | Broken, int | None]:
-    """One record of any number of fields, unescaped, and where the next one begins: None where that can't be told."""
+    """One record of any number of fields, unescaped, and where the next one begins: None where that can't be
+    told.
+    """
     field, fields, is_odd = _field(dialect), [], False
     while True:
         found = field.match(data, position)
         end = found.end() if found else position
         fields.append(_value(found[1], found[2], dialect) if found else None)
-        is_odd = is_odd or (found is not None and is_bare_word(found[2], dialect) and found[2] != dialect.null)
+        is_odd = is_odd or (
+            found is not None and is_bare_word(found[2], dialect) and found[2] != dialect.null
+        )
         if data.startswith(dialect.delimiter, end):
             position = end + len(dialect.delimiter)
         elif data.startswith(dialect.terminator, end):
             row = (
-                Broken("value", "row: expected quotes around text, got a word without: is `null` as its feed has it?")
+                Broken(
+                    "value",
+                    "row: expected quotes around text, got a word without: is `null` as its feed has it?",
+                )
                 if is_odd
                 else tuple(fields)
             )
@@ -96,7 +110,10 @@ def bare_words(data: bytes, dialect: Dialect) -> set[bytes]:
     while position < len(data) and (found := field.match(data, position)):
         if found[2] is not None and is_bare_word(found[2], dialect):
             words.add(found[2])
-        separator = next((each for each in (dialect.delimiter, dialect.terminator) if data.startswith(each, found.end())), None)
+        separator = next(
+            (each for each in (dialect.delimiter, dialect.terminator) if data.startswith(each, found.end())),
+            None,
+        )
         if separator is None:
             break
         position = found.end() + len(separator)
@@ -123,7 +140,9 @@ def _checked(fields: Row, kinds: tuple[str, ...]) -> Row | Broken:
 
 @functools.lru_cache(maxsize=512)
 def _record(dialect: Dialect, kinds: tuple[str, ...]) -> re.Pattern[bytes]:
-    """One whole record, a group per field; a NULL's group is unmatched (without a quote: holds the null word, for texts)."""
+    """One whole record, a group per field; a NULL's group is unmatched (without a quote: holds the null word,
+    for texts).
+    """
     null = re.escape(dialect.null)
     text = rb"(?:%s|%s)" % (_quoted(dialect.quote), null) if dialect.quote else b"(%s)" % _escaped(dialect)
     fields = [text if kind == TEXT else b"(?:%s|(%s))" % (null, _KINDS[kind]) for kind in kinds]
@@ -136,7 +155,9 @@ def _field(dialect: Dialect) -> re.Pattern[bytes]:
     if not dialect.quote:
         return re.compile(rb"(?P<quoted>(?!))?(%s)" % _escaped(dialect), re.S)
     ends = b"|".join(map(re.escape, (dialect.delimiter, dialect.terminator)))
-    return re.compile(rb"%s|((?:(?!%s)[^%s])*+)" % (_quoted(dialect.quote), ends, re.escape(dialect.quote)), re.S)
+    return re.compile(
+        rb"%s|((?:(?!%s)[^%s])*+)" % (_quoted(dialect.quote), ends, re.escape(dialect.quote)), re.S
+    )
 
 
 def _quoted(quote: bytes) -> bytes:
@@ -159,7 +180,9 @@ def _unescaper(dialect: Dialect, kinds: tuple[str, ...]) -> Callable[[Row], Row]
     if dialect.quote:
         double, quote = dialect.quote * 2, dialect.quote
         return lambda row: tuple([v.replace(double, quote) if v and double in v else v for v in row])
-    return lambda row: tuple([_value(None, v, dialect) if is_text else v for v, is_text in zip(row, texts, strict=True)])
+    return lambda row: tuple(
+        [_value(None, v, dialect) if is_text else v for v, is_text in zip(row, texts, strict=True)]
+    )
 
 
 def _value(quoted: bytes | None, bare: bytes | None, dialect: Dialect) -> bytes | None:

@@ -1,14 +1,18 @@
-"""Where the TiCDC storage sink puts things: what a path means, and which schema file describes the rows of a data file.
+"""Where the TiCDC storage sink puts things: what a path means, and which schema file describes the rows of a
+data file.
 
     metadata                                                         the checkpoint
     {schema}/meta/schema_{version}_{checksum}.json                   a database's DDL
-    {schema}/{table}/meta/schema_{version}_{checksum}.json           a table's schema, and the DDL that made it
+    {schema}/{table}/meta/schema_{version}_{checksum}.json           a table's schema, and the DDL that made
+    it
     {schema}/{table}/{version}/schema.json                           the same, before 6.5.3 and 7.1
     {schema}/{table}/{version}[/{physical id}][/{date}]/CDC[_{dispatcher}_]{number}.{csv|json}
-    …/meta/CDC[_{dispatcher}].index                                  the newest data file's name (first releases: beside the data)
+    …/meta/CDC[_{dispatcher}].index                                  the newest data file's name (first
+    releases: beside the data)
 
-With use-table-id-as-path `{table id}` stands for `{schema}/{table}`, and there is no physical id. Names are raw: any character but
-a slash. Paths are relative to the sink's root. Pure functions: no I/O here (lakehouse.sources.storage_files has it).
+With use-table-id-as-path `{table id}` stands for `{schema}/{table}`, and there is no physical id. Names are
+raw: any character but a slash. Paths are relative to the sink's root. Pure functions: no I/O here
+(lakehouse.sources.storage_files has it).
 """
 
 import re
@@ -24,7 +28,11 @@ _BOOLEAN = ("false", "true")
 # The sink's settings by their producer's names: default, help, choices.
 OPTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "protocol": ("canal-json", "protocol of the data files", ("canal-json", "csv")),
-    "date-separator": ("day", "how folders are dated; only `year` must be told", ("none", "year", "month", "day")),
+    "date-separator": (
+        "day",
+        "how folders are dated; only `year` must be told",
+        ("none", "year", "month", "day"),
+    ),
     "file-index-width": ("20", "digits of a file's number; read from the names, so it need not be told", ()),
     "enable-partition-separator": ("true", "whether a partition has its own folder", _BOOLEAN),
     "use-table-id-as-path": ("false", "whether a table's folder is its id", _BOOLEAN),
@@ -35,11 +43,27 @@ OPTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "null": ("\\N", "csv: the word for NULL", ()),
     "include-commit-ts": ("false", "csv: whether rows carry their commit ts", _BOOLEAN),
     "output-old-value": ("false", "csv: whether an update is a D and an I row", _BOOLEAN),
-    "output-handle-key": ("false", "csv: whether the row handle is a field (classic architecture only)", _BOOLEAN),
-    "output-field-header": ("false", "csv: whether files begin with a header; seen in the files, so it need not be told", _BOOLEAN),
+    "output-handle-key": (
+        "false",
+        "csv: whether the row handle is a field (classic architecture only)",
+        _BOOLEAN,
+    ),
+    "output-field-header": (
+        "false",
+        "csv: whether files begin with a header; seen in the files, so it need not be told",
+        _BOOLEAN,
+    ),
     "binary-encoding-method": ("base64", "csv: how binary values are written", ("base64", "hex")),
-    "virtual-columns": ("", "VIRTUAL columns that no statement of the feed tells: database.table.column, comma-separated", ()),
-    "time_zone": ("UTC", "zone of the server that prints TIMESTAMP text: an IANA name, or an offset such as +08:00", ()),
+    "virtual-columns": (
+        "",
+        "VIRTUAL columns that no statement of the feed tells: database.table.column, comma-separated",
+        (),
+    ),
+    "time_zone": (
+        "UTC",
+        "zone of the server that prints TIMESTAMP text: an IANA name, or an offset such as +08:00",
+        (),
+    ),
 }
 
 
@@ -54,12 +78,18 @@ def switch(options: Mapping[str, str], name: str) -> bool:
 
 
 def has_commit_ts(options: Mapping[str, str]) -> bool:
-    """Whether rows carry their commit ts: then order is TiDB's own and the checkpoint is a watermark; else files are the order."""
-    return switch(options, "include-commit-ts" if setting(options, "protocol") == "csv" else "enable-tidb-extension")
+    """Whether rows carry their commit ts: then order is TiDB's own and the checkpoint is a watermark; else
+    files are the order.
+    """
+    return switch(
+        options, "include-commit-ts" if setting(options, "protocol") == "csv" else "enable-tidb-extension"
+    )
 
 
 class DataFile(NamedTuple):
-    """A data file. `schema` and `table` are None in a table-id path (`layout` "table-id", else "names"): its schema file tells them."""
+    """A data file. `schema` and `table` are None in a table-id path (`layout` "table-id", else "names"): its
+    schema file tells them.
+    """
 
     path: str
     schema: str | None
@@ -125,7 +155,9 @@ _NUMBER = re.compile(r"[0-9]{1,19}")
 
 
 def classify(path: str, options: Mapping[str, str]) -> DataFile | SchemaFile | Checkpoint | Index | Other:
-    """What the file at `path` is. Only a single numeric folder below the version needs `date-separator` to be read."""
+    """What the file at `path` is. Only a single numeric folder below the version needs `date-separator` to be
+    read.
+    """
     if not _is_text(path):
         return Other(path.encode(errors="backslashreplace").decode(), "a name that is no UTF-8")
     *folders, name = path.split("/")
@@ -152,14 +184,25 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def _data_file(path: str, folders: list[str], found: re.Match[str], options: Mapping[str, str]) -> DataFile | Other:
+def _data_file(
+    path: str, folders: list[str], found: re.Match[str], options: Mapping[str, str]
+) -> DataFile | Other:
     by_id = switch(options, "use-table-id-as-path")
     owner, tail = (folders[:1], folders[1:]) if by_id else (folders[:2], folders[2:])
     named = _owner(owner, by_id)
     below = _below_version(tail[1:], options) if tail and _NUMBER.fullmatch(tail[0]) else None
     if named is None or below is None or int(found[2]) >= 2**63 or int(tail[0]) >= 2**63:
         return Other(path, "a data file, but not in {schema}/{table}/{version}[/{physical id}][/{date}]")
-    return DataFile(path, *named, int(tail[0]), *below, found[1], int(found[2]), found[3], "table-id" if by_id else "names")
+    return DataFile(
+        path,
+        *named,
+        int(tail[0]),
+        *below,
+        found[1],
+        int(found[2]),
+        found[3],
+        "table-id" if by_id else "names",
+    )
 
 
 def _below_version(folders: list[str], options: Mapping[str, str]) -> tuple[int | None, str | None] | None:
@@ -180,7 +223,9 @@ def _below_version(folders: list[str], options: Mapping[str, str]) -> tuple[int 
 def _is_date(folder: str, options: Mapping[str, str]) -> bool:
     if not _DATE.fullmatch(folder):
         return False
-    partitioned = switch(options, "enable-partition-separator") and not switch(options, "use-table-id-as-path")
+    partitioned = switch(options, "enable-partition-separator") and not switch(
+        options, "use-table-id-as-path"
+    )
     return "-" in folder or not partitioned or setting(options, "date-separator") == "year"
 
 
@@ -191,7 +236,9 @@ def _owner(folders: list[str], by_id: bool) -> tuple[str | None, str | None, int
     return (folders[0], folders[1], None) if len(folders) == 2 else None
 
 
-def _schema_file(path: str, folders: list[str], version: int, checksum: str | None, by_id: bool) -> SchemaFile | Other:
+def _schema_file(
+    path: str, folders: list[str], version: int, checksum: str | None, by_id: bool
+) -> SchemaFile | Other:
     named = _owner(folders, by_id)
     if named is None and checksum is not None and len(folders) == 1 and not by_id:
         named = (folders[0], None, None)
@@ -206,8 +253,9 @@ def _schema_file(path: str, folders: list[str], version: int, checksum: str | No
 def schema_for(data_file: DataFile, schema_files: Iterable[SchemaFile]) -> SchemaFile | None:
     """The schema file that describes a data file's rows; None: it has not come yet.
 
-    It is always the one of the folder's own version: a writer that finds no file for its version, but an older one of equal checksum,
-    writes into that one's folder. Two files of one version (before and after an upgrade that changed the checksum) list equal columns.
+    It is always the one of the folder's own version: a writer that finds no file for its version, but an
+    older one of equal checksum, writes into that one's folder. Two files of one version (before and after an
+    upgrade that changed the checksum) list equal columns.
     """
     owner = data_file[1:5]
     found = [file for file in schema_files if file[1:5] == owner]
@@ -215,11 +263,15 @@ def schema_for(data_file: DataFile, schema_files: Iterable[SchemaFile]) -> Schem
 
 
 class Schemas(NamedTuple):
-    """The schema files that have landed, by owner and version: their bytes, and the columns known to be VIRTUAL."""
+    """The schema files that have landed, by owner and version: their bytes, and the columns known to be
+    VIRTUAL.
+    """
 
     known: dict[tuple[str | None, str | None, int | None, int], tuple[SchemaFile, bytes, frozenset[str]]]
 
-    def headers(self, data_file: DataFile, dispatchers: int = 1) -> tuple[tuple[str, bytes | None], ...] | None:
+    def headers(
+        self, data_file: DataFile, dispatchers: int = 1
+    ) -> tuple[tuple[str, bytes | None], ...] | None:
         """What a data file's message carries beside its bytes; None: its schema file has not come yet.
 
         `dispatchers`: how many had written into the file's folder when it landed, itself included.
@@ -235,7 +287,9 @@ class Schemas(NamedTuple):
 
 
 def join_schemas(files: Iterable[tuple[SchemaFile, bytes]]) -> Schemas:
-    """All schema files of a source, in any order. One that can't be read describes nothing; its own message is a dead letter."""
+    """All schema files of a source, in any order. One that can't be read describes nothing; its own message
+    is a dead letter.
+    """
     readable = []
     for file, data in files:
         try:
@@ -243,10 +297,21 @@ def join_schemas(files: Iterable[tuple[SchemaFile, bytes]]) -> Schemas:
         except DecodeError:
             continue
         if file.table is not None or file.table_id is not None:
-            readable.append((file, data, Version(file.schema or definition.schema, file.table or definition.table, definition)))
+            readable.append(
+                (
+                    file,
+                    data,
+                    Version(file.schema or definition.schema, file.table or definition.table, definition),
+                )
+            )
     readable.sort(key=lambda item: (item[0].version, item[0].checksum is not None, item[0].path))
     histories = virtual_columns(version for _, _, version in readable)
-    return Schemas({file[1:5]: (file, data, virtual) for (file, data, _), virtual in zip(readable, histories, strict=True)})
+    return Schemas(
+        {
+            file[1:5]: (file, data, virtual)
+            for (file, data, _), virtual in zip(readable, histories, strict=True)
+        }
+    )
 
 
 class _Metadata(msgspec.Struct):
@@ -261,7 +326,9 @@ def read_checkpoint(data: bytes) -> int:
     try:
         checkpoint = _METADATA.decode(data).checkpoint
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise DecodeError("checkpoint", 'metadata: expected {"checkpoint-ts": number}, got something else') from None
+        raise DecodeError(
+            "checkpoint", 'metadata: expected {"checkpoint-ts": number}, got something else'
+        ) from None
     if not 0 <= checkpoint < 2**63:
         raise DecodeError("checkpoint", "metadata: expected a checkpoint-ts of 63 bits, got another number")
     return checkpoint

@@ -1,11 +1,13 @@
-"""CSV rows of a TiCDC storage data file as changes: meta fields, the types of the schema file, and update pairs.
+"""CSV rows of a TiCDC storage data file as changes: meta fields, the types of the schema file, and update
+pairs.
 
     op, table, schema, [commit ts], [is-update], [handle key], the table's columns without VIRTUAL ones
 
-With output-old-value an update is two rows in a row, D with the old and I with the new image, both is-update true: they become one
-update of the D's row number (two changes, should their keys differ). is-update false stays D and I: TiCDC split a key change.
-A header line is known by its first name, needs no setting, and tells which columns were sent. Without one they are the schema file's
-without those known as VIRTUAL; a number of fields that is another is no guess but an error.
+With output-old-value an update is two rows in a row, D with the old and I with the new image, both is-update
+true: they become one update of the D's row number (two changes, should their keys differ). is-update false
+stays D and I: TiCDC split a key change. A header line is known by its first name, needs no setting, and tells
+which columns were sent. Without one they are the schema file's without those known as VIRTUAL; a number of
+fields that is another is no guess but an error.
 """
 
 import binascii
@@ -19,7 +21,17 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DELETE, UPSERT, DeadLetter, Event, Image, Position, RowChange
-from lakehouse.formats.ticdc.storage_csv import BOOLEAN, INTEGER, NUMBER, TEXT, Broken, Dialect, Row, rows, split
+from lakehouse.formats.ticdc.storage_csv import (
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    TEXT,
+    Broken,
+    Dialect,
+    Row,
+    rows,
+    split,
+)
 from lakehouse.formats.ticdc.storage_layout import DataFile, setting, switch
 from lakehouse.formats.ticdc.storage_schema import read_definition, type_text
 from lakehouse.schema import parse_type
@@ -41,8 +53,12 @@ class Place(NamedTuple):
         return (self.epoch, self.file.version, self.file.day, self.file.number, row * 2 + half, 0)
 
 
-def csv_rows(place: Place, schema: bytes, virtual: bytes | None, data: bytes, options: Mapping[str, str]) -> Iterator[Event]:
-    """The changes of one CSV file, whose table `schema` describes; `virtual` is a JSON list of columns that no row has."""
+def csv_rows(
+    place: Place, schema: bytes, virtual: bytes | None, data: bytes, options: Mapping[str, str]
+) -> Iterator[Event]:
+    """The changes of one CSV file, whose table `schema` describes; `virtual` is a JSON list of columns that
+    no row has.
+    """
     start, plan = _fitted(data, _plan(schema, virtual, place.database, place.table, _settings(options)))
     kinds = tuple(_META[name] for name in plan.meta) + plan.kinds
     yield from _changes(rows(data, start, plan.settings.dialect, kinds), _Reader(plan, place))
@@ -59,20 +75,42 @@ class _Settings(NamedTuple):
     virtual: frozenset[str]
 
 
-_META = {"operation": TEXT, "table": TEXT, "schema": TEXT, "commit-ts": INTEGER, "is-update": BOOLEAN, "handle-key": TEXT}
-_SWITCHES = {"commit-ts": "include-commit-ts", "is-update": "output-old-value", "handle-key": "output-handle-key"}
+_META = {
+    "operation": TEXT,
+    "table": TEXT,
+    "schema": TEXT,
+    "commit-ts": INTEGER,
+    "is-update": BOOLEAN,
+    "handle-key": TEXT,
+}
+_SWITCHES = {
+    "commit-ts": "include-commit-ts",
+    "is-update": "output-old-value",
+    "handle-key": "output-handle-key",
+}
 _META_PREFIX = b"ticdc-meta$"
 
 
 def _settings(options: Mapping[str, str]) -> _Settings:
     meta = tuple(name for name in _META if name not in _SWITCHES or switch(options, _SWITCHES[name]))
-    delimiter, quote, null, terminator = (setting(options, name).encode() for name in ("delimiter", "quote", "null", "terminator"))
+    delimiter, quote, null, terminator = (
+        setting(options, name).encode() for name in ("delimiter", "quote", "null", "terminator")
+    )
     if not delimiter or len(quote) > 1 or (quote and quote in delimiter):
-        raise DecodeError("option", "delimiter, quote: expected a delimiter, and a quote of one byte that is not in it, got something else")
+        raise DecodeError(
+            "option",
+            (
+                "delimiter, quote: expected a delimiter, and a quote of one byte that is not in it, got "
+                "something else"
+            ),
+        )
     return _Settings(
-        Dialect(delimiter, quote, null, terminator or b"\r\n"), meta, setting(options, "binary-encoding-method"),
-        setting(options, "time_zone"), frozenset(name.strip() for name in setting(options, "virtual-columns").split(",")),
-    )  # fmt: skip
+        Dialect(delimiter, quote, null, terminator or b"\r\n"),
+        meta,
+        setting(options, "binary-encoding-method"),
+        setting(options, "time_zone"),
+        frozenset(name.strip() for name in setting(options, "virtual-columns").split(",")),
+    )
 
 
 class _Plan(NamedTuple):
@@ -91,10 +129,15 @@ class _Plan(NamedTuple):
         """The plan for rows that carry these columns."""
         names = tuple(sent)
         places = [self.names.index(name) for name in names]
-        kinds, converters = tuple(self.kinds[place] for place in places), tuple(self.converters[place] for place in places)
+        kinds, converters = (
+            tuple(self.kinds[place] for place in places),
+            tuple(self.converters[place] for place in places),
+        )
         key_names = self.key_names if set(self.key_names) <= set(names) else ()
         types = {name: self.types[name] for name in names}
-        return self._replace(names=names, kinds=kinds, converters=converters, key_names=key_names, types=types)
+        return self._replace(
+            names=names, kinds=kinds, converters=converters, key_names=key_names, types=types
+        )
 
 
 @functools.lru_cache(maxsize=256)
@@ -107,10 +150,15 @@ def _plan(schema: bytes, virtual: bytes | None, database: str, table: str, setti
     named = {name.removeprefix(prefix) for name in settings.virtual if name.startswith(prefix)}
     known = msgspec.json.decode(virtual, type=list[str]) if virtual else ()
     return _Plan(
-        settings, settings.meta, tuple(column.column_name for column in columns), frozenset([*named, *known]),
-        tuple(_converter(family, settings) for family in families), tuple(_KINDS.get(family, TEXT) for family in families),
-        tuple(sorted(column.column_name for column in columns if column.column_is_pk)), types,
-    )  # fmt: skip
+        settings,
+        settings.meta,
+        tuple(column.column_name for column in columns),
+        frozenset([*named, *known]),
+        tuple(_converter(family, settings) for family in families),
+        tuple(_KINDS.get(family, TEXT) for family in families),
+        tuple(sorted(column.column_name for column in columns if column.column_is_pk)),
+        types,
+    )
 
 
 # Which columns a file carries
@@ -125,10 +173,18 @@ def _fitted(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
     counts = list(itertools.islice(_field_counts(data, plan.settings.dialect), 16))
     if expected in counts or not counts:
         return 0, sent
-    if plan.meta[-1] == "handle-key" and expected - 1 in counts:  # the new architecture takes the setting and writes nothing
+    if (
+        plan.meta[-1] == "handle-key" and expected - 1 in counts
+    ):  # the new architecture takes the setting and writes nothing
         return 0, sent._replace(meta=plan.meta[:-1])
     hint = "include-commit-ts, output-old-value and virtual-columns must be as its feed has them"
-    raise DecodeError("columns", f"data file: expected {expected} fields, as its schema file and the settings say, got {counts[0]}; {hint}")
+    raise DecodeError(
+        "columns",
+        (
+            f"data file: expected {expected} fields, as its schema file and the settings say, got "
+            f"{counts[0]}; {hint}"
+        ),
+    )
 
 
 def _field_counts(data: bytes, dialect: Dialect) -> Iterator[int]:
@@ -146,7 +202,10 @@ def _read_header(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
     for name in meta:
         written = _META_PREFIX + name.encode() + delimiter
         if not data.startswith(written, position):
-            raise DecodeError("columns", f"header: expected {_META_PREFIX.decode()}{name}, as the settings say, got another name")
+            raise DecodeError(
+                "columns",
+                f"header: expected {_META_PREFIX.decode()}{name}, as the settings say, got another name",
+            )
         position += len(written)
     sent: list[str] = []
     for name in plan.names:
@@ -156,7 +215,9 @@ def _read_header(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
         if data.startswith(name.encode() + delimiter, position):
             sent.append(name)
             position = end + len(delimiter)
-    raise DecodeError("columns", "header: expected names of its schema file's columns in their order, got another name")
+    raise DecodeError(
+        "columns", "header: expected names of its schema file's columns in their order, got another name"
+    )
 
 
 # Rows
@@ -170,7 +231,11 @@ class _Reader(NamedTuple):
 
     def is_half(self, row: Row, op: bytes) -> bool:
         """Whether a row is the old (D) or the new (I) half of an update."""
-        return row[0] == op and "is-update" in self.plan.meta and row[self.plan.meta.index("is-update")] == b"true"
+        return (
+            row[0] == op
+            and "is-update" in self.plan.meta
+            and row[self.plan.meta.index("is-update")] == b"true"
+        )
 
     def commit_ts(self, row: Row) -> int | None:
         if "commit-ts" not in self.plan.meta:
@@ -200,7 +265,9 @@ class _Reader(NamedTuple):
                 image[name] = None if value is None else convert(value)
             except ValueError:
                 if convert is not _TEXT_CONVERTER or name in self.plan.key_names or value is None:
-                    wanted = f"column {name}: expected a value of type {self.plan.types[name]}, got something else"
+                    wanted = (
+                        f"column {name}: expected a value of type {self.plan.types[name]}, got something else"
+                    )
                     raise DecodeError("value", wanted) from None
                 image[name] = {"base64": base64_text(value)}
         return image
@@ -230,17 +297,36 @@ class _Reader(NamedTuple):
             yield self.change("delete", before, None, old, index, half=0)
             yield self.change("insert", None, after, new, index + 1)
 
-    def change(self, op: str, before: Image | None, after: Image | None, row: Row, index: int, half: int = 1) -> RowChange:
-        image, commit_ts, names = (before if after is None else after) or {}, self.commit_ts(row), self.plan.key_names
+    def change(
+        self, op: str, before: Image | None, after: Image | None, row: Row, index: int, half: int = 1
+    ) -> RowChange:
+        image, commit_ts, names = (
+            (before if after is None else after) or {},
+            self.commit_ts(row),
+            self.plan.key_names,
+        )
         position = self.place.position(commit_ts, DELETE if op == "delete" else UPSERT, index, half)
         key = tuple([image[name] for name in names])
         if None in key:
             raise DecodeError("key", "row: expected a value in every column of the primary key, got NULL")
-        is_loose = dict in map(type, image.values()) or (before is not None and dict in map(type, before.values()))
+        is_loose = dict in map(type, image.values()) or (
+            before is not None and dict in map(type, before.values())
+        )
         return RowChange(
-            self.place.database, self.place.table, op, key, names, commit_ts, position, before, after, index,
-            "ticdc-storage" if is_loose else "canonical", self.plan.types, physical_table=self.place.file.physical_id,
-        )  # fmt: skip
+            self.place.database,
+            self.place.table,
+            op,
+            key,
+            names,
+            commit_ts,
+            position,
+            before,
+            after,
+            index,
+            "ticdc-storage" if is_loose else "canonical",
+            self.plan.types,
+            physical_table=self.place.file.physical_id,
+        )
 
     def dead(self, code: str, text: str, index: int) -> DeadLetter:
         return DeadLetter(code, text, index, self.place.database, self.place.table)
@@ -276,7 +362,9 @@ _DECIMAL = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?")
 
 
 def _converter(family: str, settings: _Settings) -> Callable[[bytes], Any]:
-    """The function from a field's bytes to its canonical value; it raises ValueError for what is no value of the family."""
+    """The function from a field's bytes to its canonical value; it raises ValueError for what is no value of
+    the family.
+    """
     if family in ("binary", "geometry"):
         return _from_hex if settings.binary == "hex" else _from_base64
     if family == "timestamp":
@@ -298,4 +386,8 @@ def _decimal(data: bytes) -> str:
     return data.decode()
 
 
-_CONVERTERS: dict[str, Callable[[bytes], Any]] = {INTEGER: int, NUMBER: lambda data: number(data.decode()), "decimal": _decimal}
+_CONVERTERS: dict[str, Callable[[bytes], Any]] = {
+    INTEGER: int,
+    NUMBER: lambda data: number(data.decode()),
+    "decimal": _decimal,
+}

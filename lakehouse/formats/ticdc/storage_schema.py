@@ -2,9 +2,9 @@
 
     {"Table", "Schema", "TableVersion", "Query", "Type", "TableColumns": [{"ColumnName", "ColumnType", …}], …}
 
-Numbers and booleans may be text; unknown members are tolerated. An empty Query is a snapshot of the schema, no DDL to run.
-The file lists VIRTUAL generated columns, which no row carries, and does not mark them: `virtual_columns` reads them out of the
-statements of the table's history.
+Numbers and booleans may be text; unknown members are tolerated. An empty Query is a snapshot of the schema,
+no DDL to run. The file lists VIRTUAL generated columns, which no row carries, and does not mark them:
+`virtual_columns` reads them out of the statements of the table's history.
 """
 
 import functools
@@ -61,31 +61,51 @@ def read_definition(data: bytes) -> TableDefinition:
         return _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise DecodeError(
-            "schema", "schema file: expected a JSON object with TableVersion, Query and TableColumns, got something else"
+            "schema",
+            (
+                "schema file: expected a JSON object with TableVersion, Query and TableColumns, got "
+                "something else"
+            ),
         ) from None
 
 
 def type_text(column: TableColumn) -> str:
-    """The column's type as SQL spells it: display widths left out (but tinyint(1)'s), members quoted where they were sent."""
+    """The column's type as SQL spells it: display widths left out (but tinyint(1)'s), members quoted where
+    they were sent.
+    """
     base, *words = column.column_type.lower().split() or [""]
     precision, scale = column.column_precision, column.column_scale
     unsigned = " unsigned" if "unsigned" in words and base not in ("bit", "year") else ""
     family = parse_type(base).family
     if column.column_elems:
-        return base + "(" + ",".join("'" + member.replace("\\", "\\\\").replace("'", "''") + "'" for member in column.column_elems) + ")"
+        return (
+            base
+            + "("
+            + ",".join(
+                "'" + member.replace("\\", "\\\\").replace("'", "''") + "'" for member in column.column_elems
+            )
+            + ")"
+        )
     if family in ("datetime", "timestamp", "time"):
         return f"{base}({scale})" if scale else base
     if family in ("float", "double") and scale is None:
         return base + unsigned
     if family in ("decimal", "float", "double") and precision is not None:
         return f"{base}({precision},{scale or 0}){unsigned}"
-    sized = base in ("char", "varchar", "binary", "varbinary", "bit", "vector") or (base, precision) == ("tinyint", 1)
+    sized = base in ("char", "varchar", "binary", "varbinary", "bit", "vector") or (base, precision) == (
+        "tinyint",
+        1,
+    )
     return (f"{base}({precision})" if sized and precision is not None and precision >= 0 else base) + unsigned
 
 
 def column_record(column: TableColumn) -> dict[str, Any]:
     """The column as a schema record of silver; a default is the value's text, as the file gives it."""
-    record: dict[str, Any] = {"name": column.column_name, "type": type_text(column), "not_null": not column.column_nullable}
+    record: dict[str, Any] = {
+        "name": column.column_name,
+        "type": type_text(column),
+        "not_null": not column.column_nullable,
+    }
     if column.column_default is not None:
         record["default"] = column.column_default
     return record
@@ -108,8 +128,9 @@ class Version(NamedTuple):
 def virtual_columns(history: Iterable[Version]) -> Iterator[frozenset[str]]:
     """Per version, in the order of TableVersion over all tables, the columns known to be VIRTUAL.
 
-    A table that was there before the feed began has no CREATE in its history: what is VIRTUAL in it is not known here.
-    Files of one TableVersion come of one statement, which may rename tables in a circle: each in the turn in which its new name is free.
+    A table that was there before the feed began has no CREATE in its history: what is VIRTUAL in it is not
+    known here. Files of one TableVersion come of one statement, which may rename tables in a circle: each in
+    the turn in which its new name is free.
     """
     tables: dict[Name, frozenset[str]] = {}
     for _, found in groupby(history, key=lambda version: version.definition.table_version or object()):
@@ -117,19 +138,26 @@ def virtual_columns(history: Iterable[Version]) -> Iterator[frozenset[str]]:
         pending = {number: _renamed_from(version) for number, version in enumerate(group)}
         told: dict[int, frozenset[str]] = {}
         while pending:
-            turn = min(pending, key=lambda number: _rank(group[number], pending[number], set(pending.values()), tables))
+            turn = min(
+                pending,
+                key=lambda number: _rank(group[number], pending[number], set(pending.values()), tables),
+            )
             told[turn] = _virtual(group[turn], pending.pop(turn), tables)
         yield from (told[number] for number in range(len(group)))
 
 
-def _rank(version: Version, origin: Name | None, origins: set[Name | None], tables: Mapping[Name, Any]) -> tuple[bool, ...]:
+def _rank(
+    version: Version, origin: Name | None, origins: set[Name | None], tables: Mapping[Name, Any]
+) -> tuple[bool, ...]:
     """What speaks against a rename as the next one; `origins` are the old names of all that are left."""
     name = (version.schema, version.table)
     return () if origin is None else (name in tables, name in origins, origin not in tables)
 
 
 def _virtual(version: Version, origin: Name | None, tables: dict[Name, frozenset[str]]) -> frozenset[str]:
-    """The VIRTUAL columns behind one statement, which `tables` learns of. A file without columns is that of a table that goes."""
+    """The VIRTUAL columns behind one statement, which `tables` learns of. A file without columns is that of a
+    table that goes.
+    """
     schema, table, definition = version
     name, known = (schema, table), tables.pop(origin, None) if origin is not None else None
     if known is None:

@@ -1,4 +1,5 @@
-"""Lands claim-check payloads: `bronze.<source>_attachments`, one row per file, when a record that names it is first seen.
+"""Lands claim-check payloads: `bronze.<source>_attachments`, one row per file, when a record that names it is
+first seen.
 
 Payloads expire at their storage; decoding reads the lake's copies alone, so that silver can be built again.
 """
@@ -22,7 +23,13 @@ Progress = Callable[[str], None]
 
 
 def land_attachments(
-    spark: SparkSession, lake: Lake, source: str, format: str, options: Mapping[str, str], log: OpsLog, progress: Progress
+    spark: SparkSession,
+    lake: Lake,
+    source: str,
+    format: str,
+    options: Mapping[str, str],
+    log: OpsLog,
+    progress: Progress,
 ) -> int:
     """Copy the payloads that records of bronze name for the first time; returns how many.
 
@@ -33,29 +40,55 @@ def land_attachments(
     bronze = lake.read(spark, "bronze", source)
     looked = log.last("looked")
     fresh = bronze.where(after(looked["next"])) if looked else bronze
-    ends = fresh.groupBy("topic", "incarnation", "partition").agg((F.max("offset") + 1).alias("offset")).toArrow().to_pylist()
+    ends = (
+        fresh.groupBy("topic", "incarnation", "partition")
+        .agg((F.max("offset") + 1).alias("offset"))
+        .toArrow()
+        .to_pylist()
+    )
     if not ends:
         return 0
     names, landed = _copy(spark, lake, source, fresh, format, options)
     if names:
         progress(f"bronze  {source}: {names} claim-check payloads asked for")
-    known = {(entry["topic"], entry["incarnation"], entry["partition"]): entry for entry in [*(looked["next"] if looked else []), *ends]}
+    known = {
+        (entry["topic"], entry["incarnation"], entry["partition"]): entry
+        for entry in [*(looked["next"] if looked else []), *ends]
+    }
     log.add("looked", {"next": list(known.values())})
     return landed
 
 
 def land_named(
-    spark: SparkSession, lake: Lake, source: str, format: str, options: Mapping[str, str], ranges: list[dict[str, object]]
+    spark: SparkSession,
+    lake: Lake,
+    source: str,
+    format: str,
+    options: Mapping[str, str],
+    ranges: list[dict[str, object]],
 ) -> None:
-    """Copy the payloads that these records name and the lake does not have: their storage may have them by now."""
+    """Copy the payloads that these records name and the lake does not have: their storage may have them by
+    now.
+    """
     if ranges and has_attachments(format, options):
-        _copy(spark, lake, source, lake.read(spark, "bronze", source).where(in_ranges(ranges)), format, options)
+        _copy(
+            spark, lake, source, lake.read(spark, "bronze", source).where(in_ranges(ranges)), format, options
+        )
 
 
-def _copy(spark: SparkSession, lake: Lake, source: str, records: DataFrame, format: str, options: Mapping[str, str]) -> tuple[int, int]:
+def _copy(
+    spark: SparkSession, lake: Lake, source: str, records: DataFrame, format: str, options: Mapping[str, str]
+) -> tuple[int, int]:
     """(payloads that were asked for, payloads that were there)."""
-    copies = lake.read_or_empty(spark, "bronze", attachments_table(source), BRONZE_SCHEMA).select(F.col("path").alias("name"))
-    wanted = named_attachments(records, format, options).select("name").distinct().join(copies, "name", "left_anti")
+    copies = lake.read_or_empty(spark, "bronze", attachments_table(source), BRONZE_SCHEMA).select(
+        F.col("path").alias("name")
+    )
+    wanted = (
+        named_attachments(records, format, options)
+        .select("name")
+        .distinct()
+        .join(copies, "name", "left_anti")
+    )
     names = sorted(row.name for row in wanted.collect())
     landed = 0
     for start in range(0, len(names), CHUNK):
@@ -66,14 +99,22 @@ def _copy(spark: SparkSession, lake: Lake, source: str, records: DataFrame, form
 
 
 def _payloads(spark: SparkSession, folder: str, names: list[str]) -> DataFrame:
-    """The files of a folder in bronze's columns: a local one is read here, any other by Spark's binary reader."""
+    """The files of a folder in bronze's columns: a local one is read here, any other by Spark's binary
+    reader.
+    """
     if "://" not in folder and not folder.startswith(("dbfs:", "/Volumes/")):
         rows = pa.Table.from_pylist(list(_local(folder, names)), schema=to_arrow_schema(BRONZE_SCHEMA))
         return spark.createDataFrame(rows, BRONZE_SCHEMA).coalesce(1)
     escaped = ["".join("\\" + sign if sign in "{}[]*?,\\" else sign for sign in name) for name in names]
-    files = spark.read.format("binaryFile").option("pathGlobFilter", "{" + ",".join(escaped) + "}").load(folder)
-    told = {"path": F.element_at(F.split("path", "/"), -1), "value": F.col("content"), "size": F.col("length"),
-            "mtime": F.unix_millis("modificationTime")}  # fmt: skip
+    files = (
+        spark.read.format("binaryFile").option("pathGlobFilter", "{" + ",".join(escaped) + "}").load(folder)
+    )
+    told = {
+        "path": F.element_at(F.split("path", "/"), -1),
+        "value": F.col("content"),
+        "size": F.col("length"),
+        "mtime": F.unix_millis("modificationTime"),
+    }
     empty = {field.name: F.lit(None).cast(field.dataType) for field in BRONZE_SCHEMA.fields}
     return files.select(*[column.alias(name) for name, column in {**empty, **told}.items()])
 

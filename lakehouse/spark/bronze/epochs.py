@@ -1,4 +1,6 @@
-"""Epochs of a source: where each partition enters them. A record of the ops log, so that an epoch is a function of origin alone."""
+"""Epochs of a source: where each partition enters them. A record of the ops log, so that an epoch is a
+function of origin alone.
+"""
 
 from typing import Any
 
@@ -19,20 +21,34 @@ def bronze_ends(spark: SparkSession, lake: Lake, source: str) -> dict[Place, int
     return {(row.topic, row.incarnation, row.partition): row["last"] + 1 for row in rows}
 
 
-def begin_epoch(log: OpsLog, ends: dict[Place, int], why: str, restored_to: int | None = None, *, goes_on: bool = False) -> dict[str, Any]:
-    """What lies behind `ends`, and all of what is not among them, belongs to a new epoch, above everything before it.
+def begin_epoch(
+    log: OpsLog, ends: dict[Place, int], why: str, restored_to: int | None = None, *, goes_on: bool = False
+) -> dict[str, Any]:
+    """What lies behind `ends`, and all of what is not among them, belongs to a new epoch, above everything
+    before it.
 
     `goes_on`: the upstream is the same, so that no table misses anything by it.
     """
     number = max((record["epoch"] for record in log.all("epoch")), default=0) + 1
-    places = [{"topic": t, "incarnation": i, "partition": p, "offset": offset} for (t, i, p), offset in sorted(ends.items())]
-    log.add("epoch", {"epoch": number, "from": places, "restored_to": restored_to, "why": why, "goes_on": goes_on})
+    places = [
+        {"topic": t, "incarnation": i, "partition": p, "offset": offset}
+        for (t, i, p), offset in sorted(ends.items())
+    ]
+    log.add(
+        "epoch", {"epoch": number, "from": places, "restored_to": restored_to, "why": why, "goes_on": goes_on}
+    )
     return {"epoch": number, "from": places, "restored_to": restored_to}
 
 
 def epochs_of(log: OpsLog) -> Epochs:
     """Where each partition enters the epochs."""
     return [
-        (record["epoch"], {(entry["topic"], entry["incarnation"], entry["partition"]): entry["offset"] for entry in record["from"]})
+        (
+            record["epoch"],
+            {
+                (entry["topic"], entry["incarnation"], entry["partition"]): entry["offset"]
+                for entry in record["from"]
+            },
+        )
         for record in log.all("epoch")
     ]

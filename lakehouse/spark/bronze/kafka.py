@@ -1,8 +1,10 @@
-"""Kafka topics into bronze: Structured Streaming, exactly once, in bounded batches, however it is interrupted.
+"""Kafka topics into bronze: Structured Streaming, exactly once, in bounded batches, however it is
+interrupted.
 
-A pass takes what the topics hold now and ends. The ops log keeps where each pass ended (`read`), what retention took before it was
-read and which topics were created anew (`gap`). A topic that was created anew, or a checkpoint that is gone, begins a checkpoint of
-its own where bronze itself ends, so nothing is landed twice and nothing is left out.
+A pass takes what the topics hold now and ends. The ops log keeps where each pass ended (`read`), what
+retention took before it was read and which topics were created anew (`gap`). A topic that was created anew,
+or a checkpoint that is gone, begins a checkpoint of its own where bronze itself ends, so nothing is landed
+twice and nothing is left out.
 """
 
 import json
@@ -65,9 +67,19 @@ def listed(kafka: KafkaInput) -> list[Topic]:
 
 
 def land_topics(
-    spark: SparkSession, lake: Lake, name: str, kafka: KafkaInput, log: OpsLog, progress: Progress, stopped: Stopped, *, first: bool
+    spark: SparkSession,
+    lake: Lake,
+    name: str,
+    kafka: KafkaInput,
+    log: OpsLog,
+    progress: Progress,
+    stopped: Stopped,
+    *,
+    first: bool,
 ) -> int:
-    """Land what the topics hold now; returns how many records are new. `first`: the checkpoint has not been looked at in this run."""
+    """Land what the topics hold now; returns how many records are new. `first`: the checkpoint has not been
+    looked at in this run.
+    """
     topics = _settled(kafka, reading_of(log.last("read")))
     _missing(name, kafka, topics, progress if first else lambda _: None)
     reading = _reading(spark, lake, name, kafka, log, topics, progress, first=first)
@@ -77,11 +89,18 @@ def land_topics(
             landed, ends = _pass(spark, lake, name, kafka, reading, topics, progress, stopped)
         after = listed(kafka)
         for found in deleted(reading, after):
-            ends[found.place[0], found.place[2]] = max(found.end, ends.get((found.place[0], found.place[2]), 0))
+            ends[found.place[0], found.place[2]] = max(
+                found.end, ends.get((found.place[0], found.place[2]), 0)
+            )
             _note_lost(spark, lake, name, log, found, progress)
         news.append(("read", advanced(reading, ends).record()))
     # taken again after the end offsets were fixed: a partition that is new holds the watermark
-    partitions = [[topic.name, number] for topic in after for number in topic.offsets if number < (kafka.partitions or number + 1)]
+    partitions = [
+        [topic.name, number]
+        for topic in after
+        for number in topic.offsets
+        if number < (kafka.partitions or number + 1)
+    ]
     if (log.last("partitions") or {}).get("listed") != partitions:
         news.append(("partitions", {"listed": partitions}))
     if news:
@@ -93,17 +112,25 @@ def _missing(name: str, kafka: KafkaInput, topics: list[Topic], progress: Progre
     there = {topic.name for topic in topics}
     if not there:
         wanted = ", ".join(kafka.names or []) or kafka.pattern
-        raise ConfigError(f"{name}: expected topics {wanted} at {kafka.bootstrap}, found none; check kafka.topics")
+        raise ConfigError(
+            f"{name}: expected topics {wanted} at {kafka.bootstrap}, found none; check kafka.topics"
+        )
     for absent in sorted(set(kafka.names or []) - there):
-        progress(f"warning: {name}: {kafka.bootstrap} has no topic {absent}; it is read as soon as it is there")
+        progress(
+            f"warning: {name}: {kafka.bootstrap} has no topic {absent}; it is read as soon as it is there"
+        )
 
 
 def _settled(kafka: KafkaInput, reading: Reading | None) -> list[Topic]:
-    """The topics; a log that seems to end too early is looked at again, for a new leader may be a moment behind."""
+    """The topics; a log that seems to end too early is looked at again, for a new leader may be a moment
+    behind.
+    """
     topics = listed(kafka)
     for _ in range(3):
         if reading is None or not any(
-            topic.id == reading.ids[topic.name] for topic in topics if topic.name in created_anew(reading, topics)
+            topic.id == reading.ids[topic.name]
+            for topic in topics
+            if topic.name in created_anew(reading, topics)
         ):
             break
         time.sleep(1)
@@ -112,12 +139,25 @@ def _settled(kafka: KafkaInput, reading: Reading | None) -> list[Topic]:
 
 
 def _reading(
-    spark: SparkSession, lake: Lake, name: str, kafka: KafkaInput, log: OpsLog, topics: list[Topic], progress: Progress, *, first: bool
+    spark: SparkSession,
+    lake: Lake,
+    name: str,
+    kafka: KafkaInput,
+    log: OpsLog,
+    topics: list[Topic],
+    progress: Progress,
+    *,
+    first: bool,
 ) -> Reading:
     """The reading to go on with, recorded before anything is read with it."""
     known = reading_of(log.last("read"))
     anew = created_anew(known, topics)
-    if known is not None and not anew and not come_back(known, topics) and (not first or _is_there(spark, _checkpoint(lake, name, known))):
+    if (
+        known is not None
+        and not anew
+        and not come_back(known, topics)
+        and (not first or _is_there(spark, _checkpoint(lake, name, known)))
+    ):
         reading = joined(known, topics)
         if (reading.ids, reading.topics) == (known.ids, known.topics):
             return reading
@@ -138,10 +178,23 @@ def _reading(
 
 def _note_anew(log: OpsLog, topic: str, known: Reading | None, reading: Reading, progress: Progress) -> None:
     assert known is not None
-    ends = {str(number): offset for (name, number), offset in sorted(known.following.items()) if name == topic}
-    log.add("gap", {"topic": topic, "incarnation": known.incarnations[topic], "by": reading.incarnations[topic], "read": ends,
-                    "seen_at": _now()})  # fmt: skip
-    progress(f"warning: {topic}: the topic was created anew: everything in it is landed; what its former life held unread is gone")
+    ends = {
+        str(number): offset for (name, number), offset in sorted(known.following.items()) if name == topic
+    }
+    log.add(
+        "gap",
+        {
+            "topic": topic,
+            "incarnation": known.incarnations[topic],
+            "by": reading.incarnations[topic],
+            "read": ends,
+            "seen_at": _now(),
+        },
+    )
+    progress(
+        f"warning: {topic}: the topic was created anew: everything in it is landed; what its former life "
+        "held unread is gone"
+    )
 
 
 def _first(kafka: KafkaInput, topics: list[Topic]) -> dict[Partition, int]:
@@ -164,7 +217,9 @@ def _is_there(spark: SparkSession, checkpoint: str) -> bool:
 
 
 def _frame(spark: SparkSession, kafka: KafkaInput, reading: Reading, topics: list[Topic]) -> DataFrame:
-    """The stream in bronze's columns, of exactly the topics that are known, so that each has its incarnation."""
+    """The stream in bronze's columns, of exactly the topics that are known, so that each has its
+    incarnation.
+    """
     start: dict[str, dict[str, int]] = {}
     for topic in topics:
         start[topic.name] = {str(number): reading.following[topic.name, number] for number in topic.offsets}
@@ -179,12 +234,27 @@ def _frame(spark: SparkSession, kafka: KafkaInput, reading: Reading, topics: lis
     )
     for name, value in kafka.options.items():
         reader = reader.option(name, value)
-    ids = F.create_map(*[F.lit(text) for topic in topics for text in (topic.name, reading.incarnations[topic.name])])
-    return reader.option("subscribe", ",".join(start)).load().select(
-        "topic", ids[F.col("topic")].alias("incarnation"), "partition", "offset", F.unix_millis("timestamp").alias("timestamp"),
-        F.col("timestampType").alias("timestamp_type"), "key", "value", F.col("headers").cast(HEADERS).alias("headers"),
-        F.lit(None).cast("string").alias("path"), F.length("value").cast("bigint").alias("size"), F.lit(None).cast("bigint").alias("mtime"),
-    )  # fmt: skip
+    ids = F.create_map(
+        *[F.lit(text) for topic in topics for text in (topic.name, reading.incarnations[topic.name])]
+    )
+    return (
+        reader.option("subscribe", ",".join(start))
+        .load()
+        .select(
+            "topic",
+            ids[F.col("topic")].alias("incarnation"),
+            "partition",
+            "offset",
+            F.unix_millis("timestamp").alias("timestamp"),
+            F.col("timestampType").alias("timestamp_type"),
+            "key",
+            "value",
+            F.col("headers").cast(HEADERS).alias("headers"),
+            F.lit(None).cast("string").alias("path"),
+            F.length("value").cast("bigint").alias("size"),
+            F.lit(None).cast("bigint").alias("mtime"),
+        )
+    )
 
 
 def _pass(
@@ -197,10 +267,16 @@ def _pass(
     progress: Progress,
     stopped: Stopped,
 ) -> tuple[int, dict[Partition, int]]:
-    """Run the stream over what is there; returns how many records it read, and the offsets at which it ended."""
+    """Run the stream over what is there; returns how many records it read, and the offsets at which
+    it ended.
+    """
     writer = _frame(spark, kafka, reading, topics).writeStream.format("delta").outputMode("append")
     writer = writer.option("checkpointLocation", _checkpoint(lake, name, reading)).trigger(availableNow=True)
-    query = writer.start(lake.path("bronze", name)) if lake.catalog is None else writer.toTable(lake.ref("bronze", name))
+    query = (
+        writer.start(lake.path("bronze", name))
+        if lake.catalog is None
+        else writer.toTable(lake.ref("bronze", name))
+    )
     landed, seen, ends = 0, -1, dict[Partition, int]()
     try:
         ended = False
@@ -216,7 +292,9 @@ def _pass(
                     if new:
                         progress(f"bronze  {name}: {landed} new messages")
     except StreamingQueryException as error:
-        raise EnvironmentError_(f"{name}: expected the stream into bronze to go on, got: {_reason(error)}; run again to go on") from error
+        raise EnvironmentError_(
+            f"{name}: expected the stream into bronze to go on, got: {_reason(error)}; run again to go on"
+        ) from error
     finally:
         query.stop()
     return landed, ends
@@ -224,24 +302,52 @@ def _pass(
 
 def _ends(report: Mapping[str, Any]) -> dict[Partition, int]:
     found = [source["endOffset"] for source in report["sources"] if isinstance(source["endOffset"], dict)]
-    return {(topic, int(number)): offset for end in found for topic, numbers in end.items() for number, offset in numbers.items()}
+    return {
+        (topic, int(number)): offset
+        for end in found
+        for topic, numbers in end.items()
+        for number, offset in numbers.items()
+    }
 
 
 def _reason(error: StreamingQueryException) -> str:
-    return str(error).partition("terminated with exception: ")[2].partition("\n")[0].partition(" SQLSTATE")[0][:200] or type(error).__name__
+    return (
+        str(error)
+        .partition("terminated with exception: ")[2]
+        .partition("\n")[0]
+        .partition(" SQLSTATE")[0][:200]
+        or type(error).__name__
+    )
 
 
-def _note_lost(spark: SparkSession, lake: Lake, name: str, log: OpsLog, found: Lost, progress: Progress) -> None:
+def _note_lost(
+    spark: SparkSession, lake: Lake, name: str, log: OpsLog, found: Lost, progress: Progress
+) -> None:
     """Say what of a range is not in bronze although it was to be read."""
     topic, incarnation, number = found.place
     mine = (F.col("topic") == topic) & (F.col("incarnation") == incarnation) & (F.col("partition") == number)
-    rows = lake.read_or_empty(spark, "bronze", name, BRONZE_SCHEMA).where(mine & F.col("offset").between(found.first, found.end - 1))
+    rows = lake.read_or_empty(spark, "bronze", name, BRONZE_SCHEMA).where(
+        mine & F.col("offset").between(found.first, found.end - 1)
+    )
     missing = found.end - found.first - rows.select("offset").distinct().count()
     if not missing:
         return
-    log.add("gap", {"topic": topic, "incarnation": incarnation, "partition": number, "first": found.first, "last": found.end - 1,
-                    "missing": missing, "seen_at": _now()})  # fmt: skip
-    progress(f"warning: {topic}/{number}: {missing} offsets are missing from {found.first} on: they were deleted before they were read")
+    log.add(
+        "gap",
+        {
+            "topic": topic,
+            "incarnation": incarnation,
+            "partition": number,
+            "first": found.first,
+            "last": found.end - 1,
+            "missing": missing,
+            "seen_at": _now(),
+        },
+    )
+    progress(
+        f"warning: {topic}/{number}: {missing} offsets are missing from {found.first} on: they were deleted "
+        "before they were read"
+    )
 
 
 def _now() -> int:

@@ -1,7 +1,8 @@
-"""Bronze: land bytes with their origin, decode nothing, lose nothing, append only. Recordings here, Kafka in topics.py.
+"""Bronze: land bytes with their origin, decode nothing, lose nothing, append only. Recordings here, Kafka in
+topics.py.
 
-A recording lands the messages that bronze does not have. Every record has (topic, incarnation, partition, offset): the incarnation
-tells a topic that was created anew, whose offsets start again, from the one before.
+A recording lands the messages that bronze does not have. Every record has (topic, incarnation, partition,
+offset): the incarnation tells a topic that was created anew, whose offsets start again, from the one before.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +21,8 @@ from lakehouse.spark.lake import Lake
 
 HEADERS = "array<struct<key:string,value:binary>>"
 BRONZE_SCHEMA: StructType = columns(
-    f"topic string, incarnation string, partition int, offset bigint, timestamp bigint, timestamp_type int, key binary, value binary,"
+    "topic string, incarnation string, partition int, offset bigint, timestamp bigint, timestamp_type int, "
+    "key binary, value binary,"
     f" headers {HEADERS}, path string, size bigint, mtime bigint"
 )
 PLACE = ["topic", "incarnation", "partition", "offset"]
@@ -28,14 +30,18 @@ CHUNK = 20_000
 Progress = Callable[[str], None]
 
 
-def land_messages(spark: SparkSession, lake: Lake, source: str, messages: Iterable[Message], progress: Progress) -> int:
+def land_messages(
+    spark: SparkSession, lake: Lake, source: str, messages: Iterable[Message], progress: Progress
+) -> int:
     """Append the messages that bronze does not have yet; returns how many."""
     landed = 0
     stream = iter(messages)
     while chunk := list(islice(stream, CHUNK)):
         chunk = _unknown(spark, lake, source, chunk)
         if chunk:
-            rows = pa.Table.from_pylist([_row(message) for message in chunk], schema=to_arrow_schema(BRONZE_SCHEMA))
+            rows = pa.Table.from_pylist(
+                [_row(message) for message in chunk], schema=to_arrow_schema(BRONZE_SCHEMA)
+            )
             lake.append(spark.createDataFrame(rows, BRONZE_SCHEMA).coalesce(1), "bronze", source)
         landed += len(chunk)
         progress(f"bronze  {source}: {landed} new messages")
@@ -50,13 +56,23 @@ def _unknown(spark: SparkSession, lake: Lake, source: str, chunk: list[Message])
     frame = lake.read(spark, "bronze", source).where(F.col("offset").between(min(offsets), max(offsets)))
     table = frame.select(*PLACE).toArrow()
     known = set(zip(*[table[name].to_pylist() for name in PLACE], strict=True)) if table.num_rows else set()
-    return list({place: m for m in chunk if (place := (m.topic, m.incarnation, m.partition, m.offset)) not in known}.values())
+    return list(
+        {
+            place: m for m in chunk if (place := (m.topic, m.incarnation, m.partition, m.offset)) not in known
+        }.values()
+    )
 
 
 def _row(message: Message) -> dict[str, Any]:
     return {
-        "topic": message.topic, "incarnation": message.incarnation, "partition": message.partition, "offset": message.offset,
-        "timestamp": message.timestamp, "key": message.key, "value": message.value, "path": message.path,
+        "topic": message.topic,
+        "incarnation": message.incarnation,
+        "partition": message.partition,
+        "offset": message.offset,
+        "timestamp": message.timestamp,
+        "key": message.key,
+        "value": message.value,
+        "path": message.path,
         "headers": [{"key": name, "value": data} for name, data in message.headers] or None,
         "size": None if message.value is None else len(message.value),
-    }  # fmt: skip
+    }

@@ -1,9 +1,11 @@
-"""Lands the files of a TiCDC storage sink: one bronze row per file, schema files before data files, the checkpoint last.
+"""Lands the files of a TiCDC storage sink: one bronze row per file, schema files before data files, the
+checkpoint last.
 
-A row's topic is the source, its partition 0, its offset a growing number of landing; `path`, `size` and `mtime` tell the file.
-A file whose size or time changed lands again, and so does `metadata` when its text changed. A local folder is walked
-(lakehouse/sources/storage_files.py tells which folders need no more listing); any other root is listed whole by Spark's
-binary file reader, which is the one way to any Hadoop file system that every Spark has.
+A row's topic is the source, its partition 0, its offset a growing number of landing; `path`, `size` and
+`mtime` tell the file. A file whose size or time changed lands again, and so does `metadata` when its text
+changed. A local folder is walked (lakehouse/sources/storage_files.py tells which folders need no more
+listing); any other root is listed whole by Spark's binary file reader, which is the one way to any Hadoop
+file system that every Spark has.
 """
 
 import re
@@ -28,15 +30,25 @@ Landed = dict[str, tuple[int, int]]
 
 
 def land_storage(
-    spark: SparkSession, lake: Lake, source: str, root: str, options: Mapping[str, str], log: OpsLog, progress: Progress, sweep: bool = True
+    spark: SparkSession,
+    lake: Lake,
+    source: str,
+    root: str,
+    options: Mapping[str, str],
+    log: OpsLog,
+    progress: Progress,
+    sweep: bool = True,
 ) -> int:
-    """Land what is new below `root`; returns how many files. `sweep` looks into closed folders too, as the first scan of a run must."""
+    """Land what is new below `root`; returns how many files. `sweep` looks into closed folders too, as the
+    first scan of a run must.
+    """
     landed, following, metadata = landed_files(spark, lake, source)
     done = (log.last("scan") or {}).get("checkpoint")
     files: FileSystem = SparkFiles(spark, root, landed) if is_remote(root) else LocalFiles(root)
     scan = new_files(files, landed, options, done, sweep)
     if lack_schema(scan.files, landed, options):
-        # a schema file is written before its data: a second look sees it, and what still has none is a dead letter
+        # a schema file is written before its data: a second look sees it, and what still has none is a dead
+        # letter
         files = SparkFiles(spark, root, landed) if is_remote(root) else LocalFiles(root)
         scan = new_files(files, landed, options, done, sweep)
     count = 0
@@ -45,7 +57,13 @@ def land_storage(
         count += len(chunk)
         progress(f"bronze  {source}: {count} new files")
     if scan.metadata and scan.metadata != metadata:
-        append(spark, lake, source, [(FileInfo(METADATA, len(scan.metadata), int(time.time() * 1000)), scan.metadata)], following + count)
+        append(
+            spark,
+            lake,
+            source,
+            [(FileInfo(METADATA, len(scan.metadata), int(time.time() * 1000)), scan.metadata)],
+            following + count,
+        )
     report(scan, source, has_commit_ts(options), progress)
     if scan.checkpoint is not None and scan.checkpoint != done:
         log.add("scan", {"checkpoint": scan.checkpoint})
@@ -86,13 +104,24 @@ def chunks(files: list[FileInfo]) -> Iterator[list[FileInfo]]:
         yield chunk
 
 
-def append(spark: SparkSession, lake: Lake, source: str, files: list[tuple[FileInfo, bytes]], offset: int) -> None:
+def append(
+    spark: SparkSession, lake: Lake, source: str, files: list[tuple[FileInfo, bytes]], offset: int
+) -> None:
     """One commit of files, numbered from `offset` on."""
     rows = [
-        {"topic": source, "incarnation": "", "partition": 0, "offset": offset + number, "value": data, "path": info.path,
-         "size": info.size, "mtime": info.mtime, "timestamp": info.mtime}
+        {
+            "topic": source,
+            "incarnation": "",
+            "partition": 0,
+            "offset": offset + number,
+            "value": data,
+            "path": info.path,
+            "size": info.size,
+            "mtime": info.mtime,
+            "timestamp": info.mtime,
+        }
         for number, (info, data) in enumerate(files)
-    ]  # fmt: skip
+    ]
     arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(BRONZE_SCHEMA))
     lake.append(spark.createDataFrame(arrow, BRONZE_SCHEMA).coalesce(1), "bronze", source)
 
@@ -100,16 +129,29 @@ def append(spark: SparkSession, lake: Lake, source: str, files: list[tuple[FileI
 def report(scan: Scan, source: str, waits_for_checkpoint: bool, progress: Progress) -> None:
     """Say what was seen and not taken."""
     if waits_for_checkpoint and scan.checkpoint is None and not scan.pending:
-        progress(f"warning: {source}: the sink's `{METADATA}` is not there or tells no checkpoint-ts, which gold waits for")
+        progress(
+            f"warning: {source}: the sink's `{METADATA}` is not there or tells no checkpoint-ts, which gold "
+            "waits for"
+        )
     if scan.pending:
-        waits = ": the checkpoint waits (a whole data file ends with the option `terminator`)" if scan.checkpoint is None else ""
-        progress(f"warning: {source}: {len(scan.pending)} files are not there or not whole yet, such as {scan.pending[0]}{waits}")
+        waits = (
+            ": the checkpoint waits (a whole data file ends with the option `terminator`)"
+            if scan.checkpoint is None
+            else ""
+        )
+        progress(
+            f"warning: {source}: {len(scan.pending)} files are not there or not whole yet, such as "
+            f"{scan.pending[0]}{waits}"
+        )
     if scan.missing:
         lacking = f"{len(scan.missing)} folders lack files that came before others, such as {scan.missing[0]}"
         progress(f"warning: {source}: {lacking}: deleted or never copied, and their rows are in no table")
     if scan.unknown:
         other = scan.unknown[0]
-        progress(f"warning: {source}: {len(scan.unknown)} files are none of the sink's, such as {other.path}: {other.why}")
+        progress(
+            f"warning: {source}: {len(scan.unknown)} files are none of the sink's, such as {other.path}: "
+            f"{other.why}"
+        )
 
 
 def is_remote(root: str) -> bool:
@@ -122,7 +164,9 @@ def below(root: str, path: str) -> str:
 
 
 def _inner(location: str) -> str:
-    """Without scheme and authority, which Spark may spell otherwise than a root does: `file:/a` for `file:///a`."""
+    """Without scheme and authority, which Spark may spell otherwise than a root does: `file:/a` for
+    `file:///a`.
+    """
     scheme, told, rest = location.partition("://")
     return "/" + rest.partition("/")[2] if told else re.sub(r"^[a-z]+:", "", scheme)
 
@@ -134,19 +178,26 @@ class SparkFiles:
         self.spark, self.root = spark, root.rstrip("/")
         self.metadata = self._bytes(METADATA, missing=b"")
         self.children: dict[str, dict[str, FileInfo]] = {}
-        for row in self._listed().select("path", "length", F.unix_millis("modificationTime").alias("mtime")).toLocalIterator():
+        for row in (
+            self._listed()
+            .select("path", "length", F.unix_millis("modificationTime").alias("mtime"))
+            .toLocalIterator()
+        ):
             self._note(FileInfo(below(self.root, row.path), row.length, row.mtime))
 
     def _listed(self) -> DataFrame:
-        """All files of tables. Their folders are asked for by a pattern: of those that Spark comes upon by itself it hides what begins with
-        `_` or `.`, which databases and tables may (gh-ost's do)."""
+        """All files of tables. Their folders are asked for by a pattern: of those that Spark comes upon by
+        itself it hides what begins with `_` or `.`, which databases and tables may (gh-ost's do).
+        """
         from pyspark.errors import AnalysisException, IllegalArgumentException
 
         reader = self.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
         try:
             return reader.load(f"{self.root}/*/*")
         except (AnalysisException, IllegalArgumentException):
-            return reader.load(self.root)  # no table has a folder yet, no root is there, or a name has a colon, which no pattern takes
+            return reader.load(
+                self.root
+            )  # no table has a folder yet, no root is there, or a name has a colon, which no pattern takes
 
     def _note(self, info: FileInfo) -> None:
         while True:
@@ -173,7 +224,9 @@ class SparkFiles:
 
         escaped = "".join("\\" + sign if sign in "{}[]*?\\" else sign for sign in path)
         try:
-            row = self.spark.read.format("binaryFile").load(f"{self.root}/{escaped}").select("content").first()
+            row = (
+                self.spark.read.format("binaryFile").load(f"{self.root}/{escaped}").select("content").first()
+            )
         except AnalysisException:
             return missing
         return missing if row is None else bytes(row.content)

@@ -1,1 +1,3 @@
-"""Silver as its readers want it: changes of a lineage, the schema history, the watermark, open dead letters."""
+"""Silver as its readers want it: changes of a lineage, the schema history, the watermark, open dead
+letters.
+"""

@@ -16,25 +16,44 @@ from lakehouse.lineage import History, Lineage, Name
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.spark.ops.log import OpsLog
 
-FOLD_COLUMNS = ["database", "table", "op", "position", "before", "after", "encoding", "flags", "batch", "commit_ts"]
+FOLD_COLUMNS = [
+    "database",
+    "table",
+    "op",
+    "position",
+    "before",
+    "after",
+    "encoding",
+    "flags",
+    "batch",
+    "commit_ts",
+]
 _decode = msgspec.json.decode
 
 
 def position_literal(position: Position) -> Column:
     """A position as Spark compares it."""
     names = ("epoch", "p1", "p2", "p3", "p4", "p5")
-    return F.struct(*[F.lit(value).cast("bigint").alias(name) for value, name in zip(position, names, strict=True)])
+    return F.struct(
+        *[F.lit(value).cast("bigint").alias(name) for value, name in zip(position, names, strict=True)]
+    )
 
 
 def between(low: Position | None, high: Position | None) -> Column:
-    """low < position <= high; the leading integers are compared on their own too, so that files are skipped by statistics."""
+    """low < position <= high; the leading integers are compared on their own too, so that files are skipped
+    by statistics.
+    """
     condition = F.lit(True)
     if low is not None:
-        condition = condition & (F.col("position.epoch") >= low[0]) & (F.col("position") > position_literal(low))
+        condition = (
+            condition & (F.col("position.epoch") >= low[0]) & (F.col("position") > position_literal(low))
+        )
         if low[0] == (high[0] if high else None):
             condition = condition & (F.col("position.p1") >= low[1])
     if high is not None:
-        condition = condition & (F.col("position.epoch") <= high[0]) & (F.col("position") <= position_literal(high))
+        condition = (
+            condition & (F.col("position.epoch") <= high[0]) & (F.col("position") <= position_literal(high))
+        )
         if high[0] == (low[0] if low else None):
             condition = condition & (F.col("position.p1") <= high[1])
     return condition
@@ -45,7 +64,9 @@ def not_void(log: OpsLog) -> Column:
     condition = F.lit(True)
     for record in log.all("epoch"):
         if record["restored_to"] is not None:
-            condition = condition & ~((F.col("position.epoch") < record["epoch"]) & (F.col("position.p1") > record["restored_to"]))
+            condition = condition & ~(
+                (F.col("position.epoch") < record["epoch"]) & (F.col("position.p1") > record["restored_to"])
+            )
     return condition
 
 
@@ -65,7 +86,11 @@ def of_lineage(lineage: Lineage) -> Column:
     condition = F.lit(False)
     for interval in lineage.intervals:
         database, table = interval.name
-        mine = (F.col("database") == database) & (F.col("table") == table) & (F.col("position") > position_literal(interval.low))
+        mine = (
+            (F.col("database") == database)
+            & (F.col("table") == table)
+            & (F.col("position") > position_literal(interval.low))
+        )
         if interval.high is not None:
             mine = mine & (F.col("position") < position_literal(interval.high))
         condition = condition | mine
@@ -81,19 +106,29 @@ def named_changes(table: pa.Table) -> Iterator[tuple[Name, Change, int]]:
     """The rows of collected changes, with their names and batches."""
     for batch in table.to_batches():
         columns = [batch.column(name).to_pylist() for name in FOLD_COLUMNS]
-        for database, name, op, position, before, after, encoding, flags, number, commit_ts in zip(*columns, strict=True):
-            yield (database, name), parse_change(position, op, before, after, encoding, flags, commit_ts), number
+        for database, name, op, position, before, after, encoding, flags, number, commit_ts in zip(
+            *columns, strict=True
+        ):
+            yield (
+                (database, name),
+                parse_change(position, op, before, after, encoding, flags, commit_ts),
+                number,
+            )
 
 
 def changes_in(rows: pa.Table, lineage: Lineage, at: Position) -> Iterator[Change]:
-    """The lineage's own changes up to `at`, among rows that were read for it. A row of a table that the lineage never was is a bug of
-    the reading: to pass over it would lose the row of another table in silence."""
+    """The lineage's own changes up to `at`, among rows that were read for it. A row of a table that the
+    lineage never was is a bug of the reading: to pass over it would lose the row of another table in silence.
+    """
     names = {interval.name for interval in lineage.intervals}
     for name, change, _ in named_changes(rows):
         if name not in names:
-            raise LakehouseError(f"silver's rows for {lineage.id}: expected rows of {sorted(names)}, got one of {name}")
+            raise LakehouseError(
+                f"silver's rows for {lineage.id}: expected rows of {sorted(names)}, got one of {name}"
+            )
         if change.position <= at and any(
-            name == i.name and i.low < change.position and (i.high is None or change.position < i.high) for i in lineage.intervals
+            name == i.name and i.low < change.position and (i.high is None or change.position < i.high)
+            for i in lineage.intervals
         ):
             yield change
 
@@ -126,7 +161,9 @@ def parse_change(
     )
 
 
-def by_lineage(history: History, changes: Iterable[tuple[Name, Change, int]]) -> tuple[dict[str, list[tuple[Change, int]]], int]:
+def by_lineage(
+    history: History, changes: Iterable[tuple[Name, Change, int]]
+) -> tuple[dict[str, list[tuple[Change, int]]], int]:
     """Changes by the id of the lineage they belong to, and how many belong to none."""
     owners = _Owners(history)
     found: dict[str, list[tuple[Change, int]]] = defaultdict(list)

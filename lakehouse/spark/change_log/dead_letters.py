@@ -1,7 +1,9 @@
-"""Dead letters that nobody has closed, and what the topics lost: while there is one, its table, or all of the source, is not exact.
+"""Dead letters that nobody has closed, and what the topics lost: while there is one, its table, or all of the
+source, is not exact.
 
-A letter is closed by a `dismissed` record of the ops log, or by the done batch that decoded its message again. Offsets that
-retention took, and a topic that was created anew, stand among the letters under the code `lost`, of no known table.
+A letter is closed by a `dismissed` record of the ops log, or by the done batch that decoded its message
+again. Offsets that retention took, and a topic that was created anew, stand among the letters under the code
+`lost`, of no known table.
 """
 
 from typing import Any
@@ -43,7 +45,13 @@ def open_counts(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> di
 
     dead = [(tuple(entry["name"]), entry["n"]) for entry in (log.last("done") or {"dead": []})["dead"]]
     if dead and closings(log):
-        rows = read_silver(spark, lake, source, "dead_letters").where(is_open(log)).groupBy("database", "table").count().collect()
+        rows = (
+            read_silver(spark, lake, source, "dead_letters")
+            .where(is_open(log))
+            .groupBy("database", "table")
+            .count()
+            .collect()
+        )
         dead = [((row.database, row.table), row["count"]) for row in rows]
     found: dict[Name | None, int] = {}
     for (database, table), number in dead:

@@ -1,4 +1,6 @@
-"""Loads a source's schema history: its schema records from silver, and what silver's rows tell where no DDL does."""
+"""Loads a source's schema history: its schema records from silver, and what silver's rows tell where no DDL
+does.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -20,29 +22,65 @@ from lakehouse.spark.silver.run import read_silver
 
 
 def load_history(
-    spark: SparkSession, lake: Lake, source: str, done: dict[str, Any], log: OpsLog, settings: Mapping[str, Any] | None = None
+    spark: SparkSession,
+    lake: Lake,
+    source: str,
+    done: dict[str, Any],
+    log: OpsLog,
+    settings: Mapping[str, Any] | None = None,
 ) -> History:
-    """The lineages of a source as of a done batch. Of its `settings` the YAMLs' `keys` count, for tables whose messages and DDL tell
-    none, their `on_ddl`, and `virtual`: whether rows carry VIRTUAL columns."""
-    rows = read_silver(spark, lake, source, "schema_changes").where((F.col("batch") <= done["batch"]) & not_void(log)).collect()
+    """The lineages of a source as of a done batch. Of its `settings` the YAMLs' `keys` count, for tables
+    whose messages and DDL tell none, their `on_ddl`, and `virtual`: whether rows carry VIRTUAL columns.
+    """
+    rows = (
+        read_silver(spark, lake, source, "schema_changes")
+        .where((F.col("batch") <= done["batch"]) & not_void(log))
+        .collect()
+    )
     records = [
-        Record(row.kind, row.database, row.table, tuple(row.position), row.ddl, json.loads(row.columns) if row.columns else None,
-               tuple(row.primary_key) if row.primary_key else None, row.commit_ts)
+        Record(
+            row.kind,
+            row.database,
+            row.table,
+            tuple(row.position),
+            row.ddl,
+            json.loads(row.columns) if row.columns else None,
+            tuple(row.primary_key) if row.primary_key else None,
+            row.commit_ts,
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     records += [
-        Record("schema", r["database"], r["table"], tuple(r["position"]), None, r["columns"], tuple(r["key"]) or None)
+        Record(
+            "schema",
+            r["database"],
+            r["table"],
+            tuple(r["position"]),
+            None,
+            r["columns"],
+            tuple(r["key"]) or None,
+        )
         for r in log.all("imported")
     ]
-    records += [Record("inferred", r["database"], r["table"], tuple(r["position"]), None, r["columns"]) for r in log.all("inferred")]
-    changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log) & not_aborted(log))
+    records += [
+        Record("inferred", r["database"], r["table"], tuple(r["position"]), None, r["columns"])
+        for r in log.all("inferred")
+    ]
+    changes = read_silver(spark, lake, source, "changes").where(
+        (F.col("batch") <= done["batch"]) & not_void(log) & not_aborted(log)
+    )
     rules = rules_of(log, (settings or {}).get("on_ddl") or [])
     sightings, virtual = SilverSightings(changes, done["tables"]), bool((settings or {}).get("virtual"))
-    history = build(records, sightings, rules, whole_snapshots(done), ordered=is_ordered(done), virtual=virtual)
+    history = build(
+        records, sightings, rules, whole_snapshots(done), ordered=is_ordered(done), virtual=virtual
+    )
     if not is_ordered(done):
         report_disorder(history, spread_of(changes, rows))
     if done.get("arrival"):
-        report_repeats(history, [Told(tuple(row.position), row.database, row.table, row.ddl, row.commit_ts) for row in rows])
+        report_repeats(
+            history,
+            [Told(tuple(row.position), row.database, row.table, row.ddl, row.commit_ts) for row in rows],
+        )
     keys = (settings or {}).get("keys") or {}
     for lineage in history.lineages:
         named = keys.get(".".join(lineage.intervals[-1].name))
@@ -51,12 +89,15 @@ def load_history(
 
 
 def spread_of(changes: DataFrame, statements: Iterable[Any]) -> Spread:
-    """In which partitions a feed's rows and statements lie. All of silver is read: only a feed whose partitions do not compare needs it."""
+    """In which partitions a feed's rows and statements lie. All of silver is read: only a feed whose
+    partitions do not compare needs it.
+    """
     place = F.struct(F.col("origin.topic").alias("topic"), F.col("origin.partition").alias("partition"))
     keys = changes.groupBy("database", "table", "key").agg(F.collect_set(place).alias("places"))
     scattered = (F.size("places") > 1) & (F.col("key") != "[]")
     tables = keys.groupBy("database", "table").agg(
-        F.array_distinct(F.flatten(F.collect_list("places"))).alias("places"), F.count_if(scattered).alias("moved")
+        F.array_distinct(F.flatten(F.collect_list("places"))).alias("places"),
+        F.count_if(scattered).alias("moved"),
     )
     found = tables.collect()
     return Spread(
@@ -69,14 +110,17 @@ def spread_of(changes: DataFrame, statements: Iterable[Any]) -> Spread:
 def rules_of(log: OpsLog, policies: Iterable[tuple[list[str], dict[str, str]]]) -> Rules:
     """What the YAMLs (names with their `on_ddl`) and the operators say of DDLs."""
     decisions = {
-        (tuple(record["position"]), record["ddl"]): Decision(record["decision"], record.get("instead")) for record in log.all("decision")
+        (tuple(record["position"]), record["ddl"]): Decision(record["decision"], record.get("instead"))
+        for record in log.all("decision")
     }
     return Rules({(name[0], name[1]): policy for name, policy in policies}, decisions)
 
 
 def is_ordered(done: dict[str, Any]) -> bool:
     """Whether places of different partitions compare: not where order is arrival, and there are several."""
-    return not (done.get("arrival") and len({(entry["topic"], entry["partition"]) for entry in done["next"]}) > 1)
+    return not (
+        done.get("arrival") and len({(entry["topic"], entry["partition"]) for entry in done["next"]}) > 1
+    )
 
 
 def whole_snapshots(done: dict[str, Any]) -> list[Position]:
@@ -97,7 +141,9 @@ class SilverSightings:
 
     def maybe(self, name: Name, low: Position, high: Position | None) -> bool:
         entry = self.bounds.get(name)
-        return entry is not None and tuple(entry["high"]) > low and (high is None or tuple(entry["low"]) < high)
+        return (
+            entry is not None and tuple(entry["high"]) > low and (high is None or tuple(entry["low"]) < high)
+        )
 
     def key_names(self, name: Name) -> tuple[str, ...]:
         entry = self.bounds.get(name)
@@ -109,11 +155,22 @@ class SilverSightings:
         return self.shapes[name, low, high]
 
     def _shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
-        mine = self.changes.where((F.col("database") == name[0]) & (F.col("table") == name[1]) & between(low, high))
-        # where a message tells types it names all of its columns: only images that come without are looked into
-        names = F.when(F.col("types").isNull(), F.json_object_keys(F.coalesce("after", "before"))).alias("columns")
+        mine = self.changes.where(
+            (F.col("database") == name[0]) & (F.col("table") == name[1]) & between(low, high)
+        )
+        # where a message tells types it names all of its columns: only images that come without are looked
+        # into
+        names = F.when(F.col("types").isNull(), F.json_object_keys(F.coalesce("after", "before"))).alias(
+            "columns"
+        )
         told = mine.select("position", "types", "key_names", names).groupBy("types", "key_names", "columns")
         rows = told.agg(F.min("position").alias("first")).orderBy("first", "types").collect()
         return shape_of_rows(
-            (json.loads(row.types) if row.types else None, row.columns or (), tuple(row.key_names or ()), tuple(row.first)) for row in rows
+            (
+                json.loads(row.types) if row.types else None,
+                row.columns or (),
+                tuple(row.key_names or ()),
+                tuple(row.first),
+            )
+            for row in rows
         )

@@ -1,10 +1,12 @@
-"""The fold of a large table in Spark: the same functions as lakehouse/fold/current_rows.py, row by row, partitioned by key.
+"""The fold of a large table in Spark: the same functions as lakehouse/fold/current_rows.py, row by row,
+partitioned by key.
 
-    silver rows ─carry─▶ (key, position, kind, image) ─by key, in position order─▶ net ─▶ (op, image) ─type─▶ gold's columns
+    silver rows ─carry─▶ (key, position, kind, image) ─by key, in position order─▶ net ─▶ (op, image) ─type─▶
+    gold's columns
 
-Images travel as JSON by column id. Between two changes of the key the net rows are carried over as the first images of
-the new key. A keyless row's key is its whole image, and netting counts. What the workers found beside rows (names that no
-DDL has told) travels as notes: rows without an image, whose kind is the note.
+Images travel as JSON by column id. Between two changes of the key the net rows are carried over as the first
+images of the new key. A keyless row's key is its whole image, and netting counts. What the workers found
+beside rows (names that no DDL has told) travels as notes: rows without an image, whose kind is the note.
 """
 
 import json
@@ -66,8 +68,8 @@ def fold_frame(
     whole: frozenset[int],
     typing: Typing | None = None,
 ) -> DataFrame:
-    """The netted rows (kind put, patch or delete; images by id) of a lineage's changes up to `at`, in the schema of `target`; with
-    `typing` as gold's columns, which the same workers make of them.
+    """The netted rows (kind put, patch or delete; images by id) of a lineage's changes up to `at`, in the
+    schema of `target`; with `typing` as gold's columns, which the same workers make of them.
 
     A patch is an image that lacks some column of `whole` and whose earlier image is not among the changes.
     """
@@ -98,9 +100,13 @@ def _after(first: Worker, second: Worker) -> Worker:
 def _of_piece(changes: DataFrame, piece: Piece, target: int) -> DataFrame:
     """The rows whose position lies in the piece's steps."""
     if piece.start > 0:
-        changes = changes.where(F.col("position") > position_literal(piece.lineage.steps[piece.start].position))
+        changes = changes.where(
+            F.col("position") > position_literal(piece.lineage.steps[piece.start].position)
+        )
     if piece.end < target:
-        changes = changes.where(F.col("position") < position_literal(piece.lineage.steps[piece.end + 1].position))
+        changes = changes.where(
+            F.col("position") < position_literal(piece.lineage.steps[piece.end + 1].position)
+        )
     return changes
 
 
@@ -131,7 +137,11 @@ def _cross(piece: Piece) -> Worker:
         for batch in batches:
             kinds, images = batch.column("kind").to_pylist(), batch.column("image").to_pylist()
             yield _note_batch([kind for kind in kinds if kind.startswith(NOTE)])
-            rows = (move(decode_row(text)) for kind, text in zip(kinds, images, strict=True) if not kind.startswith(NOTE))
+            rows = (
+                move(decode_row(text))
+                for kind, text in zip(kinds, images, strict=True)
+                if not kind.startswith(NOTE)
+            )
             yield _delta_batch((Delta(MIN_POSITION, PUT, row) for row in rows if row is not None), ids)
 
     return work
@@ -159,11 +169,15 @@ def _note_batch(notes: list[str]) -> pa.RecordBatch:
 
 
 def _deltas(columns: tuple[list[Any], ...]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(v, f.type) for v, f in zip(columns, _DELTAS, strict=True)], schema=_DELTAS)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(v, f.type) for v, f in zip(columns, _DELTAS, strict=True)], schema=_DELTAS
+    )
 
 
 def _net(piece: Piece, whole: frozenset[int]) -> Worker:
-    """Net the deltas of each key. A patch that has every column of `whole` needs no earlier image: it is a put."""
+    """Net the deltas of each key. A patch that has every column of `whole` needs no earlier image: it is a
+    put.
+    """
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.fold.current_rows import key_ids
@@ -185,7 +199,12 @@ def _net(piece: Piece, whole: frozenset[int]) -> Worker:
 
 def _triples(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, str, str]]:
     for batch in batches:
-        yield from zip(batch.column("key").to_pylist(), batch.column("kind").to_pylist(), batch.column("image").to_pylist(), strict=True)
+        yield from zip(
+            batch.column("key").to_pylist(),
+            batch.column("kind").to_pylist(),
+            batch.column("image").to_pylist(),
+            strict=True,
+        )
 
 
 def _netted_batch(rows: list[tuple[str, str, str]]) -> pa.RecordBatch:
@@ -237,7 +256,9 @@ def encode_key(key: tuple[Any, ...]) -> str:
 
 
 def typing_of(columns: list[GoldColumn], op: str) -> Typing:
-    """Gold's columns, a companion for each, and the kind as column `op`; names are positional until the caller renames them."""
+    """Gold's columns, a companion for each, and the kind as column `op`; names are positional until the
+    caller renames them.
+    """
     fields = [StructField(f"c{i}", data_type(column.spark)) for i, column in enumerate(columns)]
     fields += [StructField(f"r{i}", StringType()) for i in range(len(columns))]
     schema = StructType([*fields, StructField(op, StringType())])
@@ -257,15 +278,21 @@ def _type(told: list[tuple[Any, str, str, str | None]], schema: StructType) -> W
         for batch in batches:
             typed = type_rows([decode_row(text) for text in batch.column("image").to_pylist()], columns)
             nothing = [None] * typed.count
-            values = [typed.columns[column.name] for column in columns] + [typed.raw.get(column.companion, nothing) for column in columns]
+            values = [typed.columns[column.name] for column in columns] + [
+                typed.raw.get(column.companion, nothing) for column in columns
+            ]
             values.append(batch.column("kind").to_pylist())
-            yield pa.RecordBatch.from_arrays([pa.array(v, f.type) for v, f in zip(values, arrow, strict=True)], schema=arrow)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(v, f.type) for v, f in zip(values, arrow, strict=True)], schema=arrow
+            )
 
     return work
 
 
 def unknown_names(kinds: Iterable[str]) -> dict[str, Position]:
-    """What notes among the kinds of rows tell of names that no DDL has told: each with the first place it was met."""
+    """What notes among the kinds of rows tell of names that no DDL has told: each with the first place it was
+    met.
+    """
     found: dict[str, Position] = {}
     for name, place in (json.loads(kind.removeprefix(NOTE)) for kind in kinds if kind.startswith(NOTE)):
         found[name] = min(tuple(place), found.get(name, tuple(place)))
@@ -274,7 +301,9 @@ def unknown_names(kinds: Iterable[str]) -> dict[str, Position]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a typed frame holds: the kinds of its rows, notes among them, and the `_raw_` companions that at least one row needs."""
+    """What a typed frame holds: the kinds of its rows, notes among them, and the `_raw_` companions that at
+    least one row needs.
+    """
 
     kinds: frozenset[str]
     companions: list[str]
@@ -286,13 +315,22 @@ def look_over(typed: DataFrame, columns: list[GoldColumn], op: str | None, witho
     counts = [F.count(F.when(mine, F.col(f"r{i}"))).alias(f"r{i}") for i in range(len(columns))]
     row = typed.agg(F.collect_set(op if op else F.lit(None).cast("string")).alias("kinds"), *counts).first()
     assert row is not None
-    return Seen(frozenset(row["kinds"]), [column.companion for i, column in enumerate(columns) if row[f"r{i}"]])
+    return Seen(
+        frozenset(row["kinds"]), [column.companion for i, column in enumerate(columns) if row[f"r{i}"]]
+    )
 
 
 def named(typed: DataFrame, columns: list[GoldColumn], companions: list[str], op: str | None) -> DataFrame:
     """The typed frame under gold's own names."""
     from lakehouse.spark.gold.merge import comment_of
 
-    chosen = [F.col(f"c{i}").alias(column.name, metadata=comment_of(column) or {}) for i, column in enumerate(columns)]
-    chosen += [F.col(f"r{i}").alias(column.companion) for i, column in enumerate(columns) if column.companion in companions]
+    chosen = [
+        F.col(f"c{i}").alias(column.name, metadata=comment_of(column) or {})
+        for i, column in enumerate(columns)
+    ]
+    chosen += [
+        F.col(f"r{i}").alias(column.companion)
+        for i, column in enumerate(columns)
+        if column.companion in companions
+    ]
     return typed.select(*chosen, *([F.col(op)] if op else []))

@@ -1,5 +1,6 @@
-"""What a gold table is beside its rows: computed columns, partitioning or clustering, its record of changes, its key as the catalog
-shows it. And what of its YAML does not fit its schema."""
+"""What a gold table is beside its rows: computed columns, partitioning or clustering, its record of changes,
+its key as the catalog shows it. And what of its YAML does not fit its schema.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,11 +30,15 @@ def with_computed(frame: DataFrame, computed: Mapping[str, str], last: str | Non
     behind = [name for name in frame.columns if name.startswith(RAW) or name == last]
     before = [name for name in frame.columns if name not in behind]
     made = [F.expr(expression).alias(name) for name, expression in computed.items()]
-    return frame.select(*[F.col(quote(name)) for name in before], *made, *[F.col(quote(name)) for name in behind])
+    return frame.select(
+        *[F.col(quote(name)) for name in before], *made, *[F.col(quote(name)) for name in behind]
+    )
 
 
 def cluster(spark: SparkSession, lake: Lake, table: str, columns: tuple[str, ...]) -> None:
-    """Make the table's clustering these columns, where it is another one. A path's writer takes none, so it is said afterwards."""
+    """Make the table's clustering these columns, where it is another one. A path's writer takes none, so it
+    is said afterwards.
+    """
     row = spark.sql(f"DESCRIBE DETAIL {lake.ref('gold', table)}").select("clusteringColumns").first()
     held = tuple(row[0] or ()) if row is not None else ()
     if held != columns:
@@ -46,23 +51,33 @@ def record_changes(spark: SparkSession, lake: Lake, table: str, wanted: bool) ->
     row = spark.sql(f"DESCRIBE DETAIL {lake.ref('gold', table)}").select("properties").first()
     held = dict(row[0] or {}) if row is not None else {}
     if (held.get(CHANGES) == "true") != wanted:
-        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} SET TBLPROPERTIES ('{CHANGES}' = '{str(wanted).lower()}')")
+        spark.sql(
+            f"ALTER TABLE {lake.ref('gold', table)} SET TBLPROPERTIES ('{CHANGES}' = '{str(wanted).lower()}')"
+        )
 
 
 def hide_key(spark: SparkSession, lake: Lake, table: str) -> None:
-    """Take the declared key back: under it a table's schema can't be replaced. (Databricks SQL, ALTER TABLE … DROP PRIMARY KEY.)"""
+    """Take the declared key back: under it a table's schema can't be replaced. (Databricks SQL, ALTER TABLE …
+    DROP PRIMARY KEY.)
+    """
     spark.sql(f"ALTER TABLE {lake.ref('gold', table)} DROP PRIMARY KEY IF EXISTS")
 
 
 def show_key(spark: SparkSession, lake: Lake, table: str, key: Sequence[str]) -> None:
-    """Declare the key, which Unity Catalog shows and does not enforce. (Databricks SQL, ALTER TABLE … ADD CONSTRAINT.)"""
+    """Declare the key, which Unity Catalog shows and does not enforce. (Databricks SQL, ALTER TABLE … ADD
+    CONSTRAINT.)
+    """
     for name in key:
         spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ALTER COLUMN {quote(name)} SET NOT NULL")
     names = ", ".join(map(quote, key))
-    spark.sql(f"ALTER TABLE {lake.ref('gold', table)} ADD CONSTRAINT {quote(table + '_pk')} PRIMARY KEY ({names})")
+    spark.sql(
+        f"ALTER TABLE {lake.ref('gold', table)} ADD CONSTRAINT {quote(table + '_pk')} PRIMARY KEY ({names})"
+    )
 
 
-def take_back(spark: SparkSession, lake: Lake, table: str, known: Mapping[str, Any] | None, options: GoldOptions) -> None:
+def take_back(
+    spark: SparkSession, lake: Lake, table: str, known: Mapping[str, Any] | None, options: GoldOptions
+) -> None:
     """Take back what a table's manifest entry tells of, where its YAML asks for it no more."""
     before = (known or {}).get("options", {})
     uncluster(spark, lake, table, known, options)
@@ -72,14 +87,26 @@ def take_back(spark: SparkSession, lake: Lake, table: str, known: Mapping[str, A
         hide_key(spark, lake, table)
 
 
-def uncluster(spark: SparkSession, lake: Lake, table: str, known: Mapping[str, Any] | None, options: GoldOptions) -> None:
-    """Take back the clustering that a table's manifest entry tells of, where its YAML asks for none any more."""
+def uncluster(
+    spark: SparkSession, lake: Lake, table: str, known: Mapping[str, Any] | None, options: GoldOptions
+) -> None:
+    """Take back the clustering that a table's manifest entry tells of, where its YAML asks for none
+    any more.
+    """
     if known is not None and known.get("options", {}).get("cluster_by") and not options.cluster_by:
         cluster(spark, lake, table, ())
 
 
-def misfit(spark: SparkSession, options: GoldOptions, schema: TableSchema, columns: list[GoldColumn], ids: tuple[int, ...]) -> str | None:
-    """Why gold can't build the table as its YAML says, given the schema that the source's DDL tells; None where it can."""
+def misfit(
+    spark: SparkSession,
+    options: GoldOptions,
+    schema: TableSchema,
+    columns: list[GoldColumn],
+    ids: tuple[int, ...],
+) -> str | None:
+    """Why gold can't build the table as its YAML says, given the schema that the source's DDL tells; None
+    where it can.
+    """
     return (
         _hidden_key(options, schema, ids)
         or _bad_layout(options, columns)
@@ -90,7 +117,11 @@ def misfit(spark: SparkSession, options: GoldOptions, schema: TableSchema, colum
 
 def unknown_columns(options: GoldOptions, schema: TableSchema) -> list[str]:
     """Columns that the YAML speaks of and the table has not."""
-    return [name for name, said in options.columns.items() if said.computed is None and schema.column(name) is None]
+    return [
+        name
+        for name, said in options.columns.items()
+        if said.computed is None and schema.column(name) is None
+    ]
 
 
 def _hidden_key(options: GoldOptions, schema: TableSchema, ids: tuple[int, ...]) -> str | None:
@@ -100,7 +131,10 @@ def _hidden_key(options: GoldOptions, schema: TableSchema, ids: tuple[int, ...])
         said = options.column(column.name) if column is not None else None
         if column is not None and said is not None and (said.exclude or said.mask):
             word = "exclude" if said.exclude else f"mask: {said.mask}"
-            return f"columns.{column.name}: {word} hides a column of the key, which tells rows apart; use hash: sha256, or mode: append"
+            return (
+                f"columns.{column.name}: {word} hides a column of the key, which tells rows apart; use "
+                "hash: sha256, or mode: append"
+            )
     return None
 
 
@@ -121,7 +155,9 @@ def key_names(columns: list[GoldColumn], ids: tuple[int, ...]) -> list[str]:
     return [names[key] for key in ids if key in names]
 
 
-def _bad_key(spark: SparkSession, options: GoldOptions, columns: list[GoldColumn], ids: tuple[int, ...]) -> str | None:
+def _bad_key(
+    spark: SparkSession, options: GoldOptions, columns: list[GoldColumn], ids: tuple[int, ...]
+) -> str | None:
     if not options.primary_key:
         return None
     if not capabilities(spark).keys:
@@ -130,7 +166,11 @@ def _bad_key(spark: SparkSession, options: GoldOptions, columns: list[GoldColumn
         return "gold.primary_key: the table has no key"
     key = set(key_names(columns, ids))
     loose = [column for column in columns if column.name in key and column.spark not in NEVER_NULL]
-    return f"gold.primary_key: {loose[0].name} is {loose[0].spark}, which can't hold each of the source's keys" if loose else None
+    return (
+        f"gold.primary_key: {loose[0].name} is {loose[0].spark}, which can't hold each of the source's keys"
+        if loose
+        else None
+    )
 
 
 def _bad_computed(spark: SparkSession, options: GoldOptions, columns: list[GoldColumn]) -> str | None:

@@ -23,16 +23,20 @@ PROPERTIES = {
     "delta.feature.timestampNtz": "supported",
 }
 OP = "_lakehouse_op"
-# A table of more rows than this is written in the order of its key, and a MERGE says which keys it is about: Delta then opens and
-# rewrites the files of these keys alone (docs/growth.md).
+# A table of more rows than this is written in the order of its key, and a MERGE says which keys it is about:
+# Delta then opens and rewrites the files of these keys alone (docs/growth.md).
 ORDERED_ROWS, ROWS_PER_FILE = 400_000, 200_000
 # whose text is one value and no other
 _BOUNDED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP_NTZ", "STRING")
 
 
-def frame_of(spark: SparkSession, typed: Typed, columns: list[GoldColumn], ops: list[str] | None = None) -> DataFrame:
+def frame_of(
+    spark: SparkSession, typed: Typed, columns: list[GoldColumn], ops: list[str] | None = None
+) -> DataFrame:
     """Typed rows as a DataFrame in gold's column order, companions last."""
-    fields = [StructField(column.name, data_type(column.spark), True, comment_of(column)) for column in columns]
+    fields = [
+        StructField(column.name, data_type(column.spark), True, comment_of(column)) for column in columns
+    ]
     fields += [StructField(name, data_type("STRING")) for name in typed.raw]
     values = [*typed.columns.values(), *typed.raw.values()]
     if ops is not None:
@@ -52,11 +56,16 @@ def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]
     arrow_schema = to_arrow_schema(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(values, arrow_schema, strict=True)]
     names = [f"c{index}" for index in range(len(arrays))]
-    plain = StructType([StructField(name, field.dataType) for name, field in zip(names, schema.fields, strict=True)])
+    plain = StructType(
+        [StructField(name, field.dataType) for name, field in zip(names, schema.fields, strict=True)]
+    )
     frame = spark.createDataFrame(pa.Table.from_arrays(arrays, names=names), plain)
     # renamed afterwards: a name may hold anything, dots and quotes included
     return frame.select(
-        *[frame[name].alias(field.name, metadata=field.metadata or {}) for name, field in zip(names, schema.fields, strict=True)]
+        *[
+            frame[name].alias(field.name, metadata=field.metadata or {})
+            for name, field in zip(names, schema.fields, strict=True)
+        ]
     )
 
 
@@ -71,7 +80,9 @@ def replace_frame(
     keys: Sequence[GoldColumn] = (),
     rows: int = 0,
 ) -> int:
-    """Write the table anew in one commit; with `rows` of about so many, in the order of its `keys`. Returns the version."""
+    """Write the table anew in one commit; with `rows` of about so many, in the order of its `keys`. Returns
+    the version.
+    """
     if rows > ORDERED_ROWS and keys and not (options.partition_by or options.cluster_by):
         names = [F.col(quote(key.name)) for key in keys]
         frame = frame.repartitionByRange(max(1, rows // ROWS_PER_FILE), *names).sortWithinPartitions(*names)
@@ -85,9 +96,17 @@ def replace_frame(
 
 
 def merge_frame(
-    spark: SparkSession, lake: Lake, table: str, source: DataFrame, keys: list[GoldColumn], options: GoldOptions = PLAIN, rows: int = 0
+    spark: SparkSession,
+    lake: Lake,
+    table: str,
+    source: DataFrame,
+    keys: list[GoldColumn],
+    options: GoldOptions = PLAIN,
+    rows: int = 0,
 ) -> int:
-    """MERGE a frame whose column OP says put or delete, into a table of about so many `rows`; companions that it lacks are added first."""
+    """MERGE a frame whose column OP says put or delete, into a table of about so many `rows`; companions that
+    it lacks are added first.
+    """
     source = with_computed(source, options.computed, OP)
     held = lake.read(spark, "gold", table).columns
     missing = [name for name in source.columns if name.startswith(RAW) and name not in held]
@@ -105,10 +124,14 @@ def merge_frame(
 
 
 def key_bounds(source: DataFrame, keys: list[GoldColumn]) -> list[str]:
-    """Conditions on gold's keys that hold for every row that the source can meet: Delta leaves out the files that have no such key."""
+    """Conditions on gold's keys that hold for every row that the source can meet: Delta leaves out the files
+    that have no such key.
+    """
     bounded = [key for key in keys if key.spark in _BOUNDED]
     told = [
-        function(F.col(quote(key.name))).cast("string") for key in bounded for function in (F.min, F.max, lambda k: F.count_if(k.isNull()))
+        function(F.col(quote(key.name))).cast("string")
+        for key in bounded
+        for function in (F.min, F.max, lambda k: F.count_if(k.isNull()))
     ]
     row: Sequence[str | None] = source.agg(*told).first() or () if told else ()
     found = []
@@ -120,10 +143,19 @@ def key_bounds(source: DataFrame, keys: list[GoldColumn]) -> list[str]:
     return found
 
 
-def merge_sql(target: str, view: str, held: list[str], given: list[str], keys: list[GoldColumn], bounds: Sequence[str] = ()) -> str:
-    """The MERGE; columns of gold that the batch does not give (companions) become null. `bounds` are conditions that all matches meet.
+def merge_sql(
+    target: str,
+    view: str,
+    held: list[str],
+    given: list[str],
+    keys: list[GoldColumn],
+    bounds: Sequence[str] = (),
+) -> str:
+    """The MERGE; columns of gold that the batch does not give (companions) become null. `bounds` are
+    conditions that all matches meet.
 
-    A key that gold's type can't hold (a zero date) is NULL there: its companion, where the table has one, tells such rows apart.
+    A key that gold's type can't hold (a zero date) is NULL there: its companion, where the table has one,
+    tells such rows apart.
     """
     values = {name: f"s.{quote(name)}" if name in given else "NULL" for name in held}
     matched = [name for key in keys for name in (key.name, key.companion) if name in values]

@@ -1,7 +1,9 @@
-"""The modes of a gold table in Spark: gold's rows of some keys, the log's new rows, and a large table's rows in jobs.
+"""The modes of a gold table in Spark: gold's rows of some keys, the log's new rows, and a large table's rows
+in jobs.
 
-A large table is told anew in parts: rows of different keys have nothing to do with each other, so the changes are dealt out by key and
-each part is told by the functions that tell a small table (lakehouse/gold/modes.py). Where a DDL changes the key there is one part.
+A large table is told anew in parts: rows of different keys have nothing to do with each other, so the changes
+are dealt out by key and each part is told by the functions that tell a small table (lakehouse/gold/modes.py).
+Where a DDL changes the key there is one part.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,13 +39,17 @@ Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def known_rows(table: "GoldTable", keys: set[Any], version: int) -> tuple[list[Row], bool]:
-    """Gold's rows of some keys (of a log the last one each), and whether they are all there is to know: no value is in a companion."""
+    """Gold's rows of some keys (of a log the last one each), and whether they are all there is to know: no
+    value is in a companion.
+    """
     mode, columns, gold = table.mode, table.columns, table.lake.read(table.spark, "gold", table.gold, version)
     tags = {column.name: mode.tag[column.column.id] for column in columns if column.column.id in mode.tag}
     key_columns = [column for key in mode.ids for column in columns if column.column.id == key]
     typed = type_rows([dict(zip(mode.ids, key, strict=True)) for key in keys], key_columns)
     wanted = frame_of(table.spark, typed, key_columns)
-    renamed = wanted.select(*[F.col(quote(column.name)).alias(f"k{i}") for i, column in enumerate(key_columns)])
+    renamed = wanted.select(
+        *[F.col(quote(column.name)).alias(f"k{i}") for i, column in enumerate(key_columns)]
+    )
     same = [gold[quote(column.name)].eqNullSafe(renamed[f"k{i}"]) for i, column in enumerate(key_columns)]
     found = gold.join(F.broadcast(renamed), same, "left_semi")
     for name, tag in tags.items():
@@ -61,7 +67,9 @@ def _positional(frame: DataFrame, names: list[str]) -> DataFrame:
     return frame.select(*[F.col(quote(name)).alias(f"c{i}") for i, name in enumerate(names)])
 
 
-def _last_of(log: DataFrame, names: list[str], columns: list[GoldColumn], keys: list[GoldColumn]) -> DataFrame:
+def _last_of(
+    log: DataFrame, names: list[str], columns: list[GoldColumn], keys: list[GoldColumn]
+) -> DataFrame:
     """The last row of each key, by position."""
     position = next(column.name for column in columns if column.column.id == POSITION)
     row = F.struct(*[F.col(quote(name)).alias(f"c{i}") for i, name in enumerate(names)])
@@ -70,15 +78,24 @@ def _last_of(log: DataFrame, names: list[str], columns: list[GoldColumn], keys: 
 
 
 def extend_log(table: "GoldTable", frame: DataFrame, position_before: Position) -> int:
-    """The log with these rows above a place, whatever stood there: a run that died half-way is written over. Returns the version."""
+    """The log with these rows above a place, whatever stood there: a run that died half-way is written over.
+    Returns the version.
+    """
     position = next(column.name for column in table.columns if column.column.id == POSITION)
     parts = ", ".join(f"'{part}', {value}L" for part, value in zip(PARTS, position_before, strict=True))
-    table.lake.replace_where(with_computed(frame, table.options.computed), "gold", table.gold, f"{quote(position)} > named_struct({parts})")
+    table.lake.replace_where(
+        with_computed(frame, table.options.computed),
+        "gold",
+        table.gold,
+        f"{quote(position)} > named_struct({parts})",
+    )
     return version_of(table.spark, table.lake, table.gold)
 
 
 def stretches(mine: DataFrame, by_commit: bool, most: int) -> Iterator[list[Change]]:
-    """The changes in position order, at most so many at a time, no commit cut in two; an empty stretch where one commit is more."""
+    """The changes in position order, at most so many at a time, no commit cut in two; an empty stretch where
+    one commit is more.
+    """
     last: Position | None = None
     while True:
         ordered = mine.where(between(last, None)).orderBy("position").limit(most)
@@ -87,7 +104,9 @@ def stretches(mine: DataFrame, by_commit: bool, most: int) -> Iterator[list[Chan
         full = len(changes) == most
         if full:
             parts = 2 if by_commit else len(PARTS)
-            changes = [change for change in changes if change.position[:parts] != changes[-1].position[:parts]]
+            changes = [
+                change for change in changes if change.position[:parts] != changes[-1].position[:parts]
+            ]
         if changes or full:
             yield changes
         if not full:
@@ -117,14 +136,19 @@ def mode_parts(mode: Mode) -> tuple[Any, ...]:
 def valued(lineage: Lineage) -> Lineage:
     """The lineage without the effects that take rows away: what key a row has today, were it still there."""
     steps = [
-        replace(step, effects=tuple(effect for effect in step.effects if not isinstance(effect, Clear | RemoveRows)))
+        replace(
+            step,
+            effects=tuple(effect for effect in step.effects if not isinstance(effect, Clear | RemoveRows)),
+        )
         for step in lineage.steps
     ]
     return Lineage(lineage.id, steps, lineage.intervals, lineage.key_names)
 
 
 def _deal(mode: Mode, parts: int, schema: pa.Schema) -> Worker:
-    """Each change with the number of its key's part. An update whose two images have different keys is dealt out as two changes."""
+    """Each change with the number of its key's part. An update whose two images have different keys is dealt
+    out as two changes.
+    """
     lineage, target, upstream, ids = valued(mode.lineage), mode.target, mode.upstream, mode.ids
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -152,7 +176,9 @@ class Dealer:
         if len(parts) < 2:
             return [{**row, BUCKET: parts.pop() if parts else 0}]
         return [
-            {**row, "op": "delete", "after": None, BUCKET: part} if kind == DELETE else {**row, **_arrival(row), BUCKET: part}
+            {**row, "op": "delete", "after": None, BUCKET: part}
+            if kind == DELETE
+            else {**row, **_arrival(row), BUCKET: part}
             for kind, part in found
         ]
 
@@ -162,7 +188,9 @@ class Dealer:
 
 
 def _arrival(row: dict[str, Any]) -> dict[str, Any]:
-    """The second half of an update that moves a row: it comes to its new key with all that both images tell."""
+    """The second half of an update that moves a row: it comes to its new key with all that both
+    images tell.
+    """
     import msgspec
 
     whole = {**msgspec.json.decode(row["before"]), **msgspec.json.decode(row["after"])}
@@ -170,7 +198,15 @@ def _arrival(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def change_of(row: dict[str, Any]) -> Change:
-    return parse_change(row["position"], row["op"], row["before"], row["after"], row["encoding"], row["flags"], row["commit_ts"])
+    return parse_change(
+        row["position"],
+        row["op"],
+        row["before"],
+        row["after"],
+        row["encoding"],
+        row["flags"],
+        row["commit_ts"],
+    )
 
 
 def _tell(parts: tuple[Any, ...], plain: list[tuple[Any, str, str, str | None]], schema: pa.Schema) -> Worker:
@@ -184,7 +220,9 @@ def _tell(parts: tuple[Any, ...], plain: list[tuple[Any, str, str, str | None]],
         columns = [remade(*said) for said in plain]
         typed = type_rows(Mode(*parts).rows(changes), columns)
         nothing = [None] * typed.count
-        values = [typed.columns[column.name] for column in columns] + [typed.raw.get(column.companion, nothing) for column in columns]
+        values = [typed.columns[column.name] for column in columns] + [
+            typed.raw.get(column.companion, nothing) for column in columns
+        ]
         arrays = [pa.array(v, f.type) for v, f in zip(values, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -1,7 +1,7 @@
 """What is new for gold, and silver's changes of many small tables read together.
 
-A read of one table looks through every file of silver that may hold rows of it. With hundreds of tables that would be what gold
-costs, so small ones are read in lots: as many in one look as the driver holds at once.
+A read of one table looks through every file of silver that may hold rows of it. With hundreds of tables that
+would be what gold costs, so small ones are read in lots: as many in one look as the driver holds at once.
 """
 
 import functools
@@ -37,7 +37,9 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Fresh:
-    """The changes of the window: by lineage on the driver where `small`, else in the frame, with what it holds of each table."""
+    """The changes of the window: by lineage on the driver where `small`, else in the frame, with what it
+    holds of each table.
+    """
 
     frame: DataFrame
     small: bool
@@ -46,8 +48,13 @@ class Fresh:
 
     def of(self, lineage: Lineage) -> Seen:
         """At most so much of a frame's rows are the lineage's."""
-        told = [self.seen[name] for name in {interval.name for interval in lineage.intervals} if name in self.seen]
-        return Seen(Size(sum(one.size.rows for one in told), sum(one.size.bytes for one in told)), sum(one.late for one in told))
+        told = [
+            self.seen[name] for name in {interval.name for interval in lineage.intervals} if name in self.seen
+        ]
+        return Seen(
+            Size(sum(one.size.rows for one in told), sum(one.size.bytes for one in told)),
+            sum(one.late for one in told),
+        )
 
 
 def look(frame: DataFrame, history: History, position_before: Position) -> Fresh:
@@ -56,7 +63,11 @@ def look(frame: DataFrame, history: History, position_before: Position) -> Fresh
     if table.num_rows <= SMALL_CHANGES and table.nbytes <= SMALL_BYTES:
         return Fresh(frame, small=True, changes=by_lineage(history, named_changes(table))[0])
     images = sum((F.coalesce(F.octet_length(name), F.lit(0)) for name in ("before", "after")), F.lit(0))
-    told = [F.count("*").alias("n"), F.sum(images).alias("bytes"), F.count_if(between(None, position_before)).alias("late")]
+    told = [
+        F.count("*").alias("n"),
+        F.sum(images).alias("bytes"),
+        F.count_if(between(None, position_before)).alias("late"),
+    ]
     rows = frame.groupBy("database", "table").agg(*told).toArrow().to_pylist()
     seen = {(row["database"], row["table"]): Seen(Size(row["n"], row["bytes"]), row["late"]) for row in rows}
     return Fresh(frame, small=False, seen=seen)
@@ -69,7 +80,9 @@ NOTHING: Read = MappingProxyType({})
 
 
 class Share(NamedTuple):
-    """What one gold table needs of a frame (None: it reads for itself), how much that is at most, and what is done with the rows."""
+    """What one gold table needs of a frame (None: it reads for itself), how much that is at most, and what is
+    done with the rows.
+    """
 
     lineages: Sequence[Lineage]
     frame: DataFrame | None
@@ -77,9 +90,15 @@ class Share(NamedTuple):
     work: Callable[[Read], Any]
 
 
-def begin(pool: ThreadPoolExecutor, shares: Sequence[Share], reading: Callable[[], AbstractContextManager[None]]) -> list[Future[Any]]:
-    """Begin all work, in lots where tables are read together, of which two are held at a time; lots are read within `reading()`."""
-    begun = {number: pool.submit(share.work, NOTHING) for number, share in enumerate(shares) if share.frame is None}
+def begin(
+    pool: ThreadPoolExecutor, shares: Sequence[Share], reading: Callable[[], AbstractContextManager[None]]
+) -> list[Future[Any]]:
+    """Begin all work, in lots where tables are read together, of which two are held at a time; lots are read
+    within `reading()`.
+    """
+    begun = {
+        number: pool.submit(share.work, NOTHING) for number, share in enumerate(shares) if share.frame is None
+    }
     earlier: list[Future[Any]] = []
     for lot in lots([(number, share) for number, share in enumerate(shares) if share.frame is not None]):
         with reading():
@@ -128,7 +147,9 @@ def _named(names: Iterable[Name]) -> Column:
     tables: dict[str, list[str]] = {}
     for database, table in sorted(names):
         tables.setdefault(database, []).append(table)
-    conditions = [(F.col("database") == database) & F.col("table").isin(found) for database, found in tables.items()]
+    conditions = [
+        (F.col("database") == database) & F.col("table").isin(found) for database, found in tables.items()
+    ]
     return functools.reduce(lambda one, other: one | other, conditions)
 
 
@@ -137,7 +158,14 @@ def _by_name(table: pa.Table) -> dict[Name, pa.Table]:
     ordered = table.sort_by([("database", "ascending"), ("table", "ascending")])
     changed = [pc.not_equal(ordered[column][1:], ordered[column][:-1]) for column in ("database", "table")]
     # never by the order in which a group_by gives its groups: pyarrow promises none
-    starts = [0, *(number + 1 for number in pc.indices_nonzero(pc.or_(*changed)).to_pylist())] if ordered.num_rows else []
+    starts = (
+        [0, *(number + 1 for number in pc.indices_nonzero(pc.or_(*changed)).to_pylist())]
+        if ordered.num_rows
+        else []
+    )
     names = ordered.select(["database", "table"]).take(starts).to_pylist() if starts else []
     ends = [*starts[1:], ordered.num_rows]
-    return {(row["database"], row["table"]): ordered[start:end] for row, start, end in zip(names, starts, ends, strict=False)}
+    return {
+        (row["database"], row["table"]): ordered[start:end]
+        for row, start, end in zip(names, starts, ends, strict=False)
+    }

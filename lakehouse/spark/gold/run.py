@@ -1,9 +1,9 @@
 """Silver to gold: fold the log up to the watermark into each table, then publish a manifest.
 
-A run takes B, the last done silver batch, and W, the source's watermark (or all that has arrived, under `eventual`).
-Per lineage it applies the changes of batches ≤ B in (W_prev, W], and repairs what is late or overtaken: late rows are
-refolded from silver, a table whose schema history changed at or below W_prev is refolded whole. The manifest is the last
-write; a crash before it only repeats merges that give the same rows.
+A run takes B, the last done silver batch, and W, the source's watermark (or all that has arrived, under
+`eventual`). Per lineage it applies the changes of batches ≤ B in (W_prev, W], and repairs what is late or
+overtaken: late rows are refolded from silver, a table whose schema history changed at or below W_prev is
+refolded whole. The manifest is the last write; a crash before it only repeats merges that give the same rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -75,24 +75,42 @@ class Window:
 
 
 def run_gold(
-    spark: SparkSession, lake: Lake, feed: GoldFeed, log: OpsLog, progress: Progress, again: frozenset[str] = frozenset()
+    spark: SparkSession,
+    lake: Lake,
+    feed: GoldFeed,
+    log: OpsLog,
+    progress: Progress,
+    again: frozenset[str] = frozenset(),
 ) -> dict[str, Any] | None:
-    """Publish one manifest, or None where nothing is new. Lineages in `again` are folded anew whatever is known of them."""
+    """Publish one manifest, or None where nothing is new. Lineages in `again` are folded anew whatever is
+    known of them.
+    """
     done, manifest = log.last("done"), log.last("manifest")
     if done is None:
         return None
     infer_columns(log, feed.drift_timeout)
     position, holder = find_watermark(feed, log, done)
     before: tuple[int, Position] = (0, MIN_POSITION)
-    if manifest and manifest["consistency"] == feed.consistency and manifest.get("generation", 1) == log.generation:
+    if (
+        manifest
+        and manifest["consistency"] == feed.consistency
+        and manifest.get("generation", 1) == log.generation
+    ):
         before = (manifest["batch"], tuple(manifest["watermark"]))
     window = Window(done["batch"], max(position, before[1]), *before)
     asked = asked_of(feed, log)
-    if manifest and (window.batch, window.position) == before and manifest.get("asked") == asked and not again:
+    if (
+        manifest
+        and (window.batch, window.position) == before
+        and manifest.get("asked") == asked
+        and not again
+    ):
         return None
     history = load_history(spark, lake, feed.name, done, log, {**feed.told, "virtual": feed.virtual})
     run = GoldRun(spark, lake, feed, log, history, window, manifest)
-    run.again = again | {record["lineage"] for record in log.all("rebuild")[(manifest or {}).get("rebuilds", 0) :]}
+    run.again = again | {
+        record["lineage"] for record in log.all("rebuild")[(manifest or {}).get("rebuilds", 0) :]
+    }
     tables = run.tables(progress)
     run.gates.finish(tables, history, run.silver, window.position)
     body = {
@@ -127,8 +145,17 @@ class GoldRun:
         window: Window,
         manifest: dict[str, Any] | None,
     ) -> None:
-        self.spark, self.lake, self.feed, self.log, self.history, self.window = spark, lake, feed, log, history, window
-        self.known: dict[str, dict[str, Any]] = {entry["lineage"]: entry for entry in (manifest or {}).get("tables", [])}
+        self.spark, self.lake, self.feed, self.log, self.history, self.window = (
+            spark,
+            lake,
+            feed,
+            log,
+            history,
+            window,
+        )
+        self.known: dict[str, dict[str, Any]] = {
+            entry["lineage"]: entry for entry in (manifest or {}).get("tables", [])
+        }
         self.refresh = manifest is not None and (
             manifest["consistency"] != feed.consistency or manifest.get("generation", 1) != log.generation
         )
@@ -143,36 +170,74 @@ class GoldRun:
         self.lost = [*self.problems, *map(told_loss, open_losses(log))]
         self.again: frozenset[str] = frozenset()
         self.applied = 0
-        self.gates = open_gates(spark, lake, feed.name, window.batch, feed.suites, history, log, feed.upstream, feed.policies, feed.virtual)
+        self.gates = open_gates(
+            spark,
+            lake,
+            feed.name,
+            window.batch,
+            feed.suites,
+            history,
+            log,
+            feed.upstream,
+            feed.policies,
+            feed.virtual,
+        )
 
     def tables(self, progress: Progress) -> list[dict[str, Any]]:
         """Bring every table to the window's end, a few at a time; returns the manifest's entries."""
         self.gates.hold(self.silver, self.known, self._window())
         alone, together = split_shards(self.history.lineages, self.feed.options)
         turns = [turn for lineage in alone if (turn := self._turn(lineage)) is not None]
-        groups = [group for lineages, options in together if (group := group_of(self, lineages, options)) is not None]
+        groups = [
+            group
+            for lineages, options in together
+            if (group := group_of(self, lineages, options)) is not None
+        ]
         self._claim([*turns, *groups])
         turns, groups = [turn for turn in turns if turn.gold], [group for group in groups if group.gold]
         fresh = self._fresh([*turns, *groups])
         for turn in turns:
-            turn.whole |= not turn.retired and turn.gate is None and not self._has_key(turn) and self._has_changes(turn.lineage, fresh)
+            turn.whole |= (
+                not turn.retired
+                and turn.gate is None
+                and not self._has_key(turn)
+                and self._has_changes(turn.lineage, fresh)
+            )
         shares = [self._share(turn, fresh, partial(self._table, turn, fresh, progress)) for turn in turns]
-        shares += [self._share(group, fresh, partial(bring, self, group, fresh, progress)) for group in groups]
+        shares += [
+            self._share(group, fresh, partial(bring, self, group, fresh, progress)) for group in groups
+        ]
         small = all(self._size(one).small for one in self._touched([*turns, *groups], fresh))
         with nullcontext() if small else many_rows(self.spark), ThreadPoolExecutor(THREADS) as pool:
-            return [entry for future in begin(pool, shares, self._reading) if (entry := future.result()) is not None]
+            return [
+                entry
+                for future in begin(pool, shares, self._reading)
+                if (entry := future.result()) is not None
+            ]
 
     def _share(self, one: "Turn | Group", fresh: Fresh, work: Callable[[Read], Any]) -> Share:
         """How a table comes by its changes: together with others where they are few, else by itself."""
         sizes = [self._size(lineage) if one.whole else fresh.of(lineage).size for lineage in one.lineages]
-        alone = one.retired or one.gate is not None or (not one.whole and (fresh.small or isinstance(one, Group)))
-        together = not alone and all(size.small for size in sizes) and (one.whole or any(size.rows for size in sizes))
+        alone = (
+            one.retired or one.gate is not None or (not one.whole and (fresh.small or isinstance(one, Group)))
+        )
+        together = (
+            not alone
+            and all(size.small for size in sizes)
+            and (one.whole or any(size.rows for size in sizes))
+        )
         total = Size(sum(size.rows for size in sizes), sum(size.bytes for size in sizes))
-        return Share(one.lineages, (self.silver if one.whole else fresh.frame) if together else None, total, work)
+        return Share(
+            one.lineages, (self.silver if one.whole else fresh.frame) if together else None, total, work
+        )
 
     def _reading(self) -> AbstractContextManager[None]:
         """For a look through all of silver."""
-        return many_rows(self.spark) if sum(entry["n"] for entry in self.sizes.values()) > SMALL_CHANGES else nullcontext()
+        return (
+            many_rows(self.spark)
+            if sum(entry["n"] for entry in self.sizes.values()) > SMALL_CHANGES
+            else nullcontext()
+        )
 
     def _touched(self, ones: "Sequence[Turn | Group]", fresh: Fresh) -> list[Lineage]:
         """The lineages that are folded whole, or have changes in the window."""
@@ -187,22 +252,34 @@ class GoldRun:
         return bool(key_ids(turn.lineage, turn.lineage.step_at(just_above(turn.at))))
 
     def shadow(self, lineage_id: str, gold: str) -> bool:
-        """Fold one table into another Delta table, `gold`; False where it does not live at the window's end."""
+        """Fold one table into another Delta table, `gold`; False where it does not live at the
+        window's end.
+        """
         lineage = next((one for one in self.history.lineages if one.id == lineage_id), None)
         turn = None if lineage is None else self._turn(lineage)
         if turn is None:
             return False
         with many_rows(self.spark):
-            self._table(replace(turn, gold=gold, known=None, whole=True, retired=False), Fresh(self.silver, small=True), lambda _: None)
+            self._table(
+                replace(turn, gold=gold, known=None, whole=True, retired=False),
+                Fresh(self.silver, small=True),
+                lambda _: None,
+            )
         return True
 
     def _turn(self, lineage: Lineage) -> "Turn | None":
-        """What there is to decide of a lineage before anything is written; None where gold has nothing of it."""
+        """What there is to decide of a lineage before anything is written; None where gold has
+        nothing of it.
+        """
         if lineage.start > self.window.position or not self._selected(lineage):
             return None
         known = self.known.get(lineage.id)
         keep_waiting(lineage, known)
-        at = min(self.window.position, just_below(lineage.held.position)) if lineage.held else self.window.position
+        at = (
+            min(self.window.position, just_below(lineage.held.position))
+            if lineage.held
+            else self.window.position
+        )
         retired = lineage.end is not None and lineage.end <= at
         if retired and known is None:
             return None
@@ -216,14 +293,20 @@ class GoldRun:
             or self.refresh
             or lineage.id in self.again
             or (known["state"] == "retired" and not retired)
-            or (at != tuple(known["since"]) if known["state"] == "behind" else at < self.window.position_before)
+            or (
+                at != tuple(known["since"])
+                if known["state"] == "behind"
+                else at < self.window.position_before
+            )
         )
         return Turn(lineage, at, gold, wanted, shape, known, retired, whole, options, gate)
 
     def _window(self) -> Column:
         """What came since the last run: late changes, and those above the last watermark."""
         w = self.window
-        return ((F.col("batch") > w.batch_before) & between(None, w.position_before)) | between(w.position_before, w.position)
+        return ((F.col("batch") > w.batch_before) & between(None, w.position_before)) | between(
+            w.position_before, w.position
+        )
 
     def _fresh(self, ones: "Sequence[Turn | Group]") -> Fresh:
         """The window's changes: on the driver where they are few, else as a frame."""
@@ -236,10 +319,16 @@ class GoldRun:
     def _selected(self, lineage: Lineage) -> bool:
         if self.feed.tables is None:
             return True
-        return any(options_for(interval.name, self.feed.options) is not None for interval in lineage.intervals)
+        return any(
+            options_for(interval.name, self.feed.options) is not None for interval in lineage.intervals
+        )
 
-    def _table(self, turn: "Turn", fresh: Fresh, progress: Progress, read: Read = NOTHING) -> dict[str, Any] | None:
-        """Bring one table to its place; `read` holds the changes that it needs, where they were read together with others'."""
+    def _table(
+        self, turn: "Turn", fresh: Fresh, progress: Progress, read: Read = NOTHING
+    ) -> dict[str, Any] | None:
+        """Bring one table to its place; `read` holds the changes that it needs, where they were read together
+        with others'.
+        """
         if turn.retired:
             return self._retired(turn)
         table = self.table(turn.lineage, turn.at, turn.gold, turn.options)
@@ -248,14 +337,21 @@ class GoldRun:
         wrong = misfit(self.spark, turn.options, schema, table.columns, table.ids)
         if wrong is not None:
             return self._misfit(turn, wrong)
-        turn.lineage.notes += [f"columns.{name}: the table has no such column" for name in unknown_columns(turn.options, schema)]
+        turn.lineage.notes += [
+            f"columns.{name}: the table has no such column" for name in unknown_columns(turn.options, schema)
+        ]
         with keeping():
             written = self._write(turn, table, fresh, read)
         if written.unknown:
             turn.lineage.held = waiting(min(written.unknown.values()), tuple(sorted(written.unknown)))
             at = just_below(turn.lineage.held.position)
             shape = self.whole_shape(turn.lineage, at, turn.options, turn.gate)
-            return self._table(replace(turn, at=at, shape=shape, whole=True), fresh, progress, read if turn.whole else NOTHING)
+            return self._table(
+                replace(turn, at=at, shape=shape, whole=True),
+                fresh,
+                progress,
+                read if turn.whole else NOTHING,
+            )
         self.applied += written.applied
         lacking = _lacking(turn, table)
         turn.lineage.incomplete += [((*since,), text) for text, since in lacking.items()]
@@ -265,11 +361,28 @@ class GoldRun:
         return entry
 
     def table(self, lineage: Lineage, at: Position, gold: str, options: GoldOptions) -> GoldTable:
-        return GoldTable(self.spark, self.lake, lineage, at, gold, self.silver, self._size(lineage), self.feed.upstream, self.feed.policies,
-                         virtual=self.feed.virtual, options=options, clock=self.feed.clock)  # fmt: skip
+        return GoldTable(
+            self.spark,
+            self.lake,
+            lineage,
+            at,
+            gold,
+            self.silver,
+            self._size(lineage),
+            self.feed.upstream,
+            self.feed.policies,
+            virtual=self.feed.virtual,
+            options=options,
+            clock=self.feed.clock,
+        )
 
     def _size(self, lineage: Lineage) -> Size:
-        return Size(*(sum(self.sizes.get(i.name, {}).get(what, 0) for i in lineage.intervals) for what in ("n", "bytes")))
+        return Size(
+            *(
+                sum(self.sizes.get(i.name, {}).get(what, 0) for i in lineage.intervals)
+                for what in ("n", "bytes")
+            )
+        )
 
     def shape(self, lineage: Lineage, at: Position) -> str:
         restores = [record["restored_to"] for record in self.log.all("epoch")]
@@ -283,32 +396,58 @@ class GoldRun:
         if turn.whole or turn.known is None:
             table.read = read.get(turn.lineage.id)
             take_back(self.spark, self.lake, turn.gold, turn.known, turn.options)
-            return table.refold(exists=turn.known is not None or self.lake.exists(self.spark, "gold", turn.gold))
+            return table.refold(
+                exists=turn.known is not None or self.lake.exists(self.spark, "gold", turn.gold)
+            )
         version = turn.known["version"]
         if turn.gate is not None:
             return self._write_judged(turn.gate, table, fresh, version)
         if fresh.small:
-            changes = [change for change, _ in fresh.changes.get(turn.lineage.id, []) if change.position <= turn.at]
-            return table.apply(changes, self.window.position_before, version) if changes else Written(version, "", {})
+            changes = [
+                change for change, _ in fresh.changes.get(turn.lineage.id, []) if change.position <= turn.at
+            ]
+            return (
+                table.apply(changes, self.window.position_before, version)
+                if changes
+                else Written(version, "", {})
+            )
         if turn.lineage.id in read:
             changes = list(changes_in(read[turn.lineage.id], turn.lineage, turn.at))
-            return table.apply(changes, self.window.position_before, version) if changes else Written(version, "", {})
+            return (
+                table.apply(changes, self.window.position_before, version)
+                if changes
+                else Written(version, "", {})
+            )
         seen = fresh.of(turn.lineage)
         rows = fresh.frame.where(of_lineage(turn.lineage)).count() if seen.size.rows else 0
         if not rows:
             return Written(version, "", {})
-        late = fresh.frame.where(of_lineage(turn.lineage) & between(None, self.window.position_before)) if seen.late else None
+        late = (
+            fresh.frame.where(of_lineage(turn.lineage) & between(None, self.window.position_before))
+            if seen.late
+            else None
+        )
         late = late is not None and bool(late.limit(1).count())
-        return table.apply_large(fresh.frame.where(between(None, turn.at)), late, rows, self.window.position_before, version)
+        return table.apply_large(
+            fresh.frame.where(between(None, turn.at)), late, rows, self.window.position_before, version
+        )
 
     def _misfit(self, turn: "Turn", wrong: str) -> dict[str, Any] | None:
-        """A table that its YAML does not fit stays as it was, behind; one that is new waits for a YAML that fits."""
+        """A table that its YAML does not fit stays as it was, behind; one that is new waits for a YAML that
+        fits.
+        """
         if turn.known is None:
             self.problems.append(f"{'.'.join(turn.lineage.intervals[-1].name)}: {wrong}")
             return None
         since = turn.known["since"] if turn.known["state"] == "behind" else list(self.window.position_before)
         # no shape: whatever its YAML becomes, the table is folded anew
-        return {**turn.known, "shape": "", "state": "behind", "since": since, "why": f"held by its YAML: {wrong}"}
+        return {
+            **turn.known,
+            "shape": "",
+            "state": "behind",
+            "since": since,
+            "why": f"held by its YAML: {wrong}",
+        }
 
     def _write_judged(self, gate: Gate, table: GoldTable, fresh: Fresh, version: int) -> Written:
         """The same for a table with a suite: its changes are judged first."""
@@ -329,19 +468,34 @@ class GoldRun:
         """A dropped table keeps its Delta data as it was."""
         assert turn.known is not None and turn.lineage.end is not None
         database, table = turn.lineage.intervals[-1].name
-        return {**turn.known, "database": database, "table": table, "state": "retired", "since": list(turn.lineage.end)}
+        return {
+            **turn.known,
+            "database": database,
+            "table": table,
+            "state": "retired",
+            "since": list(turn.lineage.end),
+        }
 
     def _entry(self, turn: "Turn", version: int) -> dict[str, Any]:
         database, table = turn.lineage.name_at(turn.at) or turn.lineage.intervals[-1].name
         state, since, why = self.state(turn.lineage, turn.at)
         return {
-            "lineage": turn.lineage.id, "database": database, "table": table, "gold": turn.gold, "version": version,
-            "wanted": turn.wanted, "shape": turn.shape, "state": state, "since": since, "why": why,
+            "lineage": turn.lineage.id,
+            "database": database,
+            "table": table,
+            "gold": turn.gold,
+            "version": version,
+            "wanted": turn.wanted,
+            "shape": turn.shape,
+            "state": state,
+            "since": since,
+            "why": why,
             "notes": turn.lineage.notes + self._left_out(turn) + renamed(turn.gold, turn.wanted),
             "held": held_of(turn.lineage, self.window.position, turn.known),
-            "names": [list(interval.name) for interval in turn.lineage.intervals], "options": to_plain(turn.options),
+            "names": [list(interval.name) for interval in turn.lineage.intervals],
+            "options": to_plain(turn.options),
             **({"stopped": turn.gate.judge.stopped} if turn.gate and turn.gate.judge.stopped else {}),
-        }  # fmt: skip
+        }
 
     def _left_out(self, turn: "Turn") -> list[str]:
         """VIRTUAL columns, where no message carries them."""
@@ -351,10 +505,20 @@ class GoldRun:
 
     def state(self, lineage: Lineage, at: Position) -> tuple[str, list[int] | None, str | None]:
         if lineage.held is not None and lineage.held.position <= self.window.position:
-            return "behind", list(at), lineage.held.why if lineage.held.by in ("rows", "quality") else f"held by a DDL: {lineage.held.why}"
+            return (
+                "behind",
+                list(at),
+                lineage.held.why
+                if lineage.held.by in ("rows", "quality")
+                else f"held by a DDL: {lineage.held.why}",
+            )
         begun = max(lineage.start, lineage.cleared_at(at))[0]
         for record in self.log.all("epoch"):
-            if record["restored_to"] is None and not record.get("goes_on") and begun < record["epoch"] <= at[0]:
+            if (
+                record["restored_to"] is None
+                and not record.get("goes_on")
+                and begun < record["epoch"] <= at[0]
+            ):
                 return (
                     "incomplete",
                     [record["epoch"], 0, 0, 0, 0, 0],
@@ -372,29 +536,47 @@ class GoldRun:
         return "exact", None, None
 
     def _since(self, lineage: Lineage) -> list[int]:
-        """From where on what is missing may lie: where the table was found incomplete, else behind what was published last."""
+        """From where on what is missing may lie: where the table was found incomplete, else behind what was
+        published last.
+        """
         known = self.known.get(lineage.id)
-        return known["since"] if known and known["state"] == "incomplete" else list(self.window.position_before)
+        return (
+            known["since"] if known and known["state"] == "incomplete" else list(self.window.position_before)
+        )
 
     def allocate(self, known: dict[str, Any] | None, name: Name, options: GoldOptions) -> tuple[str, str]:
-        """A table's gold name, and the one it would have if that were free: names may differ only in case, or in characters that are
-        replaced."""
+        """A table's gold name, and the one it would have if that were free: names may differ only in case, or
+        in characters that are replaced.
+        """
         if known is not None:
             return known["gold"], known.get("wanted", known["gold"])
         wanted = plain_name(name, options.target)
         return free_of(self.taken, chain([wanted], (f"{wanted}_{number}" for number in count(2)))), wanted
 
     def _claim(self, ones: "Sequence[Turn | Group]") -> None:
-        """Make sure of the new tables' names, which other sources of the lake may have. A table that may have no other is left out."""
+        """Make sure of the new tables' names, which other sources of the lake may have. A table that may have
+        no other is left out.
+        """
         new = [one for one in ones if one.known is None]
-        names = claim(self.spark, self.lake, self.feed.name, [(one.gold, bool(one.options.target)) for one in new], self.taken)
+        names = claim(
+            self.spark,
+            self.lake,
+            self.feed.name,
+            [(one.gold, bool(one.options.target)) for one in new],
+            self.taken,
+        )
         for one, name in zip(new, names, strict=True):
             if name is None:
-                self.problems.append(f"gold.target: {one.gold} is another source's table, or none of lakehouse's; choose another name")
+                self.problems.append(
+                    f"gold.target: {one.gold} is another source's table, or none of lakehouse's; choose "
+                    "another name"
+                )
             one.gold = name or ""
 
 
 def _lacking(turn: "Turn", table: GoldTable) -> dict[str, Any]:
-    """What the table's changes are known to lack, and since when: what was found before stands until all of them are folded again."""
+    """What the table's changes are known to lack, and since when: what was found before stands until all of
+    them are folded again.
+    """
     before = (turn.known or {}).get("lacking", {}) if not table.is_whole else {}
     return {**{text: list(turn.at) for text in sorted(table.mode.problems)}, **before}

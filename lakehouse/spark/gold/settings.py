@@ -20,8 +20,9 @@ UPSTREAM = Upstream()
 
 @dataclass(frozen=True, slots=True)
 class GoldFeed:
-    """What gold needs to know of a source. `tables` is None for all, else the selected names; `options` are those of the tables that
-    have a YAML."""
+    """What gold needs to know of a source. `tables` is None for all, else the selected names; `options` are
+    those of the tables that have a YAML.
+    """
 
     name: str
     upstream: Upstream = UPSTREAM
@@ -38,16 +39,27 @@ class GoldFeed:
     def told(self) -> dict[str, Any]:
         """What the tables' YAMLs say that the schema history needs."""
         return {
-            "keys": {".".join(name): list(options.key) for name, options in self.options.items() if options.key},
-            "on_ddl": [[list(name), options.on_ddl] for name, options in self.options.items() if options.on_ddl],
+            "keys": {
+                ".".join(name): list(options.key) for name, options in self.options.items() if options.key
+            },
+            "on_ddl": [
+                [list(name), options.on_ddl] for name, options in self.options.items() if options.on_ddl
+            ],
         }
 
 
 def asked_of(feed: GoldFeed, log: OpsLog) -> str:
-    """A digest of what YAMLs and operators ask of gold: another one is a reason to run although silver has nothing new."""
-    tables = [None if feed.tables is None else sorted(feed.tables), [(name, to_plain(said)) for name, said in sorted(feed.options.items())]]
+    """A digest of what YAMLs and operators ask of gold: another one is a reason to run although silver has
+    nothing new.
+    """
+    tables = [
+        None if feed.tables is None else sorted(feed.tables),
+        [(name, to_plain(said)) for name, said in sorted(feed.options.items())],
+    ]
     suites = sorted((name, suite.digest) for name, suite in feed.suites.items() if suite.digest)
-    asked = json.dumps([tables, suites, feed.policies, feed.virtual, *(log.all(kind) for kind in OPERATORS)], default=str)
+    asked = json.dumps(
+        [tables, suites, feed.policies, feed.virtual, *(log.all(kind) for kind in OPERATORS)], default=str
+    )
     return hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()
 
 

@@ -1,4 +1,6 @@
-"""One gold table in one run: create it, fold it again, or merge what is new, on the driver or in Spark jobs."""
+"""One gold table in one run: create it, fold it again, or merge what is new, on the driver or in
+Spark jobs.
+"""
 
 import functools
 from collections.abc import Iterable
@@ -10,7 +12,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position, just_above
-from lakehouse.fold.current_rows import OLD_KEY_UNKNOWN, OLD_ROW_STAYS, Change, Folded, finish, fold, key_ids, settle
+from lakehouse.fold.current_rows import (
+    OLD_KEY_UNKNOWN,
+    OLD_ROW_STAYS,
+    Change,
+    Folded,
+    finish,
+    fold,
+    key_ids,
+    settle,
+)
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
 from lakehouse.gold.modes import Clock, Mode, own_columns
@@ -54,7 +65,9 @@ class Written:
 
 
 class Outcome(NamedTuple):
-    """What a window makes of gold's rows: rows to put, rows to take away (a log's rows are all put), and names that no DDL has told."""
+    """What a window makes of gold's rows: rows to put, rows to take away (a log's rows are all put), and
+    names that no DDL has told.
+    """
 
     puts: list[Row]
     deletes: list[Row]
@@ -64,25 +77,55 @@ class Outcome(NamedTuple):
 class GoldTable:
     """A lineage at one place, and the Delta table that holds it."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, lineage: Lineage, at: Position, gold: str, silver: DataFrame, size: Size,
-                 upstream: Upstream, policies: dict[str, str], *, virtual: bool, options: GoldOptions = PLAIN,
-                 clock: Clock = Clock()) -> None:  # fmt: skip
-        self.spark, self.lake, self.lineage, self.at, self.gold, self.silver = spark, lake, lineage, at, gold, silver
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        lineage: Lineage,
+        at: Position,
+        gold: str,
+        silver: DataFrame,
+        size: Size,
+        upstream: Upstream,
+        policies: dict[str, str],
+        *,
+        virtual: bool,
+        options: GoldOptions = PLAIN,
+        clock: Clock = Clock(),
+    ) -> None:
+        self.spark, self.lake, self.lineage, self.at, self.gold, self.silver = (
+            spark,
+            lake,
+            lineage,
+            at,
+            gold,
+            silver,
+        )
         self.size, self.upstream = size, upstream
         self.step = lineage.step_at(just_above(at))
         self.options, self.mode = options, Mode(lineage, at, upstream, clock, options)
-        self.columns: list[GoldColumn] = gold_columns(lineage.steps[self.step].schema, policies, virtual=virtual, options=options)
+        self.columns: list[GoldColumn] = gold_columns(
+            lineage.steps[self.step].schema, policies, virtual=virtual, options=options
+        )
         self.columns += own_columns(options, [column.name for column in self.columns])
         self.ids = key_ids(lineage, self.step)
         self.reads_back = True
         self.is_whole = False  # whether this turn has looked at all of the table's changes
         self.gate: Gate | None = None
-        self.read: pa.Table | None = None  # all of silver's changes of the table, where they were read together with others'
+        self.read: pa.Table | None = (
+            None  # all of silver's changes of the table, where they were read together with others'
+        )
 
     def take(self, columns: list[GoldColumn]) -> None:
-        """Take the columns that all shards of the table have. Text instead of a type of its own can't be read back."""
+        """Take the columns that all shards of the table have. Text instead of a type of its own can't be read
+        back.
+        """
         own = {column.column.id: column.spark for column in self.columns}
-        self.reads_back = all(column.spark in (own.get(column.column.id), *INTEGERS) for column in columns if column.column.id > 0)
+        self.reads_back = all(
+            column.spark in (own.get(column.column.id), *INTEGERS)
+            for column in columns
+            if column.column.id > 0
+        )
         self.columns = columns
 
     @property
@@ -114,11 +157,20 @@ class GoldTable:
         if self.options.primary_key and exists:
             hide_key(self.spark, self.lake, self.gold)
         version = write_gold.replace_frame(
-            self.spark, self.lake, self.gold, frame, create=not exists, options=self.options, keys=self.keys, rows=self._seen_twice
+            self.spark,
+            self.lake,
+            self.gold,
+            frame,
+            create=not exists,
+            options=self.options,
+            keys=self.keys,
+            rows=self._seen_twice,
         )
         if self.options.primary_key:
             show_key(self.spark, self.lake, self.gold, key_names(self.columns, self.ids))
-        return Written(version, f"{'folded again' if exists else 'created'}{what}", self.mode.unknown, self.mode.applied)
+        return Written(
+            version, f"{'folded again' if exists else 'created'}{what}", self.mode.unknown, self.mode.applied
+        )
 
     def whole(self) -> tuple[DataFrame, str]:
         """All rows of the table, from silver, and what they came from."""
@@ -135,19 +187,32 @@ class GoldTable:
         if outcome.unknown or not (outcome.puts or outcome.deletes):
             return Written(version, "", outcome.unknown)
         version = self.write([(self, outcome)], position_before)
-        return Written(version, f"merged {len(outcome.puts)} rows, removed {len(outcome.deletes)}", outcome.unknown, len(fresh))
+        return Written(
+            version,
+            f"merged {len(outcome.puts)} rows, removed {len(outcome.deletes)}",
+            outcome.unknown,
+            len(fresh),
+        )
 
     def write(self, outcomes: "list[tuple[GoldTable, Outcome]]", position_before: Position) -> int:
         """Write the outcomes of this table's shards, or of itself, in one commit; returns the version."""
-        frames = [table._frame(outcome.puts, outcome.deletes, ops=self.mode.word != "append") for table, outcome in outcomes]
-        frame = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames).coalesce(1)
+        frames = [
+            table._frame(outcome.puts, outcome.deletes, ops=self.mode.word != "append")
+            for table, outcome in outcomes
+        ]
+        frame = functools.reduce(
+            lambda one, other: one.unionByName(other, allowMissingColumns=True), frames
+        ).coalesce(1)
         if self.mode.word == "append":
             return gold_modes.extend_log(self, frame, position_before)
-        return write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options, self.size.rows)
+        return write_gold.merge_frame(
+            self.spark, self.lake, self.gold, frame, self.keys, self.options, self.size.rows
+        )
 
     def outcome(self, fresh: list[Change], position_before: Position, version: int) -> "Outcome | None":
-        """What the window's changes make of gold's rows: rows that came late or in part are folded anew from silver first. None where
-        nothing less than the whole table will do."""
+        """What the window's changes make of gold's rows: rows that came late or in part are folded anew from
+        silver first. None where nothing less than the whole table will do.
+        """
         if not self.ids:
             return None
         late = any(self.mode.is_late(change, position_before) for change in fresh)
@@ -156,12 +221,16 @@ class GoldTable:
         folded = self._fold(fresh)
         settle(folded, [column.column.id for column in self.columns if column.column.id > 0])
         if folded.patches or late:
-            folded = self._refold_rows({*folded.rows, *folded.deleted, *folded.patches, *folded.refused}, folded.unknown)
+            folded = self._refold_rows(
+                {*folded.rows, *folded.deleted, *folded.patches, *folded.refused}, folded.unknown
+            )
         deletes = [dict(zip(self.ids, key, strict=True)) | self.mode.tag for key in folded.deleted]
         return Outcome([row | self.mode.tag for row in finish(folded)], deletes, folded.unknown)
 
     def _advanced(self, fresh: list[Change], version: int, *, late: bool) -> "Outcome | None":
-        """Go on from gold's own rows of the touched keys; what is late or can't be found by its key is told anew from silver."""
+        """Go on from gold's own rows of the touched keys; what is late or can't be found by its key is told
+        anew from silver.
+        """
         mode, keys = self.mode, self.mode.touched(fresh)
         if keys is None or not mode.advances or not self.reads_back or (late and mode.word == "append"):
             return None
@@ -177,9 +246,13 @@ class GoldTable:
 
     def _frame(self, puts: list[Row], deletes: list[Row] = [], *, ops: bool = False) -> DataFrame:  # noqa: B006 - never changed
         words = ["put"] * len(puts) + ["delete"] * len(deletes) if ops else None
-        return write_gold.frame_of(self.spark, type_rows([*puts, *deletes], self.columns), self.columns, words).coalesce(1)
+        return write_gold.frame_of(
+            self.spark, type_rows([*puts, *deletes], self.columns), self.columns, words
+        ).coalesce(1)
 
-    def apply_large(self, window: DataFrame, late: bool, rows: int, position_before: Position, version: int) -> Written:
+    def apply_large(
+        self, window: DataFrame, late: bool, rows: int, position_before: Position, version: int
+    ) -> Written:
         """The same where there are many changes: in Spark jobs, or a stretch at a time."""
         if not self.ids or late:
             return self.refold(exists=True)
@@ -193,16 +266,24 @@ class GoldTable:
         if "patch" in seen.kinds:
             return self.refold(exists=True)
         frame = named(typed, self.columns, seen.companions, op)
-        version = write_gold.merge_frame(self.spark, self.lake, self.gold, frame, self.keys, self.options, self._seen_twice)
+        version = write_gold.merge_frame(
+            self.spark, self.lake, self.gold, frame, self.keys, self.options, self._seen_twice
+        )
         return Written(version, f"merged up to {rows} changes", {}, rows)
 
     @property
     def _seen_twice(self) -> int:
-        """The table's rows, for what looks at a frame before it is written; none where a session would fold it twice for that."""
+        """The table's rows, for what looks at a frame before it is written; none where a session would fold
+        it twice for that.
+        """
         return self.size.rows if capabilities(self.spark).persist else 0
 
-    def _apply_in_stretches(self, mine: DataFrame, rows: int, position_before: Position, version: int) -> Written:
-        """Go on by one stretch of whole commits after another, where that is less than the table's whole log."""
+    def _apply_in_stretches(
+        self, mine: DataFrame, rows: int, position_before: Position, version: int
+    ) -> Written:
+        """Go on by one stretch of whole commits after another, where that is less than the table's
+        whole log.
+        """
         if rows * 2 > self.size.rows:
             return self.refold(exists=True)
         for changes in gold_modes.stretches(mine, self.mode.clock.by_commit, SMALL_CHANGES):
@@ -224,7 +305,9 @@ class GoldTable:
 
     def _whole_large(self) -> tuple[DataFrame, str]:
         if self.options.plain:
-            typed, op = self._typed(self.mine if self.gate is None else self.gate.frame(self.mine), self.size.rows)
+            typed, op = self._typed(
+                self.mine if self.gate is None else self.gate.frame(self.mine), self.size.rows
+            )
             seen = look_over(typed, self.columns, op, without="delete")
             self.mode.unknown = unknown_names(seen.kinds)
             typed = typed.where(F.col(op) != "delete")

@@ -1,6 +1,8 @@
-"""Rows with columns that no DDL has added: their table waits for the DDL, and after `drift_timeout` the columns are inferred.
+"""Rows with columns that no DDL has added: their table waits for the DDL, and after `drift_timeout` the
+columns are inferred.
 
-The wait is in the manifest (`held`, by "rows"), the inference is a record of the ops log, so that a rebuild gives the same.
+The wait is in the manifest (`held`, by "rows"), the inference is a record of the ops log, so that a rebuild
+gives the same.
 """
 
 import time
@@ -19,7 +21,9 @@ Entry = dict[str, Any]
 
 
 def waiting(position: Position, columns: tuple[str, ...]) -> Held:
-    return Held(position, f"rows have columns that no DDL has added yet: {', '.join(columns)}", None, "rows", columns)
+    return Held(
+        position, f"rows have columns that no DDL has added yet: {', '.join(columns)}", None, "rows", columns
+    )
 
 
 def keep_waiting(lineage: Lineage, known: Entry | None) -> None:
@@ -35,18 +39,28 @@ def keep_waiting(lineage: Lineage, known: Entry | None) -> None:
 
 
 def held_of(lineage: Lineage, position: Position, known: Entry | None) -> Entry | None:
-    """What holds a table, for the manifest: `ddl approve` and `ddl skip` speak of it, and rows wait from `seen` on."""
+    """What holds a table, for the manifest: `ddl approve` and `ddl skip` speak of it, and rows wait from
+    `seen` on.
+    """
     held = lineage.held
     if held is None or held.position > position:
         return None
     before = (known or {}).get("held") or {}
     same = before.get("position") == list(held.position) and before.get("by") == held.by
     seen = before["seen"] if same else int(time.time() * 1000)
-    return {"position": list(held.position), "ddl": held.ddl, "by": held.by, "columns": list(held.columns), "seen": seen}
+    return {
+        "position": list(held.position),
+        "ddl": held.ddl,
+        "by": held.by,
+        "columns": list(held.columns),
+        "seen": seen,
+    }
 
 
 def infer_columns(log: OpsLog, timeout: float | None) -> int:
-    """Record the columns of rows that have waited for `timeout` seconds as inferred; returns of how many tables."""
+    """Record the columns of rows that have waited for `timeout` seconds as inferred; returns of how many
+    tables.
+    """
     manifest, done = log.last("manifest"), log.last("done")
     if timeout is None or manifest is None or done is None:
         return 0
@@ -63,8 +77,15 @@ def _record(log: OpsLog, done: Entry, entry: Entry) -> Entry:
     """The columns, of the types that the rows tell, right below the first row that has them."""
     held = entry["held"]
     below = (*held["position"][:5], held["position"][5] - 1)
-    changes = read_silver(log.spark, log.lake, log.source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log))
+    changes = read_silver(log.spark, log.lake, log.source, "changes").where(
+        (F.col("batch") <= done["batch"]) & not_void(log)
+    )
     shape = SilverSightings(changes, done["tables"]).shape((entry["database"], entry["table"]), below, None)
     types = shape.types if shape is not None else {}
     columns = [{"name": name, "type": types.get(name, "")} for name in held["columns"]]
-    return {"database": entry["database"], "table": entry["table"], "position": list(below), "columns": columns}
+    return {
+        "database": entry["database"],
+        "table": entry["table"],
+        "position": list(below),
+        "columns": columns,
+    }

@@ -1,1 +1,3 @@
-"""What operators ask for: epochs, dead letters, schemas, decisions on DDL, rebuilds, retention, maintenance."""
+"""What operators ask for: epochs, dead letters, schemas, decisions on DDL, rebuilds, retention,
+maintenance.
+"""

@@ -1,10 +1,12 @@
-"""A real run of Great Expectations over the published gold tables, and its Data Docs: a task of its own, after gold.
+"""A real run of Great Expectations over the published gold tables, and its Data Docs: a task of its own,
+after gold.
 
     FOLDER/gx/expectations/<db>/<table>.json         the suites, as GX reads and writes them
     FOLDER/gx/uncommitted/data_docs/local_site/      the pages that people open
 
-It looks at each table at the version that the last manifest names, so all results are of one instant of the source. Checks that
-need the whole table are made here and nowhere else. The import of GX takes seconds and stays in here.
+It looks at each table at the version that the last manifest names, so all results are of one instant of the
+source. Checks that need the whole table are made here and nowhere else. The import of GX takes seconds and
+stays in here.
 """
 
 import json
@@ -26,20 +28,36 @@ from lakehouse.spark.source import selected_sources
 INDEX = "gx/uncommitted/data_docs/local_site/index.html"
 
 
-def check_sources(config: Config, select: tuple[str, ...], root: str | None, folder: Path) -> list[dict[str, Any]]:
+def check_sources(
+    config: Config, select: tuple[str, ...], root: str | None, folder: Path
+) -> list[dict[str, Any]]:
     """The same for the configured sources, wherever their lakes are."""
     spark = get_session()
     chosen = selected_sources(config, select, root)
-    return _check([(source.lake, told) for source in chosen for told in suites_of_lake(spark, source.lake, source.name)], folder)
+    return _check(
+        [
+            (source.lake, told)
+            for source in chosen
+            for told in suites_of_lake(spark, source.lake, source.name)
+        ],
+        folder,
+    )
 
 
 def check_lake(root: str, folder: Path) -> list[dict[str, Any]]:
-    """Validate every gold table that has expectations and build the Data Docs; one entry per table and expectation."""
+    """Validate every gold table that has expectations and build the Data Docs; one entry per table and
+    expectation.
+    """
     spark, lake = get_session(), Lake(root)
-    return _check([(lake, told) for source in sources(spark, lake) for told in suites_of_lake(spark, lake, source)], folder)
+    return _check(
+        [(lake, told) for source in sources(spark, lake) for told in suites_of_lake(spark, lake, source)],
+        folder,
+    )
 
 
-def _check(tables: list[tuple[Lake, tuple[str, Suite, dict[str, Any]]]], folder: Path) -> list[dict[str, Any]]:
+def _check(
+    tables: list[tuple[Lake, tuple[str, Suite, dict[str, Any]]]], folder: Path
+) -> list[dict[str, Any]]:
     spark = get_session()
     if not tables:
         raise LakehouseError("quality: expected a published table with `quality:` in its YAML, found none")
@@ -49,7 +67,10 @@ def _check(tables: list[tuple[Lake, tuple[str, Suite, dict[str, Any]]]], folder:
     for lake, (name, suite, entry) in tables:
         frame = lake.read(spark, "gold", entry["gold"], entry["version"])
         result = _run(context, name, frame)
-        found += [_outcome(name, check, told) for check, told in zip(suite.checks, _in_order(name, suite, result), strict=True)]
+        found += [
+            _outcome(name, check, told)
+            for check, told in zip(suite.checks, _in_order(name, suite, result), strict=True)
+        ]
     context.build_data_docs()
     return [{"page": str(folder / INDEX)}, *found]
 
@@ -78,7 +99,8 @@ def write_suites(folder: Path, suites: dict[str, Suite]) -> list[Path]:
 
 
 def gx_failures(spark: SparkSession, frame: DataFrame, suite: Suite, key: str) -> list[set[Any]]:
-    """The values of `key` of the rows that fail each check, by GX itself: what notebooks show, and what compiled checks are held to.
+    """The values of `key` of the rows that fail each check, by GX itself: what notebooks show, and what
+    compiled checks are held to.
 
     QualityError: GX could not judge a check.
     """
@@ -90,7 +112,9 @@ def gx_failures(spark: SparkSession, frame: DataFrame, suite: Suite, key: str) -
     judged = list(zip(suite.checks, _in_order("rows", suite, result), strict=True))
     for check, told in judged:
         for problem in _problems(told.exception_info):
-            raise QualityError(f"{check.label}: expected Great Expectations to judge it, got: {problem['exception_message']}")
+            raise QualityError(
+                f"{check.label}: expected Great Expectations to judge it, got: {problem['exception_message']}"
+            )
     return [{row[key] for row in told.result.get("unexpected_index_list") or []} for _, told in judged]
 
 
@@ -99,9 +123,13 @@ def _run(context: Any, name: str, frame: DataFrame) -> Any:
     gx = _gx()
     suite = context.suites.get(name)
     batch = _batch_definition(context, name)
-    definition = context.validation_definitions.add_or_update(gx.ValidationDefinition(name=name, data=batch, suite=suite))
+    definition = context.validation_definitions.add_or_update(
+        gx.ValidationDefinition(name=name, data=batch, suite=suite)
+    )
     checkpoint = context.checkpoints.add_or_update(
-        gx.Checkpoint(name=name, validation_definitions=[definition], result_format={"result_format": "BASIC"})
+        gx.Checkpoint(
+            name=name, validation_definitions=[definition], result_format={"result_format": "BASIC"}
+        )
     )
     outcome = checkpoint.run(batch_parameters={"dataframe": frame})
     return next(iter(outcome.run_results.values()))
@@ -116,7 +144,14 @@ def _in_order(name: str, suite: Suite, result: Any) -> list[Any]:
 def _outcome(name: str, check: Any, told: Any) -> dict[str, Any]:
     counts = {key: told.result.get(key) for key in ("element_count", "unexpected_count")}
     problem = next((info["exception_message"] for info in _problems(told.exception_info)), None)
-    return {"table": name, "expectation": check.label, "action": check.action, "success": bool(told.success), **counts, "problem": problem}
+    return {
+        "table": name,
+        "expectation": check.label,
+        "action": check.action,
+        "success": bool(told.success),
+        **counts,
+        "problem": problem,
+    }
 
 
 def _problems(info: Any) -> list[dict[str, Any]]:
@@ -138,7 +173,11 @@ def _batch_definition(context: Any, name: str) -> Any:
     assets = {asset.name for asset in data.assets}
     asset = data.get_asset(name) if name in assets else data.add_dataframe_asset(name)
     known = {definition.name for definition in asset.batch_definitions}
-    return asset.get_batch_definition("whole") if "whole" in known else asset.add_batch_definition_whole_dataframe("whole")
+    return (
+        asset.get_batch_definition("whole")
+        if "whole" in known
+        else asset.add_batch_definition_whole_dataframe("whole")
+    )
 
 
 def _batch(context: Any, frame: DataFrame) -> Any:
@@ -156,6 +195,7 @@ def _gx() -> Any:
         import great_expectations
     except ImportError:
         raise EnvironmentError_(
-            "quality: expected the package great-expectations, found none; pip install 'lakehouse[quality]' brings it"
+            "quality: expected the package great-expectations, found none; pip install 'lakehouse[quality]' "
+            "brings it"
         ) from None
     return great_expectations

@@ -1,5 +1,6 @@
-"""What operators say of the DDL that holds a table, a record of the ops log that the schema history honours from then on; and what
-statements would do to a gold table."""
+"""What operators say of the DDL that holds a table, a record of the ops log that the schema history honours
+from then on; and what statements would do to a gold table.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -19,21 +20,33 @@ Entry = dict[str, Any]
 
 
 def decide(root: str, table: str, action: str, why: str, instead: str | None = None) -> Entry:
-    """Approve or skip the DDL that holds a table. Gold's next run goes on from there. Said again it is nothing new."""
+    """Approve or skip the DDL that holds a table. Gold's next run goes on from there. Said again it is
+    nothing new.
+    """
     log, entry = gold_entry(get_session(), Lake(root), table)
     held = entry["held"]
-    known = next((record for record in reversed(log.all("decision")) if _is_of(record, held)), None) if held else None
+    known = (
+        next((record for record in reversed(log.all("decision")) if _is_of(record, held)), None)
+        if held
+        else None
+    )
     if held is None:
         raise LakehouseError(f"{table}: expected a table that a DDL holds, it is {entry['state']}")
     if held["by"] == "rows":
-        raise LakehouseError(f"{table}: its rows have columns that no DDL has added: set drift_timeout, or `lakehouse schema import`")
+        raise LakehouseError(
+            f"{table}: its rows have columns that no DDL has added: set drift_timeout, or `lakehouse schema "
+            "import`"
+        )
     if action == "approve":
         _check_approval(table, held, instead)
     said = {"decision": action, "instead": instead}
     answer = {"table": table, **said, "ddl": held["ddl"], "position": held["position"]}
     if known is not None and {name: known[name] for name in said} == said:
         return {**answer, "recorded": False}
-    log.add("decision", {**said, "table": table, "position": held["position"], "ddl": held["ddl"] or "", "why": why})
+    log.add(
+        "decision",
+        {**said, "table": table, "position": held["position"], "ddl": held["ddl"] or "", "why": why},
+    )
     return {**answer, "recorded": True}
 
 
@@ -43,10 +56,13 @@ def _is_of(record: Entry, held: Entry) -> bool:
 
 def _check_approval(table: str, held: Entry, instead: str | None) -> None:
     if held["by"] == "reject":
-        raise LakehouseError(f"{table}: its on_ddl rejects this DDL: change the YAML, or `lakehouse ddl skip` it")
+        raise LakehouseError(
+            f"{table}: its on_ddl rejects this DDL: change the YAML, or `lakehouse ddl skip` it"
+        )
     if held["by"] == "reader" and instead is None:
         raise LakehouseError(
-            f"{table}: this DDL can't be applied as it stands: say what it means with --as SQL, or `lakehouse ddl skip` it"
+            f"{table}: this DDL can't be applied as it stands: say what it means with --as SQL, or "
+            "`lakehouse ddl skip` it"
         )
     if instead is not None:
         try:
@@ -56,7 +72,9 @@ def _check_approval(table: str, held: Entry, instead: str | None) -> None:
 
 
 def answers_for(root: str, table: str, answers: Iterable[Entry]) -> Iterator[Entry]:
-    """The answers of `lakehouse ddl`, each with what its statements would do to the gold table as it is now."""
+    """The answers of `lakehouse ddl`, each with what its statements would do to the gold table as
+    it is now.
+    """
     now = table_now(root, table)
     for answer in answers:
         outcomes = []
@@ -80,7 +98,9 @@ def table_now(root: str, table: str) -> Table:
         raise LakehouseError(f"{table}: expected a table of its own, it is several tables as one")
     at = tuple(entry["since"]) if entry["state"] == "behind" else tuple((reader.manifest or {})["watermark"])
     policies = {(name[0], name[1]): policy for name, policy in settings.get("on_ddl") or []}
-    policy: dict[str, str] = next((policies[i.name] for i in reversed(lineage.intervals) if i.name in policies), {})
+    policy: dict[str, str] = next(
+        (policies[i.name] for i in reversed(lineage.intervals) if i.name in policies), {}
+    )
     upstream = upstream_of(settings["format"], settings["options"])
     schema = lineage.schema_at(just_above(at))
     return Table((entry["database"], entry["table"]), schema, policy, upstream.server, upstream.zone)

@@ -1,5 +1,6 @@
-"""What operators say of a source: epochs, retired partitions, dead letters, imported schemas, rebuilds. Each is a record of
-the ops log (or a silver batch of its own), so that a rebuild from silver sees it too."""
+"""What operators say of a source: epochs, retired partitions, dead letters, imported schemas, rebuilds. Each
+is a record of the ops log (or a silver batch of its own), so that a rebuild from silver sees it too.
+"""
 
 from typing import Any
 
@@ -35,21 +36,29 @@ def opened(root: str, source: str) -> tuple[SparkSession, Lake, OpsLog, dict[str
     spark, lake = get_session(), Lake(root)
     known = sources(spark, lake)
     if source not in known:
-        raise LakehouseError(f"{source}: expected a source of {root}, which has {', '.join(sorted(known)) or 'none'}")
+        raise LakehouseError(
+            f"{source}: expected a source of {root}, which has {', '.join(sorted(known)) or 'none'}"
+        )
     return spark, lake, OpsLog(spark, lake, source).load(), known[source]
 
 
 def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> dict[str, Any]:
     """What bronze lands from now on belongs to a new epoch, above everything before it.
 
-    With `restored_to` T the older changes above T are void; without it every table is incomplete until it is snapshotted.
+    With `restored_to` T the older changes above T are void; without it every table is incomplete until it is
+    snapshotted.
     """
     spark, lake, log, _ = opened(root, source)
     floor = max((place[1] for place in floors_of(log).values()), default=None)
     if floor is not None and restored_to is not None and restored_to < floor:
-        raise LakehouseError(f"--restored-to {restored_to}: expected a moment at or above silver's floor {floor}")
+        raise LakehouseError(
+            f"--restored-to {restored_to}: expected a moment at or above silver's floor {floor}"
+        )
     with layer_lock(spark, lake, source, ["silver"]):
-        return {"source": source, **begin_epoch(log.load(), bronze_ends(spark, lake, source), why, restored_to)}
+        return {
+            "source": source,
+            **begin_epoch(log.load(), bronze_ends(spark, lake, source), why, restored_to),
+        }
 
 
 def retire_partition(root: str, source: str, topic: str, partition: int, why: str) -> dict[str, Any]:
@@ -58,15 +67,24 @@ def retire_partition(root: str, source: str, topic: str, partition: int, why: st
     counting = counting_partitions(log.last("done") or {"marks": [], "next": []}, log)
     if (topic, partition) not in counting:
         known = ", ".join(f"{name}/{number}" for name, number in counting if number != WHOLE_SOURCE)
-        raise LakehouseError(f"{topic}/{partition}: expected a partition that the watermark waits for, which are {known or 'none'}")
+        raise LakehouseError(
+            f"{topic}/{partition}: expected a partition that the watermark waits for, which are "
+            f"{known or 'none'}"
+        )
     log.add("retired", {"topic": topic, "partitions": [partition], "why": why})
     return {"source": source, "retired": f"{topic}/{partition}"}
 
 
 def list_dead_letters(root: str, source: str | None, code: str | None) -> list[dict[str, Any]]:
-    """Dead letters with their reason and the place of their bytes, losses of the topics among them; `open`: not dismissed or requeued."""
+    """Dead letters with their reason and the place of their bytes, losses of the topics among them; `open`:
+    not dismissed or requeued.
+    """
     spark, lake = get_session(), Lake(root)
-    names = [opened(root, source)[1:3]] if source else [(lake, OpsLog(spark, lake, name).load()) for name in sources(spark, lake)]
+    names = (
+        [opened(root, source)[1:3]]
+        if source
+        else [(lake, OpsLog(spark, lake, name).load()) for name in sources(spark, lake)]
+    )
     return [letter for _, log in names for letter in letters_of(spark, lake, log, code)]
 
 
@@ -75,15 +93,33 @@ def letters_of(spark: SparkSession, lake: Lake, log: OpsLog, code: str | None) -
     frame = read_silver(spark, lake, log.source, "dead_letters").withColumn("open", is_open(log))
     rows = (frame.where(F.col("code") == code) if code else frame).orderBy("batch", "origin").collect()
     found = [
-        {"source": log.source, "code": row.code, "message": row.message, "table": row.table and f"{row.database}.{row.table}",
-         "origin": {key: value for key, value in row.origin.asDict().items() if value is not None}, "batch": row.batch, "open": row.open}
+        {
+            "source": log.source,
+            "code": row.code,
+            "message": row.message,
+            "table": row.table and f"{row.database}.{row.table}",
+            "origin": {key: value for key, value in row.origin.asDict().items() if value is not None},
+            "batch": row.batch,
+            "open": row.open,
+        }
         for row in rows
-    ]  # fmt: skip
+    ]
     lost = open_losses(log)
     for number, gap in enumerate(log.all("gap") if code in (None, LOST) else ()):
-        origin = {name: gap[name] for name in ("topic", "incarnation", "partition", "first", "last") if name in gap}
-        found.append({"source": log.source, "code": LOST, "message": told_loss(gap), "table": None, "origin": origin, "batch": None,
-                      "open": number >= len(log.all("gap")) - len(lost)})  # fmt: skip
+        origin = {
+            name: gap[name] for name in ("topic", "incarnation", "partition", "first", "last") if name in gap
+        }
+        found.append(
+            {
+                "source": log.source,
+                "code": LOST,
+                "message": told_loss(gap),
+                "table": None,
+                "origin": origin,
+                "batch": None,
+                "open": number >= len(log.all("gap")) - len(lost),
+            }
+        )
     return found
 
 
@@ -98,7 +134,8 @@ def dismiss_dead_letters(root: str, source: str, code: str | None, why: str) -> 
 
 
 def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, Any]:
-    """Decode the messages of open dead letters again, as silver batches of their own; what fails again is a dead letter again.
+    """Decode the messages of open dead letters again, as silver batches of their own; what fails again is a
+    dead letter again.
 
     The batch that is done closes them, so that a crash before it leaves them open.
     """
@@ -107,7 +144,11 @@ def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, 
         last, done = log.load().last("planned"), log.last("done")
         if last is None or done is None or done["batch"] < last["batch"]:
             raise LakehouseError(f"{source}: a silver batch is not done yet; `lakehouse run silver` first")
-        letters = [letter for letter in letters_of(spark, lake, log, code) if letter["open"] and letter["code"] != LOST]
+        letters = [
+            letter
+            for letter in letters_of(spark, lake, log, code)
+            if letter["open"] and letter["code"] != LOST
+        ]
         ranges = ranges_of(letter["origin"] for letter in letters)
         land_named(spark, lake, source, settings["format"], settings["options"], ranges)
         feed = silver_feed_of(source, settings)
@@ -116,7 +157,9 @@ def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, 
 
 
 def import_schema(root: str, source: str, text: str, at: str) -> list[dict[str, Any]]:
-    """Supply CREATE TABLE statements as schema records at a position; gold folds those tables again at its next run."""
+    """Supply CREATE TABLE statements as schema records at a position; gold folds those tables again at its
+    next run.
+    """
     _, _, log, _ = opened(root, source)
     manifest = log.last("manifest")
     if manifest is None:
@@ -127,7 +170,10 @@ def import_schema(root: str, source: str, text: str, at: str) -> list[dict[str, 
     for record in records:
         if record not in known:
             log.add("imported", record)
-    return [{"imported": f"{record['database']}.{record['table']}", "new": record not in known} for record in records]
+    return [
+        {"imported": f"{record['database']}.{record['table']}", "new": record not in known}
+        for record in records
+    ]
 
 
 def _schema_record(statement: E.Statement, position: Any) -> dict[str, Any]:
@@ -135,12 +181,24 @@ def _schema_record(statement: E.Statement, position: Any) -> dict[str, Any]:
         raise ConfigError("schema import: expected CREATE TABLE `db`.`table` statements only")
     schema = create(statement)
     key = [column.name for column_id in schema.primary_key if (column := schema.by_id(column_id)) is not None]
-    return {"database": statement.database, "table": statement.table, "position": list(position), "columns": _columns(schema), "key": key}
+    return {
+        "database": statement.database,
+        "table": statement.table,
+        "position": list(position),
+        "columns": _columns(schema),
+        "key": key,
+    }
 
 
 def _columns(schema: TableSchema) -> list[dict[str, Any]]:
     return [
-        {"name": c.name, "type": str(c.type), "not_null": c.not_null, "default": c.default, "generated": c.generated}
+        {
+            "name": c.name,
+            "type": str(c.type),
+            "not_null": c.not_null,
+            "default": c.default,
+            "generated": c.generated,
+        }
         for c in schema.columns
     ]
 
@@ -153,7 +211,11 @@ def schema_history(root: str, table: str) -> list[dict[str, Any]]:
     for source, settings in known.items():
         reader = Reader(spark, lake, source, settings)
         lineages = reader.history.lineages if reader.done else ()
-        mine = [lineage for lineage in lineages if any(".".join(interval.name) == name for interval in lineage.intervals)]
+        mine = [
+            lineage
+            for lineage in lineages
+            if any(".".join(interval.name) == name for interval in lineage.intervals)
+        ]
         if mine:
             found[source] = mine
     return [

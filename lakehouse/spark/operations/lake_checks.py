@@ -1,4 +1,6 @@
-"""What only Spark can tell of a lake: does it answer, does its catalog have the schemas, can it be written, and who wrote it."""
+"""What only Spark can tell of a lake: does it answer, does its catalog have the schemas, can it be written,
+and who wrote it.
+"""
 
 import uuid
 from collections.abc import Iterator
@@ -20,7 +22,9 @@ def lake_findings(source: SourceConfig, given: str | None) -> Iterator[Finding]:
     spark, lake = get_session(), lake_of(source, given)
     able = capabilities(spark)
     kind = "Connect" if able.connect else "classic"
-    yield Finding("spark", spark.version, OK, f"{kind}{'' if able.continuous else ', serverless: scheduled runs only'}")
+    yield Finding(
+        "spark", spark.version, OK, f"{kind}{'' if able.continuous else ', serverless: scheduled runs only'}"
+    )
     where = lake.root if lake.catalog is None else lake.catalog
     try:
         if lake.catalog is not None:
@@ -32,7 +36,9 @@ def lake_findings(source: SourceConfig, given: str | None) -> Iterator[Finding]:
         yield Finding("lake", where, FAIL, str(error))
     except PySparkException as error:
         condition = error.getCondition() or type(error).__name__
-        yield Finding("lake", where, FAIL, f"Spark refuses: {condition}", "mend the lake's path, catalog or permissions")
+        yield Finding(
+            "lake", where, FAIL, f"Spark refuses: {condition}", "mend the lake's path, catalog or permissions"
+        )
 
 
 def schemas(spark: SparkSession, lake: Lake) -> Iterator[Finding]:
@@ -43,7 +49,13 @@ def schemas(spark: SparkSession, lake: Lake) -> Iterator[Finding]:
         if name in there:
             yield Finding("schema", f"{lake.catalog}.{name}", OK, "")
         else:
-            yield Finding("schema", f"{lake.catalog}.{name}", WARN, "is not there", f"CREATE SCHEMA {lake.catalog}.{name}")
+            yield Finding(
+                "schema",
+                f"{lake.catalog}.{name}",
+                WARN,
+                "is not there",
+                f"CREATE SCHEMA {lake.catalog}.{name}",
+            )
 
 
 def writing(spark: SparkSession, lake: Lake, where: str) -> Iterator[Finding]:
@@ -59,5 +71,7 @@ def writing(spark: SparkSession, lake: Lake, where: str) -> Iterator[Finding]:
 
         shutil.rmtree(lake.path("ops", name))
     left = lake.catalog is None and "://" in lake.root
-    text = "a table was written and read" + (f"; it is left at {lake.path('ops', name)}" if left else " and removed")
+    text = "a table was written and read" + (
+        f"; it is left at {lake.path('ops', name)}" if left else " and removed"
+    )
     yield Finding("lake", where, OK if rows == 1 else FAIL, text)

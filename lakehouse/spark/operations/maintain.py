@@ -1,8 +1,10 @@
-"""Maintenance of a lake's tables: small files together (OPTIMIZE), and files that nothing needs any more gone (VACUUM).
+"""Maintenance of a lake's tables: small files together (OPTIMIZE), and files that nothing needs any more gone
+(VACUUM).
 
-It breaks neither a replay nor a kept manifest. Bronze and silver lose no row by it. Of gold, every version stays readable that the
-last manifest names, or one younger than `snapshots`: a version's files live at least as long as the version after it is old.
-OPTIMIZE makes a new version of the same rows, so the manifest is published again with it.
+It breaks neither a replay nor a kept manifest. Bronze and silver lose no row by it. Of gold, every version
+stays readable that the last manifest names, or one younger than `snapshots`: a version's files live at least
+as long as the version after it is old. OPTIMIZE makes a new version of the same rows, so the manifest is
+published again with it.
 """
 
 import math
@@ -24,23 +26,43 @@ from lakehouse.spark.session import capabilities, get_session, many_rows
 Entry = dict[str, Any]
 Progress = Callable[[str], None]
 HOUR = 3600
-# A large gold table is many files in the order of its key, of which a MERGE opens a few: they are not put together to one of a gigabyte.
-GOLD_FILES = {"spark.databricks.delta.optimize.minFileSize": str(8 << 20), "spark.databricks.delta.optimize.maxFileSize": str(32 << 20)}
+# A large gold table is many files in the order of its key, of which a MERGE opens a few: they are not put
+# together to one of a gigabyte.
+GOLD_FILES = {
+    "spark.databricks.delta.optimize.minFileSize": str(8 << 20),
+    "spark.databricks.delta.optimize.maxFileSize": str(32 << 20),
+}
 LISTING, LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 16
 # the operations, by how Delta's history names them, that leave a table's rows as they are
-SAME_ROWS = ("OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CLUSTER BY", "REORG", "ADD DELETION VECTORS TOMBSTONES")
+SAME_ROWS = (
+    "OPTIMIZE",
+    "VACUUM",
+    "SET TBLPROPERTIES",
+    "UNSET TBLPROPERTIES",
+    "CLUSTER BY",
+    "REORG",
+    "ADD DELETION VECTORS TOMBSTONES",
+)
 
 
 def maintain(root: str, source: str | None, snapshots: float, progress: Progress) -> list[Entry]:
-    """Maintain the tables of one source, or of all; manifests younger than `snapshots` seconds stay readable."""
+    """Maintain the tables of one source, or of all; manifests younger than `snapshots` seconds stay
+    readable.
+    """
     spark, lake = get_session(), Lake(root)
     known = sources(spark, lake)
     if source is not None and source not in known:
-        raise LakehouseError(f"{source}: expected a source of {root}, which has {', '.join(sorted(known)) or 'none'}")
-    return [maintain_source(spark, lake, name, snapshots, progress) for name in ([source] if source else known)]
+        raise LakehouseError(
+            f"{source}: expected a source of {root}, which has {', '.join(sorted(known)) or 'none'}"
+        )
+    return [
+        maintain_source(spark, lake, name, snapshots, progress) for name in ([source] if source else known)
+    ]
 
 
-def maintain_source(spark: SparkSession, lake: Lake, source: str, snapshots: float, progress: Progress) -> Entry:
+def maintain_source(
+    spark: SparkSession, lake: Lake, source: str, snapshots: float, progress: Progress
+) -> Entry:
     """The source's own tables at any time; its gold while no gold run goes on."""
     log = OpsLog(spark, lake, source).load()
     own = [("bronze", source), *(("silver", f"{source}_{name}") for name in SILVER_TABLES)]
@@ -56,7 +78,12 @@ def maintain_source(spark: SparkSession, lake: Lake, source: str, snapshots: flo
         tables = [entry["gold"] for entry in (log.last("manifest") or {"tables": []})["tables"]]
         published = optimize_gold(spark, lake, log, snapshots, progress)
         hours = {table: vacuum_gold(spark, lake, log, table, snapshots) for table in tables}
-    return {"source": source, "gold_tables": len(tables), "published_again": published, "kept_hours": max(hours.values(), default=None)}
+    return {
+        "source": source,
+        "gold_tables": len(tables),
+        "published_again": published,
+        "kept_hours": max(hours.values(), default=None),
+    }
 
 
 def optimize(spark: SparkSession, ref: str, settings: Mapping[str, str] = {}) -> None:
@@ -65,7 +92,9 @@ def optimize(spark: SparkSession, ref: str, settings: Mapping[str, str] = {}) ->
 
 
 def optimize_gold(spark: SparkSession, lake: Lake, log: OpsLog, snapshots: float, progress: Progress) -> bool:
-    """OPTIMIZE each table whose newest version has the rows that its manifest names, and publish the versions that come of it."""
+    """OPTIMIZE each table whose newest version has the rows that its manifest names, and publish the versions
+    that come of it.
+    """
     manifest = log.last("manifest")
     if manifest is None:
         return False
@@ -74,7 +103,9 @@ def optimize_gold(spark: SparkSession, lake: Lake, log: OpsLog, snapshots: float
         ref = lake.ref("gold", entry["gold"])
         if has_same_rows(spark, ref, entry["version"]):
             keep_history(spark, ref, snapshots)
-            optimize(spark, ref, {} if capabilities(spark).keys else GOLD_FILES)  # Databricks chooses sizes by itself
+            optimize(
+                spark, ref, {} if capabilities(spark).keys else GOLD_FILES
+            )  # Databricks chooses sizes by itself
             progress(f"gold.{entry['gold']}: optimized")
             entry = {**entry, "version": version_of(spark, lake, entry["gold"])}
         entries.append(entry)
@@ -90,8 +121,9 @@ def has_same_rows(spark: SparkSession, ref: str, version: int) -> bool:
 
 
 def keep_history(spark: SparkSession, ref: str, snapshots: float) -> None:
-    """Neither Delta's clean-up of its log (30 days unless said) nor a VACUUM by hand may be quicker than what manifests need; nor
-    does Delta's default of a week stand in the way of less."""
+    """Neither Delta's clean-up of its log (30 days unless said) nor a VACUUM by hand may be quicker than what
+    manifests need; nor does Delta's default of a week stand in the way of less.
+    """
     hours = hours_of(snapshots)
     wanted = {
         "delta.logRetentionDuration": f"interval {max(30 * 24, hours + 24)} hours",
@@ -118,7 +150,9 @@ def history_of(spark: SparkSession, ref: str) -> list[Any]:
 
 
 def kept_versions(log: OpsLog, table: str, snapshots: float) -> set[int]:
-    """The versions of a gold table that the last manifest names, or one that was in force less than `snapshots` seconds ago."""
+    """The versions of a gold table that the last manifest names, or one that was in force less than
+    `snapshots` seconds ago.
+    """
     manifests = [(at, body) for _, kind, at, body in log.records if kind == "manifest"]
     since = (time.time() - snapshots) * 1000
     ends = [at for at, _ in manifests[1:]] + [math.inf]
@@ -131,7 +165,9 @@ def hours_of(seconds: float) -> int:
 
 
 def vacuum(spark: SparkSession, ref: str, hours: int) -> None:
-    """VACUUM lists a table's folders in as many tasks as this setting says, 10,000 by default: minutes for a table of ten files."""
+    """VACUUM lists a table's folders in as many tasks as this setting says, 10,000 by default: minutes for a
+    table of ten files.
+    """
     with under(spark, {LISTING: str(LISTING_TASKS)} if capabilities(spark).persist else {}):
         spark.sql(f"VACUUM {ref} RETAIN {hours} HOURS").collect()
 

@@ -1,10 +1,12 @@
 """Gold from silver again, and silver from bronze again: first what differs, then, with `yes`, the switch.
 
-A gold table is folded into a shadow, `_rebuild_<table>`, and compared with what is published. Replacing it is a request in the ops
-log: gold's next run folds the table anew and overwrites it in one commit; it runs at once unless another gold run goes on.
+A gold table is folded into a shadow, `_rebuild_<table>`, and compared with what is published. Replacing it is
+a request in the ops log: gold's next run folds the table anew and overwrites it in one commit; it runs at
+once unless another gold run goes on.
 
-Silver is built as a new generation beside the old one, in tables of its own (`<source>_changes_g2`), with a log of its own. One
-commit of the source's log makes it the one that counts; gold's next run then folds every table anew.
+Silver is built as a new generation beside the old one, in tables of its own (`<source>_changes_g2`), with a
+log of its own. One commit of the source's log makes it the one that counts; gold's next run then folds every
+table anew.
 """
 
 import shutil
@@ -36,13 +38,14 @@ def quiet(_: str) -> None:
     pass
 
 
-# --- one gold table ----------------------------------------------------------------------------------------------------------
+# --- one gold table
 
 
 def rebuild_table(root: str, table: str, at: str | None, yes: bool, why: str = "") -> Entry:
     """Fold a table anew from silver and say how it differs from what is published; with `yes`, replace it.
 
-    With `at` T it is the state at T: compared with the manifest of that moment if there is one, else with the live table.
+    With `at` T it is the state at T: compared with the manifest of that moment if there is one, else with the
+    live table.
     """
     spark, lake = get_session(), Lake(root)
     log, entry = gold_entry(spark, lake, table)
@@ -65,11 +68,21 @@ def at_position(log: OpsLog, entry: Entry, position: Position) -> tuple[Entry, s
     for manifest in reversed(log.all("manifest")):
         found = next((one for one in manifest["tables"] if one["lineage"] == entry["lineage"]), None)
         if tuple(manifest["watermark"]) == position and found is not None:
-            return found, "the manifest of that moment" if manifest is not log.last("manifest") else "the live table"
+            return found, "the manifest of that moment" if manifest is not log.last(
+                "manifest"
+            ) else "the live table"
     return entry, "the live table"
 
 
-def shadow_run(spark: SparkSession, lake: Lake, source: str, settings: Entry, log: OpsLog, manifest: Entry, position: Position) -> GoldRun:
+def shadow_run(
+    spark: SparkSession,
+    lake: Lake,
+    source: str,
+    settings: Entry,
+    log: OpsLog,
+    manifest: Entry,
+    position: Position,
+) -> GoldRun:
     """A gold run over what the manifest saw, up to a position, that publishes nothing."""
     feed = feed_of(source, settings, manifest["consistency"])
     done = next(record for record in reversed(log.all("done")) if record["batch"] == manifest["batch"])
@@ -83,7 +96,10 @@ def shadow_difference(run: GoldRun, entry: Entry, published: Entry) -> Entry:
     shadow = f"_rebuild_{entry['gold']}"
     try:
         if not run.shadow(entry["lineage"], shadow):
-            raise LakehouseError(f"{entry['database']}.{entry['table']}: expected a table of its own, at a moment at which it lives")
+            raise LakehouseError(
+                f"{entry['database']}.{entry['table']}: expected a table of its own, at a moment at which it "
+                "lives"
+            )
         live = run.lake.read(run.spark, "gold", published["gold"], published["version"])
         with many_rows(run.spark):
             return difference(live, run.lake.read(run.spark, "gold", shadow))
@@ -97,13 +113,23 @@ def difference(live: DataFrame, rebuilt: DataFrame) -> Entry:
     lines = [frame.select(as_text(frame, names).alias("line")) for frame in (live, rebuilt)]
     only_live, only_rebuilt = lines[0].exceptAll(lines[1]).count(), lines[1].exceptAll(lines[0]).count()
     columns = [name for name in names if (name in live.columns) != (name in rebuilt.columns)]
-    return {"equal": lines[0].count() - only_live, "only_live": only_live, "only_rebuilt": only_rebuilt, "columns_that_differ": columns}
+    return {
+        "equal": lines[0].count() - only_live,
+        "only_live": only_live,
+        "only_rebuilt": only_rebuilt,
+        "columns_that_differ": columns,
+    }
 
 
 def as_text(frame: DataFrame, names: list[str]) -> Any:
     """A row as an array of texts that are equal when its values are; columns that it lacks are null."""
     types = {field.name: field.dataType for field in frame.schema.fields}
-    return F.array(*[F.lit(None).cast("string") if name not in types else _text(frame[_quoted(name)], types[name]) for name in names])
+    return F.array(
+        *[
+            F.lit(None).cast("string") if name not in types else _text(frame[_quoted(name)], types[name])
+            for name in names
+        ]
+    )
 
 
 def _text(column: Any, data_type: T.DataType) -> Any:
@@ -130,7 +156,9 @@ def discard(spark: SparkSession, lake: Lake, table: str) -> None:
         shutil.rmtree(Path(lake.path("gold", table)))
 
 
-def request(spark: SparkSession, lake: Lake, source: str, settings: Entry, log: OpsLog, entry: Entry, why: str) -> str | bool:
+def request(
+    spark: SparkSession, lake: Lake, source: str, settings: Entry, log: OpsLog, entry: Entry, why: str
+) -> str | bool:
     """Ask gold to fold the table anew; it is done at once where no other gold run goes on."""
     log.add("rebuild", {"lineage": entry["lineage"], "why": why})
     try:
@@ -144,15 +172,19 @@ def request(spark: SparkSession, lake: Lake, source: str, settings: Entry, log: 
         return f"requested: {error}"
 
 
-# --- silver ------------------------------------------------------------------------------------------------------------------
+# --- silver
 
 
 def rebuild_silver(root: str, source: str, yes: bool, why: str = "") -> Entry:
-    """Decode all of bronze into a new generation and say how it differs from the present one; with `yes`, switch to it."""
+    """Decode all of bronze into a new generation and say how it differs from the present one; with `yes`,
+    switch to it.
+    """
     spark, lake = get_session(), Lake(root)
     settings = sources(spark, lake).get(source)
     if settings is None:
-        raise LakehouseError(f"{source}: expected a source of {root}, found none; `lakehouse status` lists them")
+        raise LakehouseError(
+            f"{source}: expected a source of {root}, found none; `lakehouse status` lists them"
+        )
     log = OpsLog(spark, lake, source).load()
     check_bronze(spark, lake, source, log)
     number = next_generation(log, again=not yes)
@@ -178,11 +210,23 @@ def check_bronze(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> N
         for entry in plan["ranges"]:
             place = (entry["topic"], entry["incarnation"], entry["partition"])
             first[place] = min(first.get(place, entry["first"]), entry["first"])
-    held = lake.read(spark, "bronze", source).groupBy("topic", "incarnation", "partition").agg(F.min("offset").alias("low")).collect()
+    held = (
+        lake.read(spark, "bronze", source)
+        .groupBy("topic", "incarnation", "partition")
+        .agg(F.min("offset").alias("low"))
+        .collect()
+    )
     low = {(row.topic, row.incarnation, row.partition): row.low for row in held}
-    lost = [f"{topic}/{number}" for (topic, mark, number), offset in first.items() if low.get((topic, mark, number), offset + 1) > offset]
+    lost = [
+        f"{topic}/{number}"
+        for (topic, mark, number), offset in first.items()
+        if low.get((topic, mark, number), offset + 1) > offset
+    ]
     if lost:
-        raise LakehouseError(f"{source}: bronze no longer holds the beginning of {', '.join(sorted(lost))}: silver can't be built from it")
+        raise LakehouseError(
+            f"{source}: bronze no longer holds the beginning of {', '.join(sorted(lost))}: silver can't be "
+            "built from it"
+        )
 
 
 def next_generation(log: OpsLog, *, again: bool) -> int:
@@ -195,7 +239,9 @@ def next_generation(log: OpsLog, *, again: bool) -> int:
 
 
 def generation(spark: SparkSession, lake: Lake, source: str, number: int) -> tuple[Lake, OpsLog]:
-    """The lake as it is when that generation of a source's silver counts, and the log in which it is built."""
+    """The lake as it is when that generation of a source's silver counts, and the log in which it
+    is built.
+    """
     beside = Lake(lake.root, lake.catalog, lake.schemas)
     beside.use_generation(source, number)
     return beside, OpsLog(spark, beside, source, suffix=f"_g{number}").load()
@@ -216,7 +262,10 @@ def silver_difference(spark: SparkSession, old: Lake, new: Lake, source: str) ->
     with many_rows(spark):
         only_old, only_new = frames[0].exceptAll(frames[1]).count(), frames[1].exceptAll(frames[0]).count()
     return {
-        "equal": frames[0].count() - only_old, "only_old": only_old, "only_new": only_new,
-        "dead_letters_old": letters[0], "dead_letters_new": letters[1],
+        "equal": frames[0].count() - only_old,
+        "only_old": only_old,
+        "only_new": only_new,
+        "dead_letters_old": letters[0],
+        "dead_letters_new": letters[1],
         "tables": [new.path("silver", f"{source}_{name}") for name in SILVER_TABLES],
-    }  # fmt: skip
+    }

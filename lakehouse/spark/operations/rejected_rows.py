@@ -37,22 +37,35 @@ class Rejections:
         self.rows = rejected_rows(self.spark, lake, source)
 
     def lineage(self, name: str) -> Any:
-        found = [entry["lineage"] for entry in self.manifest["tables"] if name in map(".".join, entry["names"])]
+        found = [
+            entry["lineage"] for entry in self.manifest["tables"] if name in map(".".join, entry["names"])
+        ]
         return next((one for one in (self.history.lineages if self.history else ()) if one.id in found), None)
 
     def of(self, lineage: Any, *, all_: bool) -> list[dict[str, Any]]:
         """Rejected changes of a table in order; without `all_` those alone that nothing came after."""
         mine = self.rows.where(F.col("lineage") == lineage.id)
-        rows = mine if all_ else open_rejections(mine, lineage, self.silver, tuple(self.manifest["watermark"]))
+        rows = (
+            mine if all_ else open_rejections(mine, lineage, self.silver, tuple(self.manifest["watermark"]))
+        )
         return [
-            {"source": self.source, "table": f"{row.database}.{row.table}", "key": row.key, "position": list(row.position),
-             "reasons": row.reasons, "origin": {name: value for name, value in row.origin.asDict().items() if value is not None}}
+            {
+                "source": self.source,
+                "table": f"{row.database}.{row.table}",
+                "key": row.key,
+                "position": list(row.position),
+                "reasons": row.reasons,
+                "origin": {name: value for name, value in row.origin.asDict().items() if value is not None},
+            }
             for row in rows.orderBy("position", "key").collect()
-        ]  # fmt: skip
+        ]
 
     def stopping(self, lineage: Any, suite: list[dict[str, Any]], place: list[int]) -> list[str]:
         """The identities of the changes at the place where a table stands, which its checks stop."""
-        virtual, upstream = self.settings["virtual"], upstream_of(self.settings["format"], self.settings["options"])
+        virtual, upstream = (
+            self.settings["virtual"],
+            upstream_of(self.settings["format"], self.settings["options"]),
+        )
         judge = Judge(lineage, suite_of(suite), upstream, {}, virtual)
         judged = judge.frame(self.silver.where(of_lineage(lineage)), partial=True)
         failing = judged.where(F.arrays_overlap("failed", F.array(*[F.lit(index) for index in judge.stops])))
@@ -68,14 +81,20 @@ def list_rejected(root: str, table: str | None, all_: bool) -> list[dict[str, An
     for source, settings in sources(get_session(), lake).items():
         told = Rejections(lake, source, settings)
         names = {name for entry in told.manifest["tables"] for name in map(".".join, entry["names"])}
-        lineages = {lineage.id: lineage for name in sorted(names) if table in (None, name) and (lineage := told.lineage(name))}
+        lineages = {
+            lineage.id: lineage
+            for name in sorted(names)
+            if table in (None, name) and (lineage := told.lineage(name))
+        }
         for lineage in lineages.values():
             found += told.of(lineage, all_=all_)
     return found
 
 
 def requeue(config: Config, table: str, root: str | None, accept: bool, why: str | None) -> dict[str, Any]:
-    """Judge a table's rows again by the suite of today and fold it; with `accept`, those that fail today pass from now on."""
+    """Judge a table's rows again by the suite of today and fold it; with `accept`, those that fail today pass
+    from now on.
+    """
     if accept and not why:
         raise LakehouseError(f"{table}: expected --why with --accept: the reason is kept")
     prefix, _, rest = table.partition(":")
@@ -87,25 +106,52 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
         if told is not None and (lineage := told.lineage(name)) is not None:
             found[source.name] = source, told, lineage
     if not found:
-        raise LakehouseError(f"{table}: expected a gold table that has expectations, found none; `lakehouse status` lists the tables")
+        raise LakehouseError(
+            f"{table}: expected a gold table that has expectations, found none; `lakehouse status` lists the "
+            "tables"
+        )
     source, told, lineage = the_one(found, table, source.lake.root)
     before = told.of(lineage, all_=True)
     with layer_lock(told.spark, source.lake, source.name, ("gold",)):
         if accept:
             _accept(told, lineage, table, source.gold, before, str(why))
         told.log.load()
-        run_gold(told.spark, source.lake, source.gold, told.log, lambda _: None, again=frozenset([lineage.id]))
+        run_gold(
+            told.spark, source.lake, source.gold, told.log, lambda _: None, again=frozenset([lineage.id])
+        )
     after = Rejections(source.lake, source.name, source.settings).of(lineage, all_=True)
     entry = next(one for one in (told.log.last("manifest") or {})["tables"] if one["lineage"] == lineage.id)
-    return {"table": table, "rejected_before": len(before), "rejected_now": len(after), "state": entry["state"], "why": entry["why"]}
+    return {
+        "table": table,
+        "rejected_before": len(before),
+        "rejected_now": len(after),
+        "state": entry["state"],
+        "why": entry["why"],
+    }
 
 
-def _accept(told: Rejections, lineage: Any, table: str, feed: GoldFeed, before: list[dict[str, Any]], why: str) -> None:
-    """Record the rows by name. The records are kept with the suite's own verdicts, so that a rebuild gives the same table."""
-    earlier = [name for record in told.log.all("accepted") if record["lineage"] == lineage.id for name in record["changes"]]
+def _accept(
+    told: Rejections, lineage: Any, table: str, feed: GoldFeed, before: list[dict[str, Any]], why: str
+) -> None:
+    """Record the rows by name. The records are kept with the suite's own verdicts, so that a rebuild gives
+    the same table.
+    """
+    earlier = [
+        name
+        for record in told.log.all("accepted")
+        if record["lineage"] == lineage.id
+        for name in record["changes"]
+    ]
     names = [" ".join([row["key"], *map(str, row["position"])]) for row in before]
     entry = next(one for one in told.manifest["tables"] if one["lineage"] == lineage.id)
-    suite = next((suite.plain() for name, suite in feed.suites.items() if ".".join(name) in map(".".join, entry["names"])), None)
+    suite = next(
+        (
+            suite.plain()
+            for name, suite in feed.suites.items()
+            if ".".join(name) in map(".".join, entry["names"])
+        ),
+        None,
+    )
     if entry.get("stopped") and suite:
         names += told.stopping(lineage, suite, entry["stopped"][0])
     told.log.add("accepted", {"lineage": lineage.id, "changes": sorted({*earlier, *names}), "why": why})

@@ -1,7 +1,9 @@
-"""Records of dead letters decoded again, as silver batches of their own; what fails again is a dead letter again.
+"""Records of dead letters decoded again, as silver batches of their own; what fails again is a dead letter
+again.
 
-An operator asks for it, and silver by itself where what was wrong is known to be mended: a storage sink's data file came before its
-schema file, which is there now. The batch that is done closes the letters, so that a crash before it leaves them open.
+An operator asks for it, and silver by itself where what was wrong is known to be mended: a storage sink's
+data file came before its schema file, which is there now. The batch that is done closes the letters, so that
+a crash before it leaves them open.
 """
 
 from collections import Counter
@@ -24,13 +26,23 @@ Progress = Callable[[str], None]
 Json = dict[str, Any]
 
 
-def decode_again(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, ranges: list[Json], code: str | None) -> Counter[str]:
-    """The counts of decoding these ranges, which are all that letters of `code` (None: of any) came from. No batch may be under way."""
+def decode_again(
+    spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, ranges: list[Json], code: str | None
+) -> Counter[str]:
+    """The counts of decoding these ranges, which are all that letters of `code` (None: of any) came from. No
+    batch may be under way.
+    """
     last, done = log.last("planned") or {}, log.last("done") or {}
     counts: Counter[str] = Counter()
     parts = [ranges[start : start + RANGES] for start in range(0, len(ranges), RANGES)]
     for number, part in enumerate(parts, 1):
-        plan = {"batch": done["batch"] + number, "generation": last["generation"], "small": True, "ranges": part, "again": True}
+        plan = {
+            "batch": done["batch"] + number,
+            "generation": last["generation"],
+            "small": True,
+            "ranges": part,
+            "again": True,
+        }
         if number == len(parts):
             plan["requeue"] = closing(code, done["batch"], 0)
         log.add("planned", plan)
@@ -45,7 +57,11 @@ def ranges_of(origins: Iterable[Json]) -> list[Json]:
         {(o["topic"], o.get("incarnation", ""), o["partition"], o["offset"]) for o in origins}
     ):
         place = {"topic": topic, "incarnation": incarnation, "partition": partition}
-        if ranges and all(ranges[-1][name] == value for name, value in place.items()) and ranges[-1]["last"] == offset - 1:
+        if (
+            ranges
+            and all(ranges[-1][name] == value for name, value in place.items())
+            and ranges[-1]["last"] == offset - 1
+        ):
             ranges[-1]["last"] = offset
         else:
             ranges.append({**place, "first": offset, "last": offset})
@@ -53,13 +69,24 @@ def ranges_of(origins: Iterable[Json]) -> list[Json]:
 
 
 def decode_late_files(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, progress: Progress) -> None:
-    """Decode a storage sink's data files again that had no schema file, once one of them has it. To be called with all batches done."""
+    """Decode a storage sink's data files again that had no schema file, once one of them has it. To be called
+    with all batches done.
+    """
     if feed.format != "ticdc-storage" or not (log.last("done") or {"dead": []})["dead"]:
         return
-    letters = read_silver(spark, lake, feed.name, "dead_letters").where(is_open(log) & (F.col("code") == "schema"))
+    letters = read_silver(spark, lake, feed.name, "dead_letters").where(
+        is_open(log) & (F.col("code") == "schema")
+    )
     origins = [row.origin.asDict() for row in letters.select("origin").collect()]
-    waiting = {file[1:5] for origin in origins if isinstance(file := classify(origin["path"] or "", feed.options), DataFile)}
+    waiting = {
+        file[1:5]
+        for origin in origins
+        if isinstance(file := classify(origin["path"] or "", feed.options), DataFile)
+    }
     schemas = beside(spark, lake, feed.name, feed.format, feed.options, []).schemas if waiting else None
     if schemas is not None and not waiting.isdisjoint(schemas.known):
         counts = decode_again(spark, lake, feed, log, ranges_of(origins), "schema")
-        progress(f"silver  {feed.name}: schema files have come: {len(origins)} records decoded again, {counts['inserted']} changes")
+        progress(
+            f"silver  {feed.name}: schema files have come: {len(origins)} records decoded again, "
+            f"{counts['inserted']} changes"
+        )

@@ -1,7 +1,8 @@
 """The retention floor of a source: below it silver keeps one snapshot row per live row in place of the log.
 
-It is said first (a record of the ops log: from then on what arrives below it is refused and counted), and done then, in one commit
-of silver's changes. Said again it is done again. Schema changes stay whole; so do the logs of tables that need theirs.
+It is said first (a record of the ops log: from then on what arrives below it is refused and counted), and
+done then, in one commit of silver's changes. Said again it is done again. Schema changes stay whole; so do
+the logs of tables that need theirs.
 """
 
 import json
@@ -38,30 +39,54 @@ Entry = dict[str, Any]
 IMAGE = "after string"
 
 
-def raise_floor(root: str, source: str, at: str | None, older_than: float | None, yes: bool, why: str) -> Entry:
+def raise_floor(
+    root: str, source: str, at: str | None, older_than: float | None, yes: bool, why: str
+) -> Entry:
     """Fold the log below a moment together; without `yes` only say what would go."""
     spark, lake = get_session(), Lake(root)
     settings = sources(spark, lake).get(source)
     if settings is None:
-        raise LakehouseError(f"{source}: expected a source of {root}, found none; `lakehouse status` lists them")
+        raise LakehouseError(
+            f"{source}: expected a source of {root}, found none; `lakehouse status` lists them"
+        )
     with layer_lock(spark, lake, source, ["silver", "gold"]):
         log = OpsLog(spark, lake, source).load()
         done, manifest = log.last("done"), log.last("manifest")
         if done is None or manifest is None or manifest["batch"] != done["batch"]:
-            raise LakehouseError(f"{source}: gold has not taken all that silver has; `lakehouse run gold` first")
+            raise LakehouseError(
+                f"{source}: gold has not taken all that silver has; `lakehouse run gold` first"
+            )
         place = floor_below(moment(settings, at, older_than, tuple(manifest["watermark"])))
-        lineages = [one for one in load_history(spark, lake, source, done, log, settings).lineages if one.start < place]
-        kept = {one.id: why_kept for one in lineages if (why_kept := reason(one, place, settings)) is not None}
+        lineages = [
+            one
+            for one in load_history(spark, lake, source, done, log, settings).lineages
+            if one.start < place
+        ]
+        kept = {
+            one.id: why_kept for one in lineages if (why_kept := reason(one, place, settings)) is not None
+        }
         folded = [one for one in lineages if one.id not in kept]
-        changes = read_silver(spark, lake, source, "changes").where((F.col("batch") <= done["batch"]) & not_void(log))
+        changes = read_silver(spark, lake, source, "changes").where(
+            (F.col("batch") <= done["batch"]) & not_void(log)
+        )
         outcome = {
-            "source": source, "floor": list(place), "keeps_its_log": dict(sorted(kept.items())),
+            "source": source,
+            "floor": list(place),
+            "keeps_its_log": dict(sorted(kept.items())),
             "changes_below": changes.where(of_any(folded) & between(None, place)).count() if folded else 0,
-        }  # fmt: skip
+        }
         if not yes or not folded:
             return {**outcome, "done": False}
         names = sorted({i.name for one in folded for i in one.intervals if i.low < place})
-        log.add("floor", {"generation": log.generation, "place": list(place), "names": [list(name) for name in names], "why": why})
+        log.add(
+            "floor",
+            {
+                "generation": log.generation,
+                "place": list(place),
+                "names": [list(name) for name in names],
+                "why": why,
+            },
+        )
         with many_rows(spark):
             rows = snapshot_rows(spark, lake, source, changes, folded, place, settings, done["batch"])
             lake.replace_where(rows, "silver", f"{source}_changes", predicate(folded, place))
@@ -72,7 +97,9 @@ def moment(settings: Entry, at: str | None, older_than: float | None, watermark:
     if at is not None:
         return parse_position(at, watermark)
     if older_than is None or settings["order"] != "tidb":
-        raise LakehouseError("floor raise: expected --at T, or --older-than on a feed whose positions are TSOs")
+        raise LakehouseError(
+            "floor raise: expected --at T, or --older-than on a feed whose positions are TSOs"
+        )
     return (watermark[0], min(watermark[1], int((time.time() - older_than) * 1000) << 18), *watermark[2:])
 
 
@@ -94,7 +121,10 @@ def of_any(lineages: Iterable[Lineage]) -> Column:
 def predicate(lineages: Iterable[Lineage], place: Position) -> str:
     """The rows of the lineages at or below the floor, as SQL."""
     names = [
-        f"(`database` = {literal(i.name[0])} AND `table` = {literal(i.name[1])} AND position > {struct(i.low)}"
+        (
+            f"(`database` = {literal(i.name[0])} AND `table` = {literal(i.name[1])} AND position > "
+            f"{struct(i.low)}"
+        )
         + (f" AND position < {struct(i.high)})" if i.high is not None else ")")
         for lineage in lineages
         for i in lineage.intervals
@@ -105,11 +135,22 @@ def predicate(lineages: Iterable[Lineage], place: Position) -> str:
 
 def struct(position: Position) -> str:
     names = ("epoch", "p1", "p2", "p3", "p4", "p5")
-    return "named_struct(" + ", ".join(f"'{name}', {value}L" for name, value in zip(names, position, strict=True)) + ")"
+    return (
+        "named_struct("
+        + ", ".join(f"'{name}', {value}L" for name, value in zip(names, position, strict=True))
+        + ")"
+    )
 
 
 def snapshot_rows(
-    spark: SparkSession, lake: Lake, source: str, changes: DataFrame, lineages: list[Lineage], place: Position, settings: Entry, batch: int
+    spark: SparkSession,
+    lake: Lake,
+    source: str,
+    changes: DataFrame,
+    lineages: list[Lineage],
+    place: Position,
+    settings: Entry,
+    batch: int,
 ) -> DataFrame:
     """Silver rows for what lives at the floor."""
     upstream = upstream_of(settings["format"], settings["options"])
@@ -119,22 +160,32 @@ def snapshot_rows(
         name = lineage.name_at(place)
         if name is not None:
             mine = changes.where(of_lineage(lineage) & between(None, place))
-            rows = rows.unionByName(silver_rows(images(spark, mine, lineage, place, upstream), lineage, name, place, source, batch))
+            rows = rows.unionByName(
+                silver_rows(
+                    images(spark, mine, lineage, place, upstream), lineage, name, place, source, batch
+                )
+            )
     return rows
 
 
-def images(spark: SparkSession, mine: DataFrame, lineage: Lineage, place: Position, upstream: Upstream) -> DataFrame:
+def images(
+    spark: SparkSession, mine: DataFrame, lineage: Lineage, place: Position, upstream: Upstream
+) -> DataFrame:
     """The images of the rows that live at the floor, as JSON text by column name."""
     count = mine.count()
     if count <= SMALL_CHANGES:
         below = compacted(lineage, (change for _, change, _ in collect_changes(mine)), place, upstream)
         texts = [json.dumps(change.after, ensure_ascii=False) for change in below]
-        return spark.createDataFrame(pa.table({"after": pa.array(texts, pa.string())}), columns(IMAGE)).coalesce(1)
+        return spark.createDataFrame(
+            pa.table({"after": pa.array(texts, pa.string())}), columns(IMAGE)
+        ).coalesce(1)
     netted = fold_frame(mine, lineage, place, lineage.step_at(place), upstream, count, frozenset())
     return netted.where("kind in ('put', 'patch')").mapInArrow(_named(lineage, place), IMAGE)
 
 
-def _named(lineage: Lineage, place: Position) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _named(
+    lineage: Lineage, place: Position
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = lineage.schema_at(place)
         for batch in batches:
@@ -145,16 +196,30 @@ def _named(lineage: Lineage, place: Position) -> Callable[[Iterator[pa.RecordBat
     return work
 
 
-def silver_rows(images: DataFrame, lineage: Lineage, name: Name, place: Position, source: str, batch: int) -> DataFrame:
+def silver_rows(
+    images: DataFrame, lineage: Lineage, name: Name, place: Position, source: str, batch: int
+) -> DataFrame:
     schema = lineage.schema_at(place)
-    names = sorted(column.name for key in key_ids(lineage, lineage.step_at(place)) if (column := schema.by_id(key)) is not None)
+    names = sorted(
+        column.name
+        for key in key_ids(lineage, lineage.step_at(place))
+        if (column := schema.by_id(key)) is not None
+    )
     parts = ("epoch", "p1", "p2", "p3", "p4", "p5")
     told = {
-        "source": F.lit(source), "database": F.lit(name[0]), "table": F.lit(name[1]), "key": F.lit("[]"), "op": F.lit("snapshot"),
-        "commit_ts": F.lit(place[1]), "encoding": F.lit("canonical"), "flags": F.array(F.lit("snapshot")), "batch": F.lit(batch),
+        "source": F.lit(source),
+        "database": F.lit(name[0]),
+        "table": F.lit(name[1]),
+        "key": F.lit("[]"),
+        "op": F.lit("snapshot"),
+        "commit_ts": F.lit(place[1]),
+        "encoding": F.lit("canonical"),
+        "flags": F.array(F.lit("snapshot")),
+        "batch": F.lit(batch),
         "position": F.struct(*[F.lit(value).alias(part) for value, part in zip(place, parts, strict=True)]),
-        "key_names": F.array(*[F.lit(one) for one in names]).cast("array<string>"), "after": F.col("after"),
-    }  # fmt: skip
+        "key_names": F.array(*[F.lit(one) for one in names]).cast("array<string>"),
+        "after": F.col("after"),
+    }
     fields = silver_schema("changes").fields
     return images.select(*[told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields])
 

@@ -1,7 +1,9 @@
-"""Names of tables in a lake of several sources: what a command's DB.TABLE means, and which source a gold table's name belongs to.
+"""Names of tables in a lake of several sources: what a command's DB.TABLE means, and which source a gold
+table's name belongs to.
 
-A gold table has one owner, which claims its name in `ops.gold_names` before the table is made. A name that another source has claimed,
-or that a table has which nobody claimed, is left alone: the table takes `<name>__<source>` then, unless its YAML says the name.
+A gold table has one owner, which claims its name in `ops.gold_names` before the table is made. A name that
+another source has claimed, or that a table has which nobody claimed, is left alone: the table takes
+`<name>__<source>` then, unless its YAML says the name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +28,9 @@ Found = TypeVar("Found")
 
 
 def named(spark: SparkSession, lake: Lake, table: str) -> tuple[dict[str, dict[str, Any]], str]:
-    """The sources that may have `DB.TABLE`, or the one of `SOURCE:DB.TABLE`, with their settings; and the table's name."""
+    """The sources that may have `DB.TABLE`, or the one of `SOURCE:DB.TABLE`, with their settings; and the
+    table's name.
+    """
     known = sources(spark, lake)
     source, _, name = table.partition(":")
     return ({source: known[source]}, name) if source in known and name else (known, table)
@@ -35,9 +39,14 @@ def named(spark: SparkSession, lake: Lake, table: str) -> tuple[dict[str, dict[s
 def the_one(found: Mapping[str, Found], table: str, root: str) -> Found:
     """What the one source that has the table gives of it; LakehouseError where none has it, or several."""
     if not found:
-        raise LakehouseError(f"{table}: expected a gold table of {root}, found none; `lakehouse status` lists them")
+        raise LakehouseError(
+            f"{table}: expected a gold table of {root}, found none; `lakehouse status` lists them"
+        )
     if len(found) > 1:
-        raise LakehouseError(f"{table}: expected the table of one source, {', '.join(found)} have one; write {next(iter(found))}:{table}")
+        raise LakehouseError(
+            f"{table}: expected the table of one source, {', '.join(found)} have one; write "
+            f"{next(iter(found))}:{table}"
+        )
     return next(iter(found.values()))
 
 
@@ -55,7 +64,9 @@ def gold_entry(spark: SparkSession, lake: Lake, table: str) -> tuple[OpsLog, dic
 
 def plain_name(name: Name, target: str | None) -> str:
     """The gold name that a table takes if it is free: its YAML's, else `db__table`."""
-    return target or "".join(char if char.isalnum() or char == "_" else "_" for char in f"{name[0]}__{name[1]}")
+    return target or "".join(
+        char if char.isalnum() or char == "_" else "_" for char in f"{name[0]}__{name[1]}"
+    )
 
 
 def free_of(taken: set[str], names: Iterable[str]) -> str:
@@ -65,11 +76,14 @@ def free_of(taken: set[str], names: Iterable[str]) -> str:
     return name
 
 
-def claim(spark: SparkSession, lake: Lake, source: str, wanted: Sequence[tuple[str, bool]], taken: set[str]) -> list[str | None]:
-    """A name of the source's own for each new gold table: (name, whether it must be this one) → the name, or None where another has it.
+def claim(
+    spark: SparkSession, lake: Lake, source: str, wanted: Sequence[tuple[str, bool]], taken: set[str]
+) -> list[str | None]:
+    """A name of the source's own for each new gold table: (name, whether it must be this one) → the name, or
+    None where another has it.
 
-    `taken` are the names of the source's other tables, the wanted ones among them. Two sources that claim a name at the same moment both
-    see it in the record afterwards, and both take another one.
+    `taken` are the names of the source's other tables, the wanted ones among them. Two sources that claim a
+    name at the same moment both see it in the record afterwards, and both take another one.
     """
     names: list[str | None] = [name for name, _ in wanted]
     held = claims(spark, lake) if wanted else {}
@@ -78,9 +92,15 @@ def claim(spark: SparkSession, lake: Lake, source: str, wanted: Sequence[tuple[s
         new = [str(names[index]) for index in asked if str(names[index]).casefold() not in held]
         with ThreadPoolExecutor(THREADS) as pool:
             there = pool.map(lambda name: lake.exists(spark, "gold", name), new)
-            rows = [{"name": name, "source": source} for name, exists in zip(new, there, strict=True) if not exists]
+            rows = [
+                {"name": name, "source": source}
+                for name, exists in zip(new, there, strict=True)
+                if not exists
+            ]
         if rows:
-            lake.append(spark.createDataFrame(pa.Table.from_pylist(rows), CLAIMS).coalesce(1), "ops", "gold_names")
+            lake.append(
+                spark.createDataFrame(pa.Table.from_pylist(rows), CLAIMS).coalesce(1), "ops", "gold_names"
+            )
             held = claims(spark, lake)
         asked = [index for index in asked if held.get(str(names[index]).casefold()) != {source}]
         for index in asked:

@@ -1,4 +1,6 @@
-"""The lake's own record, `ops.lake`: which lakehouse version wrote it, and how each of its sources is read."""
+"""The lake's own record, `ops.lake`: which lakehouse version wrote it, and how each of its sources
+is read.
+"""
 
 import json
 from typing import Any
@@ -12,12 +14,21 @@ from lakehouse.errors import LakehouseError
 from lakehouse.spark.lake import Lake
 
 LAYOUT = 1
-SCHEMA = StructType([StructField("seq", LongType()), StructField("layout", LongType()), StructField("version", StringType()),
-                     StructField("source", StringType()), StructField("settings", StringType())])  # fmt: skip
+SCHEMA = StructType(
+    [
+        StructField("seq", LongType()),
+        StructField("layout", LongType()),
+        StructField("version", StringType()),
+        StructField("source", StringType()),
+        StructField("settings", StringType()),
+    ]
+)
 
 
 def sources(spark: SparkSession, lake: Lake) -> dict[str, dict[str, Any]]:
-    """The settings of every source that ever wrote here, the newest wins. Refuses a lake of a newer layout."""
+    """The settings of every source that ever wrote here, the newest wins. Refuses a lake of a newer
+    layout.
+    """
     return {row.source: json.loads(row.settings) for row in _records(spark, lake)}
 
 
@@ -28,7 +39,13 @@ def register(spark: SparkSession, lake: Lake, source: str, settings: dict[str, A
     if known == settings:
         return
     seq = records[-1].seq + 1 if records else 1
-    row = {"seq": seq, "layout": LAYOUT, "version": __version__, "source": source, "settings": json.dumps(settings)}
+    row = {
+        "seq": seq,
+        "layout": LAYOUT,
+        "version": __version__,
+        "source": source,
+        "settings": json.dumps(settings),
+    }
     frame = spark.createDataFrame(pa.Table.from_pylist([row]), SCHEMA)
     lake.append(frame.coalesce(1), "ops", "lake")
 
@@ -40,6 +57,7 @@ def _records(spark: SparkSession, lake: Lake) -> list[Any]:
     rows = lake.read(spark, "ops", "lake").orderBy("seq").collect()
     if rows and max(row.layout for row in rows) > LAYOUT:
         raise LakehouseError(
-            f"{lake.root}: this lake was written by lakehouse {rows[-1].version}, newer than {__version__}: upgrade lakehouse"
+            f"{lake.root}: this lake was written by lakehouse {rows[-1].version}, newer than {__version__}: "
+            "upgrade lakehouse"
         )
     return rows

@@ -1,9 +1,10 @@
-"""One run per source and layer, on any store: a lock file where files can be locked, else a lease, a row of a small Delta table.
+"""One run per source and layer, on any store: a lock file where files can be locked, else a lease, a row of a
+small Delta table.
 
-A holder counts its row's `beat` up while it lives. Who finds a row waits and watches: a beat that goes on is a run that goes on; one
-that stands still for LEASE seconds of the watcher's own clock belongs to a run that died, and is taken over. No clocks are compared,
-and of two who take at once Delta lets one commit. A lease keeps runs apart; that nothing is written twice rests on Delta's
-transactions, not on it.
+A holder counts its row's `beat` up while it lives. Who finds a row waits and watches: a beat that goes on is
+a run that goes on; one that stands still for LEASE seconds of the watcher's own clock belongs to a run that
+died, and is taken over. No clocks are compared, and of two who take at once Delta lets one commit. A lease
+keeps runs apart; that nothing is written twice rests on Delta's transactions, not on it.
 """
 
 import json
@@ -43,7 +44,9 @@ def layer_lock(spark: SparkSession, lake: Lake, source: str, layers: Iterable[st
 
 
 @contextmanager
-def lease(spark: SparkSession, lake: Lake, source: str, layers: list[str], seconds: float = LEASE) -> Iterator[None]:
+def lease(
+    spark: SparkSession, lake: Lake, source: str, layers: list[str], seconds: float = LEASE
+) -> Iterator[None]:
     """Hold the rows of these layers, and keep them beating."""
     table, holder = Table(spark, lake, f"{source}_lease"), uuid.uuid4().hex
     table.create()
@@ -63,14 +66,19 @@ def lease(spark: SparkSession, lake: Lake, source: str, layers: list[str], secon
 
 
 def _wait(table: "Table", source: str, layers: list[str], watched: dict[str, Any], seconds: float) -> None:
-    """Return once the rows that were found are gone or stand still; LakehouseError when one of them goes on."""
+    """Return once the rows that were found are gone or stand still; LakehouseError when one of them
+    goes on.
+    """
     deadline = time.monotonic() + seconds
     while watched and time.monotonic() < deadline:
         time.sleep(min(2.0, seconds / 8))
         now = table.rows(layers)
         for layer, row in now.items():
             if layer not in watched or row[:2] != watched[layer][:2]:
-                raise LakehouseError(f"{source}: a {layer} run is going on already ({told(json.loads(row[2]))}); wait for it or stop it")
+                raise LakehouseError(
+                    f"{source}: a {layer} run is going on already ({told(json.loads(row[2]))}); wait for it "
+                    "or stop it"
+                )
         if not now:
             watched.clear()
 
@@ -91,7 +99,9 @@ class Table:
 
     def create(self) -> None:
         if not self.lake.exists(self.spark, "ops", self.name):
-            empty = self.spark.createDataFrame(pa.table({"layer": [""], "holder": [""], "beat": [0], "who": [""]}), SCHEMA).limit(0)
+            empty = self.spark.createDataFrame(
+                pa.table({"layer": [""], "holder": [""], "beat": [0], "who": [""]}), SCHEMA
+            ).limit(0)
             self.lake.append(empty, "ops", self.name)
 
     def rows(self, layers: list[str]) -> dict[str, Any]:
@@ -99,10 +109,19 @@ class Table:
         return {row.layer: (row.holder, row.beat, row.who) for row in rows}
 
     def take(self, layers: list[str], holder: str, watched: dict[str, Any]) -> bool:
-        """Put this holder's rows where there are none, or the watched ones; False where another was quicker."""
-        dead = " OR ".join(f"(t.holder = {literal(row[0])} AND t.beat = {row[1]})" for row in watched.values()) or "false"
+        """Put this holder's rows where there are none, or the watched ones; False where another was
+        quicker.
+        """
+        dead = (
+            " OR ".join(f"(t.holder = {literal(row[0])} AND t.beat = {row[1]})" for row in watched.values())
+            or "false"
+        )
         mine = " UNION ALL ".join(
-            f"SELECT {literal(layer)} layer, {literal(holder)} holder, 0L beat, {literal(json.dumps(whoami()))} who" for layer in layers
+            (
+                f"SELECT {literal(layer)} layer, {literal(holder)} holder, 0L beat, "
+                f"{literal(json.dumps(whoami()))} who"
+            )
+            for layer in layers
         )
         self.sql(
             f"MERGE INTO {self.ref} t USING ({mine}) s ON t.layer = s.layer"
@@ -114,7 +133,9 @@ class Table:
         return len(taken) == len(layers)
 
     def sql(self, text: str) -> None:
-        """A statement, again and again while others write at the same moment: each says itself which rows it is about."""
+        """A statement, again and again while others write at the same moment: each says itself which rows it
+        is about.
+        """
         for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 0.0):
             try:
                 self.spark.sql(text)

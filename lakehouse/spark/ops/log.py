@@ -2,12 +2,13 @@
 
     kind      planned   a silver batch's offset ranges, before anything of it is written
               done      the same batch after its last write: what is not done does not exist for gold
-              manifest  one published gold state: watermark, and per lineage its Delta table, version and state
+              manifest  one published gold state: watermark, and per lineage its Delta table, version and
+                        state
               epoch, retired, decision, imported, dismissed, rebuild, generation    what operators said
               inferred  columns that rows have and no DDL has added; gap: what bronze noticed
 
-`seq` grows by one per record. Layers in processes of their own may give one number twice; records of one kind come from one
-layer, whose run lock keeps its writers apart, so the order within a kind is never in doubt.
+`seq` grows by one per record. Layers in processes of their own may give one number twice; records of one kind
+come from one layer, whose run lock keeps its writers apart, so the order within a kind is never in doubt.
 """
 
 import json
@@ -33,7 +34,18 @@ Record = dict[str, Any]
 # a run reads the whole log, in which each record is a file of its own: after so many they are put together
 TIDY = 256
 # the kinds of what operators say, and of what topics lost: gold runs again when there is more of it
-OPERATORS = ("epoch", "retired", "decision", "imported", "dismissed", "rebuild", "generation", "inferred", "accepted", "gap")
+OPERATORS = (
+    "epoch",
+    "retired",
+    "decision",
+    "imported",
+    "dismissed",
+    "rebuild",
+    "generation",
+    "inferred",
+    "accepted",
+    "gap",
+)
 
 
 @dataclass(slots=True)
@@ -64,7 +76,8 @@ class OpsLog:
         if self.lake.exists(self.spark, "ops", self.table):
             rows = self.lake.read(self.spark, "ops", self.table).toArrow().to_pylist()
             self.records = sorted(
-                ((row["seq"], row["kind"], row["at"], json.loads(row["body"])) for row in rows), key=lambda record: (record[0], record[2])
+                ((row["seq"], row["kind"], row["at"], json.loads(row["body"])) for row in rows),
+                key=lambda record: (record[0], record[2]),
             )
         if self.generation > 1:
             self.lake.use_generation(self.source, self.generation)
@@ -79,19 +92,27 @@ class OpsLog:
         seq = self.seq
         now = int(time.time() * 1000)
         numbered = [(seq + number, kind, now, body) for number, (kind, body) in enumerate(records, 1)]
-        rows = [{"seq": number, "kind": kind, "at": now, "body": json.dumps(body)} for number, kind, now, body in numbered]
-        self.lake.append(self.spark.createDataFrame(pa.Table.from_pylist(rows), SCHEMA).coalesce(1), "ops", self.table)
+        rows = [
+            {"seq": number, "kind": kind, "at": now, "body": json.dumps(body)}
+            for number, kind, now, body in numbered
+        ]
+        self.lake.append(
+            self.spark.createDataFrame(pa.Table.from_pylist(rows), SCHEMA).coalesce(1), "ops", self.table
+        )
         self.records += numbered
         return numbered[-1][0]
 
     def tidy(self, began: int) -> None:
-        """Put the table's files together where a run, which began at seq `began`, has passed another multiple of TIDY."""
+        """Put the table's files together where a run, which began at seq `began`, has passed another multiple
+        of TIDY.
+        """
         if self.seq // TIDY == began // TIDY:
             return
         try:
             self.spark.sql(f"OPTIMIZE {self.lake.ref('ops', self.table)}").collect()
         except Exception as error:
-            # somebody else puts them together at this moment: Delta's own error, which each kind of session shows in its way
+            # somebody else puts them together at this moment: Delta's own error, which each kind of session
+            # shows in its way
             if "DELTA_CONCURRENT" not in str(error):
                 raise
 

@@ -1,11 +1,21 @@
-"""What a run's record means as lineage: its layers with the tables they read and wrote, sent to whoever listens."""
+"""What a run's record means as lineage: its layers with the tables they read and wrote, sent to whoever
+listens.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from lakehouse import __version__
-from lakehouse.reporting.openlineage import GOLD_READS, SILVER_TABLES, Dataset, LayerRun, events, path_dataset, topic_dataset
+from lakehouse.reporting.openlineage import (
+    GOLD_READS,
+    SILVER_TABLES,
+    Dataset,
+    LayerRun,
+    events,
+    path_dataset,
+    topic_dataset,
+)
 from lakehouse.reporting.openlineage_client import is_asked_for, job_namespace, send
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
@@ -24,7 +34,9 @@ def layer_runs(log: OpsLog, body: dict[str, Any]) -> Iterator[LayerRun]:
     """A run's layers, each with what it read and wrote."""
     for layer in body["layers"]:
         inputs, outputs = _EDGES[layer](log, body)
-        facts = {name: body[name] for name in ("landed", "batches", "published")} | {"seconds": body["seconds"].get(layer, 0)}
+        facts = {name: body[name] for name in ("landed", "batches", "published")} | {
+            "seconds": body["seconds"].get(layer, 0)
+        }
         yield LayerRun(log.source, layer, body["begun"], body["ended"], inputs, outputs, body["error"], facts)
 
 
@@ -42,7 +54,9 @@ def _silver(log: OpsLog, body: dict[str, Any]) -> tuple[list[Dataset], list[Data
 
 def _gold(log: OpsLog, body: dict[str, Any]) -> tuple[list[Dataset], list[Dataset]]:
     tables = (log.last("manifest") or {"tables": []})["tables"]
-    outputs = [table_dataset(log.lake, "gold", entry["gold"]) for entry in tables if entry["state"] != "retired"]
+    outputs = [
+        table_dataset(log.lake, "gold", entry["gold"]) for entry in tables if entry["state"] != "retired"
+    ]
     return [table_dataset(log.lake, "silver", f"{log.source}_{name}") for name in GOLD_READS], outputs
 
 
@@ -53,4 +67,7 @@ def table_dataset(lake: Lake, layer: str, name: str) -> Dataset:
     """A table of a lake: its path, or its name in the catalog."""
     if lake.catalog is None:
         return path_dataset(lake.path(layer, name), str(Path.cwd()))
-    return Dataset("unitycatalog", ".".join(part for part in (lake.catalog, lake.schemas.get(layer, layer), name) if part))
+    return Dataset(
+        "unitycatalog",
+        ".".join(part for part in (lake.catalog, lake.schemas.get(layer, layer), name) if part),
+    )

@@ -1,4 +1,6 @@
-"""The retention floors of a source, by table. Silver refuses changes that arrive below one, and counts them in its book."""
+"""The retention floors of a source, by table. Silver refuses changes that arrive below one, and counts them
+in its book.
+"""
 
 from lakehouse.events import Position
 from lakehouse.lineage import Name
@@ -13,5 +15,10 @@ def floors_of(log: OpsLog) -> Floors:
     for record in log.all("floor"):
         if record["generation"] == log.generation:
             place = tuple(record["place"])
-            floors.update({(name[0], name[1]): max(place, floors.get((name[0], name[1]), place)) for name in record["names"]})
+            floors.update(
+                {
+                    (name[0], name[1]): max(place, floors.get((name[0], name[1]), place))
+                    for name in record["names"]
+                }
+            )
     return floors

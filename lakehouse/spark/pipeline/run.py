@@ -43,8 +43,12 @@ LAYERS = ("bronze", "silver", "gold")
 LOOKS = 10
 
 
-def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: str, consistency: str, progress: Progress) -> dict[str, Any]:
-    """A recording through all three layers, with no YAML. Returns what came out; a second call adds nothing."""
+def try_recording(
+    path: Path, format_: str, options: Mapping[str, str], lake: str, consistency: str, progress: Progress
+) -> dict[str, Any]:
+    """A recording through all three layers, with no YAML. Returns what came out; a second call adds
+    nothing.
+    """
     if format_ not in FORMATS:
         raise ConfigError(f"--format {format_}: expected one of {', '.join(FORMATS)}")
     if not path.exists():
@@ -56,8 +60,14 @@ def try_recording(path: Path, format_: str, options: Mapping[str, str], lake: st
     if consistency == "resolved" and not tells_watermark(path, format_, options):
         progress(f"{path}: it sends no watermark: gold shows all that has arrived (--consistency eventual)")
         consistency = "eventual"
-    gold = GoldFeed(name, upstream_of(format_, options), consistency, virtual=carries_virtual(format_), clock=clock_of(format_, order),
-                    drift_timeout=0)  # fmt: skip
+    gold = GoldFeed(
+        name,
+        upstream_of(format_, options),
+        consistency,
+        virtual=carries_virtual(format_),
+        clock=clock_of(format_, order),
+        drift_timeout=0,
+    )
     settings = settings_of(silver, gold)
     if not is_remote(lake):
         has_flock(lake)  # says at once, before Spark starts, when the folder can't be written
@@ -94,7 +104,9 @@ def source_name(path: Path) -> str:
     return re.sub(r"\W+", "_", named).strip("_").lower() or "recording"
 
 
-def outcome(name: str, lake: Lake, log: OpsLog, landed: int, batches: int, published: dict[str, Any] | None) -> dict[str, Any]:
+def outcome(
+    name: str, lake: Lake, log: OpsLog, landed: int, batches: int, published: dict[str, Any] | None
+) -> dict[str, Any]:
     """What a run came to, for people and scripts."""
     manifest = log.last("manifest") or {"tables": [], "watermark": None}
     return {
@@ -104,12 +116,19 @@ def outcome(name: str, lake: Lake, log: OpsLog, landed: int, batches: int, publi
         "gold": "published" if published else "nothing new",
         "watermark": manifest["watermark"],
         "tables": [
-            {"table": f"{entry['database']}.{entry['table']}", "state": entry["state"], "why": entry.get("why"), "notes": entry["notes"],
-             "location": lake.path("gold", entry["gold"]) if lake.catalog is None else lake.ref("gold", entry["gold"])}
+            {
+                "table": f"{entry['database']}.{entry['table']}",
+                "state": entry["state"],
+                "why": entry.get("why"),
+                "notes": entry["notes"],
+                "location": lake.path("gold", entry["gold"])
+                if lake.catalog is None
+                else lake.ref("gold", entry["gold"]),
+            }
             for entry in manifest["tables"]
         ],
         "problems": manifest.get("problems", []),
-    }  # fmt: skip
+    }
 
 
 class Stop:
@@ -126,7 +145,10 @@ class Stop:
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
-        before = {number: signal.signal(number, lambda *_: self.event.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {
+            number: signal.signal(number, lambda *_: self.event.set())
+            for number in (signal.SIGTERM, signal.SIGINT)
+        }
         try:
             yield self
         finally:
@@ -135,16 +157,28 @@ class Stop:
 
 
 def run(
-    config: Config, layers: Iterable[str], once: bool, select: tuple[str, ...], lake: str | None, progress: Progress
+    config: Config,
+    layers: Iterable[str],
+    once: bool,
+    select: tuple[str, ...],
+    lake: str | None,
+    progress: Progress,
 ) -> list[dict[str, Any]]:
     """Run layers of the selected sources; `once` ends when all that is there is done. See `runs`."""
     return list(runs(config, layers, once, select, lake, progress))
 
 
 def runs(
-    config: Config, layers: Iterable[str], once: bool, select: tuple[str, ...], lake: str | None, progress: Progress
+    config: Config,
+    layers: Iterable[str],
+    once: bool,
+    select: tuple[str, ...],
+    lake: str | None,
+    progress: Progress,
 ) -> Iterator[dict[str, Any]]:
-    """The same, outcome by outcome. A source that fails stops no other: its error is raised when all the others are done."""
+    """The same, outcome by outcome. A source that fails stops no other: its error is raised when all the
+    others are done.
+    """
     sources = selected_sources(config, select, lake)
     if not sources:
         raise ConfigError("run: expected at least one source; --select names none that is configured")
@@ -167,12 +201,16 @@ def runs(
                 if len(sources) > 1:
                     progress(f"problem: {source.name}: {error_text(error)}")
         if len(failed) > 1:
-            raise LakehouseError(f"{len(failed)} of {len(sources)} sources failed: {', '.join(failed)}") from next(iter(failed.values()))
+            raise LakehouseError(
+                f"{len(failed)} of {len(sources)} sources failed: {', '.join(failed)}"
+            ) from next(iter(failed.values()))
         if failed:
             raise next(iter(failed.values()))
 
 
-def run_once(spark: SparkSession, source: Source, layers: tuple[str, ...], stop: Stop, progress: Progress) -> dict[str, Any]:
+def run_once(
+    spark: SparkSession, source: Source, layers: tuple[str, ...], stop: Stop, progress: Progress
+) -> dict[str, Any]:
     """One pass over one source."""
     with layer_lock(spark, source.lake, source.name, layers):
         register(spark, source.lake, source.name, source.settings)
@@ -198,7 +236,9 @@ def pass_over(
     progress: Progress,
     landing: Callable[[], int],
 ) -> dict[str, Any] | None:
-    """The layers in their order, once, bronze by `landing`; counts are added to the record. Returns what gold published."""
+    """The layers in their order, once, bronze by `landing`; counts are added to the record. Returns what gold
+    published.
+    """
     published = None
     if "bronze" in layers:
         with record.timed("bronze"):
@@ -220,23 +260,34 @@ def read_by(source: Source) -> dict[str, Any]:
     """What bronze reads, for the run's record: topics with their brokers, or paths."""
     config = source.config
     if config.kafka is not None:
-        return {"bootstrap": config.kafka.bootstrap_servers, "topics": config.kafka.topics or [config.kafka.topic_pattern]}
+        return {
+            "bootstrap": config.kafka.bootstrap_servers,
+            "topics": config.kafka.topics or [config.kafka.topic_pattern],
+        }
     return {"paths": [config.storage.path] if config.storage is not None else list(config.recording or ())}
 
 
 def refuse_rejected(log: OpsLog) -> None:
     """A run in which a table's `on_ddl` rejects a DDL has failed, once everything else is published."""
     entries = (log.last("manifest") or {"tables": []})["tables"]
-    rejected = [f"{e['database']}.{e['table']}" for e in entries if (e.get("held") or {}).get("by") == "reject" and e["state"] == "behind"]
+    rejected = [
+        f"{e['database']}.{e['table']}"
+        for e in entries
+        if (e.get("held") or {}).get("by") == "reject" and e["state"] == "behind"
+    ]
     if rejected:
         names = ", ".join(rejected)
-        raise LakehouseError(f"{log.source}: on_ddl rejects a DDL of {names}, all else is published: `ddl skip` it, or change the YAML")
+        raise LakehouseError(
+            f"{log.source}: on_ddl rejects a DDL of {names}, all else is published: `ddl skip` it, or change "
+            "the YAML"
+        )
 
 
 @dataclass(slots=True)
 class Round:
-    """A source in a continuous run: its log, the record of what the run has done, and what bronze last failed with. One that is
-    `alone` must work at the start; among several one waits for its broker."""
+    """A source in a continuous run: its log, the record of what the run has done, and what bronze last failed
+    with. One that is `alone` must work at the start; among several one waits for its broker.
+    """
 
     source: Source
     log: OpsLog
@@ -255,7 +306,12 @@ def run_continuously(
             held.enter_context(layer_lock(spark, source.lake, source.name, layers))
             register(spark, source.lake, source.name, source.settings)
         rounds = [
-            Round(source, OpsLog(spark, source.lake, source.name), RunRecord(layers, read_by(source)), len(sources) == 1)
+            Round(
+                source,
+                OpsLog(spark, source.lake, source.name),
+                RunRecord(layers, read_by(source)),
+                len(sources) == 1,
+            )
             for source in sources
         ]
         while not stop():
@@ -271,21 +327,36 @@ def run_continuously(
     return [outcome(one.source.name, one.source.lake, one.log, *one.record.totals, None) for one in rounds]
 
 
-def go_round(spark: SparkSession, one: Round, layers: tuple[str, ...], stop: Stop, progress: Progress) -> None:
+def go_round(
+    spark: SparkSession, one: Round, layers: tuple[str, ...], stop: Stop, progress: Progress
+) -> None:
     """One pass over one source of a continuous run."""
     if set(layers) != set(LAYERS) or one.passes % LOOKS == 0:
         one.log.load()  # another process runs the other layers, or an operator has said something
     began = one.log.seq
-    pass_over(spark, one.source, layers, one.log, one.record, stop, progress, lambda: _land_or_wait(spark, one, stop, progress))
+    pass_over(
+        spark,
+        one.source,
+        layers,
+        one.log,
+        one.record,
+        stop,
+        progress,
+        lambda: _land_or_wait(spark, one, stop, progress),
+    )
     one.record = one.record.flush(one.log)
     one.log.tidy(began)
     one.passes += 1
 
 
 def _land_or_wait(spark: SparkSession, one: Round, stop: Stop, progress: Progress) -> int:
-    """Land what is there. A broker that is away for a while ends no run that has begun; that is said once, and its return too."""
+    """Land what is there. A broker that is away for a while ends no run that has begun; that is said once,
+    and its return too.
+    """
     try:
-        landed = land_all(spark, one.source, one.log, progress, stop, first=one.passes == 0 or bool(one.trouble))
+        landed = land_all(
+            spark, one.source, one.log, progress, stop, first=one.passes == 0 or bool(one.trouble)
+        )
     except LakehouseError as error:
         if one.passes == 0 and one.alone:
             raise
@@ -299,21 +370,33 @@ def _land_or_wait(spark: SparkSession, one: Round, stop: Stop, progress: Progres
     return landed
 
 
-def land_all(spark: SparkSession, source: Source, log: OpsLog, progress: Progress, stop: Stop, *, first: bool = True) -> int:
+def land_all(
+    spark: SparkSession, source: Source, log: OpsLog, progress: Progress, stop: Stop, *, first: bool = True
+) -> int:
     """Land what the source has now, and the payloads that its records name; returns how many records are new.
 
     `first`: nothing has been landed in this run so far, so folders and checkpoints are looked at with care.
     """
     landed = land(spark, source, log, progress, stop, first)
-    land_attachments(spark, source.lake, source.name, source.silver.format, source.silver.options, log, progress)
+    land_attachments(
+        spark, source.lake, source.name, source.silver.format, source.silver.options, log, progress
+    )
     return landed
 
 
-def land(spark: SparkSession, source: Source, log: OpsLog, progress: Progress, stop: Stop, first: bool) -> int:
+def land(
+    spark: SparkSession, source: Source, log: OpsLog, progress: Progress, stop: Stop, first: bool
+) -> int:
     """Land what the source's one input has now."""
     lake, name, config = source.lake, source.name, source.config
     if config.storage is not None:
-        return land_storage(spark, lake, name, config.storage.path, source.silver.options, log, progress, first)
+        return land_storage(
+            spark, lake, name, config.storage.path, source.silver.options, log, progress, first
+        )
     if config.recording is not None:
-        return sum(land_messages(spark, lake, name, messages_of(Path(path)), progress) for path in config.recording if not stop())
+        return sum(
+            land_messages(spark, lake, name, messages_of(Path(path)), progress)
+            for path in config.recording
+            if not stop()
+        )
     return land_topics(spark, lake, name, kafka_input(source), log, progress, stop, first=first)

@@ -1,8 +1,10 @@
-"""The process that a local session forks its Python workers from (`spark.python.daemon.module`), with their imports done.
+"""The process that a local session forks its Python workers from (`spark.python.daemon.module`), with their
+imports done.
 
-Spark puts its own zips and a large jar on the path of workers. Python compiles what it imports from a zip each time, and
-each task reads the directory of every zip and jar anew. Here the installed pyspark is taken instead, and what decoding and
-folding need is imported once, before the fork: a worker then starts in milliseconds, not in a second or two of CPU.
+Spark puts its own zips and a large jar on the path of workers. Python compiles what it imports from a zip
+each time, and each task reads the directory of every zip and jar anew. Here the installed pyspark is taken
+instead, and what decoding and folding need is imported once, before the fork: a worker then starts in
+milliseconds, not in a second or two of CPU.
 """
 
 import gc
@@ -28,7 +30,9 @@ def import_first() -> None:
 
     pa.array([0])
     gc.freeze()  # collections pass over what is imported, which no worker ever lets go of
-    gc.set_threshold(100_000, 20, 20)  # rows on their way through make no cycles, and looking for some is a tenth of decoding
+    gc.set_threshold(
+        100_000, 20, 20
+    )  # rows on their way through make no cycles, and looking for some is a tenth of decoding
 
 
 if __name__ == "__main__":

@@ -1,1 +1,3 @@
-"""Expectations in Spark: compiled to columns, evaluated by Great Expectations, applied to changes before gold."""
+"""Expectations in Spark: compiled to columns, evaluated by Great Expectations, applied to changes before
+gold.
+"""

@@ -1,10 +1,13 @@
-"""Judges the changes of one table by its suite, before gold: one pass that tags each change with the checks it fails.
+"""Judges the changes of one table by its suite, before gold: one pass that tags each change with the checks
+it fails.
 
-    silver rows ─States─▶ the row after each change, typed as its own schema says ─▶ a column per check ─▶ failed: [check, …]
+    silver rows ─States─▶ the row after each change, typed as its own schema says ─▶ a column per check ─▶
+    failed: [check, …]
 
-A change that fails a check with action `reject` gets the flag `rejected`, which the fold knows. Everything here is a function of
-silver and of the suite, so a rebuilt or replayed table rejects the same rows. Checks follow their columns through renames, by id; a
-check does not apply to rows of before its column came, or whose image can't tell it.
+A change that fails a check with action `reject` gets the flag `rejected`, which the fold knows. Everything
+here is a function of silver and of the suite, so a rebuilt or replayed table rejects the same rows. Checks
+follow their columns through renames, by id; a check does not apply to rows of before its column came, or
+whose image can't tell it.
 """
 
 import hashlib
@@ -39,7 +42,9 @@ Shape = tuple[tuple[int, str], ...]
 
 @dataclass(slots=True)
 class Judge:
-    """A suite bound to one lineage. `accepted` are changes that an operator lets pass, as `identity` names them."""
+    """A suite bound to one lineage. `accepted` are changes that an operator lets pass, as `identity` names
+    them.
+    """
 
     lineage: Lineage
     suite: Suite
@@ -54,10 +59,16 @@ class Judge:
 
     def __post_init__(self) -> None:
         self.columns = [
-            {c.column.id: c for c in gold_columns(step.schema, self.policies, virtual=self.virtual)} for step in self.lineage.steps
+            {c.column.id: c for c in gold_columns(step.schema, self.policies, virtual=self.virtual)}
+            for step in self.lineage.steps
         ]
         self.checks = [(index, check) for index, check in enumerate(self.suite.checks) if check.of_rows]
-        self.names = {name: found for _, check in self.checks for name in check.columns if (found := self._id(name)) is not None}
+        self.names = {
+            name: found
+            for _, check in self.checks
+            for name in check.columns
+            if (found := self._id(name)) is not None
+        }
 
     def _id(self, name: str) -> int | None:
         """The id of the column that has, or last had, this name."""
@@ -82,14 +93,17 @@ class Judge:
 
     @property
     def mark(self) -> str:
-        """Part of the table's shape: what was folded under another suite is folded again. Empty where no check keeps a row out."""
+        """Part of the table's shape: what was folded under another suite is folded again. Empty where no
+        check keeps a row out.
+        """
         if not self.suite.digest:
             return ""
         told = repr((self.suite.digest, sorted(self.names.items()), self.accepted))
         return "+" + hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
 
     def frame(self, changes: DataFrame, *, partial: bool) -> DataFrame:
-        """The changes as the fold reads them, with `key`, `origin` and the numbers of the checks that each fails.
+        """The changes as the fold reads them, with `key`, `origin` and the numbers of the checks that each
+        fails.
 
         `partial`: some images lack columns. Then `changes` must hold all that silver has of these rows.
         """
@@ -100,7 +114,10 @@ class Judge:
         if partial:
             changes = changes.repartition("key").sortWithinPartitions("key", "position")
         alone = len(shapes) == 1
-        parts = [self._tagged(changes if alone or partial else self._of(changes, steps), steps, partial) for steps in shapes.values()]
+        parts = [
+            self._tagged(changes if alone or partial else self._of(changes, steps), steps, partial)
+            for steps in shapes.values()
+        ]
         return reduce(DataFrame.unionByName, parts)
 
     def _of(self, changes: DataFrame, steps: set[int]) -> DataFrame:
@@ -109,12 +126,22 @@ class Judge:
         condition = F.lit(False)
         for step in steps:
             mine = F.lit(True) if step == 0 else F.col("position") > position_literal(places[step])
-            condition = condition | (mine if step + 1 == len(places) else mine & (F.col("position") <= position_literal(places[step + 1])))
+            condition = condition | (
+                mine
+                if step + 1 == len(places)
+                else mine & (F.col("position") <= position_literal(places[step + 1]))
+            )
         return changes.where(condition)
 
     def _shape(self, step: int) -> Shape:
-        """What the checks see of a step: ids and types. A check with a condition of its own may look at any column."""
-        ids = self.columns[step].keys() if any("row_condition" in check.args for _, check in self.checks) else set(self.names.values())
+        """What the checks see of a step: ids and types. A check with a condition of its own may look at any
+        column.
+        """
+        ids = (
+            self.columns[step].keys()
+            if any("row_condition" in check.args for _, check in self.checks)
+            else set(self.names.values())
+        )
         return tuple(sorted((key, self.columns[step][key].spark) for key in ids if key in self.columns[step]))
 
     def _tagged(self, changes: DataFrame, steps: set[int], partial: bool) -> DataFrame:
@@ -124,11 +151,21 @@ class Judge:
         types = {aliases[key]: type_ for key, type_ in self._shape(min(steps))}
         fields = [StructField(alias, data_type(type_)) for alias, type_ in types.items()]
         schema = StructType([*changes.schema.fields, StructField(_ABSENT, ArrayType(StringType())), *fields])
-        worker = _worker(self.lineage, self.upstream, [self.columns[i] for i in range(len(self.columns))], steps, aliases, schema, partial)
+        worker = _worker(
+            self.lineage,
+            self.upstream,
+            [self.columns[i] for i in range(len(self.columns))],
+            steps,
+            aliases,
+            schema,
+            partial,
+        )
         typed = changes.mapInArrow(worker, schema)
         marks = self._marks(aliases, types)
         tagged = typed.withColumn(FAILED, F.array_compact(F.array(*marks, F.lit(None).cast("int"))))
-        return tagged.select(*[F.col(name) for name in PASSED if name != "flags"], self._flags(), F.col(FAILED))
+        return tagged.select(
+            *[F.col(name) for name in PASSED if name != "flags"], self._flags(), F.col(FAILED)
+        )
 
     def _marks(self, aliases: dict[int, str], types: dict[str, str]) -> list[Column]:
         """Per check that has its columns here, its number where a row fails it."""
@@ -143,7 +180,9 @@ class Judge:
             self._marks(aliases, {aliases[key]: type_ for key, type_ in shape})
 
     def _aliases(self, ids: list[int]) -> dict[int, str]:
-        """Names of the batch's columns: the table's newest, as conditions spell them, where nothing else of the batch has them."""
+        """Names of the batch's columns: the table's newest, as conditions spell them, where nothing else of
+        the batch has them.
+        """
         newest = {column.id: column.name for step in self.lineage.steps for column in step.schema.columns}
         live = {column.id for column in self.lineage.steps[-1].schema.columns}
         taken, aliases = {*PASSED, FAILED}, {}
@@ -163,33 +202,59 @@ class Judge:
         return F.col("after").isNotNull() & told & ~passes & failing(check, fields)
 
     def _flags(self) -> Column:
-        rejecting = F.array(*[F.lit(index) for index, check in self.checks if check.action == "reject"], F.lit(None).cast("int"))
+        rejecting = F.array(
+            *[F.lit(index) for index, check in self.checks if check.action == "reject"],
+            F.lit(None).cast("int"),
+        )
         flags = F.coalesce(F.col("flags"), F.array().cast("array<string>"))
         rejected = F.arrays_overlap(FAILED, F.array_compact(rejecting))
-        return F.when(rejected, F.array_append(flags, F.lit(REJECTED))).otherwise(F.col("flags")).alias("flags")
+        return (
+            F.when(rejected, F.array_append(flags, F.lit(REJECTED))).otherwise(F.col("flags")).alias("flags")
+        )
 
 
 def identity() -> Column:
     """A change's name within its table: key and position."""
-    return F.concat_ws(" ", "key", *[F.col(f"position.{name}").cast("string") for name in ("epoch", "p1", "p2", "p3", "p4", "p5")])
+    return F.concat_ws(
+        " ",
+        "key",
+        *[F.col(f"position.{name}").cast("string") for name in ("epoch", "p1", "p2", "p3", "p4", "p5")],
+    )
 
 
 def commit_of(place: Position, upstream: Upstream) -> Position:
-    """Where a table stops for a change at `place`: a TiCDC commit is applied whole or not at all, its deletes too."""
+    """Where a table stops for a change at `place`: a TiCDC commit is applied whole or not at all, its deletes
+    too.
+    """
     return (*place[:2], 0, 0, 0, 0) if upstream.server == "tidb" else place
 
 
 def check_names(judges: list[Judge], table: str) -> None:
     """QualityError where a check names a column that no lineage of the table ever had."""
     if judges and (unknown := set.intersection(*(judge.unknown for judge in judges))):
-        known = {column.name for judge in judges for step in judge.lineage.steps for column in step.schema.columns}
+        known = {
+            column.name for judge in judges for step in judge.lineage.steps for column in step.schema.columns
+        }
         name = min(unknown)
-        raise QualityError(f"{table}: quality: expected columns that the table has or had, got {name}; {did_you_mean(name, known)}")
+        raise QualityError(
+            f"{table}: quality: expected columns that the table has or had, got {name}; "
+            f"{did_you_mean(name, known)}"
+        )
 
 
-def _worker(lineage: Lineage, upstream: Upstream, columns: list[dict[int, GoldColumn]], steps: set[int], aliases: dict[int, str],
-            schema: StructType, partial: bool) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:  # fmt: skip
-    plain = [{key: (column.column, column.spark) for key, column in of_step.items() if key in aliases} for of_step in columns]
+def _worker(
+    lineage: Lineage,
+    upstream: Upstream,
+    columns: list[dict[int, GoldColumn]],
+    steps: set[int],
+    aliases: dict[int, str],
+    schema: StructType,
+    partial: bool,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    plain = [
+        {key: (column.column, column.spark) for key, column in of_step.items() if key in aliases}
+        for of_step in columns
+    ]
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.quality.row_states import States
@@ -207,11 +272,22 @@ def writers(plain: list[dict[int, tuple[Any, str]]]) -> list[dict[int, Callable[
     """Per step and column id, the way of a value into its Spark type."""
     from lakehouse.values.gold_types import to_python
 
-    return [{key: to_python(column.type, spark) for key, (column, spark) in of_step.items()} for of_step in plain]
+    return [
+        {key: to_python(column.type, spark) for key, (column, spark) in of_step.items()} for of_step in plain
+    ]
 
 
-def judged_batch(batch: pa.RecordBatch, states: Any, steps: set[int], aliases: dict[int, str], write: Any, schema: pa.Schema) -> Any:
-    """The rows of a batch that are in `steps`, with their typed columns; completed images take the place of partial ones."""
+def judged_batch(
+    batch: pa.RecordBatch,
+    states: Any,
+    steps: set[int],
+    aliases: dict[int, str],
+    write: Any,
+    schema: pa.Schema,
+) -> Any:
+    """The rows of a batch that are in `steps`, with their typed columns; completed images take the place of
+    partial ones.
+    """
     from lakehouse.spark.change_log.changes import changes_of
 
     kept: list[int] = []
@@ -225,8 +301,16 @@ def judged_batch(batch: pa.RecordBatch, states: Any, steps: set[int], aliases: d
         if completed is not change:
             told[len(kept)] = completed
         kept.append(index)
-        rows.append({} if after is None else {key: _held(write[step][key], after[key]) for key in aliases if key in after})
-    out = batch.take(pa.array(kept, pa.int32())).to_pydict() if len(kept) < batch.num_rows else batch.to_pydict()
+        rows.append(
+            {}
+            if after is None
+            else {key: _held(write[step][key], after[key]) for key in aliases if key in after}
+        )
+    out = (
+        batch.take(pa.array(kept, pa.int32())).to_pydict()
+        if len(kept) < batch.num_rows
+        else batch.to_pydict()
+    )
     for index, change in told.items():
         out["before"][index], out["after"][index] = _text(change.before), _text(change.after)
         out["encoding"][index], out["flags"][index] = change.encoding, list(change.flags)

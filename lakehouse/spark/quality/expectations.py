@@ -1,8 +1,10 @@
-"""Expectations as Spark columns: true where a row fails, false where it passes or the expectation does not apply, never null.
+"""Expectations as Spark columns: true where a row fails, false where it passes or the expectation does not
+apply, never null.
 
-What GX computes per expectation in a job of its own is here one column each over one pass, with GX's own rules for nulls
-(tests/spark/test_expectations.py holds both to the same rows, on random data). Values are compared in the column's type, so that
-bounds are exact above 2^53 and on decimals, where GX goes through a double.
+What GX computes per expectation in a job of its own is here one column each over one pass, with GX's own
+rules for nulls (tests/spark/test_expectations.py holds both to the same rows, on random data). Values are
+compared in the column's type, so that bounds are exact above 2^53 and on decimals, where GX goes through a
+double.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,7 +58,9 @@ def _null(check: Check, fields: Fields) -> Column:
 
 def _in_set(check: Check, fields: Fields) -> Column:
     name = check.args["column"]
-    return ~fields.column(name).isin([literal(value, fields.type(name), check) for value in check.args["value_set"]])
+    return ~fields.column(name).isin(
+        [literal(value, fields.type(name), check) for value in check.args["value_set"]]
+    )
 
 
 def _not_in_set(check: Check, fields: Fields) -> Column:
@@ -113,7 +117,9 @@ def _text(check: Check, fields: Fields) -> Column:
 
 def _of_type(name: str, wanted: tuple[str, ...], check: Check, fields: Fields) -> Column:
     if fields.type(name) not in wanted:
-        raise QualityError(f"{check.label}: expected a column of type {' or '.join(wanted)}, got {fields.type(name)}")
+        raise QualityError(
+            f"{check.label}: expected a column of type {' or '.join(wanted)}, got {fields.type(name)}"
+        )
     return fields.column(name)
 
 
@@ -121,7 +127,10 @@ def _pair(check: Check, fields: Fields) -> tuple[Column, Column, Column]:
     """The two columns, and whether a row is looked at."""
     a, b = fields.column(check.args["column_A"]), fields.column(check.args["column_B"])
     how = check.args.get("ignore_row_if", "both_values_are_missing")
-    seen = {"both_values_are_missing": a.isNotNull() | b.isNotNull(), "either_value_is_missing": a.isNotNull() & b.isNotNull()}
+    seen = {
+        "both_values_are_missing": a.isNotNull() | b.isNotNull(),
+        "either_value_is_missing": a.isNotNull() & b.isNotNull(),
+    }
     return a, b, seen.get(how, F.lit(True))
 
 
@@ -138,7 +147,9 @@ def _pair_greater(check: Check, fields: Fields) -> Column:
 def _comparable(check: Check, fields: Fields) -> tuple[Column, Column, Column]:
     kinds = {_kind(fields.type(check.args[name])) for name in ("column_A", "column_B")}
     if len(kinds) > 1:
-        raise QualityError(f"{check.label}: expected two columns that compare, got {' and '.join(sorted(kinds))}")
+        raise QualityError(
+            f"{check.label}: expected two columns that compare, got {' and '.join(sorted(kinds))}"
+        )
     return _pair(check, fields)
 
 
@@ -150,7 +161,8 @@ def _pair_in_set(check: Check, fields: Fields) -> Column:
     a, b, seen = _pair(check, fields)
     types = [fields.type(check.args[name]) for name in ("column_A", "column_B")]
     found = [
-        a.eqNullSafe(literal(x, types[0], check)) & b.eqNullSafe(literal(y, types[1], check)) for x, y in check.args["value_pairs_set"]
+        a.eqNullSafe(literal(x, types[0], check)) & b.eqNullSafe(literal(y, types[1], check))
+        for x, y in check.args["value_pairs_set"]
     ]
     return seen & ~reduce(or_, found)
 
@@ -161,10 +173,16 @@ def _sum_equals(check: Check, fields: Fields) -> Column:
     if any(_kind(type_) != "a number" for type_ in types):
         raise QualityError(f"{check.label}: expected columns of numbers, got {', '.join(sorted(set(types)))}")
     parts = [
-        F.coalesce(fields.column(name).cast("decimal(38,0)") if type_ in _INTEGERS else fields.column(name), F.lit(0))
+        F.coalesce(
+            fields.column(name).cast("decimal(38,0)") if type_ in _INTEGERS else fields.column(name), F.lit(0)
+        )
         for name, type_ in zip(names, types, strict=True)
     ]
-    total = literal(check.args["sum_total"], "DOUBLE" if any(type_ in _FLOATS for type_ in types) else "DECIMAL(38,18)", check)
+    total = literal(
+        check.args["sum_total"],
+        "DOUBLE" if any(type_ in _FLOATS for type_ in types) else "DECIMAL(38,18)",
+        check,
+    )
     return _seen(check, fields) & (reduce(lambda a, b: a + b, parts) != total)
 
 
@@ -178,15 +196,21 @@ def _seen(check: Check, fields: Fields) -> Column:
     """Whether a row with several columns is looked at."""
     given = [fields.column(name).isNotNull() for name in check.args["column_list"]]
     how = check.args.get("ignore_row_if", "all_values_are_missing")
-    return {"all_values_are_missing": reduce(or_, given), "any_value_is_missing": reduce(and_, given)}.get(how, F.lit(True))
+    return {"all_values_are_missing": reduce(or_, given), "any_value_is_missing": reduce(and_, given)}.get(
+        how, F.lit(True)
+    )
 
 
 def literal(value: Any, type_: str, check: Check) -> Column:
-    """A value of the suite in a column's type; QualityError where it is none. The error does not hold the value."""
+    """A value of the suite in a column's type; QualityError where it is none. The error does not hold the
+    value.
+    """
     try:
         return _literal(value, type_)
     except (ValueError, TypeError, InvalidOperation):
-        raise QualityError(f"{check.label}: expected values of type {type_}, got a {type(value).__name__}") from None
+        raise QualityError(
+            f"{check.label}: expected values of type {type_}, got a {type(value).__name__}"
+        ) from None
 
 
 def _literal(value: Any, type_: str) -> Column:
@@ -200,7 +224,9 @@ def _literal(value: Any, type_: str) -> Column:
         return F.lit(date.fromisoformat(value))
     if type_ in ("TIMESTAMP", "TIMESTAMP_NTZ"):
         return _instant(value, type_)
-    is_text = isinstance(value, str) and not type_.startswith("DECIMAL")  # YAML has no exact decimals but as text
+    is_text = isinstance(value, str) and not type_.startswith(
+        "DECIMAL"
+    )  # YAML has no exact decimals but as text
     if is_text or isinstance(value, bool) or _kind(type_) != "a number":
         raise ValueError(type_)
     if type_ in _FLOATS:
@@ -209,7 +235,9 @@ def _literal(value: Any, type_: str) -> Column:
 
 
 def _instant(value: str, type_: str) -> Column:
-    """A moment as text with its zone, UTC where none is said: a naive Python datetime would be the driver's local time."""
+    """A moment as text with its zone, UTC where none is said: a naive Python datetime would be the driver's
+    local time.
+    """
     moment = datetime.fromisoformat(value)
     if type_ == "TIMESTAMP_NTZ":
         return F.lit(moment.replace(tzinfo=None).isoformat(" ")).cast("timestamp_ntz")

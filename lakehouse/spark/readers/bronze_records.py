@@ -1,4 +1,6 @@
-"""Bronze records as messages again: to look at some of them, or to give them back as a recording, a topic or a sink's folder."""
+"""Bronze records as messages again: to look at some of them, or to give them back as a recording, a topic or
+a sink's folder.
+"""
 
 import os
 import tempfile
@@ -41,37 +43,53 @@ class Chosen:
     def __str__(self) -> str:
         words = [f"{self.topic or '*'}/{'*' if self.partition is None else self.partition}"]
         if self.first is not None:
-            words.append(f"@{self.first}" if self.first == self.last else f"@{self.first}-{'' if self.last is None else self.last}")
+            words.append(
+                f"@{self.first}"
+                if self.first == self.last
+                else f"@{self.first}-{'' if self.last is None else self.last}"
+            )
         return "".join(words)
 
 
-def chosen_records(topic: str | None, partition: int | None, offset: str | None, incarnation: str | None = None) -> Chosen:
+def chosen_records(
+    topic: str | None, partition: int | None, offset: str | None, incarnation: str | None = None
+) -> Chosen:
     """`offset` is one, such as 7, or a range, such as 7-20 or 7-."""
     if offset is None:
         return Chosen(topic, partition, incarnation=incarnation)
     first, dash, last = offset.partition("-")
     if not first.isdigit() or (last and not last.isdigit()):
         raise ConfigError(f"--offset {offset}: expected an offset such as 7, or a range such as 7-20")
-    return Chosen(topic, partition, int(first), int(last) if last else None if dash else int(first), incarnation)
+    return Chosen(
+        topic, partition, int(first), int(last) if last else None if dash else int(first), incarnation
+    )
 
 
 def inspect_bronze(root: str, source: str, chosen: Chosen) -> Iterator[dict[str, Any]]:
-    """The events of bronze records, as `inspect --json` has them. LakehouseError where there is no such record."""
+    """The events of bronze records, as `inspect --json` has them. LakehouseError where there is no such
+    record.
+    """
     spark, lake, log, settings = opened(root, source)
     format, options = settings["format"], settings["options"]
     if not records(spark, lake, source, chosen).limit(1).count():
-        raise LakehouseError(f"{source}: expected bronze to have {chosen}, found no such record; {extent(spark, lake, source)}")
+        raise LakehouseError(
+            f"{source}: expected bronze to have {chosen}, found no such record; {extent(spark, lake, source)}"
+        )
     joins = format in JOINS_RECORDS
     bronze = records(spark, lake, source, _widened(chosen) if joins else chosen)
     if has_attachments(format, options):
         bronze = with_attachments(spark, lake, source, format, options, bronze)
     needed = Beside(final=True) if joins else beside(spark, lake, source, format, options, [])
     for message, event in _events(stream(bronze, epochs_of(log)), format, options, needed):
-        if chosen.first is None or (chosen.first <= message.offset and (chosen.last is None or message.offset <= chosen.last)):
+        if chosen.first is None or (
+            chosen.first <= message.offset and (chosen.last is None or message.offset <= chosen.last)
+        ):
             yield event_json(message, event)
 
 
-def _events(messages: Iterator[Message], format: str, options: Mapping[str, str], needed: Beside) -> Iterator[tuple[Message, Event]]:
+def _events(
+    messages: Iterator[Message], format: str, options: Mapping[str, str], needed: Beside
+) -> Iterator[tuple[Message, Event]]:
     for item in assembled(messages, format, options, needed):
         if isinstance(item, Message):
             yield from ((item, event) for event in decode_message(format, item, options))
@@ -81,20 +99,37 @@ def _events(messages: Iterator[Message], format: str, options: Mapping[str, str]
 
 def _widened(chosen: Chosen) -> Chosen:
     first = None if chosen.first is None else max(0, chosen.first - _AROUND)
-    return Chosen(chosen.topic, chosen.partition, first, None if chosen.last is None else chosen.last + _AROUND, chosen.incarnation)
+    return Chosen(
+        chosen.topic,
+        chosen.partition,
+        first,
+        None if chosen.last is None else chosen.last + _AROUND,
+        chosen.incarnation,
+    )
 
 
 def extent(spark: SparkSession, lake: Lake, source: str) -> str:
     """What bronze has, for whoever asked for something else."""
     grouped = lake.read(spark, "bronze", source).groupBy("topic", "partition")
-    rows = grouped.agg(F.min("offset").alias("first"), F.max("offset").alias("last")).orderBy("topic", "partition").limit(20).collect()
-    return "it has " + (", ".join(f"{row.topic}/{row.partition}@{row['first']}-{row['last']}" for row in rows) or "nothing")
+    rows = (
+        grouped.agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
+        .orderBy("topic", "partition")
+        .limit(20)
+        .collect()
+    )
+    return "it has " + (
+        ", ".join(f"{row.topic}/{row.partition}@{row['first']}-{row['last']}" for row in rows) or "nothing"
+    )
 
 
 def records(spark: SparkSession, lake: Lake, source: str, chosen: Chosen) -> DataFrame:
     """The chosen records, in no order."""
     frame = lake.read(spark, "bronze", source)
-    for column, value in (("topic", chosen.topic), ("partition", chosen.partition), ("incarnation", chosen.incarnation)):
+    for column, value in (
+        ("topic", chosen.topic),
+        ("partition", chosen.partition),
+        ("incarnation", chosen.incarnation),
+    ):
         if value is not None:
             frame = frame.where(F.col(column) == value)
     if chosen.first is not None:
@@ -103,27 +138,50 @@ def records(spark: SparkSession, lake: Lake, source: str, chosen: Chosen) -> Dat
 
 
 def stream(bronze: DataFrame, epochs: Epochs) -> Iterator[Message]:
-    """Records as messages in the order of topic, incarnation, partition and offset; a part of them in memory at a time."""
+    """Records as messages in the order of topic, incarnation, partition and offset; a part of them in memory
+    at a time.
+    """
     for row in bronze.select(*INPUT).orderBy(*_ORDER).toLocalIterator():
         yield _message(row, epochs)
 
 
 def _message(row: Row, epochs: Epochs) -> Message:
-    headers = tuple((header.key, None if header.value is None else bytes(header.value)) for header in row.headers or ())
+    headers = tuple(
+        (header.key, None if header.value is None else bytes(header.value)) for header in row.headers or ()
+    )
     epoch = epoch_of(epochs, (row.topic, row.incarnation, row.partition), row.offset) if epochs else 0
     key, value = (None if data is None else bytes(data) for data in (row.key, row.value))
-    return Message(row.topic, row.partition, row.offset, key, value, headers, row.timestamp, row.incarnation, epoch, row.path)
+    return Message(
+        row.topic,
+        row.partition,
+        row.offset,
+        key,
+        value,
+        headers,
+        row.timestamp,
+        row.incarnation,
+        epoch,
+        row.path,
+    )
 
 
 # Replay
 
 
 def replay(
-    root: str, source: str, chosen: Chosen, to: Path | None, servers: str | None, to_topic: str | None, options: Mapping[str, str]
+    root: str,
+    source: str,
+    chosen: Chosen,
+    to: Path | None,
+    servers: str | None,
+    to_topic: str | None,
+    options: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Give records of bronze back, bytes and order unchanged: as a recording, into a topic, or as the files of a storage sink.
+    """Give records of bronze back, bytes and order unchanged: as a recording, into a topic, or as the files
+    of a storage sink.
 
-    Nothing in the lake changes. A recording that is tried or run anew, in another lake, gives the same tables.
+    Nothing in the lake changes. A recording that is tried or run anew, in another lake, gives the same
+    tables.
     """
     spark, lake, _, _ = opened(root, source)
     bronze = records(spark, lake, source, chosen)
@@ -131,7 +189,9 @@ def replay(
     found = stream(bronze, {})
     first = next(found, None)
     if first is None:
-        raise LakehouseError(f"{source}: expected bronze to have {chosen}, found no such record; {extent(spark, lake, source)}")
+        raise LakehouseError(
+            f"{source}: expected bronze to have {chosen}, found no such record; {extent(spark, lake, source)}"
+        )
     messages = chain([first], found)
     if first.path is not None:
         if to is None:
@@ -148,10 +208,15 @@ def _one_incarnation(bronze: DataFrame, source: str) -> None:
     for topic in {row.topic for row in rows}:
         lives = [row.incarnation for row in rows if row.topic == topic]
         if len(lives) > 1:
-            raise LakehouseError(f"{source}: {topic} was created {len(lives)} times; expected --incarnation, one of {', '.join(lives)}")
+            raise LakehouseError(
+                f"{source}: {topic} was created {len(lives)} times; expected --incarnation, one of "
+                f"{', '.join(lives)}"
+            )
 
 
-def _to_topic(messages: Iterator[Message], source: str, servers: str, topic: str | None, options: Mapping[str, str]) -> dict[str, Any]:
+def _to_topic(
+    messages: Iterator[Message], source: str, servers: str, topic: str | None, options: Mapping[str, str]
+) -> dict[str, Any]:
     from lakehouse.sources.kafka_produce import produce
 
     with tempfile.TemporaryDirectory() as folder:
@@ -166,7 +231,9 @@ def write_files(messages: Iterator[Message], folder: Path) -> int:
     for message in messages:
         path = folder / (message.path or "")
         if not path.resolve().is_relative_to(folder.resolve()):
-            raise LakehouseError(f"{message.path}: expected a path below the sink's root, got one that leads out of it")
+            raise LakehouseError(
+                f"{message.path}: expected a path below the sink's root, got one that leads out of it"
+            )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(message.value or b"")
         if message.timestamp is not None:

@@ -1,4 +1,6 @@
-"""The fidelity report of a lake: per gold table what its columns can't hold, and how often a companion had to."""
+"""The fidelity report of a lake: per gold table what its columns can't hold, and how often a companion had
+to.
+"""
 
 from typing import Any
 
@@ -33,7 +35,9 @@ def fidelity(root: str, table: str | None) -> list[Entry]:
             if table in (None, ".".join(name)) and entry["lineage"] in lineages
         ]
     if table is not None and not found:
-        raise LakehouseError(f"{table}: expected a gold table of {root}, found none; `lakehouse status` lists them")
+        raise LakehouseError(
+            f"{table}: expected a gold table of {root}, found none; `lakehouse status` lists them"
+        )
     return found
 
 
@@ -45,17 +49,24 @@ def report(reader: Reader, entry: Entry, lineage: Lineage) -> Entry:
     columns = gold_columns(schema, {}, virtual=reader.settings["virtual"], options=options)
     used = companions(reader.lake.read(reader.spark, "gold", entry["gold"], entry["version"]), columns)
     return {
-        "table": f"{entry['database']}.{entry['table']}", "state": entry["state"],
+        "table": f"{entry['database']}.{entry['table']}",
+        "state": entry["state"],
         "schema": "inferred" if schema.inferred else "told by DDL",
         "columns": [
-            {"column": column.name, "source": str(column.column.type), "gold": column.spark, "null_instead_of": beyond(column, schema),
-             "text_because": as_text(column), "companion": column.companion if column.name in used else None,
-             "rows_in_companion": used.get(column.name)}
+            {
+                "column": column.name,
+                "source": str(column.column.type),
+                "gold": column.spark,
+                "null_instead_of": beyond(column, schema),
+                "text_because": as_text(column),
+                "companion": column.companion if column.name in used else None,
+                "rows_in_companion": used.get(column.name),
+            }
             for column in columns
         ],
         "left_out": [f"{name}: {why}" for name, why in left_out(schema, columns).items()],
         "notes": entry["notes"],
-    }  # fmt: skip
+    }
 
 
 def companions(frame: DataFrame, columns: list[GoldColumn]) -> dict[str, int]:
@@ -63,5 +74,7 @@ def companions(frame: DataFrame, columns: list[GoldColumn]) -> dict[str, int]:
     held = [column for column in columns if column.companion in frame.columns]
     if not held:
         return {}
-    (row,) = frame.agg(*[F.count(quote(column.companion)).alias(f"c{n}") for n, column in enumerate(held)]).collect()
+    (row,) = frame.agg(
+        *[F.count(quote(column.companion)).alias(f"c{n}") for n, column in enumerate(held)]
+    ).collect()
     return {column.name: row[f"c{n}"] for n, column in enumerate(held)}

@@ -28,17 +28,34 @@ def manifests_of(
 
 
 def at_manifest(
-    spark: SparkSession, number: int, root: str, catalog: str | None = None, schemas: Mapping[str, str] | None = None
+    spark: SparkSession,
+    number: int,
+    root: str,
+    catalog: str | None = None,
+    schemas: Mapping[str, str] | None = None,
 ) -> dict[str, DataFrame]:
-    """The gold tables as the manifest of this number (as `manifests_of` counts) shows them, by the names of today's views."""
+    """The gold tables as the manifest of this number (as `manifests_of` counts) shows them, by the names of
+    today's views.
+    """
     lake = Lake(root, catalog, dict(schemas or {}))
     _, _, body = _published(spark, lake)[number]
-    return {free_name(f"gold_{entry['gold']}", {}): lake.read(spark, "gold", entry["gold"], entry["version"]) for entry in body["tables"]}
+    return {
+        free_name(f"gold_{entry['gold']}", {}): lake.read(spark, "gold", entry["gold"], entry["version"])
+        for entry in body["tables"]
+    }
 
 
 def _published(spark: SparkSession, lake: Lake) -> list[tuple[str, int, dict[str, Any]]]:
     logs = ((source, OpsLog(spark, lake, source).load()) for source in sources(spark, lake))
-    return sorted(((source, at, body) for source, log in logs for _, kind, at, body in log.records if kind == "manifest"), key=_when)
+    return sorted(
+        (
+            (source, at, body)
+            for source, log in logs
+            for _, kind, at, body in log.records
+            if kind == "manifest"
+        ),
+        key=_when,
+    )
 
 
 def _when(entry: tuple[str, int, dict[str, Any]]) -> tuple[int, str]:
@@ -46,7 +63,9 @@ def _when(entry: tuple[str, int, dict[str, Any]]) -> tuple[int, str]:
 
 
 def saved_plot(file: str, label: str, x: Iterable[Any], lines: Mapping[str, list[Any]], shown: bool) -> None:
-    """Lines over x, shown where the notebook can show them, else in a file; without matplotlib one sentence."""
+    """Lines over x, shown where the notebook can show them, else in a file; without matplotlib one
+    sentence.
+    """
     try:
         import matplotlib.pyplot as plt
     except ImportError:

@@ -17,12 +17,16 @@ from lakehouse.spark.source import selected_sources
 def report(config: Config | None, lake: str | None, to: Path) -> dict[str, Any]:
     """Write the page; returns where it is and what it shows."""
     found = observed(config, lake)
-    text = page(found, ", ".join(sorted({source["where"] for source in found})) or lake or "./lake", __version__)
+    text = page(
+        found, ", ".join(sorted({source["where"] for source in found})) or lake or "./lake", __version__
+    )
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise EnvironmentError_(f"{to}: expected a file that can be written, got: {error.strerror}") from error
+        raise EnvironmentError_(
+            f"{to}: expected a file that can be written, got: {error.strerror}"
+        ) from error
     return {"report": str(to), "sources": [source["source"] for source in found]}
 
 
@@ -31,7 +35,10 @@ def observed(config: Config | None, lake: str | None) -> list[Observed]:
     spark = get_session()
     if config is not None and config.sources:
         return [
-            {**observe(spark, source.lake, source.name, source), "where": source.lake.catalog or source.lake.root}
+            {
+                **observe(spark, source.lake, source.name, source),
+                "where": source.lake.catalog or source.lake.root,
+            }
             for source in selected_sources(config, (), lake)
         ]
     place = Lake(lake or "./lake")

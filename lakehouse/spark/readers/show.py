@@ -21,7 +21,14 @@ from lakehouse.gold.options import GoldOptions, from_plain
 from lakehouse.gold.shards import aligned, options_of
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.quality.suite import suite_of
-from lakehouse.spark.change_log.changes import between, by_lineage, collect_changes, not_aborted, not_void, of_lineage
+from lakehouse.spark.change_log.changes import (
+    between,
+    by_lineage,
+    collect_changes,
+    not_aborted,
+    not_void,
+    of_lineage,
+)
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.layout import with_computed
 from lakehouse.spark.gold.merge import frame_of
@@ -37,23 +44,32 @@ from lakehouse.spark.source import options_in
 
 
 def show_all(root: str, folder: Path, ats: list[str]) -> list[Path]:
-    """Write every live table as `db.table.jsonl` into `folder`; with several `ats`, into a folder of its own per moment."""
+    """Write every live table as `db.table.jsonl` into `folder`; with several `ats`, into a folder of its own
+    per moment.
+    """
     spark, lake = get_session(), Lake(root)
     written: list[Path] = []
     folder.mkdir(parents=True, exist_ok=True)
     for source, settings in sources(spark, lake).items():
         reader = Reader(spark, lake, source, settings)
         if not ats:
-            written += [write_lines(free_file(folder, source, name, written), reader.live(name)) for name in reader.live_names()]
+            written += [
+                write_lines(free_file(folder, source, name, written), reader.live(name))
+                for name in reader.live_names()
+            ]
         for at in ats:
             target = folder / at if len(ats) > 1 else folder
             target.mkdir(parents=True, exist_ok=True)
-            written += [write_lines(free_file(target, source, name, written), lines) for name, lines in reader.at(at)]
+            written += [
+                write_lines(free_file(target, source, name, written), lines) for name, lines in reader.at(at)
+            ]
     return written
 
 
 def free_file(folder: Path, source: str, name: Name, written: list[Path]) -> Path:
-    """A table's file; the source's name stands before it where another source has a table of the same name."""
+    """A table's file; the source's name stands before it where another source has a table of the
+    same name.
+    """
     path = folder / f"{name[0]}.{name[1]}.jsonl".replace("/", "_")
     return folder / f"{source}:{path.name}" if path in written else path
 
@@ -64,13 +80,19 @@ def write_lines(path: Path, lines: Iterator[str]) -> Path:
     return path
 
 
-def show_table(root: str, table: str, layer: str, at: str | None, limit: int | None, as_json: bool, out: TextIO) -> None:
+def show_table(
+    root: str, table: str, layer: str, at: str | None, limit: int | None, as_json: bool, out: TextIO
+) -> None:
     """Print one table's rows, or its changes (`layer` silver), as JSON lines or as text."""
     spark, lake = get_session(), Lake(root)
     known, name = named(spark, lake, table)
     readers = {source: Reader(spark, lake, source, settings) for source, settings in known.items()}
     live = layer == "gold" and at is None
-    reader = the_one({source: reader for source, reader in readers.items() if reader.has(name, live=live)}, table, lake.root)
+    reader = the_one(
+        {source: reader for source, reader in readers.items() if reader.has(name, live=live)},
+        table,
+        lake.root,
+    )
     lines = reader.find(name, at) if layer == "gold" else reader.changes(name, at)
     if lines is None:
         raise LakehouseError(f"{table}: expected a table that existed at {at}, found none")
@@ -79,7 +101,10 @@ def show_table(root: str, table: str, layer: str, at: str | None, limit: int | N
 
 def as_text(line: str) -> str:
     """A JSON line as `name=value` pairs."""
-    return "  ".join(f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in json.loads(line).items())
+    return "  ".join(
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in json.loads(line).items()
+    )
 
 
 class Reader:
@@ -97,12 +122,16 @@ class Reader:
     def history(self) -> History:
         if self._history is None:
             assert self.done is not None
-            self._history = load_history(self.spark, self.lake, self.source, self.done, self.log, self.settings)
+            self._history = load_history(
+                self.spark, self.lake, self.source, self.done, self.log, self.settings
+            )
         return self._history
 
     def entries(self) -> dict[Name, dict[str, Any]]:
         entries = (self.manifest or {}).get("tables", [])
-        return {(entry["database"], entry["table"]): entry for entry in entries if entry["state"] != "retired"}
+        return {
+            (entry["database"], entry["table"]): entry for entry in entries if entry["state"] != "retired"
+        }
 
     def live_names(self) -> list[Name]:
         return sorted(self.entries())
@@ -129,26 +158,41 @@ class Reader:
         ids = entry.get("shards") or [entry["lineage"]]
         modes = by_name(self._mode(lineage, at) for lineage in self.history.lineages if lineage.id in ids)
         columns = self._aligned(modes)[0]
-        return self._frame_lines(modes[0], columns, self.lake.read(self.spark, "gold", entry["gold"], entry["version"]))
+        return self._frame_lines(
+            modes[0], columns, self.lake.read(self.spark, "gold", entry["gold"], entry["version"])
+        )
 
     def _frame_lines(self, mode: Mode, columns: list[GoldColumn], frame: DataFrame) -> Iterator[str]:
-        columns = [*columns, *(computed_column(name) for name in mode.options.computed if name in frame.columns)]
+        columns = [
+            *columns,
+            *(computed_column(name) for name in mode.options.computed if name in frame.columns),
+        ]
         raws = [column.companion for column in columns if column.companion in frame.columns]
         names = [column.name for column in columns]
-        table = frame.select(*[F.col(_quoted(held)).alias(f"c{i}") for i, held in enumerate([*names, *raws])]).toArrow()
+        table = frame.select(
+            *[F.col(_quoted(held)).alias(f"c{i}") for i, held in enumerate([*names, *raws])]
+        ).toArrow()
         values = [table.column(i).to_pylist() for i in range(len(names) + len(raws))]
-        rows = [dict(zip([*names, *raws], row, strict=True)) for row in zip(*values, strict=True)] if values else []
+        rows = (
+            [dict(zip([*names, *raws], row, strict=True)) for row in zip(*values, strict=True)]
+            if values
+            else []
+        )
         return _lines(rows, columns, _names(columns, mode.row_ids), raws)
 
     def at(self, at: str) -> Iterator[tuple[Name, Iterator[str]]]:
-        """Every table that existed right after `at`, dropped and renamed ones included, folded from silver."""
+        """Every table that existed right after `at`, dropped and renamed ones included, folded from
+        silver.
+        """
         position = parse_position(at, self._watermark())
         check_floor(self.log, at, position)
         changes = self._all_changes()
         tables: dict[Name, list[Mode]] = {}
         for name, lineage in self.history.live(position).items():
             mode = self._mode(lineage, position)
-            tables.setdefault(split_name(mode.options.merged) if mode.options.merged else name, []).append(mode)
+            tables.setdefault(split_name(mode.options.merged) if mode.options.merged else name, []).append(
+                mode
+            )
         for name, modes in sorted(tables.items(), key=lambda item: item[0]):
             modes = by_name(modes)
             told = [[change for change, _ in changes.get(mode.lineage.id, [])] for mode in modes]
@@ -160,15 +204,27 @@ class Reader:
         mine = frame.where(F.concat_ws(".", "database", "table") == table)
         if at is not None:
             mine = mine.where(between(None, parse_position(at, self._watermark())))
-        return (row.value for row in mine.orderBy("position").select(F.to_json(F.struct("*")).alias("value")).toLocalIterator())
+        return (
+            row.value
+            for row in mine.orderBy("position")
+            .select(F.to_json(F.struct("*")).alias("value"))
+            .toLocalIterator()
+        )
 
     def _told_lines(self, modes: list[Mode], changes: list[list[Change]]) -> Iterator[str]:
         """The rows of a table, or of its shards together."""
         shapes = self._aligned(modes)
-        parts = [type_rows(mode.rows(told), columns) for mode, told, columns in zip(modes, changes, shapes, strict=True)]
+        parts = [
+            type_rows(mode.rows(told), columns)
+            for mode, told, columns in zip(modes, changes, shapes, strict=True)
+        ]
         if modes[0].options.computed:
-            frames = [frame_of(self.spark, typed, columns) for typed, columns in zip(parts, shapes, strict=True)]
-            frame = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+            frames = [
+                frame_of(self.spark, typed, columns) for typed, columns in zip(parts, shapes, strict=True)
+            ]
+            frame = functools.reduce(
+                lambda one, other: one.unionByName(other, allowMissingColumns=True), frames
+            )
             return self._frame_lines(modes[0], shapes[0], with_computed(frame, modes[0].options.computed))
         raws = list(dict.fromkeys(name for typed in parts for name in typed.raw))
         rows = [row for typed in parts for row in _dicts(typed, raws)]
@@ -183,14 +239,30 @@ class Reader:
             told = silver.where(between(None, self._watermark()))
             self._changes, _ = by_lineage(self.history, collect_changes(told))
             for gate in self._gates():
-                self._changes[gate.judge.lineage.id] = [(change, 0) for change in gate.changes(told.where(of_lineage(gate.judge.lineage)))]
+                self._changes[gate.judge.lineage.id] = [
+                    (change, 0) for change in gate.changes(told.where(of_lineage(gate.judge.lineage)))
+                ]
         return self._changes
 
     def _gates(self) -> list[Gate]:
         """The judges of the tables that have a suite: a rejected row is in no state of gold."""
-        suites = {(database, table): suite_of(entries) for database, table, entries in self.settings.get("suites", ())}
+        suites = {
+            (database, table): suite_of(entries)
+            for database, table, entries in self.settings.get("suites", ())
+        }
         upstream = upstream_of(self.settings["format"], self.settings["options"])
-        gates = open_gates(self.spark, self.lake, self.source, 0, suites, self.history, self.log, upstream, {}, self.settings["virtual"])
+        gates = open_gates(
+            self.spark,
+            self.lake,
+            self.source,
+            0,
+            suites,
+            self.history,
+            self.log,
+            upstream,
+            {},
+            self.settings["virtual"],
+        )
         return [gate for lineage in self.history.lineages if (gate := gates.of(lineage)) is not None]
 
     def _watermark(self) -> Position:
@@ -200,13 +272,25 @@ class Reader:
 
     def _mode(self, lineage: Lineage, at: Position) -> Mode:
         upstream = upstream_of(self.settings["format"], self.settings["options"])
-        return Mode(lineage, at, upstream, clock_of(self.settings["format"], self.settings["order"]), self._options(lineage))
+        return Mode(
+            lineage,
+            at,
+            upstream,
+            clock_of(self.settings["format"], self.settings["order"]),
+            self._options(lineage),
+        )
 
     def _options(self, lineage: Lineage) -> GoldOptions:
         """Those that gold was built with, else those that the lake knows of."""
         entries = (self.manifest or {}).get("tables", [])
-        built = next((entry for entry in entries if lineage.id in (entry.get("shards") or [entry["lineage"]])), None)
-        return from_plain(built["options"]) if built and "options" in built else options_of(lineage, options_in(self.settings))
+        built = next(
+            (entry for entry in entries if lineage.id in (entry.get("shards") or [entry["lineage"]])), None
+        )
+        return (
+            from_plain(built["options"])
+            if built and "options" in built
+            else options_of(lineage, options_in(self.settings))
+        )
 
     def _aligned(self, modes: list[Mode]) -> list[list[GoldColumn]]:
         """The columns of a table; of its shards' each in one order."""
@@ -216,7 +300,9 @@ class Reader:
         return list(aligned({str(number): told for number, told in enumerate(columns)})[0].values())
 
     def _columns(self, mode: Mode) -> list[GoldColumn]:
-        columns = gold_columns(mode.lineage.steps[mode.target].schema, {}, virtual=self.settings["virtual"], options=mode.options)
+        columns = gold_columns(
+            mode.lineage.steps[mode.target].schema, {}, virtual=self.settings["virtual"], options=mode.options
+        )
         return columns + own_columns(mode.options, [column.name for column in columns])
 
 
@@ -246,7 +332,9 @@ def parse_position(text: str, watermark: Position) -> Position:
     elif isinstance(value, list) and len(value) <= 6 and all(isinstance(item, int) for item in value):
         position = (*value, *[0] * (6 - len(value)))
     else:
-        raise LakehouseError(f"--at {text}: expected a TSO or a position such as [0,470606995731251200,2,0,0,0]")
+        raise LakehouseError(
+            f"--at {text}: expected a TSO or a position such as [0,470606995731251200,2,0,0,0]"
+        )
     if position > watermark:
         raise LakehouseError(f"--at {text}: expected a moment up to the watermark {watermark[1]}")
     return position
@@ -259,11 +347,18 @@ def check_floor(log: OpsLog, at: str, position: Position) -> None:
         raise LakehouseError(f"--at {at}: expected a moment at or above silver's floor {floor[1]}")
 
 
-def _lines(rows: list[dict[str, Any]], columns: list[GoldColumn], keys: list[str], raws: list[str]) -> Iterator[str]:
-    """Rows as JSON text, in key order, columns in the table's order, companions last and only where they say something."""
+def _lines(
+    rows: list[dict[str, Any]], columns: list[GoldColumn], keys: list[str], raws: list[str]
+) -> Iterator[str]:
+    """Rows as JSON text, in key order, columns in the table's order, companions last and only where they say
+    something.
+    """
     rows.sort(key=lambda row: [_sortable(row[name]) for name in (keys or row)])
     for row in rows:
-        line = {column.name: None if row[column.name] is None else column.to_canonical(row[column.name]) for column in columns}
+        line = {
+            column.name: None if row[column.name] is None else column.to_canonical(row[column.name])
+            for column in columns
+        }
         line.update({name: row[name] for name in raws if row[name] is not None})
         yield json.dumps(line, ensure_ascii=False)
 

@@ -24,20 +24,29 @@ from lakehouse.spark.source import Source, kafka_input, selected_sources
 
 
 def status(config: Config | None, lake: str | None, history: int = 0) -> list[dict[str, Any]]:
-    """One entry per source: layers, watermark and who holds it, lag, dead letters, tables and their states; and its last runs."""
+    """One entry per source: layers, watermark and who holds it, lag, dead letters, tables and their states;
+    and its last runs.
+    """
     spark = get_session()
     if config is not None and config.sources:
         found = [(source.lake, source.name, source) for source in selected_sources(config, (), lake)]
-        return [{**source_status(spark, *each), **last_runs(spark, each[0], each[1], history)} for each in found]
+        return [
+            {**source_status(spark, *each), **last_runs(spark, each[0], each[1], history)} for each in found
+        ]
     place = Lake(lake or "./lake")
-    return [{**source_status(spark, place, name, None), **last_runs(spark, place, name, history)} for name in sources(spark, place)]
+    return [
+        {**source_status(spark, place, name, None), **last_runs(spark, place, name, history)}
+        for name in sources(spark, place)
+    ]
 
 
 def last_runs(spark: SparkSession, lake: Lake, name: str, number: int) -> dict[str, Any]:
     """The last runs that did something or failed, newest first."""
     if not number:
         return {}
-    return {"runs": [run_line(body) for body in reversed(OpsLog(spark, lake, name).load().all("run")[-number:])]}
+    return {
+        "runs": [run_line(body) for body in reversed(OpsLog(spark, lake, name).load().all("run")[-number:])]
+    }
 
 
 def run_line(run: dict[str, Any]) -> dict[str, Any]:
@@ -70,12 +79,16 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "last_run": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(log.records[-1][2] / 1000)) + " UTC",
         "watermark": list(position) if position != MIN_POSITION else None,
         "held_by": f"{holder[0]}/{holder[1]}" if holder else None,
-        "no_watermark_seen": [f"{topic}/{number}" for topic, number in partitions if (topic, number) not in marks],
+        "no_watermark_seen": [
+            f"{topic}/{number}" for topic, number in partitions if (topic, number) not in marks
+        ],
         "gold_watermark": (manifest or {}).get("watermark"),
         "consistency": (manifest or {}).get("consistency"),
         "dead_letters": sum(open_counts(spark, lake, name, log).values()),
         "books": book(done["counts"]),
-        "not_configured": [] if (manifest or {}).get("auto") else sorted(f"{database}.{table}" for database, table in met - known),
+        "not_configured": []
+        if (manifest or {}).get("auto")
+        else sorted(f"{database}.{table}" for database, table in met - known),
         "gaps": [told_loss(gap) for gap in open_losses(log)],
         "problems": (manifest or {}).get("problems", []),
         "tables": [
@@ -93,8 +106,16 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
 
 
 def book(counts: dict[str, int]) -> str:
-    """Whether a batch's decoded changes are all accounted for (model: decoded = inserted + duplicate + conflict + below the floor)."""
-    left = counts["decoded"] - counts["inserted"] - counts["duplicate"] - counts["conflict"] - counts.get("below", 0)
+    """Whether a batch's decoded changes are all accounted for (model: decoded = inserted + duplicate +
+    conflict + below the floor).
+    """
+    left = (
+        counts["decoded"]
+        - counts["inserted"]
+        - counts["duplicate"]
+        - counts["conflict"]
+        - counts.get("below", 0)
+    )
     return "closed" if left == 0 else f"open: {left} decoded changes are not accounted for"
 
 
@@ -107,7 +128,9 @@ def lag(source: Source | None, done: dict[str, Any] | None) -> dict[str, Any]:
         topics = listed(kafka)
     except LakehouseError as error:
         return {"broker": str(error)}
-    following = {(entry["topic"], entry["partition"]): entry["offset"] for entry in (done or {"next": []})["next"]}
+    following = {
+        (entry["topic"], entry["partition"]): entry["offset"] for entry in (done or {"next": []})["next"]
+    }
     behind = {
         f"{topic.name}/{number}": end - max(following.get((topic.name, number), first), first)
         for topic in topics
@@ -125,7 +148,9 @@ def age(done: dict[str, Any] | None, source: Source) -> dict[str, Any]:
 
 
 def plan(config: Config, lake: str | None) -> list[dict[str, Any]]:
-    """What a run would read, which DDLs and how many changes gold would apply, and what a changed configuration does."""
+    """What a run would read, which DDLs and how many changes gold would apply, and what a changed
+    configuration does.
+    """
     spark = get_session()
     return [source_plan(spark, source) for source in selected_sources(config, (), lake)]
 
@@ -142,8 +167,20 @@ def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
     if source.gold.consistency == "eventual":
         position = tuple(done["reach"] or MIN_POSITION)
     window = between(before, position)
-    changes = read_silver(spark, lake, source.name, "changes").where(window).groupBy("database", "table").count().collect()
-    ddl = read_silver(spark, lake, source.name, "schema_changes").where(window).orderBy("position").select("ddl").collect()
+    changes = (
+        read_silver(spark, lake, source.name, "changes")
+        .where(window)
+        .groupBy("database", "table")
+        .count()
+        .collect()
+    )
+    ddl = (
+        read_silver(spark, lake, source.name, "schema_changes")
+        .where(window)
+        .orderBy("position")
+        .select("ddl")
+        .collect()
+    )
     entry["gold_would_apply"] = {f"{row.database}.{row.table}": row["count"] for row in changes}
     entry["ddl_would_apply"] = [row.ddl for row in ddl]
     return {**entry, **table_changes(spark, source, log, done, manifest)}
@@ -152,13 +189,27 @@ def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
 def table_changes(
     spark: SparkSession, source: Source, log: OpsLog, done: dict[str, Any], manifest: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Tables that gold would create for a new YAML, and those whose YAML is gone: their data stays until it is removed by hand."""
-    held = {(entry["database"], entry["table"]) for entry in (manifest or {}).get("tables", []) if entry["state"] != "retired"}
+    """Tables that gold would create for a new YAML, and those whose YAML is gone: their data stays until it
+    is removed by hand.
+    """
+    held = {
+        (entry["database"], entry["table"])
+        for entry in (manifest or {}).get("tables", [])
+        if entry["state"] != "retired"
+    }
     if source.gold.tables is None:
-        wanted = set(load_history(spark, source.lake, source.name, done, log, source.settings).live(tuple(done["reach"] or MIN_POSITION)))
+        wanted = set(
+            load_history(spark, source.lake, source.name, done, log, source.settings).live(
+                tuple(done["reach"] or MIN_POSITION)
+            )
+        )
     else:
-        wanted = {split_name(said.merged) if said.merged else name for name, said in source.gold.options.items()}
+        wanted = {
+            split_name(said.merged) if said.merged else name for name, said in source.gold.options.items()
+        }
     return {
         "tables_to_create": sorted(".".join(name) for name in wanted - held),
-        "tables_no_longer_configured": sorted(".".join(name) for name in held - wanted) if source.gold.tables is not None else [],
+        "tables_no_longer_configured": sorted(".".join(name) for name in held - wanted)
+        if source.gold.tables is not None
+        else [],
     }

@@ -1,4 +1,6 @@
-"""What the ops log and silver tell of one source over time, as plain data: for the report, the metrics and `status --history`."""
+"""What the ops log and silver tell of one source over time, as plain data: for the report, the metrics and
+`status --history`.
+"""
 
 import time
 from typing import Any
@@ -37,7 +39,11 @@ def observe(spark: SparkSession, lake: Lake, name: str, source: Source | None) -
         "ddl": ddl_timeline(spark, lake, name, settings),
         "dead_letters": dead_letters(spark, lake, name),
         "gaps": open_losses(log),
-        "epochs": [{"epoch": body["epoch"], "why": body["why"], "at": at} for _, kind, at, body in log.records if kind == "epoch"],
+        "epochs": [
+            {"epoch": body["epoch"], "why": body["why"], "at": at}
+            for _, kind, at, body in log.records
+            if kind == "epoch"
+        ],
     }
 
 
@@ -56,18 +62,27 @@ def totals(log: OpsLog) -> dict[str, int]:
 
 
 def batches(spark: SparkSession, lake: Lake, log: OpsLog, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Silver's batches: when, how long, how much, and the source's time up to which all had arrived (`fresh`)."""
+    """Silver's batches: when, how long, how much, and the source's time up to which all had arrived
+    (`fresh`).
+    """
     planned = {body["batch"]: at for _, kind, at, body in log.records if kind == "planned"}
     done = [(at, body) for _, kind, at, body in log.records if kind == "done"][-BATCHES:]
     by_position = settings.get("order") == "tidb"
-    newest = {} if by_position or not done else newest_commits(spark, lake, log.source, settings, done[0][1]["batch"])
+    newest = (
+        {}
+        if by_position or not done
+        else newest_commits(spark, lake, log.source, settings, done[0][1]["batch"])
+    )
     return [
         {
             "batch": body["batch"],
             "at": at,
             "seconds": max(0.0, (at - planned.get(body["batch"], at)) / 1000),
             "bytes": body.get("bytes", 0),
-            **{name: body["counts"].get(name, 0) for name in ("messages", "inserted", "duplicate", "conflict", "ddl", "dead")},
+            **{
+                name: body["counts"].get(name, 0)
+                for name in ("messages", "inserted", "duplicate", "conflict", "ddl", "dead")
+            },
             "fresh": watermark_millis(body, log) if by_position else newest.get(body["batch"]),
         }
         for at, body in done
@@ -90,7 +105,9 @@ def commit_millis(settings: dict[str, Any], commit_ts: int) -> int:
     return tso_millis(commit_ts) if str(settings.get("format", "")).startswith("ticdc") else commit_ts
 
 
-def newest_commits(spark: SparkSession, lake: Lake, name: str, settings: dict[str, Any], first: int) -> dict[int, int]:
+def newest_commits(
+    spark: SparkSession, lake: Lake, name: str, settings: dict[str, Any], first: int
+) -> dict[int, int]:
     """The newest commit time of each batch, where positions are no times."""
     changes = read_silver(spark, lake, name, "changes").where(F.col("batch") >= first)
     rows = changes.groupBy("batch").agg(F.max("commit_ts").alias("newest")).collect()
@@ -101,7 +118,12 @@ def manifests(log: OpsLog) -> list[dict[str, Any]]:
     """What gold published: when, the states of its tables, and its watermark."""
     found = [(at, body) for _, kind, at, body in log.records if kind == "manifest"][-BATCHES:]
     return [
-        {"at": at, "watermark": body["watermark"], "states": _counted([entry["state"] for entry in body["tables"]])} for at, body in found
+        {
+            "at": at,
+            "watermark": body["watermark"],
+            "states": _counted([entry["state"] for entry in body["tables"]]),
+        }
+        for at, body in found
     ]
 
 
@@ -109,10 +131,17 @@ def _counted(words: list[str]) -> dict[str, int]:
     return {word: words.count(word) for word in sorted(set(words))}
 
 
-def ddl_timeline(spark: SparkSession, lake: Lake, name: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
+def ddl_timeline(
+    spark: SparkSession, lake: Lake, name: str, settings: dict[str, Any]
+) -> list[dict[str, Any]]:
     """The last statements, oldest first."""
     records = read_silver(spark, lake, name, "schema_changes").where("kind = 'ddl'")
-    rows = records.orderBy(F.col("position").desc()).select("database", "table", "commit_ts", "ddl").limit(BATCHES).collect()
+    rows = (
+        records.orderBy(F.col("position").desc())
+        .select("database", "table", "commit_ts", "ddl")
+        .limit(BATCHES)
+        .collect()
+    )
     return [
         {
             "table": ".".join(part for part in (row.database, row.table) if part),
@@ -126,11 +155,16 @@ def ddl_timeline(spark: SparkSession, lake: Lake, name: str, settings: dict[str,
 def dead_letters(spark: SparkSession, lake: Lake, name: str) -> dict[str, Any]:
     """How many by code and table, and the last ones with the place of their bytes."""
     letters = read_silver(spark, lake, name, "dead_letters")
-    grouped = letters.groupBy("code", "database", "table").count().orderBy("code", "database", "table").collect()
+    grouped = (
+        letters.groupBy("code", "database", "table").count().orderBy("code", "database", "table").collect()
+    )
     latest = letters.orderBy(F.col("batch").desc()).limit(20).collect() if grouped else []
     return {
         "counts": [{"code": row.code, "table": _table(row), "number": row["count"]} for row in grouped],
-        "latest": [{"code": row.code, "message": row.message, "table": _table(row), "origin": _origin(row.origin)} for row in latest],
+        "latest": [
+            {"code": row.code, "message": row.message, "table": _table(row), "origin": _origin(row.origin)}
+            for row in latest
+        ],
     }
 
 

@@ -1,16 +1,18 @@
 """What notebooks read: every table of a lake by its name, and each source table's changes with typed columns.
 
-    lake = open_lake(spark, "./lake")        a dict of DataFrames, each of them a temp view of the same name too
-    silver_<db>__<table>                     one row per change of the table, `before` and `after` as structs of the newest schema
+    lake = open_lake(spark, "./lake")        a dict of DataFrames, each of them a temp view of the same name
+                                             too
+    silver_<db>__<table>                     one row per change of the table, `before` and `after` as structs
+                                             of the newest schema
     gold_<db>__<table>                       the table as published
     changes, schema_changes, watermarks, dead_letters    silver itself, of all sources
     manifests                                what gold has published, and when
     rejected, quality                        what expectations kept out of gold, and how each did in every run
     bronze                                   the messages as they came
 
-Values are resolved by the functions that gold uses. A renamed column is followed under its newest name, a retyped one is
-converted; a column that came later is null in older rows, not its default: this is the log, not the table. What a type
-can't hold is null here; silver's own text has it.
+Values are resolved by the functions that gold uses. A renamed column is followed under its newest name, a
+retyped one is converted; a column that came later is null in older rows, not its default: this is the log,
+not the table. What a type can't hold is null here; silver's own text has it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -61,12 +63,17 @@ _MANIFEST = T.StructType(
 
 
 def open_lake(
-    spark: SparkSession, root: str, catalog: str | None = None, schemas: Mapping[str, str] | None = None, at: str | None = None
+    spark: SparkSession,
+    root: str,
+    catalog: str | None = None,
+    schemas: Mapping[str, str] | None = None,
+    at: str | None = None,
 ) -> dict[str, DataFrame]:
-    """Every table of a lake, registered as temp views. `catalog` and `schemas` are those of the source's `lake:`.
+    """Every table of a lake, registered as temp views. `catalog` and `schemas` are those of the source's
+    `lake:`.
 
-    All gold tables of a source are as of one manifest: the last, or the newest of `at`, which is a TSO or a position, or an
-    instant such as 2026-11-21T10:00:00Z at which it was published.
+    All gold tables of a source are as of one manifest: the last, or the newest of `at`, which is a TSO or a
+    position, or an instant such as 2026-11-21T10:00:00Z at which it was published.
     """
     lake = Lake(root, catalog, dict(schemas or {}))
     known = sources(spark, lake)
@@ -92,7 +99,9 @@ def _of_all(spark: SparkSession, lake: Lake, names: list[str], table: str) -> Da
     return found
 
 
-def _with_source(spark: SparkSession, lake: Lake, names: list[str], layer: str, suffix: str, schema: T.StructType) -> DataFrame:
+def _with_source(
+    spark: SparkSession, lake: Lake, names: list[str], layer: str, suffix: str, schema: T.StructType
+) -> DataFrame:
     """A table of all sources together, with the source's name."""
     found = _empty(spark, schema).select(F.lit("").alias("source"), "*")
     for source in names:
@@ -103,7 +112,12 @@ def _with_source(spark: SparkSession, lake: Lake, names: list[str], layer: str, 
 
 def _manifests(spark: SparkSession, lake: Lake, names: list[str]) -> DataFrame:
     logs = ((source, OpsLog(spark, lake, source).load()) for source in names)
-    rows = [(source, at, body["watermark"]) for source, log in logs for _, kind, at, body in log.records if kind == "manifest"]
+    rows = [
+        (source, at, body["watermark"])
+        for source, log in logs
+        for _, kind, at, body in log.records
+        if kind == "manifest"
+    ]
     frame = spark.createDataFrame(rows, _MANIFEST) if rows else _empty(spark, _MANIFEST)
     return frame.withColumn("published_at", F.timestamp_millis("published_at"))
 
@@ -115,7 +129,9 @@ def manifest_of(log: OpsLog, at: str | None) -> dict[str, Any]:
         upto = _upto(at, tuple(manifests[-1][1]["watermark"]))
         manifests = [(when, body) for when, body in manifests if upto(when, tuple(body["watermark"]))]
         if not manifests:
-            raise LakehouseError(f"{log.source}: expected a manifest at or before {at}, the first one is later")
+            raise LakehouseError(
+                f"{log.source}: expected a manifest at or before {at}, the first one is later"
+            )
     return manifests[-1][1] if manifests else {"tables": []}
 
 
@@ -124,14 +140,18 @@ def _upto(at: str, watermark: Position) -> Callable[[int, Position], bool]:
     try:
         published = datetime.fromisoformat(at).timestamp() * 1000 if "-" in at else None
     except ValueError as error:
-        raise LakehouseError(f"{at}: expected a TSO, a position, or an instant such as 2026-11-21T10:00:00Z") from error
+        raise LakehouseError(
+            f"{at}: expected a TSO, a position, or an instant such as 2026-11-21T10:00:00Z"
+        ) from error
     if published is not None:
         return lambda when, _: when <= published
     position = parse_position(at, watermark)
     return lambda _, mark: mark <= position
 
 
-def _gold(spark: SparkSession, lake: Lake, source: str, taken: Mapping[str, DataFrame], at: str | None) -> dict[str, DataFrame]:
+def _gold(
+    spark: SparkSession, lake: Lake, source: str, taken: Mapping[str, DataFrame], at: str | None
+) -> dict[str, DataFrame]:
     manifest = manifest_of(OpsLog(spark, lake, source).load(), at)
     found: dict[str, DataFrame] = {}
     for entry in manifest["tables"]:
@@ -140,8 +160,12 @@ def _gold(spark: SparkSession, lake: Lake, source: str, taken: Mapping[str, Data
     return found
 
 
-def _silver(spark: SparkSession, lake: Lake, source: str, settings: Settings, taken: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """The typed changes of each table: the live ones have the first claim on a name, the newest of the dropped ones the next."""
+def _silver(
+    spark: SparkSession, lake: Lake, source: str, settings: Settings, taken: Mapping[str, DataFrame]
+) -> dict[str, DataFrame]:
+    """The typed changes of each table: the live ones have the first claim on a name, the newest of the
+    dropped ones the next.
+    """
     log = OpsLog(spark, lake, source).load()
     done = log.last("done")
     if done is None:
@@ -149,7 +173,9 @@ def _silver(spark: SparkSession, lake: Lake, source: str, settings: Settings, ta
     lineages = load_history(spark, lake, source, done, log, settings).lineages
     changes = read_silver(spark, lake, source, "changes").where(F.col("batch") <= done["batch"])
     found: dict[str, DataFrame] = {}
-    for lineage in sorted(lineages, key=lambda one: (one.end is not None, tuple(-part for part in one.start))):
+    for lineage in sorted(
+        lineages, key=lambda one: (one.end is not None, tuple(-part for part in one.start))
+    ):
         name = free_name("silver_" + "__".join(lineage.intervals[-1].name), {**taken, **found})
         found[name] = typed_changes(changes, lineage, settings)
     return found
@@ -169,7 +195,11 @@ def typed_changes(changes: DataFrame, lineage: Lineage, settings: Settings) -> D
     image = T.StructType([T.StructField(column.name, data_type(column.spark)) for column in columns])
     # a TiCDC commit_ts is a TSO, of which the upper bits are milliseconds; elsewhere it is milliseconds
     millis = F.shiftright("commit_ts", 18) if settings["format"].startswith("ticdc-") else F.col("commit_ts")
-    mine = changes.where(of_lineage(lineage)).withColumn("committed_at", F.timestamp_millis(millis)).select(*READ)
+    mine = (
+        changes.where(of_lineage(lineage))
+        .withColumn("committed_at", F.timestamp_millis(millis))
+        .select(*READ)
+    )
     kept = [field for field in mine.schema.fields if field.name in LOG]
     schema = T.StructType([*kept, T.StructField("before", image), T.StructField("after", image)])
     return mine.mapInArrow(_worker(as_log(lineage), dict(settings), to_arrow_schema(schema)), schema)
@@ -177,7 +207,10 @@ def typed_changes(changes: DataFrame, lineage: Lineage, settings: Settings) -> D
 
 def as_log(lineage: Lineage) -> Lineage:
     """The lineage with those effects alone that say how a value reads today, not which rows there are."""
-    steps = [replace(step, effects=tuple(effect for effect in step.effects if isinstance(effect, Drop | Retype))) for step in lineage.steps]
+    steps = [
+        replace(step, effects=tuple(effect for effect in step.effects if isinstance(effect, Drop | Retype)))
+        for step in lineage.steps
+    ]
     return Lineage(lineage.id, steps, lineage.intervals, lineage.key_names)
 
 
@@ -198,7 +231,9 @@ def _worker(
 
 
 class Images:
-    """Reads images of one table under its newest schema; what is compiled for an encoding and a step is kept."""
+    """Reads images of one table under its newest schema; what is compiled for an encoding and a
+    step is kept.
+    """
 
     def __init__(self, lineage: Lineage, settings: Settings) -> None:
         self.lineage, self.upstream = lineage, upstream_of(settings["format"], settings["options"])
@@ -208,11 +243,13 @@ class Images:
     def typed(self, batch: pa.RecordBatch) -> dict[str, list[dict[str, Any] | None]]:
         """The images of a batch, as dicts of Python values by column."""
         read = [
-            self.carrier(tuple(row["position"].values()), row["encoding"]) for row in batch.select(["position", "encoding"]).to_pylist()
+            self.carrier(tuple(row["position"].values()), row["encoding"])
+            for row in batch.select(["position", "encoding"]).to_pylist()
         ]
         return {
             name: [
-                None if text is None else self.image(carry, text) for carry, text in zip(read, batch.column(name).to_pylist(), strict=True)
+                None if text is None else self.image(carry, text)
+                for carry, text in zip(read, batch.column(name).to_pylist(), strict=True)
             ]
             for name in ("before", "after")
         }
@@ -220,7 +257,9 @@ class Images:
     def carrier(self, position: Any, encoding: str) -> Carrier:
         place = (self.lineage.step_at(position), encoding)
         if place not in self.carriers:
-            self.carriers[place] = Carrier(self.lineage, place[0], len(self.lineage.steps) - 1, encoding, self.upstream)
+            self.carriers[place] = Carrier(
+                self.lineage, place[0], len(self.lineage.steps) - 1, encoding, self.upstream
+            )
         return self.carriers[place]
 
     def image(self, carry: Carrier, text: str) -> dict[str, Any]:

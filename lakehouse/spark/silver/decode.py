@@ -2,14 +2,15 @@
 
     bronze ──decode──▶ packed: book, hashes, changes, others ──changes / others──▶ rows
 
-A worker packs what it has decoded: changes and everything else as one Arrow stream each, in a single binary value, with a
-book of what they hold and a hash of each change's identity. Spark then keeps and moves a few large values instead of many
-wide rows, and the driver knows from the books and hashes alone whether anything has to be deduped. Only what is written is
-unpacked into rows.
+A worker packs what it has decoded: changes and everything else as one Arrow stream each, in a single binary
+value, with a book of what they hold and a hash of each change's identity. Spark then keeps and moves a few
+large values instead of many wide rows, and the driver knows from the books and hashes alone whether anything
+has to be deduped. Only what is written is unpacked into rows.
 
-Of the others, `kind` is schema_change, watermark, dead_letter; transaction: the END of one (`key` its id, `physical_table`
-its number of rows); transaction_row: a row of one that became no change (`physical_table` its number; no `key` where the
-record can't be read so far); resume: where the next batch has to begin a partition, to have the parts that wait.
+Of the others, `kind` is schema_change, watermark, dead_letter; transaction: the END of one (`key` its id,
+`physical_table` its number of rows); transaction_row: a row of one that became no change (`physical_table`
+its number; no `key` where the record can't be read so far); resume: where the next batch has to begin a
+partition, to have the parts that wait.
 
 The closure carries names and options only; the decoder is imported once per worker.
 """
@@ -29,17 +30,50 @@ from lakehouse.silver.binlog_servers import Stretch, Stretches
 
 POSITION = "struct<epoch:bigint,p1:bigint,p2:bigint,p3:bigint,p4:bigint,p5:bigint>"
 CHANGE_COLUMNS: dict[str, str] = {
-    "database": "string", "table": "string", "key": "string", "op": "string", "commit_ts": "bigint", "position": POSITION,
-    "before": "string", "after": "string", "types": "string", "encoding": "string", "flags": "array<string>", "key_names": "array<string>",
-    "row_id": "string", "physical_table": "bigint", "half": "string",
-    "topic": "string", "incarnation": "string", "partition": "int", "offset": "bigint", "index": "int", "path": "string",
-}  # fmt: skip
+    "database": "string",
+    "table": "string",
+    "key": "string",
+    "op": "string",
+    "commit_ts": "bigint",
+    "position": POSITION,
+    "before": "string",
+    "after": "string",
+    "types": "string",
+    "encoding": "string",
+    "flags": "array<string>",
+    "key_names": "array<string>",
+    "row_id": "string",
+    "physical_table": "bigint",
+    "half": "string",
+    "topic": "string",
+    "incarnation": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "index": "int",
+    "path": "string",
+}
 OTHER_COLUMNS: dict[str, str] = {
-    "kind": "string", "database": "string", "table": "string", "key": "string", "commit_ts": "bigint", "position": POSITION,
-    "physical_table": "bigint", "schema_kind": "string", "ddl": "string", "columns": "string", "primary_key": "array<string>",
-    "resolved_ts": "bigint", "error_code": "string", "error_message": "string",
-    "topic": "string", "incarnation": "string", "partition": "int", "offset": "bigint", "index": "int", "path": "string",
-}  # fmt: skip
+    "kind": "string",
+    "database": "string",
+    "table": "string",
+    "key": "string",
+    "commit_ts": "bigint",
+    "position": POSITION,
+    "physical_table": "bigint",
+    "schema_kind": "string",
+    "ddl": "string",
+    "columns": "string",
+    "primary_key": "array<string>",
+    "resolved_ts": "bigint",
+    "error_code": "string",
+    "error_message": "string",
+    "topic": "string",
+    "incarnation": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "index": "int",
+    "path": "string",
+}
 PACKED = "book binary, hashes binary, changes binary, others binary"
 PLACE = ["topic", "incarnation", "partition"]
 JOINS_RECORDS = ("tencent-dts",)
@@ -50,7 +84,8 @@ TURNED_ROWS = 512
 FLUSH_BYTES = 16 * 1024 * 1024
 _OTHER_NAMES = list(OTHER_COLUMNS)
 
-# (epoch, (topic, incarnation, partition) -> its first offset); a partition that was not met when the epoch was raised is all of it
+# (epoch, (topic, incarnation, partition) -> its first offset); a partition that was not met when the epoch
+# was raised is all of it
 Epochs = Collection[tuple[int, Mapping[tuple[str, str, int], int]]]
 Settings = Mapping[str, Any]
 
@@ -59,9 +94,12 @@ def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
     """Decode bronze records, packed. `settings`: format, options, epochs, order, row_ids, beside."""
     frame = bronze.select(*INPUT)
     if settings["format"] in JOINS_RECORDS:
-        # parts of one message lie one after another in their partition; what is of one partition alone need not be shuffled for that
+        # parts of one message lie one after another in their partition; what is of one partition alone need
+        # not be shuffled for that
         is_one = len(settings.get("beside", NOTHING).starts) == 1
-        frame = (frame.coalesce(1) if is_one else frame.repartition(*PLACE)).sortWithinPartitions(*PLACE, "offset")
+        frame = (frame.coalesce(1) if is_one else frame.repartition(*PLACE)).sortWithinPartitions(
+            *PLACE, "offset"
+        )
     return frame.mapInArrow(_worker(dict(settings)), PACKED)
 
 
@@ -82,7 +120,9 @@ def _worker(settings: dict[str, Any]) -> Callable[[Iterator[pa.RecordBatch]], It
 def messages(batch: pa.RecordBatch, epochs: Epochs) -> Iterator[Message]:
     """The records of an Arrow batch of bronze."""
     columns = [batch.column(name).to_pylist() for name in INPUT]
-    for topic, incarnation, partition, offset, timestamp, key, value, headers, path in zip(*columns, strict=True):
+    for topic, incarnation, partition, offset, timestamp, key, value, headers, path in zip(
+        *columns, strict=True
+    ):
         pairs = tuple((header["key"], header["value"]) for header in headers) if headers else ()
         epoch = epoch_of(epochs, (topic, incarnation, partition), offset) if epochs else 0
         yield Message(topic, partition, offset, key, value, pairs, timestamp, incarnation, epoch, path)
@@ -95,7 +135,9 @@ def epoch_of(epochs: Epochs, partition: tuple[str, str, int], offset: int) -> in
 
 @dataclass(slots=True)
 class Taken:
-    """Changes by column, others as tuples in the order of OTHER_COLUMNS, and how many records they came from; `silent` gave none."""
+    """Changes by column, others as tuples in the order of OTHER_COLUMNS, and how many records they came from;
+    `silent` gave none.
+    """
 
     changes: dict[str, list[Any]]
     others: list[tuple[Any, ...]]
@@ -123,7 +165,9 @@ class Rows:
         self._floors = settings.get("floors") or {}
         self._json = msgspec.json.Encoder().encode
         self._types: dict[int, tuple[Any, bytes]] = {}
-        self._servers = Stretches(ordered=self._format in JOINS_RECORDS) if self._format in BINLOG_FORMATS else None
+        self._servers = (
+            Stretches(ordered=self._format in JOINS_RECORDS) if self._format in BINLOG_FORMATS else None
+        )
         self._clear()
 
     def _clear(self) -> None:
@@ -139,7 +183,13 @@ class Rows:
     def take(self) -> Taken:
         """What was collected; starts anew."""
         self._turn()
-        taken = Taken(self._columns, self._others, self.messages, self.silent, self._servers.take() if self._servers else [])
+        taken = Taken(
+            self._columns,
+            self._others,
+            self.messages,
+            self.silent,
+            self._servers.take() if self._servers else [],
+        )
         self._clear()
         return taken
 
@@ -157,7 +207,11 @@ class Rows:
                 case Unjoined(message, letter):
                     self._add(message, [] if letter is None else [letter])
                 case Resume((topic, incarnation, partition), offset):
-                    self._row(Message(topic, partition, offset, None, None, incarnation=incarnation), 0, kind="resume")
+                    self._row(
+                        Message(topic, partition, offset, None, None, incarnation=incarnation),
+                        0,
+                        kind="resume",
+                    )
             yield
 
     def _message(self, message: Message) -> None:
@@ -173,7 +227,14 @@ class Rows:
         if not events and (end := self._transaction_end(message)) is not None:
             self._row(message, 0, kind="transaction", key=end.id, physical_table=end.event_count)
         elif events and (row := self._transaction_row(message)) is not None:
-            self._row(message, 0, kind="transaction_row", key=row.id, physical_table=row.number, position=row.position)
+            self._row(
+                message,
+                0,
+                kind="transaction_row",
+                key=row.id,
+                physical_table=row.number,
+                position=row.position,
+            )
 
     def _counted(self, messages: Iterable[Message]) -> Iterator[Message]:
         """The book counts records, as they lie in bronze: a message of three parts is three."""
@@ -195,10 +256,23 @@ class Rows:
                 case RowChange() | SchemaChange():
                     self._stored(message, event)
                 case Watermark():
-                    self._row(message, event.index, kind="watermark", position=event.position, resolved_ts=event.resolved_ts)
+                    self._row(
+                        message,
+                        event.index,
+                        kind="watermark",
+                        position=event.position,
+                        resolved_ts=event.resolved_ts,
+                    )
                 case DeadLetter():
-                    self._row(message, event.index, kind="dead_letter", database=event.database, table=event.table,
-                              error_code=event.code, error_message=event.message)  # fmt: skip
+                    self._row(
+                        message,
+                        event.index,
+                        kind="dead_letter",
+                        database=event.database,
+                        table=event.table,
+                        error_code=event.code,
+                        error_message=event.message,
+                    )
 
     def _stored(self, message: Message, event: RowChange | SchemaChange) -> None:
         """An event whose values can be stored and read again, else a dead letter."""
@@ -208,8 +282,15 @@ class Rows:
             else:
                 self._schema_change(message, event)
         except RecursionError:
-            self._row(message, event.index, kind="dead_letter", database=event.database, table=event.table, error_code="value",
-                      error_message=f"values: expected JSON nested at most {MAX_DEPTH} deep, got deeper one")  # fmt: skip
+            self._row(
+                message,
+                event.index,
+                kind="dead_letter",
+                database=event.database,
+                table=event.table,
+                error_code="value",
+                error_message=f"values: expected JSON nested at most {MAX_DEPTH} deep, got deeper one",
+            )
 
     def _encoded(self, value: Any) -> bytes:
         """JSON that every reader takes; RecursionError where it nests too deep."""
@@ -233,11 +314,30 @@ class Rows:
                 if self._tidb and row_id is None:
                     half = self._hash((before if after is None else after) or {})
             found.append(
-                (change.database, change.table, self._encoded(change.key), change.op, change.commit_ts, change.position,
-                 None if before is None else self._encoded(before), None if after is None else self._encoded(after),
-                 self._types_text(change.types), change.encoding, change.flags, names, row_id, change.physical_table, half,
-                 message.topic, message.incarnation, message.partition, message.offset, change.index, message.path)
-            )  # fmt: skip
+                (
+                    change.database,
+                    change.table,
+                    self._encoded(change.key),
+                    change.op,
+                    change.commit_ts,
+                    change.position,
+                    None if before is None else self._encoded(before),
+                    None if after is None else self._encoded(after),
+                    self._types_text(change.types),
+                    change.encoding,
+                    change.flags,
+                    names,
+                    row_id,
+                    change.physical_table,
+                    half,
+                    message.topic,
+                    message.incarnation,
+                    message.partition,
+                    message.offset,
+                    change.index,
+                    message.path,
+                )
+            )
         for row in found:
             self.bytes += len(row[6] or b"") + len(row[7] or b"")
         self._changes += found
@@ -253,9 +353,30 @@ class Rows:
         topic, incarnation, partition, offset = place
         self.bytes += len(before or b"") + len(after or b"")
         self._changes.append(
-            (change.database, change.table, change.key, change.op, change.commit_ts, change.position, before, after, change.types,
-             "canonical", (), change.key_names, None, None, None, topic, incarnation, partition, offset, change.index, message.path)
-        )  # fmt: skip
+            (
+                change.database,
+                change.table,
+                change.key,
+                change.op,
+                change.commit_ts,
+                change.position,
+                before,
+                after,
+                change.types,
+                "canonical",
+                (),
+                change.key_names,
+                None,
+                None,
+                None,
+                topic,
+                incarnation,
+                partition,
+                offset,
+                change.index,
+                message.path,
+            )
+        )
 
     def _types_text(self, types: dict[str, str] | None) -> bytes | None:
         """Decoders share one types dict among the rows of a shape, so its text is made once."""
@@ -269,12 +390,28 @@ class Rows:
         return found[1]
 
     def _schema_change(self, message: Message, event: SchemaChange) -> None:
-        self._row(message, event.index, kind="schema_change", database=event.database, table=event.table, commit_ts=event.commit_ts,
-                  position=event.position, schema_kind=event.kind, ddl=event.ddl, primary_key=event.primary_key,
-                  columns=None if event.columns is None else self._encoded(event.columns))  # fmt: skip
+        self._row(
+            message,
+            event.index,
+            kind="schema_change",
+            database=event.database,
+            table=event.table,
+            commit_ts=event.commit_ts,
+            position=event.position,
+            schema_kind=event.kind,
+            ddl=event.ddl,
+            primary_key=event.primary_key,
+            columns=None if event.columns is None else self._encoded(event.columns),
+        )
 
     def _row(self, message: Message, index: int, **values: Any) -> None:
-        origin = {"topic": message.topic, "incarnation": message.incarnation, "partition": message.partition, "offset": message.offset,
-                  "index": index, "path": message.path}  # fmt: skip
+        origin = {
+            "topic": message.topic,
+            "incarnation": message.incarnation,
+            "partition": message.partition,
+            "offset": message.offset,
+            "index": index,
+            "path": message.path,
+        }
         values = {**origin, **values}
         self._others.append(tuple(values.get(name) for name in _OTHER_NAMES))

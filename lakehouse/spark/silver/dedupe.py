@@ -1,8 +1,8 @@
 """Exact dedupe of a batch's changes, against itself and against silver.
 
-The normal case does not pay: the hashes that come with a decoded batch, held against each other and against those of the few
-rows of silver in the same range, tell that nothing is there twice. Equal identities whose after-images disagree in a column that both
-have are conflicts: dead letters, and gold holds their table.
+The normal case does not pay: the hashes that come with a decoded batch, held against each other and against
+those of the few rows of silver in the same range, tell that nothing is there twice. Equal identities whose
+after-images disagree in a column that both have are conflicts: dead letters, and gold holds their table.
 """
 
 import json
@@ -25,17 +25,26 @@ from lakehouse.spark.silver.packed import HASH_BYTES, IDENTITY, POSITION_BYTES, 
 if TYPE_CHECKING:
     from lakehouse.spark.silver.run import Feed
 
-LETTERS = """database string, `table` string, topic string, incarnation string, partition int, offset bigint, index int, path string,
+LETTERS = """database string, `table` string, topic string, incarnation string, partition int, offset bigint,
+index int, path string,
   code string, message string"""
 ORIGIN = ["topic", "incarnation", "partition", "offset", "index", "path"]
-TWINS = "array<struct<after:string,topic:string,incarnation:string,partition:int,offset:bigint,index:int,path:string>>"
+TWINS = (
+    "array<struct<after:string,topic:string,incarnation:string,partition:int,offset:bigint,"
+    "index:int,path:string>>"
+)
 KNOWN_LIMIT = 200_000
-CONFLICT = "the same change arrived with another value: check the feed's settings and zone, or raise an epoch if the source is another one"
+CONFLICT = (
+    "the same change arrived with another value: check the feed's settings and zone, or raise "
+    "an epoch if the source is another one"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """`distinct` are the changes that are new to silver (None: there are none), `conflicts` the dead letters."""
+    """`distinct` are the changes that are new to silver (None: there are none), `conflicts` the
+    dead letters.
+    """
 
     distinct: DataFrame | None
     conflicts: DataFrame | None
@@ -46,13 +55,25 @@ class Distinct:
 
 def identity(order: str) -> list[Column]:
     """The columns that make two changes one; arrival feeds order only within a partition."""
-    parts = [F.col("database"), F.col("table"), F.col("key"), F.col("position"), F.coalesce(F.col("row_id"), F.lit("")).alias("row_id")]
+    parts = [
+        F.col("database"),
+        F.col("table"),
+        F.col("key"),
+        F.col("position"),
+        F.coalesce(F.col("row_id"), F.lit("")).alias("row_id"),
+    ]
     place = [F.col("topic"), F.col("incarnation"), F.col("partition")]
     return parts + place if order == "arrival" else parts
 
 
 def distinct_changes(
-    spark: SparkSession, lake: Lake, feed: "Feed", changes: DataFrame, summary: Summary, batch: int, top: list[int] | None
+    spark: SparkSession,
+    lake: Lake,
+    feed: "Feed",
+    changes: DataFrame,
+    summary: Summary,
+    batch: int,
+    top: list[int] | None,
 ) -> Distinct:
     """Split a batch's changes into new ones, duplicates and conflicts."""
     total = summary.counts["decoded"]
@@ -62,16 +83,22 @@ def distinct_changes(
     if overlaps(summary, top):
         first = _join_known(first, _known(spark, lake, feed, summary, batch), feed.order)
     else:
-        first = first.withColumn("_known", F.lit(False)).withColumn("_known_after", F.lit(None).cast("string"))
+        first = first.withColumn("_known", F.lit(False)).withColumn(
+            "_known_after", F.lit(None).cast("string")
+        )
     return _split(spark, kept(first), total)
 
 
 def _firsts(keyed: DataFrame, order: str) -> DataFrame:
-    """One row per identity, the first to arrive, with its twins of other messages. Within one message the later row stands."""
+    """One row per identity, the first to arrive, with its twins of other messages. Within one message the
+    later row stands.
+    """
     window = Window.partitionBy(*identity(order))
     ordered = window.orderBy("topic", "incarnation", "partition", "offset", F.col("index").desc())
     message = F.concat_ws("/", "topic", "incarnation", "partition", "offset")
-    ranked = keyed.withColumn("_rank", F.row_number().over(ordered)).withColumn("_first", F.first(message).over(ordered))
+    ranked = keyed.withColumn("_rank", F.row_number().over(ordered)).withColumn(
+        "_first", F.first(message).over(ordered)
+    )
     twins = F.collect_list(F.when(message != F.col("_first"), F.struct("after", *ORIGIN))).over(window)
     return ranked.withColumn("_twins", twins).where("_rank = 1").drop("_rank", "_first")
 
@@ -82,9 +109,17 @@ def overlaps(summary: Summary, top: list[int] | None) -> bool:
 
 
 def is_distinct(
-    spark: SparkSession, lake: Lake, feed: "Feed", hashes: Iterable[bytes], summary: Summary, batch: int, top: list[int] | None
+    spark: SparkSession,
+    lake: Lake,
+    feed: "Feed",
+    hashes: Iterable[bytes],
+    summary: Summary,
+    batch: int,
+    top: list[int] | None,
 ) -> bool:
-    """Whether, by the hashes of its changes, nothing of a batch is there twice. False where it can't be told cheaply."""
+    """Whether, by the hashes of its changes, nothing of a batch is there twice. False where it can't be told
+    cheaply.
+    """
     own = pa.concat_arrays([_hash_array(text) for text in hashes])
     if pc.count_distinct(own).as_py() < len(own):
         return False
@@ -104,7 +139,9 @@ def _hash_array(hashes: bytes) -> pa.Array:
 
 
 def _known(spark: SparkSession, lake: Lake, feed: "Feed", summary: Summary, batch: int) -> DataFrame:
-    """What silver holds of other batches in the range of this one, by file statistics where positions are of one epoch."""
+    """What silver holds of other batches in the range of this one, by file statistics where positions are of
+    one epoch.
+    """
     from lakehouse.spark.silver.run import read_silver
 
     assert summary.low is not None and summary.high is not None
@@ -112,15 +149,30 @@ def _known(spark: SparkSession, lake: Lake, feed: "Feed", summary: Summary, batc
     known = known.where(F.col("position.epoch").between(summary.low[0], summary.high[0]))
     if summary.low[0] == summary.high[0]:
         known = known.where(F.col("position.p1").between(summary.low[1], summary.high[1]))
-    return known.select("database", "table", "key", "position", "row_id", "origin.topic", "origin.incarnation", "origin.partition", "after")
+    return known.select(
+        "database",
+        "table",
+        "key",
+        "position",
+        "row_id",
+        "origin.topic",
+        "origin.incarnation",
+        "origin.partition",
+        "after",
+    )
 
 
 def known_afters(
     spark: SparkSession, lake: Lake, feed: "Feed", changes: list[dict[str, Any]], summary: Summary, batch: int
 ) -> Iterator[dict[str, Any]]:
-    """What silver holds of a small batch's changes already: their identities and after-images, as rows on the driver."""
+    """What silver holds of a small batch's changes already: their identities and after-images, as rows on the
+    driver.
+    """
     known = _known(spark, lake, feed, summary, batch)
-    rows = [{"database": event["database"], "table": event["table"], "key": event["key"].decode()} for event in changes]
+    rows = [
+        {"database": event["database"], "table": event["table"], "key": event["key"].decode()}
+        for event in changes
+    ]
     names = list(rows[0])
     schema = columns("database string, `table` string, key string")
     own = spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema).distinct()
@@ -130,9 +182,13 @@ def known_afters(
 
 def _join_known(first: DataFrame, known: DataFrame, order: str) -> DataFrame:
     """Mark what silver holds already."""
-    names = ["database", "table", "key", "position", "row_id"] + (["topic", "incarnation", "partition"] if order == "arrival" else [])
+    names = ["database", "table", "key", "position", "row_id"] + (
+        ["topic", "incarnation", "partition"] if order == "arrival" else []
+    )
     right = known.select(
-        *[F.col(name).alias(f"k_{name}") for name in names], F.col("after").alias("_known_after"), F.lit(True).alias("_known")
+        *[F.col(name).alias(f"k_{name}") for name in names],
+        F.col("after").alias("_known_after"),
+        F.lit(True).alias("_known"),
     )
     condition = F.lit(True)
     for name in names:
@@ -147,14 +203,24 @@ def _split(spark: SparkSession, marked: DataFrame, total: int) -> Distinct:
     distinct = marked.where(~F.col("_known"))
     inserted = distinct.count()
     distinct = distinct.drop("_twins", "_known", "_known_after")
-    return Distinct(distinct if inserted else None, conflicts if conflicted else None, inserted, total - inserted - conflicted, conflicted)
+    return Distinct(
+        distinct if inserted else None,
+        conflicts if conflicted else None,
+        inserted,
+        total - inserted - conflicted,
+        conflicted,
+    )
 
 
 def _suspects(marked: DataFrame) -> DataFrame:
-    """Each change that is not the one that stands (silver's, else the batch's first), beside what stands, where their texts differ."""
+    """Each change that is not the one that stands (silver's, else the batch's first), beside what stands,
+    where their texts differ.
+    """
     standing = F.when(F.col("_known"), F.col("_known_after")).otherwise(F.col("after")).alias("_standing")
     names = ["database", "table"]
-    twins = marked.select(*names, standing, F.explode("_twins").alias("_twin")).select(*names, "_standing", "_twin.*")
+    twins = marked.select(*names, standing, F.explode("_twins").alias("_twin")).select(
+        *names, "_standing", "_twin.*"
+    )
     arrived = marked.where(F.col("_known")).select(*names, standing, "after", *ORIGIN)
     return twins.unionByName(arrived).where(F.col("after") != F.col("_standing"))
 
@@ -166,7 +232,10 @@ def _conflicting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _letter(row: dict[str, Any]) -> dict[str, Any]:
-    place = {name: row[name] for name in ("database", "table", "topic", "incarnation", "partition", "offset", "index", "path")}
+    place = {
+        name: row[name]
+        for name in ("database", "table", "topic", "incarnation", "partition", "offset", "index", "path")
+    }
     return {**place, "code": "conflict", "message": CONFLICT}
 
 

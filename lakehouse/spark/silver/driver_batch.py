@@ -1,7 +1,8 @@
-"""A small batch of silver, on the driver: the same steps as lakehouse/spark/silver/run.py without a Spark job for each.
+"""A small batch of silver, on the driver: the same steps as lakehouse/spark/silver/run.py without a Spark job
+for each.
 
-Most batches of a scheduled feed are small, and for them the fixed cost of a job is all there is. Both ways call the same
-pure functions and write the same rows; a test holds them equal.
+Most batches of a scheduled feed are small, and for them the fixed cost of a job is all there is. Both ways
+call the same pure functions and write the same rows; a test holds them equal.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -27,14 +28,21 @@ _OTHER_NAMES = list(OTHER_COLUMNS)
 
 
 def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event], Summary]:
-    """The events of bronze records, changes before the others, each in arrival order; and what they come to."""
+    """The events of bronze records, changes before the others, each in arrival order; and what they
+    come to.
+    """
     rows = Rows(settings)
     if settings["format"] in JOINS_RECORDS:
         table = table.sort_by([(name, "ascending") for name in (*PLACE, "offset")])
-    for _ in rows.read(message for batch in table.to_batches() for message in messages(batch, settings["epochs"])):
+    for _ in rows.read(
+        message for batch in table.to_batches() for message in messages(batch, settings["epochs"])
+    ):
         pass
     taken = rows.take()
-    events = [dict(zip(_CHANGE_NAMES, ("change", *values), strict=True)) for values in zip(*taken.changes.values(), strict=True)]
+    events = [
+        dict(zip(_CHANGE_NAMES, ("change", *values), strict=True))
+        for values in zip(*taken.changes.values(), strict=True)
+    ]
     events += [dict(zip(_OTHER_NAMES, values, strict=True)) for values in taken.others]
     return events, summarise(taken.changes, taken.others, taken.messages, taken.silent, taken.servers)
 
@@ -58,14 +66,25 @@ def number_rows(events: list[Event], runs: dict[str, Any]) -> dict[str, Any]:
     """Set `row_id` on keyless halves, in arrival order; returns the runs that stay open."""
     counters: dict[str, RunCounter] = {}
     for event in sorted(
-        events, key=lambda event: (event["topic"], event["incarnation"], event["partition"], event["offset"], event["index"])
+        events,
+        key=lambda event: (
+            event["topic"],
+            event["incarnation"],
+            event["partition"],
+            event["offset"],
+            event["index"],
+        ),
     ):
         place = "\x00".join((event["topic"], event["incarnation"], str(event["partition"])))
         if event["kind"] == "watermark":
             counters.setdefault(place, RunCounter(runs.get(place))).resolved(event["resolved_ts"] or 0)
         elif event.get("half") is not None:
             table = "\x00".join(
-                (event["database"], event["table"], "" if event["physical_table"] is None else str(event["physical_table"]))
+                (
+                    event["database"],
+                    event["table"],
+                    "" if event["physical_table"] is None else str(event["physical_table"]),
+                )
             )
             counter = counters.setdefault(place, RunCounter(runs.get(place)))
             n = counter.number(table, event["commit_ts"], f"{event['position'][2]}:{event['half']}")
@@ -74,25 +93,38 @@ def number_rows(events: list[Event], runs: dict[str, Any]) -> dict[str, Any]:
 
 
 def identity_of(event: Event, order: str) -> tuple[Any, ...]:
-    base = (event["database"], event["table"], _text(event["key"]), tuple(event["position"]), event["row_id"] or "")
+    base = (
+        event["database"],
+        event["table"],
+        _text(event["key"]),
+        tuple(event["position"]),
+        event["row_id"] or "",
+    )
     return (*base, *(event[name] for name in PLACE)) if order == "arrival" else base
 
 
-def distinct_rows(changes: list[Event], known: dict[tuple[Any, ...], str | None], order: str) -> tuple[list[Event], list[Event], int]:
-    """(new changes, conflicts as dead letters, how many duplicates). `known` maps identities that silver has to after-images.
+def distinct_rows(
+    changes: list[Event], known: dict[tuple[Any, ...], str | None], order: str
+) -> tuple[list[Event], list[Event], int]:
+    """(new changes, conflicts as dead letters, how many duplicates). `known` maps identities that silver has
+    to after-images.
 
-    Of equal identities the first to arrive stands, inside one message the later row. What stands is silver's, else the
-    batch's first; every other change is held against it.
+    Of equal identities the first to arrive stands, inside one message the later row. What stands is silver's,
+    else the batch's first; every other change is held against it.
     """
     twins: dict[tuple[Any, ...], list[Event]] = {}
-    for event in sorted(changes, key=lambda event: (*(event[name] for name in PLACE), event["offset"], -event["index"])):
+    for event in sorted(
+        changes, key=lambda event: (*(event[name] for name in PLACE), event["offset"], -event["index"])
+    ):
         twins.setdefault(identity_of(event, order), []).append(event)
     new, conflicts = [], []
     for identity, (first, *others) in twins.items():
         rest = [event for event in others if not _one_message(first, event)]
         standing = known[identity] if identity in known else _text(first["after"])
         suspects = [first, *rest] if identity in known else rest
-        conflicts += [conflict_letter(event) for event in suspects if disagree(standing, _text(event["after"]))]
+        conflicts += [
+            conflict_letter(event) for event in suspects if disagree(standing, _text(event["after"]))
+        ]
         if identity not in known:
             new.append(first)
     return new, conflicts, len(changes) - len(new) - len(conflicts)
@@ -111,18 +143,30 @@ def _text(value: bytes | str | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def new_schema_rows(spark: SparkSession, lake: Lake, feed: "Feed", events: list[Event], batch: int) -> list[Event]:
+def new_schema_rows(
+    spark: SparkSession, lake: Lake, feed: "Feed", events: list[Event], batch: int
+) -> list[Event]:
     """Schema changes that silver does not have: broadcast and replayed ones are one."""
     from lakehouse.spark.silver.run import read_silver
 
     def identity(row: Any) -> tuple[Any, ...]:
-        return (tuple(row["position"]), row["database"], row["schema_kind"], row["ddl"], _text(row["columns"]))
+        return (
+            tuple(row["position"]),
+            row["database"],
+            row["schema_kind"],
+            row["ddl"],
+            _text(row["columns"]),
+        )
 
     fresh = {identity(event): event for event in reversed(events) if event["kind"] == "schema_change"}
     if not fresh:
         return []
     table = read_silver(spark, lake, feed.name, "schema_changes").where(F.col("batch") < batch)
-    for row in table.select("position", "database", F.col("kind").alias("schema_kind"), "ddl", "columns").toArrow().to_pylist():
+    for row in (
+        table.select("position", "database", F.col("kind").alias("schema_kind"), "ddl", "columns")
+        .toArrow()
+        .to_pylist()
+    ):
         fresh.pop(identity({**row, "position": row["position"].values()}), None)
     return list(reversed(fresh.values()))
 
@@ -140,12 +184,16 @@ def run_local_batch(
     events, summary = decode_rows(table, settings)
     if feed.format == "debezium":
         summary.told, summary.settled = transactions_told_rows(events), feed.settled
-    runs = number_rows(events, (done or {}).get("runs", {})) if summary.keyless else (done or {}).get("runs", {})
+    runs = (
+        number_rows(events, (done or {}).get("runs", {})) if summary.keyless else (done or {}).get("runs", {})
+    )
     changes = [event for event in events if event["kind"] == "change"]
     known = {}
     if overlaps(summary, (done or {}).get("top")):
         for row in known_afters(spark, lake, feed, changes, summary, plan["batch"]):
-            known[identity_of({**row, "position": tuple(row["position"].values())}, feed.order)] = row["after"]
+            known[identity_of({**row, "position": tuple(row["position"].values())}, feed.order)] = row[
+                "after"
+            ]
     new, conflicts, duplicates = distinct_rows(changes, known, feed.order)
     for letter in conflicts:
         name = (letter["database"], letter["table"])
@@ -157,22 +205,41 @@ def run_local_batch(
         "watermarks": risen(summary, done),
     }
     with ThreadPoolExecutor(4) as pool:
-        for written in [pool.submit(append_rows, spark, lake, feed, plan, name, rows) for name, rows in writes.items() if rows]:
+        for written in [
+            pool.submit(append_rows, spark, lake, feed, plan, name, rows)
+            for name, rows in writes.items()
+            if rows
+        ]:
             written.result()
-    return summary, runs, {**summary.counts, "inserted": len(new), "duplicate": duplicates, "conflict": len(conflicts)}
+    return (
+        summary,
+        runs,
+        {**summary.counts, "inserted": len(new), "duplicate": duplicates, "conflict": len(conflicts)},
+    )
 
 
 def risen(summary: Summary, done: dict[str, Any] | None) -> list[Event]:
     """One watermark per partition whose resolved position rises."""
-    before = {(entry["topic"], entry["partition"]): tuple(entry["position"]) for entry in (done or {}).get("marks", [])}
+    before = {
+        (entry["topic"], entry["partition"]): tuple(entry["position"])
+        for entry in (done or {}).get("marks", [])
+    }
     return [
-        {"topic": place[0], "incarnation": incarnation, "partition": place[1], "position": position, "resolved_ts": resolved_ts}
+        {
+            "topic": place[0],
+            "incarnation": incarnation,
+            "partition": place[1],
+            "position": position,
+            "resolved_ts": resolved_ts,
+        }
         for place, (position, resolved_ts, incarnation) in summary.marks.items()
         if position > before.get(place, ())
     ]
 
 
-def append_rows(spark: SparkSession, lake: Lake, feed: "Feed", plan: dict[str, Any], name: str, events: list[Event]) -> None:
+def append_rows(
+    spark: SparkSession, lake: Lake, feed: "Feed", plan: dict[str, Any], name: str, events: list[Event]
+) -> None:
     """Append events, if there are any, to a silver table under the batch's transaction."""
     if not events:
         return
@@ -195,7 +262,9 @@ def _silver_row(feed: "Feed", batch: int, name: str, event: Event) -> dict[str, 
     row = {column: _text(value) if isinstance(value, bytes) else value for column, value in event.items()}
     if event.get("position") is not None:
         row["position"] = dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), event["position"], strict=True))
-    row["origin"] = {name: event.get(name) for name in ("topic", "incarnation", "partition", "offset", "index", "path")}
+    row["origin"] = {
+        name: event.get(name) for name in ("topic", "incarnation", "partition", "offset", "index", "path")
+    }
     row["source"], row["batch"] = feed.name, batch
     if name == "schema_changes":
         row["kind"] = event["schema_kind"]

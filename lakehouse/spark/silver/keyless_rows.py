@@ -1,4 +1,6 @@
-"""Numbers the halves of keyless rows (lakehouse/silver/identity.py) across the records of a partition, in arrival order."""
+"""Numbers the halves of keyless rows (lakehouse/silver/identity.py) across the records of a partition, in
+arrival order.
+"""
 
 import json
 from collections.abc import Callable
@@ -11,17 +13,30 @@ from pyspark.sql import functions as F
 from lakehouse.spark.session import kept
 
 PLACE = ["topic", "incarnation", "partition"]
-OUT = "topic string, incarnation string, partition int, offset bigint, index int, rank bigint, n bigint, runs string"
+OUT = (
+    "topic string, incarnation string, partition int, offset bigint, index int, rank bigint, n "
+    "bigint, runs string"
+)
 
 
-def number_halves(changes: DataFrame, others: DataFrame, runs: dict[str, Any]) -> tuple[DataFrame, dict[str, Any]]:
+def number_halves(
+    changes: DataFrame, others: DataFrame, runs: dict[str, Any]
+) -> tuple[DataFrame, dict[str, Any]]:
     """The changes of a batch with `row_id` set on keyless halves, and the runs that are open at its end.
 
     `runs` are those that the batch before left open, by partition: a run goes on across batches.
     """
-    table = F.concat_ws("\x00", "database", "table", F.coalesce(F.col("physical_table").cast("string"), F.lit("")))
+    table = F.concat_ws(
+        "\x00", "database", "table", F.coalesce(F.col("physical_table").cast("string"), F.lit(""))
+    )
     halves = changes.where("half is not null").select(
-        *PLACE, "offset", "index", "commit_ts", "half", table.alias("name"), F.col("position.p2").alias("rank")
+        *PLACE,
+        "offset",
+        "index",
+        "commit_ts",
+        "half",
+        table.alias("name"),
+        F.col("position.p2").alias("rank"),
     )
     resolved = others.where("kind = 'watermark'").select(*PLACE, "offset", "index", "resolved_ts")
     rows = halves.unionByName(resolved, allowMissingColumns=True)
@@ -31,8 +46,14 @@ def number_halves(changes: DataFrame, others: DataFrame, runs: dict[str, Any]) -
         for row in numbered.where("runs is not null").collect()
     }
     numbers = numbered.where("runs is null").drop("runs")
-    joined = changes.withColumn("rank", F.col("position.p2")).join(numbers, [*PLACE, "offset", "index", "rank"], "left").drop("rank")
-    row_id = F.when(F.col("half").isNotNull(), F.concat_ws(":", "half", F.col("n").cast("string"))).otherwise(F.col("row_id"))
+    joined = (
+        changes.withColumn("rank", F.col("position.p2"))
+        .join(numbers, [*PLACE, "offset", "index", "rank"], "left")
+        .drop("rank")
+    )
+    row_id = F.when(F.col("half").isNotNull(), F.concat_ws(":", "half", F.col("n").cast("string"))).otherwise(
+        F.col("row_id")
+    )
     return joined.withColumn("row_id", row_id).drop("n"), {**runs, **state}
 
 
@@ -42,17 +63,45 @@ def _number(runs: dict[str, Any]) -> Callable[[pa.Table], pa.Table]:
 
         rows = sorted(group.to_pylist(), key=lambda row: (row["offset"], row["index"], row["rank"] or 0))
         place = {name: rows[0][name] for name in ("topic", "incarnation", "partition")}
-        counter = RunCounter(runs.get("\x00".join((place["topic"], place["incarnation"], str(place["partition"])))))
+        counter = RunCounter(
+            runs.get("\x00".join((place["topic"], place["incarnation"], str(place["partition"]))))
+        )
         out = []
         for row in rows:
             if row["half"] is None:
                 counter.resolved(row["resolved_ts"])
                 continue
             n = counter.number(row["name"], row["commit_ts"], f"{row['rank']}:{row['half']}")
-            out.append({**place, "offset": row["offset"], "index": row["index"], "rank": row["rank"], "n": n, "runs": None})
-        out.append({**place, "offset": None, "index": None, "rank": None, "n": None, "runs": json.dumps(counter.runs)})
-        types = [("topic", pa.string()), ("incarnation", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
-                 ("index", pa.int32()), ("rank", pa.int64()), ("n", pa.int64()), ("runs", pa.string())]  # fmt: skip
+            out.append(
+                {
+                    **place,
+                    "offset": row["offset"],
+                    "index": row["index"],
+                    "rank": row["rank"],
+                    "n": n,
+                    "runs": None,
+                }
+            )
+        out.append(
+            {
+                **place,
+                "offset": None,
+                "index": None,
+                "rank": None,
+                "n": None,
+                "runs": json.dumps(counter.runs),
+            }
+        )
+        types = [
+            ("topic", pa.string()),
+            ("incarnation", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("index", pa.int32()),
+            ("rank", pa.int64()),
+            ("n", pa.int64()),
+            ("runs", pa.string()),
+        ]
         return pa.Table.from_pylist(out, schema=pa.schema(types))
 
     return number

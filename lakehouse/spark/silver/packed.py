@@ -1,7 +1,7 @@
 """Decoded rows as a few large values, and back: what passes between workers and Spark without becoming rows.
 
-`pack` runs in a worker; `changes_frame` and `others_frame` give the rows of a packed frame, `read_others` those that the
-driver takes for itself.
+`pack` runs in a worker; `changes_frame` and `others_frame` give the rows of a packed frame, `read_others`
+those that the driver takes for itself.
 """
 
 import struct
@@ -17,8 +17,12 @@ from lakehouse.spark.silver.decode import CHANGE_COLUMNS, OTHER_COLUMNS, POSITIO
 
 _POSITION = pa.struct([(name, pa.int64()) for name in ("epoch", "p1", "p2", "p3", "p4", "p5")])
 _ARROW = {
-    "string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "array<string>": pa.list_(pa.string()), POSITION: _POSITION,
-}  # fmt: skip
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "array<string>": pa.list_(pa.string()),
+    POSITION: _POSITION,
+}
 _CHANGES = pa.schema([(name, _ARROW[type_]) for name, type_ in CHANGE_COLUMNS.items()])
 _OTHERS = pa.schema([(name, _ARROW[type_]) for name, type_ in OTHER_COLUMNS.items()])
 POSITION_BYTES = struct.Struct("=6q").pack
@@ -28,7 +32,9 @@ IDENTITY = ("database", "table", "key", "position", "row_id", "topic", "incarnat
 
 
 def pack(taken: Taken, order: str) -> pa.RecordBatch:
-    """One packed row: the book, 8 bytes for the identity of each change, and the rows as compressed Arrow streams."""
+    """One packed row: the book, 8 bytes for the identity of each change, and the rows as compressed Arrow
+    streams.
+    """
     changes = _with_position_bytes(taken.changes)
     others = _with_position_bytes(dict(zip(OTHER_COLUMNS, zip(*taken.others, strict=True), strict=False)))
     values = [
@@ -37,20 +43,29 @@ def pack(taken: Taken, order: str) -> pa.RecordBatch:
         _stream(changes, _CHANGES),
         _stream(others, _OTHERS),
     ]
-    return pa.RecordBatch.from_arrays([pa.array([value], pa.binary()) for value in values], names=["book", "hashes", "changes", "others"])
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], pa.binary()) for value in values], names=["book", "hashes", "changes", "others"]
+    )
 
 
 def _with_position_bytes(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    return {**columns, "position": [position and POSITION_BYTES(*position) for position in columns.get("position", ())]}
+    return {
+        **columns,
+        "position": [position and POSITION_BYTES(*position) for position in columns.get("position", ())],
+    }
 
 
 def hashes_of(columns: Sequence[Sequence[Any]], order: str) -> bytes:
-    """8 bytes for each change, from its IDENTITY, column by column, keys and positions as bytes: what makes two changes one
-    (lakehouse/spark/silver/dedupe.py, `identity`) has equal hashes. Others seldom have, and cost but a second look, so checksums do."""
+    """8 bytes for each change, from its IDENTITY, column by column, keys and positions as bytes: what makes
+    two changes one (lakehouse/spark/silver/dedupe.py, `identity`) has equal hashes. Others seldom have, and
+    cost but a second look, so checksums do.
+    """
     databases, tables, keys, positions, row_ids, *place = columns
     starts: dict[tuple[str, str], int] = {}
     hashes = []
-    for database, table, key, position, row_id in zip(databases, tables, keys, positions, row_ids, strict=True):
+    for database, table, key, position, row_id in zip(
+        databases, tables, keys, positions, row_ids, strict=True
+    ):
         start = starts.get((database, table))
         if start is None:
             start = starts[database, table] = crc32(f"{database}\0{table}".encode())
@@ -66,7 +81,12 @@ def hashes_of(columns: Sequence[Sequence[Any]], order: str) -> bytes:
 def _stream(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> bytes | None:
     if not columns["position"]:
         return None
-    arrays = [_positions(columns[field.name]) if field.type == _POSITION else _array(columns[field.name], field.type) for field in schema]
+    arrays = [
+        _positions(columns[field.name])
+        if field.type == _POSITION
+        else _array(columns[field.name], field.type)
+        for field in schema
+    ]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
@@ -87,7 +107,10 @@ def _positions(values: Sequence[bytes | None]) -> pa.StructArray:
         missing = pa.array([value is None for value in values])
         values = [value or _NO_POSITION for value in values]
     numbers = memoryview(b"".join(values)).cast("q")  # type: ignore[arg-type]  # none is None now
-    parts = [pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(numbers[part::6].tobytes())]) for part in range(6)]
+    parts = [
+        pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(numbers[part::6].tobytes())])
+        for part in range(6)
+    ]
     return pa.StructArray.from_arrays(parts, fields=list(_POSITION), mask=missing)
 
 

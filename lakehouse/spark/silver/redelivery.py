@@ -1,6 +1,8 @@
-"""Which records of a batch a feed in order of arrival had sent before (lakehouse/silver/redelivery.py), from bronze.
+"""Which records of a batch a feed in order of arrival had sent before (lakehouse/silver/redelivery.py), from
+bronze.
 
-Most batches cost one look at the messages' numbers. Only where these fall, or a replay goes on, the partition's run is read.
+Most batches cost one look at the messages' numbers. Only where these fall, or a replay goes on, the
+partition's run is read.
 """
 
 import re
@@ -16,14 +18,19 @@ from lakehouse.silver.redelivery import Aligner, Rule, Sent, restarted
 
 Place = tuple[str, str, int]
 Numbers = dict[Place, list[tuple[int, int, int | None]]]
-RUN = {"id": 2_000_000, "es": 100_000}  # as many messages before a batch are laid beside it, at most: `es` falls often
+RUN = {
+    "id": 2_000_000,
+    "es": 100_000,
+}  # as many messages before a batch are laid beside it, at most: `es` falls often
 SENT = "offset bigint, number bigint, mark binary, made bigint"
 _NUMBER = r'[{{,]\s*"{}"\s*:\s*([0-9]{{1,18}})\s*[,}}]'
 _LAST = "(?s).*" + _NUMBER  # `ts` stands behind `sqlType`, which has a number for a column of that name
 
 
 class Replays(NamedTuple):
-    """The copies of a batch by partition, how many replays left their run, and what the next batch has to know of each partition."""
+    """The copies of a batch by partition, how many replays left their run, and what the next batch has to
+    know of each partition.
+    """
 
     copies: dict[Place, frozenset[int]]
     broken: int
@@ -31,7 +38,11 @@ class Replays(NamedTuple):
 
 
 def find_replays(
-    bronze: DataFrame, rule: Rule, ranges: list[dict[str, Any]], done: dict[str, Any] | None, table: pa.Table | None = None
+    bronze: DataFrame,
+    rule: Rule,
+    ranges: list[dict[str, Any]],
+    done: dict[str, Any] | None,
+    table: pa.Table | None = None,
 ) -> Replays:
     """`bronze` is all of the source's records, `table` those of the ranges where they are at hand."""
     before = {(e["topic"], e["incarnation"], e["partition"]): e for e in (done or {}).get("sent", [])}
@@ -41,24 +52,36 @@ def find_replays(
     for entry in ranges:
         place = (entry["topic"], entry["incarnation"], entry["partition"])
         state = before.get(place, {"offset": -1, "number": None, "replaying": False})
-        if entry["first"] <= state["offset"]:  # records that are read again for their dead letters: they were laid beside the run before
+        if (
+            entry["first"] <= state["offset"]
+        ):  # records that are read again for their dead letters: they were laid beside the run before
             continue
-        told = [(state["number"], state.get("made")), *[(number, made) for _, number, made in sorted(numbers.get(place, ()))]]
+        told = [
+            (state["number"], state.get("made")),
+            *[(number, made) for _, number, made in sorted(numbers.get(place, ()))],
+        ]
         replaying = False
         if state["replaying"] or any(restarted(one, *two) for one, two in pairwise(told)):
             copies[place], aligner, torn = _copies(bronze, rule, place, entry)
             replaying = aligner.is_replaying
             broken += torn
         before[place] = {
-            "topic": place[0], "incarnation": place[1], "partition": place[2],
-            "offset": entry["last"], "number": told[-1][0], "made": told[-1][1], "replaying": replaying,
-        }  # fmt: skip
+            "topic": place[0],
+            "incarnation": place[1],
+            "partition": place[2],
+            "offset": entry["last"],
+            "number": told[-1][0],
+            "made": told[-1][1],
+            "replaying": replaying,
+        }
     return Replays(copies, broken, [before[place] for place in sorted(before)])
 
 
 def _within(place: Place, first: int, last: int) -> Column:
     topic, incarnation, partition = place
-    mine = (F.col("topic") == topic) & (F.col("incarnation") == incarnation) & (F.col("partition") == partition)
+    mine = (
+        (F.col("topic") == topic) & (F.col("incarnation") == incarnation) & (F.col("partition") == partition)
+    )
     return mine & F.col("offset").between(first, last)
 
 
@@ -66,11 +89,18 @@ def _numbers(bronze: DataFrame, rule: Rule, ranges: list[dict[str, Any]]) -> Num
     """The offsets and numbers of the messages that have one, by partition."""
     wanted = F.lit(False)
     for entry in ranges:
-        wanted = wanted | _within((entry["topic"], entry["incarnation"], entry["partition"]), entry["first"], entry["last"])
+        wanted = wanted | _within(
+            (entry["topic"], entry["incarnation"], entry["partition"]), entry["first"], entry["last"]
+        )
     text = F.col("value").cast("string")
     number = F.regexp_extract(text, _NUMBER.format(rule.number), 1).alias("number")
     made = (F.regexp_extract(text, _LAST.format(rule.made), 1) if rule.made else F.lit("")).alias("made")
-    return _by_place(bronze.where(wanted).select("topic", "incarnation", "partition", "offset", number, made).toArrow().to_pylist())
+    return _by_place(
+        bronze.where(wanted)
+        .select("topic", "incarnation", "partition", "offset", number, made)
+        .toArrow()
+        .to_pylist()
+    )
 
 
 def _numbers_in(table: pa.Table, rule: Rule) -> Numbers:
@@ -95,9 +125,13 @@ def _by_place(rows: list[dict[str, Any]]) -> Numbers:
     return numbers
 
 
-def _copies(bronze: DataFrame, rule: Rule, place: Place, entry: dict[str, Any]) -> tuple[frozenset[int], Aligner, int]:
+def _copies(
+    bronze: DataFrame, rule: Rule, place: Place, entry: dict[str, Any]
+) -> tuple[frozenset[int], Aligner, int]:
     """The copies in a range, the partition's aligner behind it, and how many replays broke in it."""
-    run = bronze.where(_within(place, entry["first"] - RUN[rule.number], entry["last"])).select("offset", "value")
+    run = bronze.where(_within(place, entry["first"] - RUN[rule.number], entry["last"])).select(
+        "offset", "value"
+    )
     rows = sorted(run.mapInArrow(_marks(rule), SENT).toArrow().to_pylist(), key=lambda row: row["offset"])
     cut = sum(row["offset"] < entry["first"] for row in rows)
     messages = [Sent(row["number"], row["mark"], row["made"]) for row in rows]
@@ -105,7 +139,11 @@ def _copies(bronze: DataFrame, rule: Rule, place: Place, entry: dict[str, Any]) 
     aligner.copies(messages[:cut])
     torn = aligner.broken
     found = aligner.copies(messages[cut:])
-    return frozenset(row["offset"] for row, copy in zip(rows[cut:], found, strict=True) if copy), aligner, aligner.broken - torn
+    return (
+        frozenset(row["offset"] for row, copy in zip(rows[cut:], found, strict=True) if copy),
+        aligner,
+        aligner.broken - torn,
+    )
 
 
 def _marks(rule: Rule) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -115,9 +153,13 @@ def _marks(rule: Rule) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Recor
 
         for batch in batches:
             offsets, values = batch.column("offset").to_pylist(), batch.column("value").to_pylist()
-            rows = [(offset, *sent(Message("", 0, offset, None, value), rule)) for offset, value in zip(offsets, values, strict=True)]
+            rows = [
+                (offset, *sent(Message("", 0, offset, None, value), rule))
+                for offset, value in zip(offsets, values, strict=True)
+            ]
             arrays = [
-                pa.array([row[i] for row in rows], type_) for i, type_ in enumerate((pa.int64(), pa.int64(), pa.binary(), pa.int64()))
+                pa.array([row[i] for row in rows], type_)
+                for i, type_ in enumerate((pa.int64(), pa.int64(), pa.binary(), pa.int64()))
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=["offset", "number", "mark", "made"])
 

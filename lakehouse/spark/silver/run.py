@@ -1,8 +1,9 @@
-"""Bronze to silver: decode each record once, keep every distinct change, in batches that a crash can only repeat.
+"""Bronze to silver: decode each record once, keep every distinct change, in batches that a crash can only
+repeat.
 
-A batch is planned (offset ranges, in the ops log), decoded, deduped exactly, appended with its number as the Delta
-transaction's version, and then marked done. A batch planned but not done is done again with the same ranges; writes
-that had been committed are skipped by Delta, and rows of its own number do not count as known.
+A batch is planned (offset ranges, in the ops log), decoded, deduped exactly, appended with its number as the
+Delta transaction's version, and then marked done. A batch planned but not done is done again with the same
+ranges; writes that had been committed are skipped by Delta, and rows of its own number do not count as known.
 """
 
 import math
@@ -36,26 +37,43 @@ from lakehouse.spark.silver.packed import changes_frame, others_frame
 from lakehouse.spark.silver.redelivery import Replays, find_replays
 
 ORIGIN = "struct<topic:string,incarnation:string,partition:int,offset:bigint,index:int,path:string>"
-CHANGES = f"""source string, database string, `table` string, key string, op string, commit_ts bigint, position {POSITION},
-  before string, after string, types string, encoding string, flags array<string>, key_names array<string>, row_id string,
+CHANGES = f"""source string, database string, `table` string, key string, op string, commit_ts bigint,
+position {POSITION},
+  before string, after string, types string, encoding string, flags array<string>, key_names array<string>,
+  row_id string,
   physical_table bigint, origin {ORIGIN}, batch bigint"""
-SCHEMA_CHANGES = f"""source string, kind string, database string, `table` string, commit_ts bigint, position {POSITION}, ddl string,
+SCHEMA_CHANGES = f"""source string, kind string, database string, `table` string, commit_ts bigint, position
+{POSITION}, ddl string,
   columns string, primary_key array<string>, origin {ORIGIN}, batch bigint"""
-WATERMARKS = f"source string, topic string, incarnation string, partition int, position {POSITION}, resolved_ts bigint, batch bigint"
-DEAD_LETTERS = f"source string, code string, message string, database string, `table` string, origin {ORIGIN}, batch bigint"
-SCHEMAS = {"changes": CHANGES, "schema_changes": SCHEMA_CHANGES, "watermarks": WATERMARKS, "dead_letters": DEAD_LETTERS}
+WATERMARKS = (
+    f"source string, topic string, incarnation string, partition int, position {POSITION}, "
+    "resolved_ts bigint, batch bigint"
+)
+DEAD_LETTERS = (
+    "source string, code string, message string, database string, `table` string, origin "
+    f"{ORIGIN}, batch bigint"
+)
+SCHEMAS = {
+    "changes": CHANGES,
+    "schema_changes": SCHEMA_CHANGES,
+    "watermarks": WATERMARKS,
+    "dead_letters": DEAD_LETTERS,
+}
 Progress = Callable[[str], None]
 # up to this much the driver decodes by itself: the fixed cost of Spark jobs would be all there is
 SMALL_RECORDS = 20_000
 SMALL_BYTES = 32 * 1024 * 1024
-# records handed to a Python worker at once: Spark's own limit in bytes walks every array again at each row, so it is no option
+# records handed to a Python worker at once: Spark's own limit in bytes walks every array again at each row,
+# so it is no option
 ARROW_ROWS = 10_000
 ARROW_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What silver needs to know of a source. `settled`: bronze has all there will be, nothing is on its way."""
+    """What silver needs to know of a source. `settled`: bronze has all there will be, nothing is on
+    its way.
+    """
 
     name: str
     format: str
@@ -77,17 +95,26 @@ def read_silver(spark: SparkSession, lake: Lake, source: str, name: str) -> Data
 
 
 def run_silver(
-    spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, progress: Progress, stopped: Callable[[], bool] = lambda: False
+    spark: SparkSession,
+    lake: Lake,
+    feed: Feed,
+    log: OpsLog,
+    progress: Progress,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> int:
     """Work off everything that bronze holds, or until `stopped`; returns how many batches were written."""
     done = 0
     while not stopped() and (plan := next_plan(spark, lake, feed, log)) is not None:
         counts = run_batch(spark, lake, feed, log, plan)
-        progress(f"silver  {feed.name}: batch {plan['batch']}: {counts['messages']} messages, {counts['inserted']} changes,"
-                 f" {counts['duplicate']} duplicates, {counts['ddl']} DDLs, {counts['dead']} dead letters")  # fmt: skip
+        progress(
+            f"silver  {feed.name}: batch {plan['batch']}: {counts['messages']} messages, "
+            f"{counts['inserted']} changes,"
+            f" {counts['duplicate']} duplicates, {counts['ddl']} DDLs, {counts['dead']} dead letters"
+        )
         if counts["broken_replays"]:
             progress(
-                f"warning: {feed.name}: messages were sent again and then went on otherwise than before: tables may have seen the past"
+                f"warning: {feed.name}: messages were sent again and then went on otherwise than before: "
+                "tables may have seen the past"
             )
         done += 1
     return done
@@ -102,33 +129,57 @@ def next_plan(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog) -> dict[
     if not ranges:
         return None
     generation = last["generation"] if last else uuid.uuid4().hex
-    plan = {"batch": (done["batch"] if done else 0) + 1, "generation": generation, "small": small, "arrow_rows": arrow_rows,
-            "ranges": _with_context(ranges, done)}  # fmt: skip
+    plan = {
+        "batch": (done["batch"] if done else 0) + 1,
+        "generation": generation,
+        "small": small,
+        "arrow_rows": arrow_rows,
+        "ranges": _with_context(ranges, done),
+    }
     log.add("planned", plan)
     return plan
 
 
-def next_ranges(spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any] | None) -> tuple[list[dict[str, Any]], bool, int]:
-    """Per partition the records to read next, from the first one not done, bounded; whether they are few; and how many of them a
-    Python worker may take at once."""
+def next_ranges(
+    spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any] | None
+) -> tuple[list[dict[str, Any]], bool, int]:
+    """Per partition the records to read next, from the first one not done, bounded; whether they are few; and
+    how many of them a Python worker may take at once.
+    """
     bronze = lake.read_or_empty(spark, "bronze", feed.name, BRONZE_SCHEMA)
     fresh = bronze.where(after(done["next"])) if done and done["next"] else bronze
-    narrow = fresh.select("topic", "incarnation", "partition", "offset", (F.coalesce("size", F.lit(0)) + 100).alias("bytes"))
+    narrow = fresh.select(
+        "topic", "incarnation", "partition", "offset", (F.coalesce("size", F.lit(0)) + 100).alias("bytes")
+    )
     few = narrow.limit(SMALL_RECORDS + 1).toArrow()
     if few.num_rows <= SMALL_RECORDS and (few.num_rows == 0 or pc.sum(few["bytes"]).as_py() <= SMALL_BYTES):
         return (
-            _ranges(few.group_by(["topic", "incarnation", "partition"]).aggregate([("offset", "min"), ("offset", "max")]).to_pylist()),
+            _ranges(
+                few.group_by(["topic", "incarnation", "partition"])
+                .aggregate([("offset", "min"), ("offset", "max")])
+                .to_pylist()
+            ),
             True,
             ARROW_ROWS,
         )
     grouped = narrow.groupBy("topic", "incarnation", "partition").agg(
-        F.min("offset").alias("offset_min"), F.max("offset").alias("offset_max"), F.count("*").alias("n"), F.sum("bytes").alias("bytes")
+        F.min("offset").alias("offset_min"),
+        F.max("offset").alias("offset_max"),
+        F.count("*").alias("n"),
+        F.sum("bytes").alias("bytes"),
     )
     with many_rows(spark):
         rows = [row.asDict() for row in grouped.collect()]
-    share = min(1.0, feed.max_records / max(sum(row["n"] for row in rows), 1), feed.max_bytes / max(sum(row["bytes"] for row in rows), 1))
+    share = min(
+        1.0,
+        feed.max_records / max(sum(row["n"] for row in rows), 1),
+        feed.max_bytes / max(sum(row["bytes"] for row in rows), 1),
+    )
     for row in rows:
-        row["offset_max"] = max(row["offset_min"], row["offset_min"] + math.ceil((row["offset_max"] - row["offset_min"] + 1) * share) - 1)
+        row["offset_max"] = max(
+            row["offset_min"],
+            row["offset_min"] + math.ceil((row["offset_max"] - row["offset_min"] + 1) * share) - 1,
+        )
     mean = sum(row["bytes"] for row in rows) / sum(row["n"] for row in rows)
     return _ranges(rows), False, max(1, min(ARROW_ROWS, int(ARROW_BYTES / mean)))
 
@@ -149,9 +200,13 @@ def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _with_context(ranges: list[dict[str, Any]], done: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Ranges that say from where on to read, where parts before their first record are needed."""
-    resume = {(e["topic"], e["incarnation"], e["partition"]): e["offset"] for e in (done or {}).get("resume", [])}
+    resume = {
+        (e["topic"], e["incarnation"], e["partition"]): e["offset"] for e in (done or {}).get("resume", [])
+    }
     for entry in ranges:
-        entry["context"] = resume.get((entry["topic"], entry["incarnation"], entry["partition"]), entry["first"])
+        entry["context"] = resume.get(
+            (entry["topic"], entry["incarnation"], entry["partition"]), entry["first"]
+        )
     return ranges
 
 
@@ -167,18 +222,27 @@ def after(next_offsets: list[dict[str, Any]]) -> Column:
 
 
 def _is_partition(entry: dict[str, Any]) -> Column:
-    return (F.col("topic") == entry["topic"]) & (F.col("incarnation") == entry["incarnation"]) & (F.col("partition") == entry["partition"])
+    return (
+        (F.col("topic") == entry["topic"])
+        & (F.col("incarnation") == entry["incarnation"])
+        & (F.col("partition") == entry["partition"])
+    )
 
 
 def in_ranges(ranges: list[dict[str, Any]]) -> Column:
     """Records within the ranges, and those before them whose parts they need."""
     condition = F.lit(False)
     for entry in ranges:
-        condition = condition | (_is_partition(entry) & F.col("offset").between(entry.get("context", entry["first"]), entry["last"]))
+        condition = condition | (
+            _is_partition(entry)
+            & F.col("offset").between(entry.get("context", entry["first"]), entry["last"])
+        )
     return condition
 
 
-def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: dict[str, Any]) -> dict[str, int]:
+def run_batch(
+    spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: dict[str, Any]
+) -> dict[str, int]:
     """Decode and write one planned batch; returns its counts."""
     bronze = lake.read(spark, "bronze", feed.name).where(in_ranges(plan["ranges"]))
     bronze = with_attachments(spark, lake, feed.name, feed.format, feed.options, bronze)
@@ -188,19 +252,40 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: di
     seen = Replays({}, 0, [])
     if (rule := rule_of(feed.format, feed.order)) is not None:
         seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan["ranges"], done, table)
-    near = replace(beside(spark, lake, feed.name, feed.format, feed.options, plan["ranges"]), copies=seen.copies)
-    settings = {"format": feed.format, "options": feed.options, "order": feed.order, "row_ids": feed.row_ids, "epochs": epochs_of(log),
-                "floors": floors_of(log), "beside": near}  # fmt: skip
+    near = replace(
+        beside(spark, lake, feed.name, feed.format, feed.options, plan["ranges"]), copies=seen.copies
+    )
+    settings = {
+        "format": feed.format,
+        "options": feed.options,
+        "order": feed.order,
+        "row_ids": feed.row_ids,
+        "epochs": epochs_of(log),
+        "floors": floors_of(log),
+        "beside": near,
+    }
     if table is not None:
         summary, runs, counts = run_local_batch(spark, lake, feed, table, settings, plan, done)
     else:
         summary, runs, counts = run_spark_batch(spark, lake, feed, bronze, settings, plan, done)
-    counts = {**counts, "decoded": counts["decoded"] + counts["below"], "copies": sum(len(offsets) for offsets in seen.copies.values()),
-              "broken_replays": seen.broken}  # fmt: skip
+    counts = {
+        **counts,
+        "decoded": counts["decoded"] + counts["below"],
+        "copies": sum(len(offsets) for offsets in seen.copies.values()),
+        "broken_replays": seen.broken,
+    }
     record = done_record(plan, done, summary, runs, counts)
     if plan.get("again") and done:  # out of order: runs of keyless rows and parts that wait are as they were
         record |= {"runs": done["runs"], "resume": done["resume"], "servers": done.get("servers")}
-    log.add("done", {**record, "arrival": feed.order in ("arrival", "files"), "requeued": plan.get("requeue"), "sent": seen.state})
+    log.add(
+        "done",
+        {
+            **record,
+            "arrival": feed.order in ("arrival", "files"),
+            "requeued": plan.get("requeue"),
+            "sent": seen.state,
+        },
+    )
     return counts
 
 
@@ -225,29 +310,48 @@ def run_spark_batch(
         top = (done or {}).get("top")
         if summary.keyless:
             changes, runs = number_halves(changes, others, runs)
-        if not summary.keyless and is_distinct(spark, lake, feed, (row.hashes for row in books), summary, plan["batch"], top):
-            result = Distinct(changes if summary.counts["decoded"] else None, None, summary.counts["decoded"], 0, 0)
+        if not summary.keyless and is_distinct(
+            spark, lake, feed, (row.hashes for row in books), summary, plan["batch"], top
+        ):
+            result = Distinct(
+                changes if summary.counts["decoded"] else None, None, summary.counts["decoded"], 0, 0
+            )
         else:
             result = distinct_changes(spark, lake, feed, changes, summary, plan["batch"], top)
         if result.conflicts is not None:
             for row in result.conflicts.groupBy("database", "table").count().collect():
-                summary.dead[row.database, row.table] = summary.dead.get((row.database, row.table), 0) + row["count"]
+                summary.dead[row.database, row.table] = (
+                    summary.dead.get((row.database, row.table), 0) + row["count"]
+                )
         writer = Writer(spark, lake, feed, plan)
         writer.changes(result.distinct)
         writer.schema_changes(others, summary)
         writer.dead_letters(others, result.conflicts, summary)
         append_rows(spark, lake, feed, plan, "watermarks", risen(summary, done))
-    return summary, runs, {**summary.counts, "inserted": result.inserted, "duplicate": result.duplicates, "conflict": result.conflicted}
+    return (
+        summary,
+        runs,
+        {
+            **summary.counts,
+            "inserted": result.inserted,
+            "duplicate": result.duplicates,
+            "conflict": result.conflicted,
+        },
+    )
 
 
 def read_books(packed: DataFrame) -> list[Any]:
-    """What workers say of what they have decoded, and the hashes of its changes; this is what decodes a batch."""
+    """What workers say of what they have decoded, and the hashes of its changes; this is what decodes a
+    batch.
+    """
     return packed.select("book", "hashes").collect()
 
 
 @contextmanager
 def _bounded(spark: SparkSession, rows: int) -> Iterator[None]:
-    """At most so many records for a Python worker at once, where the platform lets it be set: records may be files of 64 MB."""
+    """At most so many records for a Python worker at once, where the platform lets it be set: records may be
+    files of 64 MB.
+    """
     name = "spark.sql.execution.arrow.maxRecordsPerBatch"
     if rows >= ARROW_ROWS or not capabilities(spark).persist:
         yield
@@ -262,7 +366,9 @@ def _bounded(spark: SparkSession, rows: int) -> Iterator[None]:
 
 @contextmanager
 def staged(spark: SparkSession, lake: Lake, feed: Feed, packed: DataFrame) -> Iterator[DataFrame]:
-    """What was decoded, decoded once: kept in memory and on disk where the platform can, else in a staging table."""
+    """What was decoded, decoded once: kept in memory and on disk where the platform can, else in a staging
+    table.
+    """
     if capabilities(spark).persist:
         kept = packed.persist()
         try:
@@ -298,14 +404,21 @@ class Writer:
     def dead_letters(self, others: DataFrame, conflicts: DataFrame | None, summary: Summary) -> None:
         if summary.counts["dead"]:
             letters = others.where("kind = 'dead_letter'")
-            fresh = letters.withColumn("code", F.col("error_code")).withColumn("message", F.col("error_message"))
-            self._append("dead_letters", fresh if conflicts is None else fresh.unionByName(conflicts, allowMissingColumns=True))
+            fresh = letters.withColumn("code", F.col("error_code")).withColumn(
+                "message", F.col("error_message")
+            )
+            self._append(
+                "dead_letters",
+                fresh if conflicts is None else fresh.unionByName(conflicts, allowMissingColumns=True),
+            )
         elif conflicts is not None:
             self._append("dead_letters", conflicts)
 
     def _append(self, name: str, frame: DataFrame) -> None:
         origin = F.struct("topic", "incarnation", "partition", "offset", "index", "path")
-        frame = frame.withColumn("source", F.lit(self.feed.name)).withColumn("batch", F.lit(self.plan["batch"]).cast("bigint"))
+        frame = frame.withColumn("source", F.lit(self.feed.name)).withColumn(
+            "batch", F.lit(self.plan["batch"]).cast("bigint")
+        )
         if "origin" not in frame.columns and "offset" in frame.columns:
             frame = frame.withColumn("origin", origin)
         txn = (f"silver:{self.feed.name}:{name}:{self.plan['generation']}", self.plan["batch"])
