@@ -29,7 +29,8 @@ from lakehouse.demo.kafka_broker import start_broker
 from lakehouse.events import Message
 from lakehouse.sources.kafka_produce import produce
 from lakehouse.spark.bronze.kafka import SMALL_BACKLOG
-from lakehouse.spark.pipeline.run import LAYERS, run
+from lakehouse.spark.pipeline.one_pass import LAYERS
+from lakehouse.spark.pipeline.run import run
 from lakehouse.spark.session import get_session, many_rows
 
 # the warming round takes the same way through the layers as the measured one: a few messages are decoded on

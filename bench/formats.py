@@ -108,11 +108,10 @@ def messages_of(format_: str, seed: int, count: int, rows: str = "any") -> list[
     """The row changes of one seeded history, as the format's producer writes them: about `count` messages or
     more.
     """
-    sys.path.insert(0, "tests")
-    from encode_binlog import binlog, cut, dts_entry, dts_envelopes, feed
-    from encode_open import encode, message
-    from encode_tidb import canal_json, debezium
-    from source_model import History
+    from tests.support.encode_binlog import binlog, cut, dts_entry, dts_envelopes, feed
+    from tests.support.encode_open import encode, message
+    from tests.support.encode_tidb import canal_json, debezium
+    from tests.support.source_model import History
 
     chance, of_binlog = random.Random(seed), format_ in ("canal", "canal-protobuf", "debezium", "tencent-dts")
     if rows == "any":

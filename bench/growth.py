@@ -39,7 +39,8 @@ from lakehouse.formats.open_frames import framed
 from lakehouse.sources.kafka_produce import produce
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.pipeline.run import LAYERS, run
+from lakehouse.spark.pipeline.one_pass import LAYERS
+from lakehouse.spark.pipeline.run import run
 from lakehouse.spark.session import get_session, many_rows
 
 BATCH = 16  # row events a message, TiCDC's max-batch-size by default

@@ -18,17 +18,18 @@ from lakehouse.spark.gold import run as gold
 from lakehouse.spark.gold import table as gold_table
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver import run as silver
+from lakehouse.spark.silver import spark_batch
 
 # what it is, and the function that does it
 PARTS: tuple[tuple[str, Any, str], ...] = (
     ("bronze: where to read on", topics, "_reading"),
     ("bronze: the stream", topics, "_pass"),
     ("silver: what is new", silver, "next_ranges"),
-    ("silver: decode", silver, "read_books"),
-    ("silver: dedupe", silver, "is_distinct"),
-    ("silver: write changes", silver.Writer, "changes"),
-    ("silver: new schema changes", silver.Writer, "schema_changes"),
-    ("silver: write schema changes and watermarks", silver, "append_rows"),
+    ("silver: decode", spark_batch, "read_books"),
+    ("silver: dedupe", spark_batch, "is_distinct"),
+    ("silver: write changes", spark_batch.Writer, "changes"),
+    ("silver: new schema changes", spark_batch.Writer, "schema_changes"),
+    ("silver: write schema changes and watermarks", spark_batch, "append_rows"),
     ("gold: schema history", gold, "load_history"),
     ("gold: fold and type", gold_table, "look_over"),
     ("gold: write the table", write_gold, "replace_frame"),

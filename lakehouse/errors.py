@@ -11,6 +11,9 @@
 Every message is one sentence, *where: expected what, got what*, and never holds a row's value.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class LakehouseError(Exception):
     """Anything lakehouse reports to its user in one sentence."""
@@ -42,3 +45,23 @@ class QualityError(LakehouseError):
 
 class EnvironmentError_(LakehouseError):
     """The machine lacks something; the message says what to do."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The valid name that a typo most likely means."""
+    plain = {_plain(known): known for known in names}
+    found = difflib.get_close_matches(_plain(name), plain, 1, 0.6)
+    return plain[found[0]] if found else None
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The advice for an unknown name: the nearest valid one, else all of them."""
+    known = sorted(names)
+    close = nearest(name, known)
+    if close:
+        return f"did you mean `{close}`?"
+    return f"valid names: {', '.join(known)}" if known else "remove it"
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "_").lower()

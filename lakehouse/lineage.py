@@ -5,6 +5,7 @@ to the schema of the last step below p; a DDL's own position never equals a row'
 """
 
 import hashlib
+import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -154,3 +155,32 @@ def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | Non
     return hashlib.blake2b(
         repr((steps, names, lineage.key_names, restores)).encode(), digest_size=12
     ).hexdigest()
+
+
+def key_ids(lineage: Lineage, step: int) -> tuple[int, ...]:
+    """The columns that identify a row: the primary key, else the key that messages name, else a NOT NULL
+    unique key.
+    """
+    schema = lineage.steps[step].schema
+    if schema.primary_key:
+        return schema.primary_key
+    named = [schema.column(name) for name in lineage.key_names]
+    if named and all(named):
+        return tuple(column.id for column in named if column is not None)
+    return schema.handle_key
+
+
+_NAME = re.compile(r"(`(?:[^`]|``)+`|[^.`]+)\.(`(?:[^`]|``)+`|[^.`]+)")
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """`db.table` as its two names; a name that contains a dot stands in backquotes. Anything else is a
+    ValueError.
+    """
+    found = _NAME.fullmatch(text)
+    if not found:
+        raise ValueError("expected db.table, with names that contain a dot in backquotes")
+    database, table = (
+        part[1:-1].replace("``", "`") if part.startswith("`") else part for part in found.groups()
+    )
+    return database, table

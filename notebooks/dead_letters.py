@@ -12,7 +12,7 @@ import os
 
 from pyspark.sql import functions as F
 
-from lakehouse.spark.operations.epochs import requeue_dead_letters
+from lakehouse.spark.operations.dead_letters import requeue_dead_letters
 from lakehouse.spark.readers.notebook import saved_plot
 from lakehouse.spark.readers.views import open_lake
 from lakehouse.spark.session import get_session

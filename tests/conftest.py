@@ -53,7 +53,7 @@ def spark() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The project's wheel, built."""
-    from servers import build_wheel
+    from tests.servers.spark import build_wheel
 
     return build_wheel(tmp_path_factory.mktemp("wheel"))
 
@@ -61,7 +61,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="session")
 def installed(wheel: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A folder that holds what the wheel installs."""
-    from servers import unpack
+    from tests.servers.spark import unpack
 
     return unpack(wheel, tmp_path_factory.mktemp("installed"))
 
@@ -69,7 +69,7 @@ def installed(wheel: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="session")
 def connect(installed: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Spark Connect server, which knows the project by its wheel alone."""
-    from servers import connect_server
+    from tests.servers.spark import connect_server
 
     with connect_server(tmp_path_factory.mktemp("connect"), installed) as address:
         yield address

@@ -10,18 +10,12 @@ import zoneinfo
 from collections.abc import Iterable, Iterator
 
 from lakehouse.config.expressions import computed_problem
-from lakehouse.config.options import (
-    KAFKA_PROPERTIES,
-    KAFKA_TAKEN,
-    did_you_mean,
-    known_option,
-    nearest,
-    option_problems,
-)
+from lakehouse.config.options import KAFKA_PROPERTIES, KAFKA_TAKEN, known_option, option_problems
 from lakehouse.config.producer_settings import FIDELITY, Data, Finding, section, sends_watermarks
 from lakehouse.config.quality import quality_findings
 from lakehouse.config.secrets import FORMS, has_reference, has_secret_reference, holds_secret, is_malformed
 from lakehouse.config.yaml_reader import Path
+from lakehouse.errors import did_you_mean, nearest
 from lakehouse.formats import FORMATS
 from lakehouse.sources.kafka_client import unsaid
 

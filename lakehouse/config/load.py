@@ -19,14 +19,15 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from lakehouse.config.checks import mode_findings, source_findings, table_findings
-from lakehouse.config.models import NOT_YET, SourceConfig, TableConfig, split_name
-from lakehouse.config.options import did_you_mean, option_problems
+from lakehouse.config.models import NOT_YET, SourceConfig, TableConfig
+from lakehouse.config.options import option_problems
 from lakehouse.config.problems import empty_findings, model_findings, not_yet_findings
 from lakehouse.config.producer_settings import fidelity_warnings, sends_watermarks
 from lakehouse.config.secrets import SecretLookup, Secrets, resolve_secrets, resolve_text
 from lakehouse.config.yaml_reader import Document, Path, Problem, read_yaml
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, did_you_mean
 from lakehouse.formats import order_of
+from lakehouse.lineage import split_name
 
 __all__ = [
     "NOT_YET", "Config", "Problem", "SourceConfig", "TableConfig",

@@ -24,6 +24,7 @@ from pydantic_core import CoreSchema
 
 from lakehouse.config.options import decoder_options
 from lakehouse.errors import ConfigError
+from lakehouse.lineage import split_name
 
 FormatName = Literal[
     "ticdc-open",
@@ -468,19 +469,3 @@ class TableConfig(Model):
     def source_tables(self) -> tuple[tuple[str, str], ...]:
         """The (database, table) pairs it names; one of `tables` may be a pattern."""
         return tuple(split_name(name) for name in (self.tables or [self.table or ""]))
-
-
-_NAME = re.compile(r"(`(?:[^`]|``)+`|[^.`]+)\.(`(?:[^`]|``)+`|[^.`]+)")
-
-
-def split_name(text: str) -> tuple[str, str]:
-    """`db.table` as its two names; a name that contains a dot stands in backquotes. Anything else is a
-    ValueError.
-    """
-    found = _NAME.fullmatch(text)
-    if not found:
-        raise ValueError("expected db.table, with names that contain a dot in backquotes")
-    database, table = (
-        part[1:-1].replace("``", "`") if part.startswith("`") else part for part in found.groups()
-    )
-    return database, table

@@ -6,11 +6,10 @@ A name is taken as the table in lakehouse.formats spells it, or as the producer 
 `csv.delimiter`).
 """
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, _plain, did_you_mean
 from lakehouse.formats import FORMATS
 
 
@@ -20,22 +19,6 @@ class OptionProblem(NamedTuple):
     name: str
     text: str
     fix: str
-
-
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The valid name that a typo most likely means."""
-    plain = {_plain(known): known for known in names}
-    found = difflib.get_close_matches(_plain(name), plain, 1, 0.6)
-    return plain[found[0]] if found else None
-
-
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The advice for an unknown name: the nearest valid one, else all of them."""
-    known = sorted(names)
-    close = nearest(name, known)
-    if close:
-        return f"did you mean `{close}`?"
-    return f"valid names: {', '.join(known)}" if known else "remove it"
 
 
 def known_option(format: str, name: str) -> str | None:
@@ -76,10 +59,6 @@ def decoder_options(format: str, said: Mapping[str, str]) -> dict[str, str]:
     if wrong:
         raise ConfigError("\n".join(f"option {name}: {text}; {fix}" for name, text, fix in wrong))
     return {known: _text(value) for name, value in said.items() if (known := known_option(format, name))}
-
-
-def _plain(name: str) -> str:
-    return name.replace("-", "_").lower()
 
 
 def _text(value: object) -> str:

@@ -13,9 +13,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from lakehouse.config.models import NOT_YET, SourceConfig
-from lakehouse.config.options import did_you_mean, known_option, nearest
+from lakehouse.config.options import known_option
 from lakehouse.config.producer_settings import Finding
 from lakehouse.config.yaml_reader import Path
+from lakehouse.errors import did_you_mean, nearest
 from lakehouse.formats import FORMATS
 
 _EXPECTED = {

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from lakehouse.config.options import did_you_mean
 from lakehouse.config.producer_settings import Data, Finding
 from lakehouse.config.yaml_reader import Path
+from lakehouse.errors import did_you_mean
 from lakehouse.quality.suite import FORMS, ROWS, Form
 
 _REGEXES = ("regex", "regex_list")

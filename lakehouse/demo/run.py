@@ -75,7 +75,7 @@ def configuration(bootstrap: str) -> Config:
 def details(lake: str) -> dict[str, Any]:
     """Rows per layer and the DDLs applied."""
     from lakehouse.spark.lake import Lake
-    from lakehouse.spark.silver.run import read_silver
+    from lakehouse.spark.silver.tables import read_silver
 
     spark, place = get_session(), Lake(lake)
     log = OpsLog(spark, place, SOURCE).load()

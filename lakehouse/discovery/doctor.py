@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from lakehouse.config.load import check, kafka_options, load, resolve_source
 from lakehouse.config.models import SourceConfig
 from lakehouse.discovery.detect_format import guess_format
 from lakehouse.discovery.detect_storage import detect_options
+from lakehouse.discovery.findings import FAIL, OK, WARN, Finding
 from lakehouse.discovery.survey import signs, survey
 from lakehouse.errors import ConfigError, EnvironmentError_, LakehouseError
 from lakehouse.events import Message
@@ -35,21 +35,10 @@ from lakehouse.sources.kafka_admin import Topic, list_topics, topic_settings
 from lakehouse.sources.recording import read_recording
 
 Progress = Callable[[str], None]
-OK, WARN, FAIL = "ok", "warn", "fail"
 DAY = 86_400_000
 RECORDS = 50_000  # of a recording that are looked at
 _GIB = 2**30
 _PACKAGES = (("pyspark", "4.0"), ("delta-spark", "4.0"))
-
-
-class Finding(NamedTuple):
-    """One thing looked at: `check` and `about` say what, `state` is ok, warn or fail, `fix` what to do."""
-
-    check: str
-    about: str
-    state: str
-    text: str
-    fix: str = ""
 
 
 def doctor(

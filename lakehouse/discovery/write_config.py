@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 
 from lakehouse.config.load import problems
-from lakehouse.config.models import split_name
 from lakehouse.config.options import known_option
 from lakehouse.config.producer_settings import FIDELITY
 from lakehouse.config.secrets import resolve_secrets, resolve_text
@@ -24,6 +23,7 @@ from lakehouse.discovery.survey import SeenTable, Survey, signs, survey
 from lakehouse.errors import ConfigError, EnvironmentError_
 from lakehouse.events import Message
 from lakehouse.formats import FORMATS, sends_watermarks
+from lakehouse.lineage import split_name
 from lakehouse.sources.kafka_admin import Topic, list_topics
 from lakehouse.sources.recording import read_recording
 from lakehouse.sources.storage_files import read_tree

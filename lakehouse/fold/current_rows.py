@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from lakehouse.effects import Clear, Rekey, Retype
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold.upcast import Carrier, Row, Upstream
-from lakehouse.lineage import Lineage
+from lakehouse.lineage import Lineage, key_ids
 from lakehouse.values.convert import is_identity
 
 Key = tuple[Any, ...]
@@ -68,19 +68,6 @@ class Folded:
     problems: set[str] = field(default_factory=set)
     applied: int = 0
     cleared: int = 0
-
-
-def key_ids(lineage: Lineage, step: int) -> tuple[int, ...]:
-    """The columns that identify a row: the primary key, else the key that messages name, else a NOT NULL
-    unique key.
-    """
-    schema = lineage.steps[step].schema
-    if schema.primary_key:
-        return schema.primary_key
-    named = [schema.column(name) for name in lineage.key_names]
-    if named and all(named):
-        return tuple(column.id for column in named if column is not None)
-    return schema.handle_key
 
 
 def row_key(row: Row, ids: tuple[int, ...]) -> Key | None:

@@ -27,12 +27,11 @@ from lakehouse.fold.current_rows import (
     Deltas,
     changes_key,
     image_text,
-    key_ids,
     row_key,
     target_step,
 )
 from lakehouse.fold.upcast import Move, Row, Upstream, compile_kept, compile_moves
-from lakehouse.lineage import Lineage
+from lakehouse.lineage import Lineage, key_ids
 
 Shown = Callable[[Row], Any]
 

@@ -8,11 +8,9 @@ from typing import TypeVar
 import msgspec
 
 from lakehouse.errors import DecodeError
+from lakehouse.values.mysql_json import MAX_DEPTH
 
 T = TypeVar("T")
-# MySQL and TiDB nest a JSON document no deeper. How deep Python's readers go depends on who calls them, so
-# what one has read another may not: beyond this limit nothing is stored.
-MAX_DEPTH = 100
 _BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 
 

@@ -18,14 +18,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import Change, Deltas, finish, fold, key_ids, row_key, target_step
+from lakehouse.fold.current_rows import Change, Deltas, finish, fold, row_key, target_step
 from lakehouse.fold.row_history import Entry, Replay, Shown, plain
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.fold.versions import Keeper, Last, Version, last_known, versions
 from lakehouse.gold.columns import GoldColumn, gold_column
 from lakehouse.gold.masks import Mask, Masked, mask_of
 from lakehouse.gold.options import GoldOptions
-from lakehouse.lineage import Lineage
+from lakehouse.lineage import Lineage, key_ids
 from lakehouse.schema import Column, TableSchema, parse_type
 
 DELETED, DELETED_AT = -1, -2

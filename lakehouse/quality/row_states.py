@@ -5,9 +5,9 @@ So a verdict depends on a change, on the changes of the same row before it where
 nothing else: not on the batch it came in, nor on any later DDL. What a DDL fills or converts is never judged.
 """
 
-from lakehouse.fold.current_rows import Change, Key, is_partial, key_ids, row_key
+from lakehouse.fold.current_rows import Change, Key, is_partial, row_key
 from lakehouse.fold.upcast import Carrier, Row, Upstream
-from lakehouse.lineage import Lineage
+from lakehouse.lineage import Lineage, key_ids
 
 
 class States:

@@ -20,8 +20,7 @@ from lakehouse.ddl.edits import RenameTable
 from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import DdlError
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import key_ids
-from lakehouse.lineage import History, Lineage, Name, Step
+from lakehouse.lineage import History, Lineage, Name, Step, key_ids
 
 Place = tuple[str, int]
 STATEMENT = "a statement came in another partition than rows that it changes: which came first is not known"

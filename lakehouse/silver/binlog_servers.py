@@ -12,24 +12,15 @@ first met above what came before. Neither is a change; nor is server id 0, which
 stands until an epoch is raised above it.
 """
 
-import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from lakehouse.events import Message, Stored
+from lakehouse.formats.binlog import Server
 
-FORMATS = ("canal-protobuf", "debezium", "tencent-dts")
-# a server id, and the base name of its binlog's files
-Server = tuple[int, str]
 _SHARD = "ShardId"
-
-
-@functools.lru_cache(maxsize=4096)
-def server_of(server_id: int | None, file: str) -> Server | None:
-    """Who wrote a streamed event; None where the id says nothing."""
-    return (server_id, file.rpartition(".")[0]) if server_id else None
 
 
 class Met(msgspec.Struct, array_like=True):

@@ -14,7 +14,7 @@ from lakehouse.quality.suite import Suite, suite_of
 from lakehouse.spark.bronze.kafka import KafkaInput
 from lakehouse.spark.gold.settings import GoldFeed
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.silver.run import Feed
+from lakehouse.spark.silver.tables import Feed
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,6 @@ import json
 import struct
 from collections.abc import Callable
 
-from lakehouse.formats.wire_json import MAX_DEPTH
-
 _LITERALS = {0: "null", 1: "true", 2: "false"}
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL, _INT16, _UINT16, _INT32, _UINT32 = range(
     9
@@ -187,3 +185,8 @@ def _time(data: memoryview) -> str:
 _OPAQUES: dict[int, Callable[[memoryview], str]] = {
     _DECIMAL: _decimal, _DATE: _date, _TIME: _time, _DATETIME: _datetime, _TIMESTAMP: _datetime,
 }  # fmt: skip
+
+
+# MySQL and TiDB nest a JSON document no deeper. How deep Python's readers go depends on who calls them, so
+# what one has read another may not: beyond this limit nothing is stored.
+MAX_DEPTH = 100

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wires import COLUMNS, KEY, TS, WIRES, ZONE, Wire
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats import FORMATS, decode_message
 from lakehouse.schema import parse_type
 from lakehouse.values.scalars import base64_text
+from tests.support.wires import COLUMNS, KEY, TS, WIRES, ZONE, Wire
 
 every_format = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 

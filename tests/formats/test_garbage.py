@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded_truth import DATA
-from wires import KEY, WIRES, Wire
 
 from lakehouse.discovery.inspect import event_json, events_of, inspect_messages
 from lakehouse.events import DeadLetter, Message
 from lakehouse.formats import FORMATS
 from lakehouse.sources.recording import read_recording
+from tests.support.paths import DATA
+from tests.support.wires import KEY, WIRES, Wire
 
 RECORDINGS = [path for format in WIRES for path in sorted((DATA / format).rglob("*.jsonl.gz"))]
 # Nothing, the magic of LZ4, its header, a length of 4 GiB as snappy writes it.

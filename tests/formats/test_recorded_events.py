@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_truth import DATA
-from truth import image, meta, options, truth
 
 from lakehouse.discovery.inspect import inspect_messages
 from lakehouse.sources.recording import read_recording
+from tests.support.paths import DATA
+from tests.support.truth import image, meta, options, truth
 
 RECORDINGS = [
     path

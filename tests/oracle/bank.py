@@ -2,9 +2,9 @@
 
 import random
 
-from oracle.database import Database
-from oracle.program import Program, Step
-from oracle.runner import Runner
+from tests.oracle.database import Database
+from tests.oracle.program import Program, Step
+from tests.oracle.runner import Runner
 
 TABLES = ("cash", "savings", "loans")
 ACCOUNTS, START = 4, 1000

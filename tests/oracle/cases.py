@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from oracle.database import Column, Table
-from oracle.program import Program
-from oracle.runner import Event, Runner, State
+from tests.oracle.database import Column, Table
+from tests.oracle.program import Program
+from tests.oracle.runner import Event, Runner, State
 
 
 class Case:

@@ -16,20 +16,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from arrivals import DISPATCHERS, Feed
-from encode_open import Wire
-from engine import Memory
-
 from lakehouse.events import MIN_POSITION, Message, Position
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import RAW, GoldColumn, gold_columns
 from lakehouse.lineage import Lineage
 from lakehouse.schema import parse_type
-from oracle.cases import Case
-from oracle.database import Column, Name, Table
-from oracle.program import ZONE
-from oracle.runner import Event, Runner, State
-from oracle.truth import canonical, gold_type
+from tests.oracle.cases import Case
+from tests.oracle.database import Column, Name, Table
+from tests.oracle.program import ZONE
+from tests.oracle.runner import Event, Runner, State
+from tests.oracle.truth import canonical, gold_type
+from tests.support.arrivals import DISPATCHERS, Feed
+from tests.support.encode_open import Wire
+from tests.support.engine import Memory
 
 Line = dict[str, Any]
 
@@ -86,7 +85,7 @@ def _judge(runner: "Runner | Case", judged: Judged, again: int) -> None:
         runner.states,
         judged,
     )
-    from oracle.modes import check_modes  # it needs this module
+    from tests.oracle.modes import check_modes  # it needs this module
 
     check_modes(whole, runner)
 

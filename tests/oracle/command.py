@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from oracle.cases import save_case
-from oracle.database import Database
-from oracle.formats import FORMATS, judge_in
-from oracle.generate import generate
-from oracle.runner import Runner
-from oracle.shrink import rerun, shrink
+from tests.oracle.cases import save_case
+from tests.oracle.database import Database
+from tests.oracle.formats import FORMATS, judge_in
+from tests.oracle.generate import generate
+from tests.oracle.runner import Runner
+from tests.oracle.shrink import rerun, shrink
 from tests.servers.mariadb import start_mariadb
 
 COUNTED = ("steps", "statements", "refused", "ddl", "events", "watermarks", "tables")

@@ -4,11 +4,11 @@ swap of names.
 
 from collections.abc import Iterator
 
-from oracle.database import Name, Table, quoted, word
-from oracle.program import Step
-from oracle.runner import Runner
-from oracle.shaping import Shaper
-from oracle.writing import Writer
+from tests.oracle.database import Name, Table, quoted, word
+from tests.oracle.program import Step
+from tests.oracle.runner import Runner
+from tests.oracle.shaping import Shaper
+from tests.oracle.writing import Writer
 
 
 def gh_ost(runner: Runner, name: Name, shaper: Shaper, writer: Writer) -> Iterator[Step]:

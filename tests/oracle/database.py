@@ -12,7 +12,7 @@ import pymysql
 from lakehouse import schema
 from lakehouse.schema import Index, TableSchema, parse_type
 from lakehouse.values.normal_form import single
-from oracle.program import OFFSET, STRICT
+from tests.oracle.program import OFFSET, STRICT
 
 Name = tuple[str, str]
 Cells = dict[str, dict[str, Any]]

@@ -16,18 +16,17 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from arrivals import DISPATCHERS, Feed
-from encode_binlog import Logged, binlog, feed
-from encode_tidb import canal_json, debezium, storage_tree
-
 from lakehouse.events import Message, Position
 from lakehouse.sources.storage_files import read_tree
-from oracle.cases import Case
-from oracle.check import Judged, Silver, compare, judge, on_the_way, place, same, told
-from oracle.database import Table
-from oracle.losses import lost
-from oracle.program import ZONE
-from oracle.runner import Event, Runner, State
+from tests.oracle.cases import Case
+from tests.oracle.check import Judged, Silver, compare, judge, on_the_way, place, same, told
+from tests.oracle.database import Table
+from tests.oracle.losses import lost
+from tests.oracle.program import ZONE
+from tests.oracle.runner import Event, Runner, State
+from tests.support.arrivals import DISPATCHERS, Feed
+from tests.support.encode_binlog import Logged, binlog, feed
+from tests.support.encode_tidb import canal_json, debezium, storage_tree
 
 OPTIONS = {"time_zone": ZONE}
 STORAGE = {

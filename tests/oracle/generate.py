@@ -3,13 +3,13 @@
 import random
 from collections.abc import Callable, Iterator
 
-from oracle.dances import gh_ost, pt_osc
-from oracle.database import Database, Name, quoted, word
-from oracle.partitions import Partitioner
-from oracle.program import Program, Step
-from oracle.runner import Runner
-from oracle.shaping import NAMES, Shaper
-from oracle.writing import Writer
+from tests.oracle.dances import gh_ost, pt_osc
+from tests.oracle.database import Database, Name, quoted, word
+from tests.oracle.partitions import Partitioner
+from tests.oracle.program import Program, Step
+from tests.oracle.runner import Runner
+from tests.oracle.shaping import NAMES, Shaper
+from tests.oracle.writing import Writer
 
 TABLES = 5
 Steps = Iterator[Step]

@@ -6,8 +6,8 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from oracle.database import Column
-from oracle.runner import Event
+from tests.oracle.database import Column
+from tests.oracle.runner import Event
 
 _ZERO = re.compile(r"0000-|\d{4}-00|\d{4}-\d\d-00")
 

@@ -7,8 +7,6 @@ import random
 from collections import Counter
 from typing import Any
 
-from engine import TSO
-
 from lakehouse.effects import Retype
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import Change, finish, fold, image_text, rekeyings, row_key, target_step
@@ -18,8 +16,9 @@ from lakehouse.fold.versions import Keeper, versions
 from lakehouse.gold.modes import CURRENT, DELETED, OP, POSITION, Mode, source_part
 from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage
-from oracle.check import Silver, place, same
-from oracle.runner import Runner
+from tests.oracle.check import Silver, place, same
+from tests.oracle.runner import Runner
+from tests.support.engine import TSO
 
 HISTORY, SOFT, LOG = GoldOptions(mode="history"), GoldOptions(deletes="soft"), GoldOptions(mode="append")
 SAMPLE = 3

@@ -2,9 +2,9 @@
 
 import random
 
-from oracle.database import Name, Table, quoted, word
-from oracle.program import Step
-from oracle.values import INTEGERS
+from tests.oracle.database import Name, Table, quoted, word
+from tests.oracle.program import Step
+from tests.oracle.values import INTEGERS
 
 
 class Partitioner:

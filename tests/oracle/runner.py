@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from oracle.database import Cells, Database, Name, Table, quoted
-from oracle.program import Program, Step
+from tests.oracle.database import Cells, Database, Name, Table, quoted
+from tests.oracle.program import Program, Step
 
 Event = dict[str, Any]
 Pair = tuple[Cells | None, Cells | None]
@@ -21,7 +21,7 @@ State = dict[Name, Table]
 
 
 class Runner:
-    """`events` as tests/encode_open.py takes them; `states` [(commit_ts, tables)]; `refused` counts
+    """`events` as tests/support/encode_open.py takes them; `states` [(commit_ts, tables)]; `refused` counts
     statements that had no effect.
 
     For feeds of a binlog a row's event has `virtual before` and `virtual after`, the cells that TiCDC leaves

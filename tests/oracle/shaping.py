@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from oracle.database import Column, Name, Table, quoted, word
-from oracle.program import Step
-from oracle.values import any_type, literals, text
+from tests.oracle.database import Column, Name, Table, quoted, word
+from tests.oracle.program import Step
+from tests.oracle.values import any_type, literals, text
 
 NAMES = ("t", "u", "v", "orders", "T2", "o d", "点", "a.b", "select")
 COLUMNS = ("a", "b", "c", "d", "e", "Val", "k", "key", "é", "t", "x y", "_meta")

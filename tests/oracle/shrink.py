@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from oracle.database import Database
-from oracle.formats import OPEN, judge_in
-from oracle.program import Program, Step
-from oracle.runner import Runner
+from tests.oracle.database import Database
+from tests.oracle.formats import OPEN, judge_in
+from tests.oracle.program import Program, Step
+from tests.oracle.runner import Runner
 
 Fails = Callable[[list[Step]], bool]
 

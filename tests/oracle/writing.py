@@ -4,10 +4,10 @@ or more tables.
 
 import random
 
-from oracle.database import Cells, Column, Name, Table, quoted, word
-from oracle.program import Step
-from oracle.runner import State
-from oracle.values import INTEGERS, literal, literals
+from tests.oracle.database import Cells, Column, Name, Table, quoted, word
+from tests.oracle.program import Step
+from tests.oracle.runner import State
+from tests.oracle.values import INTEGERS, literal, literals
 
 Tables = dict[Name, Table]
 

@@ -2,19 +2,20 @@
 
 import importlib
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent / "lakehouse"
+from tests.support.paths import ROOT
+
+LAKEHOUSE = ROOT / "lakehouse"
 FOLDERS = {"backend": "lakehouse.spark", "_local": "lakehouse"}
-_CALL = re.compile(r'\b(backend|_local)\("(\w+)"\)\.(\w+)')
+_CALL = re.compile(r'\b(backend|_local)\("([\w.]+)"\)\.(\w+)')
 _IMPORT = re.compile(r'import_module\("([\w.]+)"\)\.(\w+)')
 
 
 def calls() -> list[tuple[str, str]]:
     found = set()
-    for file in ROOT.glob("cli*.py"):
+    for file in (LAKEHOUSE / "cli").glob("*.py"):
         text = file.read_text()
         found |= {(f"{FOLDERS[kind]}.{module}", name) for kind, module, name in _CALL.findall(text)}
         found |= set(_IMPORT.findall(text))

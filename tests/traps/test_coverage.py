@@ -2,10 +2,10 @@
 
 import re
 
-from trap_cases import CASES, TESTS, covering, known_tests, numbers, page
+from tests.traps.trap_cases import CASES, TESTS, covering, known_tests, numbers, page
 
 PAGE = TESTS.parent / "docs" / "semantics-coverage.md"
-AGAIN = "run: python tests/traps/trap_cases.py docs/semantics-coverage.md"
+AGAIN = "run: python -m tests.traps.trap_cases docs/semantics-coverage.md"
 
 
 def test_every_case_is_known_and_has_tests() -> None:

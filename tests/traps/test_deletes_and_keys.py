@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from feeds import Canal, Debezium, TiCDC
 
 from lakehouse.events import Message
+from tests.support.feeds import Canal, Debezium, TiCDC
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"
 INTS = {"id": "int", "a": "int", "b": "int"}

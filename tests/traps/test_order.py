@@ -3,11 +3,10 @@
 import itertools
 import random
 
-from feeds import Canal, Debezium, TiCDC
-
 from lakehouse.events import Message
 from lakehouse.formats.assemble import place_of
-from lakehouse.spark.silver.decode import epoch_of
+from lakehouse.spark.bronze.epochs import epoch_of
+from tests.support.feeds import Canal, Debezium, TiCDC
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"
 X, Y, Z = ({"id": 1, "a": text} for text in "xyz")

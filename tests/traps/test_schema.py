@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from feeds import Canal, Debezium, TiCDC
+
+from tests.support.feeds import Canal, Debezium, TiCDC
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"
 X = {"id": 1, "a": "x"}

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from feeds import Canal, Debezium, TiCDC
+
+from tests.support.feeds import Canal, Debezium, TiCDC
 
 
 def gold(declared: str, wire: Any, feed: TiCDC | None = None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The page docs/semantics-coverage.md: every trap of CDC by its number, what it is, and the tests that cover
 it.
 
-    python tests/traps/trap_cases.py docs/semantics-coverage.md
+    python -m tests.traps.trap_cases docs/semantics-coverage.md
 
 A test whose name says the number (`test_t42_…`, `test_t10_t11_…`, `test_t81_to_t101_…`) is found by itself;
 the others stand in CASES.
@@ -11,12 +11,14 @@ import re
 import sys
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
+from tests.support.paths import ROOT
+
+TESTS = ROOT / "tests"
 HEAD = """# Semantics: the traps, and the tests that cover them
 
 Change data capture goes wrong in well-known ways. Each of them has a number here, one line that says what is
 to be right, and the tests
-that would fail if it were not. `python tests/traps/trap_cases.py docs/semantics-coverage.md` writes the
+that would fail if it were not. `python -m tests.traps.trap_cases docs/semantics-coverage.md` writes the
 page; a test holds it to the tests
 that there are.
 

@@ -23,10 +23,10 @@ from google.protobuf.message import DecodeError as ProtobufError
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
+from lakehouse.formats.binlog import server_of
 from lakehouse.formats.canal.values import IMPLICIT_KEYS, Reading, image, reading
 from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.schema import parse_type
-from lakehouse.silver.binlog_servers import server_of
 from lakehouse.values.normal_form import PRINTED
 
 # the java.sql.Types code of what Canal spells as bytes: MariaDB's JSON too, and a TEXT with a length

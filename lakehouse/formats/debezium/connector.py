@@ -25,23 +25,21 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
+from lakehouse.formats.binlog import server_of
 from lakehouse.formats.debezium.connect_schema import structured
 from lakehouse.formats.debezium.envelope import (
     NULL,
     Frame,
-    Half,
     TableChange,
-    halves,
     header_members,
-    image_flags,
     is_metadata,
     key_image,
     primary_key,
     schema_columns,
 )
 from lakehouse.formats.debezium.values import embedded_columns, encoding, modes
+from lakehouse.formats.row_images import Half, halves, image_flags
 from lakehouse.formats.wire_json import read_json
-from lakehouse.silver.binlog_servers import server_of
 
 S = TypeVar("S")
 SNAPSHOT, STREAMED = 0, 1

@@ -7,12 +7,11 @@ schema change    {"source", "ddl", "databaseName", "tableChanges": [{"type", "id
                  …}}]}
 """
 
-from collections.abc import Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from lakehouse.events import Image, Message, key_order
+from lakehouse.events import Image, Message
 from lakehouse.formats.debezium.connect_schema import type_text
 from lakehouse.formats.wire_json import read_json
 from lakehouse.schema import unquote
@@ -22,7 +21,6 @@ NULL = msgspec.Raw(b"null")
 _FRAME = {"schema", "payload"}
 # what Debezium's topic router adds to the keys of tables that share a topic
 _ROUTED = "__dbz__physicalTableIdentifier"
-_ABSENT = object()
 
 
 class Frame(msgspec.Struct, Generic[P]):
@@ -58,16 +56,6 @@ class TableChange(msgspec.Struct):
     type: str
     id: str
     table: _Table | None = None
-
-
-class Half(NamedTuple):
-    """One change that a row event means: itself, or one half of a key-changing update."""
-
-    op: str
-    rank: int
-    key: tuple[Any, ...]
-    before: Image | None
-    after: Image | None
 
 
 def key_image(key: bytes | None) -> Image:
@@ -107,35 +95,6 @@ def header_members(message: Message) -> dict[str, Any]:
                 else data.decode()
             )
     return told
-
-
-def halves(op: str, names: tuple[str, ...], before: Image | None, after: Image | None) -> Iterator[Half]:
-    """A change as it orders: an update whose key differs is the delete of the old row, then the insert of the
-    new one.
-    """
-    image = before if op == "delete" else after
-    key = key_order(image or {}, names) if names and image and all(name in image for name in names) else ()
-    if (
-        op == "update"
-        and key
-        and before
-        and any(
-            before.get(name, _ABSENT) not in (_ABSENT, value) for name, value in zip(names, key, strict=True)
-        )
-    ):
-        old = key_order({**(after or {}), **before}, names)
-        yield Half("delete", 0, old, before, None)
-        yield Half("insert", 1, key, None, after)
-    else:
-        yield Half(op, 0 if op == "delete" else 1, key, before, after)
-
-
-def image_flags(before: Image | None, after: Image | None) -> tuple[str, ...]:
-    return (
-        ("partial_before",)
-        if before is not None and after is not None and not after.keys() <= before.keys()
-        else ()
-    )
 
 
 def schema_columns(change: TableChange) -> list[dict[str, Any]] | None:

@@ -37,11 +37,11 @@ from lakehouse.events import (
     Watermark,
     opened,
 )
-from lakehouse.formats.debezium.envelope import halves, image_flags
+from lakehouse.formats.binlog import Server, server_of
 from lakehouse.formats.dts.fast_values import Read
 from lakehouse.formats.dts.values import ABSENT, Cells, Open
 from lakehouse.formats.proto import subscribe_pb2 as pb
-from lakehouse.silver.binlog_servers import Server, server_of
+from lakehouse.formats.row_images import halves, image_flags
 
 FORMAT = "tencent-dts"
 STREAMED = 1

@@ -35,15 +35,8 @@ from lakehouse.formats.debezium.connect_schema import (
     negative,
     unsigned,
 )
-from lakehouse.formats.debezium.envelope import (
-    Frame,
-    TableChange,
-    halves,
-    image_flags,
-    key_image,
-    primary_key,
-    schema_columns,
-)
+from lakehouse.formats.debezium.envelope import Frame, TableChange, key_image, primary_key, schema_columns
+from lakehouse.formats.row_images import halves, image_flags
 from lakehouse.formats.wire_json import read_json
 
 FORMAT = "ticdc-debezium"

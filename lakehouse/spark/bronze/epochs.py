@@ -2,16 +2,25 @@
 function of origin alone.
 """
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.sources.kafka_offsets import Place
-from lakehouse.spark.bronze.recordings import BRONZE_SCHEMA
+from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.silver.decode import Epochs
+
+# (epoch, (topic, incarnation, partition) -> its first offset); a partition that was not met when the epoch
+# was raised is all of it
+Epochs = Collection[tuple[int, Mapping[tuple[str, str, int], int]]]
+
+
+def epoch_of(epochs: Epochs, partition: tuple[str, str, int], offset: int) -> int:
+    """The epoch of a record, a function of its origin alone."""
+    return max((epoch for epoch, first in epochs if offset >= first.get(partition, 0)), default=0)
 
 
 def bronze_ends(spark: SparkSession, lake: Lake, source: str) -> dict[Place, int]:

@@ -36,7 +36,7 @@ from lakehouse.sources.kafka_offsets import (
     reading_of,
 )
 from lakehouse.spark.bronze.epochs import begin_epoch, bronze_ends
-from lakehouse.spark.bronze.recordings import BRONZE_SCHEMA, HEADERS
+from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import many_rows

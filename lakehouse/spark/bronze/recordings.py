@@ -13,18 +13,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from lakehouse.events import Message
-from lakehouse.spark.column_types import columns
+from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 
-HEADERS = "array<struct<key:string,value:binary>>"
-BRONZE_SCHEMA: StructType = columns(
-    "topic string, incarnation string, partition int, offset bigint, timestamp bigint, timestamp_type int, "
-    "key binary, value binary,"
-    f" headers {HEADERS}, path string, size bigint, mtime bigint"
-)
 PLACE = ["topic", "incarnation", "partition", "offset"]
 CHUNK = 20_000
 Progress = Callable[[str], None]

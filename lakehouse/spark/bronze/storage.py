@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
 from lakehouse.sources.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files
-from lakehouse.spark.bronze.recordings import BRONZE_SCHEMA
+from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 

@@ -41,7 +41,7 @@ def is_open(log: OpsLog) -> Column:
 
 def open_counts(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> dict[Name | None, int]:
     """Open dead letters by table; None: of no known table."""
-    from lakehouse.spark.silver.run import read_silver
+    from lakehouse.spark.silver.tables import read_silver
 
     dead = [(tuple(entry["name"]), entry["n"]) for entry in (log.last("done") or {"dead": []})["dead"]]
     if dead and closings(log):

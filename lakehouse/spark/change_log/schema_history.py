@@ -18,7 +18,7 @@ from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
 from lakehouse.spark.change_log.changes import between, not_aborted, not_void
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.silver.run import read_silver
+from lakehouse.spark.silver.tables import read_silver
 
 
 def load_history(

@@ -29,7 +29,7 @@ from lakehouse.lineage import Lineage
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, position_literal
 from lakehouse.spark.column_types import columns as parse_columns
 from lakehouse.spark.column_types import data_type
-from lakehouse.spark.silver.decode import POSITION
+from lakehouse.spark.silver.columns import POSITION
 
 DELTAS = f"key string, position {POSITION}, kind string, image string"
 NETTED = "key string, kind string, image string"
@@ -112,7 +112,8 @@ def _of_piece(changes: DataFrame, piece: Piece, target: int) -> DataFrame:
 
 def _carry(piece: Piece) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.fold.current_rows import Deltas, key_ids
+        from lakehouse.fold.current_rows import Deltas
+        from lakehouse.lineage import key_ids
         from lakehouse.spark.change_log.changes import changes_of
 
         ids = key_ids(piece.lineage, piece.end)
@@ -128,8 +129,9 @@ def _cross(piece: Piece) -> Worker:
     """Rows of the piece before, as first images of this one's key."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.fold.current_rows import PUT, Delta, key_ids
+        from lakehouse.fold.current_rows import PUT, Delta
         from lakehouse.fold.upcast import Carrier
+        from lakehouse.lineage import key_ids
         from lakehouse.spark.gold.fold_job import decode_row
 
         ids = key_ids(piece.lineage, piece.end)
@@ -180,7 +182,7 @@ def _net(piece: Piece, whole: frozenset[int]) -> Worker:
     """
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.fold.current_rows import key_ids
+        from lakehouse.lineage import key_ids
         from lakehouse.spark.gold.fold_job import count_group, decode_row, net_group
 
         net = net_group if key_ids(piece.lineage, piece.end) else count_group

@@ -20,12 +20,9 @@ from pyspark.sql import functions as F
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import Change
 from lakehouse.lineage import History, Lineage, Name
+from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, between, by_lineage, named_changes
-from lakehouse.spark.gold.table import SMALL_BYTES, SMALL_CHANGES, Size
-
-# of one lot, by what silver's book says of its tables
-LOT_CHANGES = 4 * SMALL_CHANGES
-LOT_BYTES = 2 * SMALL_BYTES
+from lakehouse.spark.gold.plan import Size
 
 
 class Seen(NamedTuple):
@@ -59,8 +56,8 @@ class Fresh:
 
 def look(frame: DataFrame, history: History, position_before: Position) -> Fresh:
     """A window's changes; what is at or below `position_before` is late."""
-    table = frame.select(*FOLD_COLUMNS).limit(SMALL_CHANGES + 1).toArrow()
-    if table.num_rows <= SMALL_CHANGES and table.nbytes <= SMALL_BYTES:
+    table = frame.select(*FOLD_COLUMNS).limit(limits.GOLD_WINDOW_CHANGES + 1).toArrow()
+    if table.num_rows <= limits.GOLD_WINDOW_CHANGES and table.nbytes <= limits.GOLD_WINDOW_BYTES:
         return Fresh(frame, small=True, changes=by_lineage(history, named_changes(table))[0])
     images = sum((F.coalesce(F.octet_length(name), F.lit(0)) for name in ("before", "after")), F.lit(0))
     told = [
@@ -114,7 +111,10 @@ def lots(shares: Iterable[tuple[int, Share]]) -> Iterator[list[tuple[int, Share]
     lot: list[tuple[int, Share]] = []
     rows = size = 0
     for number, share in sorted(shares, key=lambda one: id(one[1].frame)):
-        fits = rows + share.size.rows <= LOT_CHANGES and size + share.size.bytes <= LOT_BYTES
+        fits = (
+            rows + share.size.rows <= limits.GOLD_GROUP_CHANGES
+            and size + share.size.bytes <= limits.GOLD_GROUP_BYTES
+        )
         if lot and not (fits and share.frame is lot[0][1].frame):
             yield lot
             lot, rows, size = [], 0, 0

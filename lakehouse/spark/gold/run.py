@@ -9,7 +9,7 @@ refolded whole. The manifest is the last write; a crash before it only repeats m
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, count
 from typing import Any
@@ -18,60 +18,29 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION, Position, just_above, just_below
-from lakehouse.fold.current_rows import key_ids
-from lakehouse.gold.options import PLAIN, GoldOptions, to_plain
+from lakehouse.gold.options import GoldOptions, to_plain
 from lakehouse.gold.shards import options_for, options_of, split_shards
-from lakehouse.lineage import History, Lineage, Name, shape_of
+from lakehouse.lineage import History, Lineage, Name, key_ids, shape_of
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.sources.kafka_offsets import told_loss
+from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, changes_in, not_aborted, not_void, of_lineage
 from lakehouse.spark.change_log.dead_letters import open_counts, open_losses, server_changes
 from lakehouse.spark.change_log.schema_history import load_history
+from lakehouse.spark.gold.entries import _lacking
 from lakehouse.spark.gold.layout import misfit, take_back, unknown_columns
 from lakehouse.spark.gold.new_changes import NOTHING, Fresh, Read, Share, begin, look
+from lakehouse.spark.gold.plan import THREADS, Group, Progress, Size, Turn, Window, Written
 from lakehouse.spark.gold.settings import GoldFeed, asked_of, find_watermark
-from lakehouse.spark.gold.shards import Group, bring, group_of
-from lakehouse.spark.gold.table import SMALL_CHANGES, GoldTable, Size, Written
+from lakehouse.spark.gold.shards import bring, group_of
+from lakehouse.spark.gold.table import GoldTable
 from lakehouse.spark.gold.undeclared_columns import held_of, infer_columns, keep_waiting, waiting
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import claim, free_of, plain_name, renamed
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.quality.gates import Gate, open_gates
 from lakehouse.spark.session import keeping, many_rows
-from lakehouse.spark.silver.run import read_silver
-
-THREADS = 3
-Progress = Callable[[str], None]
-
-
-@dataclass(slots=True)
-class Turn:
-    """One lineage in one run: up to where, which Delta table, and whether it is folded whole."""
-
-    lineage: Lineage
-    at: Position
-    gold: str
-    wanted: str
-    shape: str
-    known: dict[str, Any] | None
-    retired: bool
-    whole: bool
-    options: GoldOptions = PLAIN
-    gate: Gate | None = None
-
-    @property
-    def lineages(self) -> list[Lineage]:
-        return [self.lineage]
-
-
-@dataclass(slots=True)
-class Window:
-    """The changes a run looks at, and the two places before and after it."""
-
-    batch: int
-    position: Position
-    batch_before: int
-    position_before: Position
+from lakehouse.spark.silver.tables import read_silver
 
 
 def run_gold(
@@ -235,7 +204,7 @@ class GoldRun:
         """For a look through all of silver."""
         return (
             many_rows(self.spark)
-            if sum(entry["n"] for entry in self.sizes.values()) > SMALL_CHANGES
+            if sum(entry["n"] for entry in self.sizes.values()) > limits.GOLD_TABLE_CHANGES
             else nullcontext()
         )
 
@@ -572,11 +541,3 @@ class GoldRun:
                     "another name"
                 )
             one.gold = name or ""
-
-
-def _lacking(turn: "Turn", table: GoldTable) -> dict[str, Any]:
-    """What the table's changes are known to lack, and since when: what was found before stands until all of
-    them are folded again.
-    """
-    before = (turn.known or {}).get("lacking", {}) if not table.is_whole else {}
-    return {**{text: list(turn.at) for text in sorted(table.mode.problems)}, **before}

@@ -4,47 +4,28 @@ commit, up to one place.
 
 import functools
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from lakehouse.config.models import split_name
-from lakehouse.events import Position, just_below
+from lakehouse.events import just_below
 from lakehouse.gold.modes import CURRENT, DELETED, SHARD
 from lakehouse.gold.options import GoldOptions, to_plain
 from lakehouse.gold.shards import aligned
-from lakehouse.lineage import Lineage
+from lakehouse.lineage import Lineage, split_name
 from lakehouse.spark.change_log.changes import between, of_lineage
 from lakehouse.spark.gold import merge as write_gold
 from lakehouse.spark.gold.layout import misfit, take_back
 from lakehouse.spark.gold.new_changes import Fresh, Read
-from lakehouse.spark.gold.table import GoldTable, Outcome, Written
+from lakehouse.spark.gold.plan import Group, Outcome, Written
+from lakehouse.spark.gold.table import GoldTable
 from lakehouse.spark.lake import quote
 from lakehouse.spark.ops.gold_names import renamed
 from lakehouse.spark.session import keeping
 
 if TYPE_CHECKING:
-    from lakehouse.spark.gold.run import GoldRun, Progress
-
-
-@dataclass(slots=True)
-class Group:
-    """The live shards of one table, up to where they are shown, and whether they are folded whole."""
-
-    lineages: list[Lineage]
-    at: Position
-    gold: str
-    wanted: str
-    shape: str
-    known: dict[str, Any] | None
-    whole: bool
-    options: GoldOptions
-    gate: None = None
-
-    @property
-    def retired(self) -> bool:
-        return not self.lineages
+    from lakehouse.spark.gold.plan import Progress
+    from lakehouse.spark.gold.run import GoldRun
 
 
 def group_of(run: "GoldRun", lineages: list[Lineage], options: GoldOptions) -> Group | None:

@@ -4,74 +4,30 @@ Spark jobs.
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position, just_above
-from lakehouse.fold.current_rows import (
-    OLD_KEY_UNKNOWN,
-    OLD_ROW_STAYS,
-    Change,
-    Folded,
-    finish,
-    fold,
-    key_ids,
-    settle,
-)
+from lakehouse.fold.current_rows import OLD_KEY_UNKNOWN, OLD_ROW_STAYS, Change, Folded, finish, fold, settle
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
 from lakehouse.gold.modes import Clock, Mode, own_columns
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.shards import INTEGERS
-from lakehouse.lineage import Lineage
+from lakehouse.lineage import Lineage, key_ids
+from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, changes_in, collect_changes, of_lineage
 from lakehouse.spark.gold import merge as write_gold
 from lakehouse.spark.gold import modes as gold_modes
 from lakehouse.spark.gold.fold_job import fold_frame, look_over, named, typing_of, unknown_names
 from lakehouse.spark.gold.layout import hide_key, key_names, show_key
+from lakehouse.spark.gold.plan import Outcome, Size, Written
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.quality.gates import Gate
 from lakehouse.spark.session import capabilities, kept
-
-# up to this many changes a table is folded on the driver; a Spark job would cost more than the fold
-SMALL_CHANGES = 50_000
-SMALL_BYTES = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much silver holds of something."""
-
-    rows: int
-    bytes: int
-
-    @property
-    def small(self) -> bool:
-        return self.rows <= SMALL_CHANGES and self.bytes <= SMALL_BYTES
-
-
-@dataclass(slots=True)
-class Written:
-    """What a table's turn came to: its version, what was done (empty: nothing), and what the fold found."""
-
-    version: int
-    what: str
-    unknown: dict[str, Position]
-    applied: int = 0
-
-
-class Outcome(NamedTuple):
-    """What a window makes of gold's rows: rows to put, rows to take away (a log's rows are all put), and
-    names that no DDL has told.
-    """
-
-    puts: list[Row]
-    deletes: list[Row]
-    unknown: dict[str, Position]
 
 
 class GoldTable:
@@ -286,7 +242,7 @@ class GoldTable:
         """
         if rows * 2 > self.size.rows:
             return self.refold(exists=True)
-        for changes in gold_modes.stretches(mine, self.mode.clock.by_commit, SMALL_CHANGES):
+        for changes in gold_modes.stretches(mine, self.mode.clock.by_commit, limits.GOLD_TABLE_CHANGES):
             outcome = None if not changes else self.outcome(changes, position_before, version)
             if outcome is None:
                 return self.refold(exists=True)

@@ -15,7 +15,7 @@ from lakehouse.lineage import Held, Lineage
 from lakehouse.spark.change_log.changes import not_void
 from lakehouse.spark.change_log.schema_history import SilverSightings
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.silver.run import read_silver
+from lakehouse.spark.silver.tables import read_silver
 
 Entry = dict[str, Any]
 

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakehouse.config.models import SourceConfig
-from lakehouse.discovery.doctor import FAIL, OK, WARN, Finding
+from lakehouse.discovery.findings import FAIL, OK, WARN, Finding
 from lakehouse.errors import LakehouseError
 from lakehouse.spark.lake import LAYERS, Lake, quote
 from lakehouse.spark.ops.lake_record import sources

@@ -20,7 +20,8 @@ from pyspark.sql import types as T
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.spark.change_log.schema_history import load_history
-from lakehouse.spark.gold.run import GoldRun, Window, run_gold
+from lakehouse.spark.gold.plan import Window
+from lakehouse.spark.gold.run import GoldRun, run_gold
 from lakehouse.spark.lake import SILVER_TABLES, Lake
 from lakehouse.spark.ops.gold_names import gold_entry
 from lakehouse.spark.ops.lake_record import sources
@@ -28,7 +29,8 @@ from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.show import check_floor, parse_position
 from lakehouse.spark.session import get_session, many_rows
-from lakehouse.spark.silver.run import Feed, read_silver, run_silver
+from lakehouse.spark.silver.run import run_silver
+from lakehouse.spark.silver.tables import Feed, read_silver
 from lakehouse.spark.source import feed_of, silver_feed_of
 
 Entry = dict[str, Any]

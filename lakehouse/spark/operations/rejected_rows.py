@@ -20,7 +20,7 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.quality.evaluate import Judge, commit_of, identity
 from lakehouse.spark.quality.gates import open_rejections, rejected_rows
 from lakehouse.spark.session import get_session
-from lakehouse.spark.silver.run import read_silver
+from lakehouse.spark.silver.tables import read_silver
 from lakehouse.spark.source import selected_sources
 
 

@@ -18,7 +18,8 @@ from lakehouse.spark.change_log.dead_letters import closing, is_open
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.context import beside
-from lakehouse.spark.silver.run import Feed, read_silver, run_batch
+from lakehouse.spark.silver.run import run_batch
+from lakehouse.spark.silver.tables import Feed, read_silver
 
 # so many ranges of offsets are decoded in one batch: each is a condition of its query
 RANGES = 500

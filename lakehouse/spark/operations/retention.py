@@ -17,22 +17,21 @@ from pyspark.sql import functions as F
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.fold.compaction import compacted, floor_below, named_image, needs_log
-from lakehouse.fold.current_rows import key_ids
 from lakehouse.fold.upcast import Upstream, upstream_of
 from lakehouse.gold.shards import options_of
-from lakehouse.lineage import Lineage, Name
+from lakehouse.lineage import Lineage, Name, key_ids
+from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.gold.fold_job import decode_row, fold_frame
-from lakehouse.spark.gold.table import SMALL_CHANGES
 from lakehouse.spark.lake import Lake, literal
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.show import parse_position
 from lakehouse.spark.session import get_session, many_rows
-from lakehouse.spark.silver.run import read_silver, silver_schema
+from lakehouse.spark.silver.tables import read_silver, silver_schema
 from lakehouse.spark.source import options_in
 
 Entry = dict[str, Any]
@@ -173,7 +172,7 @@ def images(
 ) -> DataFrame:
     """The images of the rows that live at the floor, as JSON text by column name."""
     count = mine.count()
-    if count <= SMALL_CHANGES:
+    if count <= limits.GOLD_TABLE_CHANGES:
         below = compacted(lineage, (change for _, change, _ in collect_changes(mine)), place, upstream)
         texts = [json.dumps(change.after, ensure_ascii=False) for change in below]
         return spark.createDataFrame(

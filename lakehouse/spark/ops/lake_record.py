@@ -12,6 +12,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from lakehouse import __version__
 from lakehouse.errors import LakehouseError
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.session import get_session
 
 LAYOUT = 1
 SCHEMA = StructType(
@@ -61,3 +63,14 @@ def _records(spark: SparkSession, lake: Lake) -> list[Any]:
             "upgrade lakehouse"
         )
     return rows
+
+
+def opened(root: str, source: str) -> tuple[SparkSession, Lake, OpsLog, dict[str, Any]]:
+    """A source's log and settings; LakehouseError where the lake has no such source."""
+    spark, lake = get_session(), Lake(root)
+    known = sources(spark, lake)
+    if source not in known:
+        raise LakehouseError(
+            f"{source}: expected a source of {root}, which has {', '.join(sorted(known)) or 'none'}"
+        )
+    return spark, lake, OpsLog(spark, lake, source).load(), known[source]

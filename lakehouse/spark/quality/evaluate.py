@@ -22,8 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from lakehouse.config.options import did_you_mean
-from lakehouse.errors import QualityError
+from lakehouse.errors import QualityError, did_you_mean
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import REJECTED
 from lakehouse.fold.upcast import Upstream

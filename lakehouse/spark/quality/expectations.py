@@ -2,9 +2,9 @@
 apply, never null.
 
 What GX computes per expectation in a job of its own is here one column each over one pass, with GX's own
-rules for nulls (tests/spark/test_expectations.py holds both to the same rows, on random data). Values are
-compared in the column's type, so that bounds are exact above 2^53 and on decimals, where GX goes through a
-double.
+rules for nulls (tests/spark/quality/test_expectations.py holds both to the same rows, on random data). Values
+are compared in the column's type, so that bounds are exact above 2^53 and on decimals, where GX goes through
+a double.
 """
 
 from collections.abc import Callable, Mapping

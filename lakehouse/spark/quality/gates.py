@@ -26,7 +26,7 @@ from lakehouse.spark.lake import Lake, literal
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.quality.evaluate import FAILED, Judge, check_names, commit_of
 from lakehouse.spark.session import kept
-from lakehouse.spark.silver.decode import POSITION
+from lakehouse.spark.silver.columns import POSITION
 
 PARTIAL = "partial_after"
 ORIGIN = "struct<topic:string,incarnation:string,partition:int,offset:bigint,index:int,path:string>"

@@ -19,11 +19,12 @@ from lakehouse.events import Event, Message
 from lakehouse.formats import decode_message
 from lakehouse.formats.assemble import Beside, Unjoined, assembled
 from lakehouse.sources.recording import write_recording
-from lakehouse.spark.bronze.epochs import epochs_of
+from lakehouse.spark.bronze.claim_checks import has_attachments, with_attachments
+from lakehouse.spark.bronze.epochs import Epochs, epoch_of, epochs_of
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.operations.epochs import opened
-from lakehouse.spark.silver.context import beside, has_attachments, with_attachments
-from lakehouse.spark.silver.decode import INPUT, JOINS_RECORDS, Epochs, epoch_of
+from lakehouse.spark.ops.lake_record import opened
+from lakehouse.spark.silver.columns import INPUT, JOINS_RECORDS
+from lakehouse.spark.silver.context import beside
 
 # Parts of one message lie side by side: this many records around the wanted ones hold the others.
 _AROUND = 500

@@ -10,7 +10,6 @@ from typing import Any, TextIO
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.config.models import split_name
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import Change
@@ -19,7 +18,7 @@ from lakehouse.gold.columns import GoldColumn, Typed, gold_columns, type_rows
 from lakehouse.gold.modes import Mode, clock_of, computed_column, own_columns
 from lakehouse.gold.options import GoldOptions, from_plain
 from lakehouse.gold.shards import aligned, options_of
-from lakehouse.lineage import History, Lineage, Name
+from lakehouse.lineage import History, Lineage, Name, split_name
 from lakehouse.quality.suite import suite_of
 from lakehouse.spark.change_log.changes import (
     between,
@@ -39,7 +38,7 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.quality.gates import Gate, open_gates
 from lakehouse.spark.session import get_session
-from lakehouse.spark.silver.run import read_silver
+from lakehouse.spark.silver.tables import read_silver
 from lakehouse.spark.source import options_in
 
 

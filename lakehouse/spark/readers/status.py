@@ -6,9 +6,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse.config.load import Config
-from lakehouse.config.models import split_name
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION
+from lakehouse.lineage import split_name
 from lakehouse.sources.kafka_offsets import told_loss
 from lakehouse.spark.bronze.kafka import listed
 from lakehouse.spark.change_log.changes import between
@@ -19,7 +19,8 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import get_session
-from lakehouse.spark.silver.run import next_ranges, read_silver
+from lakehouse.spark.silver.run import next_ranges
+from lakehouse.spark.silver.tables import read_silver
 from lakehouse.spark.source import Source, kafka_input, selected_sources
 
 

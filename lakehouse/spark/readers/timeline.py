@@ -15,7 +15,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.status import source_status
-from lakehouse.spark.silver.run import read_silver
+from lakehouse.spark.silver.tables import read_silver
 from lakehouse.spark.source import Source
 
 BATCHES = 400

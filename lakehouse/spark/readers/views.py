@@ -33,7 +33,7 @@ from lakehouse.events import Position
 from lakehouse.fold.upcast import Carrier, upstream_of
 from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.lineage import Lineage
-from lakehouse.spark.bronze.recordings import BRONZE_SCHEMA
+from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.change_log.changes import of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.column_types import data_type
@@ -42,7 +42,7 @@ from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.quality.gates import REJECTED_ROWS, RESULTS
 from lakehouse.spark.readers.show import parse_position
-from lakehouse.spark.silver.run import SCHEMAS, read_silver, silver_schema
+from lakehouse.spark.silver.tables import SCHEMAS, read_silver, silver_schema
 
 Settings = Mapping[str, Any]
 LOG = ["source", "op", "commit_ts", "committed_at", "key", "position", "flags", "origin", "batch"]

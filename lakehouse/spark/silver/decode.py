@@ -16,7 +16,6 @@ The closure carries names and options only; the decoder is imported once per wor
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -24,69 +23,20 @@ from pyspark.sql import DataFrame
 
 from lakehouse.events import DeadLetter, JsonChange, Message, RowChange, SchemaChange, Stored, Watermark
 from lakehouse.formats.assemble import NOTHING, Resume, Unjoined, assembled, place_of
-from lakehouse.formats.wire_json import MAX_DEPTH, nests_too_deep
-from lakehouse.silver.binlog_servers import FORMATS as BINLOG_FORMATS
-from lakehouse.silver.binlog_servers import Stretch, Stretches
+from lakehouse.formats.binlog import FORMATS as BINLOG_FORMATS
+from lakehouse.formats.wire_json import nests_too_deep
+from lakehouse.silver.binlog_servers import Stretches
+from lakehouse.spark.bronze.epochs import Epochs, epoch_of
+from lakehouse.spark.silver.columns import CHANGE_COLUMNS, INPUT, JOINS_RECORDS, OTHER_COLUMNS, PACKED, PLACE
+from lakehouse.spark.silver.packed import Taken
+from lakehouse.values.mysql_json import MAX_DEPTH
 
-POSITION = "struct<epoch:bigint,p1:bigint,p2:bigint,p3:bigint,p4:bigint,p5:bigint>"
-CHANGE_COLUMNS: dict[str, str] = {
-    "database": "string",
-    "table": "string",
-    "key": "string",
-    "op": "string",
-    "commit_ts": "bigint",
-    "position": POSITION,
-    "before": "string",
-    "after": "string",
-    "types": "string",
-    "encoding": "string",
-    "flags": "array<string>",
-    "key_names": "array<string>",
-    "row_id": "string",
-    "physical_table": "bigint",
-    "half": "string",
-    "topic": "string",
-    "incarnation": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "index": "int",
-    "path": "string",
-}
-OTHER_COLUMNS: dict[str, str] = {
-    "kind": "string",
-    "database": "string",
-    "table": "string",
-    "key": "string",
-    "commit_ts": "bigint",
-    "position": POSITION,
-    "physical_table": "bigint",
-    "schema_kind": "string",
-    "ddl": "string",
-    "columns": "string",
-    "primary_key": "array<string>",
-    "resolved_ts": "bigint",
-    "error_code": "string",
-    "error_message": "string",
-    "topic": "string",
-    "incarnation": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "index": "int",
-    "path": "string",
-}
-PACKED = "book binary, hashes binary, changes binary, others binary"
-PLACE = ["topic", "incarnation", "partition"]
-JOINS_RECORDS = ("tencent-dts",)
-INPUT = ["topic", "incarnation", "partition", "offset", "timestamp", "key", "value", "headers", "path"]
 FLUSH_ROWS = 8192
 # rows become columns while they still are in the processor's cache: ten times as quick
 TURNED_ROWS = 512
 FLUSH_BYTES = 16 * 1024 * 1024
 _OTHER_NAMES = list(OTHER_COLUMNS)
 
-# (epoch, (topic, incarnation, partition) -> its first offset); a partition that was not met when the epoch
-# was raised is all of it
-Epochs = Collection[tuple[int, Mapping[tuple[str, str, int], int]]]
 Settings = Mapping[str, Any]
 
 
@@ -126,24 +76,6 @@ def messages(batch: pa.RecordBatch, epochs: Epochs) -> Iterator[Message]:
         pairs = tuple((header["key"], header["value"]) for header in headers) if headers else ()
         epoch = epoch_of(epochs, (topic, incarnation, partition), offset) if epochs else 0
         yield Message(topic, partition, offset, key, value, pairs, timestamp, incarnation, epoch, path)
-
-
-def epoch_of(epochs: Epochs, partition: tuple[str, str, int], offset: int) -> int:
-    """The epoch of a record, a function of its origin alone."""
-    return max((epoch for epoch, first in epochs if offset >= first.get(partition, 0)), default=0)
-
-
-@dataclass(slots=True)
-class Taken:
-    """Changes by column, others as tuples in the order of OTHER_COLUMNS, and how many records they came from;
-    `silent` gave none.
-    """
-
-    changes: dict[str, list[Any]]
-    others: list[tuple[Any, ...]]
-    messages: int
-    silent: int
-    servers: list[Stretch] = field(default_factory=list)
 
 
 class Rows:

@@ -23,7 +23,7 @@ from lakehouse.spark.session import kept
 from lakehouse.spark.silver.packed import HASH_BYTES, IDENTITY, POSITION_BYTES, hashes_of
 
 if TYPE_CHECKING:
-    from lakehouse.spark.silver.run import Feed
+    from lakehouse.spark.silver.tables import Feed
 
 LETTERS = """database string, `table` string, topic string, incarnation string, partition int, offset bigint,
 index int, path string,
@@ -142,7 +142,7 @@ def _known(spark: SparkSession, lake: Lake, feed: "Feed", summary: Summary, batc
     """What silver holds of other batches in the range of this one, by file statistics where positions are of
     one epoch.
     """
-    from lakehouse.spark.silver.run import read_silver
+    from lakehouse.spark.silver.tables import read_silver
 
     assert summary.low is not None and summary.high is not None
     known = read_silver(spark, lake, feed.name, "changes").where(F.col("batch") < batch)

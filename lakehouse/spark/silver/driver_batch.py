@@ -16,11 +16,12 @@ from lakehouse.silver.batch_summary import Summary, summarise
 from lakehouse.silver.identity import RunCounter
 from lakehouse.silver.transaction_watermark import Told
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.silver.decode import CHANGE_COLUMNS, JOINS_RECORDS, OTHER_COLUMNS, PLACE, Rows, messages
+from lakehouse.spark.silver.columns import CHANGE_COLUMNS, JOINS_RECORDS, OTHER_COLUMNS, PLACE
+from lakehouse.spark.silver.decode import Rows, messages
 from lakehouse.spark.silver.dedupe import CONFLICT, disagree, known_afters, overlaps
 
 if TYPE_CHECKING:
-    from lakehouse.spark.silver.run import Feed
+    from lakehouse.spark.silver.tables import Feed
 
 Event = dict[str, Any]
 _CHANGE_NAMES = ["kind", *CHANGE_COLUMNS]
@@ -147,7 +148,7 @@ def new_schema_rows(
     spark: SparkSession, lake: Lake, feed: "Feed", events: list[Event], batch: int
 ) -> list[Event]:
     """Schema changes that silver does not have: broadcast and replayed ones are one."""
-    from lakehouse.spark.silver.run import read_silver
+    from lakehouse.spark.silver.tables import read_silver
 
     def identity(row: Any) -> tuple[Any, ...]:
         return (
@@ -243,7 +244,7 @@ def append_rows(
     """Append events, if there are any, to a silver table under the batch's transaction."""
     if not events:
         return
-    from lakehouse.spark.silver.run import silver_schema
+    from lakehouse.spark.silver.tables import silver_schema
 
     schema = silver_schema(name)
     rows = [_silver_row(feed, plan["batch"], name, event) for event in events]

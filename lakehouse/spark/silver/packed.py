@@ -6,6 +6,7 @@ those that the driver takes for itself.
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from zlib import adler32, crc32
 
@@ -13,7 +14,22 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from lakehouse.silver.batch_summary import summarise, to_bytes
-from lakehouse.spark.silver.decode import CHANGE_COLUMNS, OTHER_COLUMNS, POSITION, Taken
+from lakehouse.silver.binlog_servers import Stretch
+from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, POSITION
+
+
+@dataclass(slots=True)
+class Taken:
+    """Changes by column, others as tuples in the order of OTHER_COLUMNS, and how many records they came from;
+    `silent` gave none.
+    """
+
+    changes: dict[str, list[Any]]
+    others: list[tuple[Any, ...]]
+    messages: int
+    silent: int
+    servers: list[Stretch] = field(default_factory=list)
+
 
 _POSITION = pa.struct([(name, pa.int64()) for name in ("epoch", "p1", "p2", "p3", "p4", "p5")])
 _ARROW = {

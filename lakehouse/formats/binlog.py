@@ -1,0 +1,15 @@
+"""Which server's binlog a change was read from, as each binlog format says it."""
+
+import functools
+
+FORMATS = ("canal-protobuf", "debezium", "tencent-dts")
+
+
+# a server id, and the base name of its binlog's files
+Server = tuple[int, str]
+
+
+@functools.lru_cache(maxsize=4096)
+def server_of(server_id: int | None, file: str) -> Server | None:
+    """Who wrote a streamed event; None where the id says nothing."""
+    return (server_id, file.rpartition(".")[0]) if server_id else None

@@ -1,0 +1,24 @@
+"""Sizes at which a step changes its way: below them the driver does the work, above them Spark jobs do.
+
+Both ways give the same rows and states, so a limit is a matter of speed and memory alone. They are read as
+attributes of this module (`limits.GOLD_TABLE_CHANGES`), at each use: whoever sets one, a test above all, sets
+it for everybody.
+"""
+
+MIB = 1024 * 1024
+
+# silver: a batch of up to so many bronze records is decoded on the driver
+SILVER_BATCH_RECORDS = 20_000
+SILVER_BATCH_BYTES = 32 * MIB
+
+# gold: a table of up to so many changes in silver is folded on the driver
+GOLD_TABLE_CHANGES = 50_000
+GOLD_TABLE_BYTES = 64 * MIB
+
+# gold: a window of up to so many changes over all tables is read by the driver at once
+GOLD_WINDOW_CHANGES = 50_000
+GOLD_WINDOW_BYTES = 64 * MIB
+
+# gold: so many changes of small tables are read together in one query
+GOLD_GROUP_CHANGES = 200_000
+GOLD_GROUP_BYTES = 128 * MIB

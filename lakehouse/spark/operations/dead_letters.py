@@ -1,0 +1,100 @@
+"""Dead letters as operators handle them: list, requeue, dismiss."""
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.errors import LakehouseError
+from lakehouse.sources.kafka_offsets import told_loss
+from lakehouse.spark.bronze.claim_checks import land_named
+from lakehouse.spark.change_log.dead_letters import LOST, closing, is_open, open_losses
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.operations.requeue import decode_again, ranges_of
+from lakehouse.spark.ops.lake_record import opened, sources
+from lakehouse.spark.ops.lease import layer_lock
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.session import get_session
+from lakehouse.spark.silver.tables import read_silver
+from lakehouse.spark.source import silver_feed_of
+
+
+def list_dead_letters(root: str, source: str | None, code: str | None) -> list[dict[str, Any]]:
+    """Dead letters with their reason and the place of their bytes, losses of the topics among them; `open`:
+    not dismissed or requeued.
+    """
+    spark, lake = get_session(), Lake(root)
+    names = (
+        [opened(root, source)[1:3]]
+        if source
+        else [(lake, OpsLog(spark, lake, name).load()) for name in sources(spark, lake)]
+    )
+    return [letter for _, log in names for letter in letters_of(spark, lake, log, code)]
+
+
+def letters_of(spark: SparkSession, lake: Lake, log: OpsLog, code: str | None) -> list[dict[str, Any]]:
+    """The dead letters of one source."""
+    frame = read_silver(spark, lake, log.source, "dead_letters").withColumn("open", is_open(log))
+    rows = (frame.where(F.col("code") == code) if code else frame).orderBy("batch", "origin").collect()
+    found = [
+        {
+            "source": log.source,
+            "code": row.code,
+            "message": row.message,
+            "table": row.table and f"{row.database}.{row.table}",
+            "origin": {key: value for key, value in row.origin.asDict().items() if value is not None},
+            "batch": row.batch,
+            "open": row.open,
+        }
+        for row in rows
+    ]
+    lost = open_losses(log)
+    for number, gap in enumerate(log.all("gap") if code in (None, LOST) else ()):
+        origin = {
+            name: gap[name] for name in ("topic", "incarnation", "partition", "first", "last") if name in gap
+        }
+        found.append(
+            {
+                "source": log.source,
+                "code": LOST,
+                "message": told_loss(gap),
+                "table": None,
+                "origin": origin,
+                "batch": None,
+                "open": number >= len(log.all("gap")) - len(lost),
+            }
+        )
+    return found
+
+
+def dismiss_dead_letters(root: str, source: str, code: str | None, why: str) -> dict[str, Any]:
+    """They no longer keep a table from being exact. Their bytes and rows stay."""
+    spark, lake, log, _ = opened(root, source)
+    letters = [letter for letter in letters_of(spark, lake, log, code) if letter["open"]]
+    if letters:
+        batch = (log.last("done") or {"batch": 0})["batch"]
+        log.add("dismissed", {**closing(code, batch, len(log.all("gap"))), "why": why})
+    return {"source": source, "dismissed": len(letters)}
+
+
+def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, Any]:
+    """Decode the messages of open dead letters again, as silver batches of their own; what fails again is a
+    dead letter again.
+
+    The batch that is done closes them, so that a crash before it leaves them open.
+    """
+    spark, lake, log, settings = opened(root, source)
+    with layer_lock(spark, lake, source, ["silver"]):
+        last, done = log.load().last("planned"), log.last("done")
+        if last is None or done is None or done["batch"] < last["batch"]:
+            raise LakehouseError(f"{source}: a silver batch is not done yet; `lakehouse run silver` first")
+        letters = [
+            letter
+            for letter in letters_of(spark, lake, log, code)
+            if letter["open"] and letter["code"] != LOST
+        ]
+        ranges = ranges_of(letter["origin"] for letter in letters)
+        land_named(spark, lake, source, settings["format"], settings["options"], ranges)
+        feed = silver_feed_of(source, settings)
+        counts = decode_again(spark, lake, feed, log, ranges, code)
+    return {"source": source, "requeued": len(letters), **counts}

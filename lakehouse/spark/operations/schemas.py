@@ -1,0 +1,89 @@
+"""Schemas as operators handle them: import a CREATE at a position, print a table's schema history."""
+
+from typing import Any
+
+from lakehouse.ddl import edits as E
+from lakehouse.ddl.apply.schema import create
+from lakehouse.ddl.parse.statements import read
+from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.schema import TableSchema
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.gold_names import named, the_one
+from lakehouse.spark.ops.lake_record import opened
+from lakehouse.spark.readers.show import Reader, parse_position
+from lakehouse.spark.session import get_session
+
+
+def import_schema(root: str, source: str, text: str, at: str) -> list[dict[str, Any]]:
+    """Supply CREATE TABLE statements as schema records at a position; gold folds those tables again at its
+    next run.
+    """
+    _, _, log, _ = opened(root, source)
+    manifest = log.last("manifest")
+    if manifest is None:
+        raise LakehouseError(f"{source}: gold has published nothing yet; `lakehouse run gold` first")
+    position = parse_position(at, tuple(manifest["watermark"]))
+    records = [_schema_record(statement, position) for statement in read(text)]
+    known = log.all("imported")
+    for record in records:
+        if record not in known:
+            log.add("imported", record)
+    return [
+        {"imported": f"{record['database']}.{record['table']}", "new": record not in known}
+        for record in records
+    ]
+
+
+def _schema_record(statement: E.Statement, position: Any) -> dict[str, Any]:
+    if not isinstance(statement, E.CreateTable) or statement.database is None:
+        raise ConfigError("schema import: expected CREATE TABLE `db`.`table` statements only")
+    schema = create(statement)
+    key = [column.name for column_id in schema.primary_key if (column := schema.by_id(column_id)) is not None]
+    return {
+        "database": statement.database,
+        "table": statement.table,
+        "position": list(position),
+        "columns": _columns(schema),
+        "key": key,
+    }
+
+
+def _columns(schema: TableSchema) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": c.name,
+            "type": str(c.type),
+            "not_null": c.not_null,
+            "default": c.default,
+            "generated": c.generated,
+        }
+        for c in schema.columns
+    ]
+
+
+def schema_history(root: str, table: str) -> list[dict[str, Any]]:
+    """A table's DDL in order, with what each statement did to rows."""
+    spark, lake = get_session(), Lake(root)
+    known, name = named(spark, lake, table)
+    found = {}
+    for source, settings in known.items():
+        reader = Reader(spark, lake, source, settings)
+        lineages = reader.history.lineages if reader.done else ()
+        mine = [
+            lineage
+            for lineage in lineages
+            if any(".".join(interval.name) == name for interval in lineage.intervals)
+        ]
+        if mine:
+            found[source] = mine
+    return [
+        {
+            "lineage": lineage.id,
+            "position": list(step.position),
+            "ddl": step.ddl,
+            "effects": [repr(effect) for effect in step.effects],
+            "columns": {column.name: str(column.type) for column in step.schema.columns},
+        }
+        for lineage in the_one(found, table, root)
+        for step in lineage.steps
+    ]

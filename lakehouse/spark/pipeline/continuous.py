@@ -1,0 +1,106 @@
+"""Continuous runs: pass after pass over several sources until they are stopped."""
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakehouse.errors import LakehouseError
+from lakehouse.spark.ops.lake_record import register
+from lakehouse.spark.ops.lease import layer_lock
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_record import RunRecord
+from lakehouse.spark.pipeline.one_pass import LAYERS, Progress, Stop, land_all, outcome, pass_over, read_by
+from lakehouse.spark.source import Source
+
+# a continuous run reads the ops log again after so many passes
+LOOKS = 10
+
+
+@dataclass(slots=True)
+class Round:
+    """A source in a continuous run: its log, the record of what the run has done, and what bronze last failed
+    with. One that is `alone` must work at the start; among several one waits for its broker.
+    """
+
+    source: Source
+    log: OpsLog
+    record: RunRecord
+    alone: bool
+    passes: int = 0
+    trouble: str = ""
+
+
+def run_continuously(
+    spark: SparkSession, sources: list[Source], layers: tuple[str, ...], stop: Stop, progress: Progress
+) -> list[dict[str, Any]]:
+    """Layers of the sources in turn, again and again, until a signal."""
+    with ExitStack() as held:
+        for source in sources:
+            held.enter_context(layer_lock(spark, source.lake, source.name, layers))
+            register(spark, source.lake, source.name, source.settings)
+        rounds = [
+            Round(
+                source,
+                OpsLog(spark, source.lake, source.name),
+                RunRecord(layers, read_by(source)),
+                len(sources) == 1,
+            )
+            for source in sources
+        ]
+        while not stop():
+            begun = time.monotonic()
+            for one in rounds:
+                go_round(spark, one, layers, stop, progress)
+            if rounds[0].passes == 1 and not stop():
+                progress("up to date; going on until SIGTERM or Ctrl-C")
+            stop.event.wait(max(0.0, 1.0 - (time.monotonic() - begun)))
+        for one in rounds:
+            one.record.flush(one.log, now=True)
+    progress("stopped after the batch in hand")
+    return [outcome(one.source.name, one.source.lake, one.log, *one.record.totals, None) for one in rounds]
+
+
+def go_round(
+    spark: SparkSession, one: Round, layers: tuple[str, ...], stop: Stop, progress: Progress
+) -> None:
+    """One pass over one source of a continuous run."""
+    if set(layers) != set(LAYERS) or one.passes % LOOKS == 0:
+        one.log.load()  # another process runs the other layers, or an operator has said something
+    began = one.log.seq
+    pass_over(
+        spark,
+        one.source,
+        layers,
+        one.log,
+        one.record,
+        stop,
+        progress,
+        lambda: _land_or_wait(spark, one, stop, progress),
+    )
+    one.record = one.record.flush(one.log)
+    one.log.tidy(began)
+    one.passes += 1
+
+
+def _land_or_wait(spark: SparkSession, one: Round, stop: Stop, progress: Progress) -> int:
+    """Land what is there. A broker that is away for a while ends no run that has begun; that is said once,
+    and its return too.
+    """
+    try:
+        landed = land_all(
+            spark, one.source, one.log, progress, stop, first=one.passes == 0 or bool(one.trouble)
+        )
+    except LakehouseError as error:
+        if one.passes == 0 and one.alone:
+            raise
+        if not one.trouble:
+            progress(f"warning: {error}; trying again")
+        one.trouble = str(error)
+        return 0
+    if one.trouble:
+        progress(f"bronze  {one.source.name}: going on")
+    one.trouble = ""
+    return landed

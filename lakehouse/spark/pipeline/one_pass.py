@@ -1,0 +1,195 @@
+"""One pass over a source: land what is new, silver, gold; what came out of it."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Message
+from lakehouse.sources.recording import read_recording
+from lakehouse.spark.bronze.claim_checks import land_attachments
+from lakehouse.spark.bronze.kafka import land_topics
+from lakehouse.spark.bronze.recordings import land_messages
+from lakehouse.spark.bronze.storage import land_storage
+from lakehouse.spark.gold.run import run_gold
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.operations.requeue import decode_late_files
+from lakehouse.spark.ops.lake_record import register
+from lakehouse.spark.ops.lease import layer_lock
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_record import RunRecord, recorded
+from lakehouse.spark.silver.run import run_silver
+from lakehouse.spark.source import Source, kafka_input
+
+Progress = Callable[[str], None]
+
+
+LAYERS = ("bronze", "silver", "gold")
+
+
+def messages_of(path: Path) -> Iterator[Message]:
+    return read_recording(path)
+
+
+def outcome(
+    name: str, lake: Lake, log: OpsLog, landed: int, batches: int, published: dict[str, Any] | None
+) -> dict[str, Any]:
+    """What a run came to, for people and scripts."""
+    manifest = log.last("manifest") or {"tables": [], "watermark": None}
+    return {
+        "source": name,
+        "new_messages": landed,
+        "silver_batches": batches,
+        "gold": "published" if published else "nothing new",
+        "watermark": manifest["watermark"],
+        "tables": [
+            {
+                "table": f"{entry['database']}.{entry['table']}",
+                "state": entry["state"],
+                "why": entry.get("why"),
+                "notes": entry["notes"],
+                "location": lake.path("gold", entry["gold"])
+                if lake.catalog is None
+                else lake.ref("gold", entry["gold"]),
+            }
+            for entry in manifest["tables"]
+        ],
+        "problems": manifest.get("problems", []),
+    }
+
+
+class Stop:
+    """Set by SIGTERM and Ctrl-C: a run ends after the batch in hand."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+
+    def __call__(self) -> bool:
+        return self.event.is_set()
+
+    @contextmanager
+    def installed(self) -> Iterator["Stop"]:
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        before = {
+            number: signal.signal(number, lambda *_: self.event.set())
+            for number in (signal.SIGTERM, signal.SIGINT)
+        }
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def run_once(
+    spark: SparkSession, source: Source, layers: tuple[str, ...], stop: Stop, progress: Progress
+) -> dict[str, Any]:
+    """One pass over one source."""
+    with layer_lock(spark, source.lake, source.name, layers):
+        register(spark, source.lake, source.name, source.settings)
+        log = OpsLog(spark, source.lake, source.name).load()
+        began = log.seq
+        with recorded(log, layers, read_by(source)) as record:
+            landing = lambda: land_all(spark, source, log, progress, stop)  # noqa: E731
+            published = pass_over(spark, source, layers, log, record, stop, progress, landing)
+            refuse_rejected(log)
+        log.tidy(began)
+    if stop():
+        progress("stopped after the batch in hand")
+    return outcome(source.name, source.lake, log, record.landed, record.batches, published)
+
+
+def pass_over(
+    spark: SparkSession,
+    source: Source,
+    layers: tuple[str, ...],
+    log: OpsLog,
+    record: RunRecord,
+    stop: Stop,
+    progress: Progress,
+    landing: Callable[[], int],
+) -> dict[str, Any] | None:
+    """The layers in their order, once, bronze by `landing`; counts are added to the record. Returns what gold
+    published.
+    """
+    published = None
+    if "bronze" in layers:
+        with record.timed("bronze"):
+            record.landed += landing()
+    if "silver" in layers and not stop():
+        with record.timed("silver"):
+            batches = run_silver(spark, source.lake, source.silver, log, progress, stop)
+            record.batches += batches
+            if batches and not stop():
+                decode_late_files(spark, source.lake, source.silver, log, progress)
+    if "gold" in layers and not stop():
+        with record.timed("gold"):
+            published = run_gold(spark, source.lake, source.gold, log, progress)
+        record.published += published is not None
+    return published
+
+
+def read_by(source: Source) -> dict[str, Any]:
+    """What bronze reads, for the run's record: topics with their brokers, or paths."""
+    config = source.config
+    if config.kafka is not None:
+        return {
+            "bootstrap": config.kafka.bootstrap_servers,
+            "topics": config.kafka.topics or [config.kafka.topic_pattern],
+        }
+    return {"paths": [config.storage.path] if config.storage is not None else list(config.recording or ())}
+
+
+def refuse_rejected(log: OpsLog) -> None:
+    """A run in which a table's `on_ddl` rejects a DDL has failed, once everything else is published."""
+    entries = (log.last("manifest") or {"tables": []})["tables"]
+    rejected = [
+        f"{e['database']}.{e['table']}"
+        for e in entries
+        if (e.get("held") or {}).get("by") == "reject" and e["state"] == "behind"
+    ]
+    if rejected:
+        names = ", ".join(rejected)
+        raise LakehouseError(
+            f"{log.source}: on_ddl rejects a DDL of {names}, all else is published: `ddl skip` it, or change "
+            "the YAML"
+        )
+
+
+def land_all(
+    spark: SparkSession, source: Source, log: OpsLog, progress: Progress, stop: Stop, *, first: bool = True
+) -> int:
+    """Land what the source has now, and the payloads that its records name; returns how many records are new.
+
+    `first`: nothing has been landed in this run so far, so folders and checkpoints are looked at with care.
+    """
+    landed = land(spark, source, log, progress, stop, first)
+    land_attachments(
+        spark, source.lake, source.name, source.silver.format, source.silver.options, log, progress
+    )
+    return landed
+
+
+def land(
+    spark: SparkSession, source: Source, log: OpsLog, progress: Progress, stop: Stop, first: bool
+) -> int:
+    """Land what the source's one input has now."""
+    lake, name, config = source.lake, source.name, source.config
+    if config.storage is not None:
+        return land_storage(
+            spark, lake, name, config.storage.path, source.silver.options, log, progress, first
+        )
+    if config.recording is not None:
+        return sum(
+            land_messages(spark, lake, name, messages_of(Path(path)), progress)
+            for path in config.recording
+            if not stop()
+        )
+    return land_topics(spark, lake, name, kafka_input(source), log, progress, stop, first=first)

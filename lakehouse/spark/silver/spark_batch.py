@@ -1,0 +1,160 @@
+"""A large silver batch, in Spark jobs: decode into a staging table, drop duplicates, append."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.silver.batch_summary import Summary, from_bytes, merged
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.session import capabilities, keeping, many_rows
+from lakehouse.spark.silver.decode import decode
+from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, is_distinct
+from lakehouse.spark.silver.done_record import transactions_told
+from lakehouse.spark.silver.driver_batch import append_rows, new_schema_rows, risen
+from lakehouse.spark.silver.keyless_rows import number_halves
+from lakehouse.spark.silver.packed import changes_frame, others_frame
+from lakehouse.spark.silver.tables import Feed, silver_schema
+
+# records handed to a Python worker at once: Spark's own limit in bytes walks every array again at each row,
+# so it is no option
+ARROW_ROWS = 10_000
+
+
+def run_spark_batch(
+    spark: SparkSession,
+    lake: Lake,
+    feed: Feed,
+    bronze: DataFrame,
+    settings: dict[str, Any],
+    plan: dict[str, Any],
+    done: dict[str, Any] | None,
+) -> tuple[Summary, dict[str, Any], dict[str, int]]:
+    """Decode and write one batch of any size in Spark jobs."""
+    bounded = _bounded(spark, plan.get("arrow_rows", ARROW_ROWS))
+    with many_rows(spark), keeping(), bounded, staged(spark, lake, feed, decode(bronze, settings)) as packed:
+        books = read_books(packed)
+        summary = merged(from_bytes(row.book) for row in books)
+        changes, others = changes_frame(packed), others_frame(packed)
+        if feed.format == "debezium":
+            summary.told, summary.settled = transactions_told(changes, others), feed.settled
+        runs = (done or {}).get("runs", {})
+        top = (done or {}).get("top")
+        if summary.keyless:
+            changes, runs = number_halves(changes, others, runs)
+        if not summary.keyless and is_distinct(
+            spark, lake, feed, (row.hashes for row in books), summary, plan["batch"], top
+        ):
+            result = Distinct(
+                changes if summary.counts["decoded"] else None, None, summary.counts["decoded"], 0, 0
+            )
+        else:
+            result = distinct_changes(spark, lake, feed, changes, summary, plan["batch"], top)
+        if result.conflicts is not None:
+            for row in result.conflicts.groupBy("database", "table").count().collect():
+                summary.dead[row.database, row.table] = (
+                    summary.dead.get((row.database, row.table), 0) + row["count"]
+                )
+        writer = Writer(spark, lake, feed, plan)
+        writer.changes(result.distinct)
+        writer.schema_changes(others, summary)
+        writer.dead_letters(others, result.conflicts, summary)
+        append_rows(spark, lake, feed, plan, "watermarks", risen(summary, done))
+    return (
+        summary,
+        runs,
+        {
+            **summary.counts,
+            "inserted": result.inserted,
+            "duplicate": result.duplicates,
+            "conflict": result.conflicted,
+        },
+    )
+
+
+def read_books(packed: DataFrame) -> list[Any]:
+    """What workers say of what they have decoded, and the hashes of its changes; this is what decodes a
+    batch.
+    """
+    return packed.select("book", "hashes").collect()
+
+
+@contextmanager
+def _bounded(spark: SparkSession, rows: int) -> Iterator[None]:
+    """At most so many records for a Python worker at once, where the platform lets it be set: records may be
+    files of 64 MB.
+    """
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    if rows >= ARROW_ROWS or not capabilities(spark).persist:
+        yield
+        return
+    before = spark.conf.get(name)
+    spark.conf.set(name, str(rows))
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
+
+
+@contextmanager
+def staged(spark: SparkSession, lake: Lake, feed: Feed, packed: DataFrame) -> Iterator[DataFrame]:
+    """What was decoded, decoded once: kept in memory and on disk where the platform can, else in a staging
+    table.
+    """
+    if capabilities(spark).persist:
+        kept = packed.persist()
+        try:
+            yield kept
+        finally:
+            kept.unpersist()
+    else:
+        lake.overwrite(packed, "silver", f"_{feed.name}_staging")
+        yield lake.read(spark, "silver", f"_{feed.name}_staging")
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes one batch, in the order that a reader of `done` batches relies on."""
+
+    spark: SparkSession
+    lake: Lake
+    feed: Feed
+    plan: dict[str, Any]
+
+    def changes(self, frame: DataFrame | None) -> None:
+        if frame is not None:
+            self._append("changes", frame)
+
+    def schema_changes(self, others: DataFrame, summary: Summary) -> None:
+        """Broadcast and replayed DDLs are one: the same position, database and text."""
+        if summary.counts["ddl"]:
+            told = others.where("kind = 'schema_change'").toArrow().to_pylist()
+            told = [{**row, "position": tuple(row["position"].values())} for row in told]
+            fresh = new_schema_rows(self.spark, self.lake, self.feed, told, self.plan["batch"])
+            append_rows(self.spark, self.lake, self.feed, self.plan, "schema_changes", fresh)
+
+    def dead_letters(self, others: DataFrame, conflicts: DataFrame | None, summary: Summary) -> None:
+        if summary.counts["dead"]:
+            letters = others.where("kind = 'dead_letter'")
+            fresh = letters.withColumn("code", F.col("error_code")).withColumn(
+                "message", F.col("error_message")
+            )
+            self._append(
+                "dead_letters",
+                fresh if conflicts is None else fresh.unionByName(conflicts, allowMissingColumns=True),
+            )
+        elif conflicts is not None:
+            self._append("dead_letters", conflicts)
+
+    def _append(self, name: str, frame: DataFrame) -> None:
+        origin = F.struct("topic", "incarnation", "partition", "offset", "index", "path")
+        frame = frame.withColumn("source", F.lit(self.feed.name)).withColumn(
+            "batch", F.lit(self.plan["batch"]).cast("bigint")
+        )
+        if "origin" not in frame.columns and "offset" in frame.columns:
+            frame = frame.withColumn("origin", origin)
+        txn = (f"silver:{self.feed.name}:{name}:{self.plan['generation']}", self.plan["batch"])
+        self.lake.append(frame.select(*silver_schema(name).names), "silver", f"{self.feed.name}_{name}", txn)

@@ -1,0 +1,69 @@
+"""Silver's tables: schemas, how a source's silver is read, and what a source is decoded with (`Feed`)."""
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from lakehouse.spark.column_types import columns
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.silver.columns import POSITION
+
+ORIGIN = "struct<topic:string,incarnation:string,partition:int,offset:bigint,index:int,path:string>"
+
+
+CHANGES = f"""source string, database string, `table` string, key string, op string, commit_ts bigint,
+position {POSITION},
+  before string, after string, types string, encoding string, flags array<string>, key_names array<string>,
+  row_id string,
+  physical_table bigint, origin {ORIGIN}, batch bigint"""
+
+
+SCHEMA_CHANGES = f"""source string, kind string, database string, `table` string, commit_ts bigint, position
+{POSITION}, ddl string,
+  columns string, primary_key array<string>, origin {ORIGIN}, batch bigint"""
+
+
+WATERMARKS = (
+    f"source string, topic string, incarnation string, partition int, position {POSITION}, "
+    "resolved_ts bigint, batch bigint"
+)
+
+
+DEAD_LETTERS = (
+    "source string, code string, message string, database string, `table` string, origin "
+    f"{ORIGIN}, batch bigint"
+)
+
+
+SCHEMAS = {
+    "changes": CHANGES,
+    "schema_changes": SCHEMA_CHANGES,
+    "watermarks": WATERMARKS,
+    "dead_letters": DEAD_LETTERS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What silver needs to know of a source. `settled`: bronze has all there will be, nothing is on
+    its way.
+    """
+
+    name: str
+    format: str
+    order: str
+    options: dict[str, str] = field(default_factory=dict)
+    row_ids: bool = False
+    max_records: int = 1_000_000
+    max_bytes: int = 256 * 1024 * 1024
+    settled: bool = False
+
+
+def silver_schema(name: str) -> StructType:
+    return columns(SCHEMAS[name])
+
+
+def read_silver(spark: SparkSession, lake: Lake, source: str, name: str) -> DataFrame:
+    """A silver table of a source, empty where it does not exist yet."""
+    return lake.read_or_empty(spark, "silver", f"{source}_{name}", silver_schema(name))

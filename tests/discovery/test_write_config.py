@@ -1,0 +1,230 @@
+"""`lakehouse init` over recordings, storage sinks and bad input; a topic is looked at in
+tests/spark/pipeline/test_new_user.py.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.config.load import check, load
+from lakehouse.config.yaml_reader import read_yaml
+from lakehouse.discovery.inspect import events_of
+from lakehouse.discovery.survey import SeenTable, Survey
+from lakehouse.discovery.write_config import check as validated
+from lakehouse.discovery.write_config import init, scalar, table_files, table_text
+from lakehouse.errors import ConfigError
+from lakehouse.events import RowChange
+from lakehouse.sources.recording import read_recording
+from tests.support.paths import DATA
+
+
+def look(folder: Path, said: list[str] | None = None, **given: Any) -> list[dict[str, str]]:
+    arguments: dict[str, Any] = {"format": None, "servers": None, "topic": None, "storage": None, **given}
+    return init(folder, progress=(said if said is not None else []).append, **arguments)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "canal/inventory.jsonl.gz",
+        "canal-protobuf/inventory.jsonl.gz",
+        "debezium/inventory/noschema.jsonl.gz",
+        "dts/inventory/stream.jsonl.gz",
+        "ticdc-open/classic-v9.0.0-beta.1/keys.batch1.jsonl.gz",
+        "ticdc-canal-json/classic-v9.0.0-beta.1/keys.plain.jsonl.gz",
+        "ticdc-open/classic-v9.0.0-beta.1/big.handle-key-only.lz4.jsonl.gz",
+    ],
+)
+def test_what_is_written_is_valid_and_has_a_yaml_for_each_table_of_the_recording(
+    path: str, tmp_path: Path
+) -> None:
+    done = look(tmp_path, recording=DATA / path)
+
+    assert {entry["state"] for entry in done} == {"written"}
+    config = load(tmp_path)
+    (name, source), *others = config.sources.items()
+    events = [
+        event for _, event in events_of(read_recording(DATA / path), source.format, source.decoder_options())
+    ]
+    assert others == []
+    assert {pair for table in config.tables.values() for pair in table.source_tables} == {
+        (event.database, event.table) for event in events if isinstance(event, RowChange)
+    }
+    assert {table.source for table in config.tables.values()} == {name}
+
+
+@pytest.mark.parametrize("tree", sorted((DATA / "storage").iterdir()), ids=lambda tree: tree.name)
+def test_the_folder_of_a_storage_sink_is_described_as_its_files_show_it(tree: Path, tmp_path: Path) -> None:
+    look(tmp_path, storage=str(tree / "data"), name="sink")
+
+    source = load(tmp_path).sources["sink"]
+    said = (tmp_path / "sources/sink.yml").read_text()
+    assert source.format == "ticdc-storage"
+    assert source.decoder_options()["protocol"] == ("csv" if tree.name.startswith("csv") else "canal-json")
+    assert "# QUESTION: In which zone does the producer print TIMESTAMP?" in said
+
+
+def test_the_demo_is_described_in_full(tmp_path: Path) -> None:
+    said: list[str] = []
+    look(tmp_path, said, recording=Path("lakehouse/demo/demo.jsonl"), name="shop")
+
+    assert (tmp_path / "sources/shop.yml").read_text() == (
+        "# Written by lakehouse init from lakehouse/demo/demo.jsonl: all 58 messages, 3 tables, 27 "
+        "DDLs, 18 watermarks.\n"
+        "# Every option: `lakehouse schema json source`. What no message shows is asked for below.\n"
+        "format: ticdc-open\n"
+        "recording: lakehouse/demo/demo.jsonl\n"
+        "# QUESTION: In which zone does the producer print TIMESTAMP? No message says it; unsaid, "
+        "it is read as UTC. It\n"
+        "# matters for shop.orders.placed_at.\n"
+        "# time_zone: UTC\n"
+        "# auto: gold holds every table it meets, as its YAML says; configured: only those with a "
+        "file in ../tables\n"
+        "tables: auto\n"
+    )
+    assert said[-1].startswith(
+        f"next: answer the questions in {tmp_path}/sources/shop.yml, then lakehouse validate {tmp_path}"
+    )
+
+
+def test_nothing_is_overwritten_and_a_second_look_adds_only_what_is_missing(tmp_path: Path) -> None:
+    look(tmp_path, recording=DATA / "canal/inventory.jsonl.gz", name="a")
+    (tmp_path / "sources/a.yml").write_text("format: canal\n")
+    (tmp_path / "tables/inventory.orders.yml").unlink()
+
+    done = {
+        Path(entry["file"]).name: entry["state"]
+        for entry in look(tmp_path, recording=DATA / "canal/inventory.jsonl.gz", name="a")
+    }
+
+    assert (tmp_path / "sources/a.yml").read_text() == "format: canal\n"
+    assert {name for name, state in done.items() if state == "written"} == {"inventory.orders.yml"}
+    assert done["a.yml"] == "kept: it was there already"
+
+
+def test_a_warning_tells_what_the_producer_leaves_out(tmp_path: Path) -> None:
+    said: list[str] = []
+    look(
+        tmp_path,
+        said,
+        recording=DATA / "ticdc-canal-json/classic-v9.0.0-beta.1/big.claim-check.none.jsonl.gz",
+        name="big",
+    )
+
+    assert any(line.startswith("problem: claim check: 6 messages name claim-check files") for line in said)
+    assert (
+        "# QUESTION: Which folder holds the claim-check files? 6 messages name one"
+        in (tmp_path / "sources/big.yml").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"recording": Path("no/such")}, "no/such: expected a recording (a file of JSON lines), found none"),
+        ({"storage": "no/such"}, "no/such: expected a folder, found none; name the sink's root"),
+        (
+            {"storage": "s3a://bucket/x"},
+            (
+                "s3a://bucket/x: expected a folder, found none; init looks at local folders; copy some of "
+                "its files"
+            ),
+        ),
+        (
+            {"storage": "docs"},
+            (
+                "docs: expected the files of a TiCDC storage sink, found none that can be read; name the "
+                "sink's root"
+            ),
+        ),
+        (
+            {"storage": "docs", "format": "canal"},
+            "--format canal: a storage sink's files are ticdc-storage; leave --format out",
+        ),
+        (
+            {"recording": Path("lakehouse/demo/demo.jsonl"), "format": "canl"},
+            "--format canl: expected one of ticdc-open,",
+        ),
+        (
+            {"recording": Path("lakehouse/demo/demo.jsonl"), "format": "canal"},
+            "got others (none can be read); add --format NAME",
+        ),
+    ],
+)
+def test_what_can_not_be_looked_at_is_one_sentence_and_writes_nothing(
+    given: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        look(tmp_path / "configs", **given)
+
+    assert said in str(error.value)
+    assert not (tmp_path / "configs").exists()
+
+
+names = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
+
+
+@given(names)
+def test_any_name_is_the_same_after_yaml(name: str) -> None:
+    document = read_yaml("x.yml", f"name: {scalar(name)}\nlist: [{scalar(name)}, b]\n".encode())
+
+    assert document.problems == []
+    assert document.data == {"name": name, "list": [name, "b"]}
+
+
+@given(
+    st.sets(st.tuples(names, names), min_size=1, max_size=5),
+    st.lists(names, max_size=3, unique=True),
+    st.booleans(),
+)
+def test_any_tables_get_valid_files_of_their_own_that_name_them(
+    tmp_path_factory: pytest.TempPathFactory, tables: set[tuple[str, str]], columns: list[str], keyed: bool
+) -> None:
+    found = Survey("canal", {})
+    found.tables.update(
+        {
+            name: SeenTable(1, columns=dict.fromkeys(columns, "int"), key_names=("id",) if keyed else ())
+            for name in tables
+        }
+    )
+    folder = tmp_path_factory.mktemp("c")
+    (folder / "tables").mkdir()
+    (folder / "sources").mkdir()
+    (folder / "sources/s.yml").write_text("format: canal\nrecording: x\ntables: auto\n")
+
+    for file, name, table in table_files(found):
+        assert not (folder / "tables" / file).exists()
+        (folder / "tables" / file).write_text(table_text("s", name, table, Path(file).stem), encoding="utf-8")
+
+    assert [str(problem) for problem in check(folder)[0]] == []
+    assert {pair for table in load(folder).tables.values() for pair in table.source_tables} == tables
+
+
+def test_a_secret_that_is_written_out_is_refused_and_never_shown() -> None:
+    options = '  options:\n    kafka.sasl.jaas.config: \'x required username="u" password="hunter2";\'\n'
+    text = f"format: canal\ntables: auto\nkafka:\n  bootstrap_servers: b:1\n  topics: [t]\n{options}"
+
+    with pytest.raises(ConfigError) as error:
+        validated({"sources/s.yml": text})
+
+    assert str(error.value).startswith(
+        "init: sources/s.yml:7:5: kafka.options.kafka.sasl.jaas.config: holds a secret"
+    )
+    assert "hunter2" not in str(error.value)
+
+
+def test_a_table_that_another_source_has_too_gets_a_file_of_its_own(tmp_path: Path) -> None:
+    look(tmp_path, recording=DATA / "canal/inventory.jsonl.gz", name="one")
+    look(tmp_path, recording=DATA / "canal/inventory.jsonl.gz", name="two")
+    again = look(tmp_path, recording=DATA / "canal/inventory.jsonl.gz", name="two")
+
+    assert {entry["state"] for entry in again} == {"kept: it was there already"}
+    assert [str(problem) for problem in check(tmp_path)[0]] == []
+    tables = [
+        (table.source, pair) for table in load(tmp_path).tables.values() for pair in table.source_tables
+    ]
+    names = ["customers", "order_items", "orders", "products"]
+    assert sorted(tables) == [(source, ("inventory", name)) for source in ("one", "two") for name in names]

@@ -1,0 +1,72 @@
+"""A log that is folded together at a floor gives the tables of the whole log, from the floor on."""
+
+import os
+import random
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakehouse.ddl.policy import Rules
+from lakehouse.fold.compaction import compacted, floor_below, needs_log
+from tests.support.arrivals import Feed
+from tests.support.canal_feed import CanalFeed
+from tests.support.engine import Memory
+from tests.support.source_model import History
+
+EXAMPLES = os.environ.get("LAKEHOUSE_EXAMPLES")
+QUICK = settings(
+    max_examples=int(EXAMPLES or 40),
+    derandomize=EXAMPLES is None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@QUICK
+@given(st.integers(0, 2**32 - 1), st.integers(1, 20), st.randoms(use_true_random=False))
+def test_from_the_floor_on_every_table_is_the_same_also_where_floors_rise(
+    seed: int, count: int, chance: random.Random
+) -> None:
+    history = History(seed, count)
+    silver = Memory("ticdc-open").add(
+        Feed(history.events, random.Random(seed), 2, "table").arrival(random.Random(seed))
+    )
+    lineages, changes = silver._lineages()
+    states = [(0, ts, 2, 0, 0, 0) for ts, _ in history.states[1:]]
+    floors = sorted(chance.sample(states, min(len(states), chance.choice((1, 2)))))
+    later = [state for state in states if state >= floors[-1]]
+    expected = [silver.tables(state) for state in later]
+
+    for floor in map(floor_below, floors):
+        for one in lineages.lineages:
+            assert needs_log(one, floor) is None
+            mine = changes.get(one.id, [])
+            kept = [change for change in mine if change.position > floor]
+            below = compacted(
+                one, [change for change in mine if change.position <= floor], floor, silver.upstream
+            )
+            assert len(below) <= len(mine)
+            changes[one.id] = [*below, *kept]
+
+    assert [silver.tables(state) for state in later] == expected
+
+
+def test_tables_that_need_their_log_say_why() -> None:
+    unseen = Memory("ticdc-canal-json").add(CanalFeed().put("t", {"id": 1}).resolved().messages)
+    feed = (
+        CanalFeed()
+        .ddl("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+        .ddl("ALTER TABLE t DROP COLUMN a")
+        .ddl("ALTER TABLE t WOBBLE")
+    )
+    known = Memory("ticdc-canal-json").add(feed.resolved().messages)
+    keeping = Rules({("d", "t"): {"drop_column": "ignore"}})
+
+    def reason(silver: Memory, at: int) -> str | None:
+        return needs_log(silver.history().lineages[0], floor_below((0, at, 3, 0, 0, 0)))
+
+    assert reason(unseen, 2000) == "its schema is inferred from its rows"
+    assert reason(known, 1020) is None
+    assert reason(known, 1030) == "a DDL below the floor holds it"
+    assert reason(known.ruled(keeping), 1020) == "gold keeps columns that the source has dropped"
+    assert reason(known, 1010) is None

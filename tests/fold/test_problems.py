@@ -1,0 +1,63 @@
+"""What changes do not tell is said, and never made up (T33, T36, T41, T42, T94)."""
+
+from typing import Any
+
+from lakehouse.fold.current_rows import OLD_ROW_STAYS, Change, fold
+from tests.support.feeds import TiCDC
+
+KEYLESS = "CREATE TABLE t (id INT, a INT)"
+INTS = {"id": "int", "a": "int"}
+
+
+def problems(feed: TiCDC) -> set[str]:
+    memory = feed.memory
+    changes = [
+        Change(c.position, c.op, c.before, c.after, c.encoding, c.flags) for c in memory.changes.values()
+    ]
+    return fold(feed.lineage(), changes, memory.reach).problems
+
+
+def row(feed: TiCDC, at: int, kind: str, new: dict[str, Any], old: dict[str, Any] | None = None) -> TiCDC:
+    return feed.row(at, kind, new, old, types=INTS, key=())
+
+
+def test_an_update_of_a_keyless_table_without_its_old_image_leaves_the_old_row_and_says_so() -> None:
+    feed = row(row(TiCDC().ddl(1, KEYLESS), 2, "INSERT", {"id": 1, "a": 1}), 3, "UPDATE", {"id": 1, "a": 2})
+
+    assert feed.table() == [{"id": 1, "a": 1}, {"id": 1, "a": 2}]
+    assert problems(feed) == {OLD_ROW_STAYS}
+
+
+def test_a_delete_without_any_column_says_so() -> None:
+    feed = row(row(TiCDC().ddl(1, KEYLESS), 2, "INSERT", {"id": 1, "a": 1}), 3, "DELETE", {})
+
+    assert OLD_ROW_STAYS in problems(feed)
+
+
+def test_a_delete_of_a_keyless_row_that_nobody_inserted_says_so() -> None:
+    feed = row(TiCDC().ddl(1, KEYLESS), 3, "DELETE", {"id": 1, "a": 1})
+
+    assert problems(feed) == {"a delete of a row that no change inserted"}
+
+
+def test_equal_rows_of_a_keyless_table_go_one_by_one() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT, a INT, UNIQUE KEY u (id))")
+    for _ in range(3):
+        row(feed, 2, "INSERT", {"id": None, "a": 7})
+    row(feed, 3, "DELETE", {"id": None, "a": 7})
+    row(feed, 4, "UPDATE", {"id": None, "a": 8}, {"id": None, "a": 7})
+
+    assert feed.table() == [{"id": None, "a": 7}, {"id": None, "a": 8}]
+    assert not problems(feed)
+
+
+def test_a_first_update_or_delete_of_a_key_is_no_problem() -> None:
+    feed = (
+        TiCDC()
+        .ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9))")
+        .row(2, "UPDATE", {"id": 1, "a": "y"}, {"id": 1, "a": "x"})
+    )
+    feed.row(3, "DELETE", {"id": 2, "a": "z"})
+
+    assert feed.table() == [{"id": 1, "a": "y"}]
+    assert not problems(feed)

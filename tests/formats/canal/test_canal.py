@@ -1,0 +1,391 @@
+"""What is particular to Alibaba Canal's two forms: positions, incomplete images, messages that are
+no change.
+"""
+
+import json
+from typing import Any
+
+import pytest
+
+from lakehouse.discovery.inspect import inspect_messages
+from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange
+from lakehouse.formats import decode_message
+from lakehouse.formats.canal.flat_message import decode
+from lakehouse.formats.canal.protobuf import decode as decode_packet
+from lakehouse.formats.proto import canal_pb2 as wire
+from lakehouse.schema import parse_type
+from lakehouse.sources.recording import read_recording
+from lakehouse.values.decode_with_schema import resolve
+from tests.support.paths import DATA
+from tests.support.recorded_truth import fold, wrong_cells
+from tests.support.wires import dumps, packet
+
+
+def flat(**members: Any) -> list[Any]:
+    whole = {
+        "database": "d",
+        "table": "t",
+        "isDdl": False,
+        "type": "INSERT",
+        "es": 1000,
+        "pkNames": ["id"],
+        "sql": "",
+        "old": None,
+        **members,
+    }
+    return list(decode(Message("t", 2, 9, None, dumps(whole)), {}))
+
+
+@pytest.mark.parametrize("recording", ["canal/inventory", "canal/orders_small", "canal-protobuf/inventory"])
+def test_a_recording_folds_to_the_tables_of_the_source(recording: str) -> None:
+    format, name = recording.split("/")
+    truth = json.loads((DATA / "debezium" / name / "truth.json").read_text())
+
+    events = [
+        event
+        for message in read_recording(DATA / f"{recording}.jsonl.gz")
+        for event in decode_message(format, message, {})
+    ]
+
+    assert not [event for event in events if isinstance(event, DeadLetter)]
+    assert wrong_cells(truth, fold(event for event in events if isinstance(event, RowChange))) == []
+
+
+def test_both_forms_of_one_binlog_give_the_same_changes() -> None:
+    as_json = inspect_messages(read_recording(DATA / "canal/inventory.jsonl.gz"), "canal", {})
+    as_protobuf = inspect_messages(
+        read_recording(DATA / "canal-protobuf/inventory.jsonl.gz"), "canal-protobuf", {}
+    )
+
+    for one, other in zip(as_json, as_protobuf, strict=True):
+        assert {**one, "position": None, "origin": None} == {**other, "position": None, "origin": None}
+
+
+def test_positions_of_a_flat_message_are_its_offset_and_the_row_in_it() -> None:
+    first, second, third = flat(
+        type="UPDATE", data=[{"id": "2"}, {"id": "3"}], old=[{"id": "1"}, {"x": "0"}], mysqlType={"id": "INT"}
+    )
+
+    assert [event.position for event in (first, second, third)] == [
+        (0, 9, 0, 0, 0, 0),
+        (0, 9, 0, 1, 0, 0),
+        (0, 9, 1, 1, 0, 0),
+    ]
+
+
+def test_binary_loses_no_trailing_zero_bytes() -> None:
+    (event,) = flat(
+        data=[{"id": "1", "b": "a", "v": "a"}], mysqlType={"id": "INT", "b": "BINARY(3)", "v": "VARBINARY(3)"}
+    )
+
+    assert event.after == {"id": 1, "b": "YQAA", "v": "YQ=="}
+
+
+def test_the_json_of_mariadb_is_text_again() -> None:
+    mangled = '{"a": "ж"}'.encode().decode("latin-1")
+
+    (event,) = flat(
+        data=[{"id": "1", "j": mangled}], mysqlType={"id": "INT", "j": "JSON"}, sqlType={"id": 4, "j": 2004}
+    )
+
+    assert event.after["j"] == '{"a": "ж"}'
+
+
+@pytest.mark.parametrize("type", ["TEXT(1000)", "longtext COLLATE utf8mb4_bin"])
+def test_a_text_that_canal_takes_for_a_blob_is_text_again(type: str) -> None:
+    """LogEventConvert.isText knows the bare words TINYTEXT to LONGTEXT only."""
+    (event,) = flat(
+        data=[{"id": "1", "t": "ж".encode().decode("latin-1")}],
+        mysqlType={"id": "INT", "t": type},
+        sqlType={"id": 4, "t": 2004},
+    )
+
+    told = [
+        wire.Column(index=0, name="t", value="ж".encode().decode("latin-1"), mysqlType=type, sqlType=2004)
+    ]
+    (packed,) = decode_packet(rows("EVENT_INSERT", ([], told)), {})
+
+    assert event.after["t"] == packed.after["t"] == "ж"
+
+
+def test_text_bytes_of_another_charset_are_read_by_the_table_s_schema() -> None:
+    (event,) = flat(
+        data=[{"id": "1", "t": "中".encode("gbk").decode("latin-1")}],
+        mysqlType={"id": "INT", "t": "TEXT(1000)"},
+        sqlType={"id": 4, "t": 2004},
+    )
+
+    assert event.after["t"] == {"base64": "1tA="}
+    assert resolve(event.after["t"], parse_type("text character set gbk"), event.encoding) == "中"
+    assert resolve(event.after["t"], parse_type("text"), event.encoding) == {"base64": "1tA="}
+
+
+def test_the_difference_of_a_document_is_not_taken_for_the_document() -> None:
+    """binlog_row_value_options=PARTIAL_JSON."""
+    types = {"mysqlType": {"id": "INT", "j": "JSON"}, "sqlType": {"id": 4, "j": 12}}
+    told = "JSON_REPLACE(j, '$.a', 2)"
+
+    (event,) = flat(type="UPDATE", data=[{"id": "1", "j": told}], old=[{"j": '{"a": 1}'}], **types)
+
+    assert (event.before, event.after) == ({"id": 1, "j": '{"a": 1}'}, {"id": 1, "j": {"difference": told}})
+
+
+@pytest.mark.parametrize(
+    ("type", "text"),
+    [("INET4", "10.0.0.1"), ("inet6", "::ffff:10.0.0.1"), ("UUID", "123e4567-e89b-12d3-a456-426655440000")],
+)
+def test_types_that_mariadb_logs_as_bytes_are_text_only_where_they_are_printed(type: str, text: str) -> None:
+    printed, logged = (
+        flat(data=[{"id": "1", "a": told}], mysqlType={"id": "INT", "a": type})[0]
+        for told in (text, "\n\ufffd\0\x01")
+    )
+
+    assert printed.after["a"] == text
+    assert logged.after["a"] == {"base64": "Cu+/vQAB"}
+
+
+def test_a_row_whose_key_is_bytes_without_a_print_is_a_dead_letter() -> None:
+    (event,) = flat(data=[{"id": "\n\ufffd\0\x01"}], mysqlType={"id": "INET4"})
+
+    assert (event.code, event.message) == ("value", "key: expected text, got bytes that are none")
+
+
+@pytest.mark.parametrize("type", ["INET4", "inet6", "UUID"])
+def test_a_packed_row_whose_key_is_bytes_without_a_print_is_a_dead_letter_too(type: str) -> None:
+    def packed(value: str, x: str) -> list[wire.Column]:
+        key = wire.Column(index=0, name="id", isKey=True, value=value, mysqlType=type)
+        return [key, wire.Column(index=1, name="x", value=x, mysqlType="int")]
+
+    bytes_, text = (
+        "\n\ufffd\0\x01",
+        {"INET4": "10.0.0.1", "inet6": "::1", "UUID": "123e4567-e89b-12d3-a456-426655440000"}[type],
+    )
+    letter = DeadLetter("value", "key: expected text, got bytes that are none", 0, "demo", "t")
+
+    kept, dead, gone = (
+        list(decode_packet(rows(op, pair), {}))
+        for op, pair in [
+            ("EVENT_INSERT", ([], packed(text, "1"))),
+            ("EVENT_UPDATE", (packed(bytes_, "1"), packed(bytes_, "2"))),
+            ("EVENT_DELETE", (packed(bytes_, "1"), [])),
+        ]
+    )
+
+    assert [event.key for event in kept] == [(text,)]
+    assert (dead, gone) == ([letter], [letter])
+
+
+def test_decimals_and_enum_indexes_are_left_to_the_schema() -> None:
+    (event,) = flat(
+        data=[{"id": "1", "d": "11.0", "e": "2"}],
+        mysqlType={"id": "INT", "d": "DECIMAL(10,2)", "e": "ENUM('a','b')"},
+    )
+
+    assert (event.after, event.encoding) == ({"id": 1, "d": "11.0", "e": 2}, "canal")
+
+
+@pytest.mark.parametrize("type", ["QUERY", "XACOMMIT", "XAROLLBACK", "GTID"])
+def test_what_is_neither_a_change_nor_a_statement_gives_no_event(type: str) -> None:
+    assert flat(type=type, data=None, database="", table="", sql="INSERT INTO t VALUES (1)") == []
+
+
+def test_a_statement_format_change_is_a_dead_letter_for_its_rows_are_lost() -> None:
+    (event,) = decode_message(
+        "canal",
+        Message("t", 0, 0, None, dumps({"type": "UPDATE", "sql": "UPDATE t SET a=1", "data": None})),
+        {},
+    )
+
+    assert event == DeadLetter(
+        "statement",
+        "message: expected rows in data, got a statement alone: is the source's binlog_format ROW?",
+        0,
+    )
+
+
+def test_an_update_that_names_no_row_is_unresolved() -> None:
+    (event,) = flat(type="UPDATE", pkNames=None, data=[{"a": "1"}], old=[{}], mysqlType={"a": "INT"})
+
+    assert (event.code, event.message) == (
+        "unresolved",
+        "row: expected a key or an old image, got neither: is binlog_row_image FULL?",
+    )
+
+
+def test_a_row_without_all_columns_of_its_table_is_partial() -> None:
+    (event,) = flat(data=[{"id": "1"}], mysqlType={"id": "INT", "blob": "BLOB"})
+
+    assert (event.after, event.flags) == ({"id": 1}, ("partial_after",))
+
+
+def test_an_unknown_type_of_message_is_a_dead_letter_without_its_text() -> None:
+    (event,) = decode_message("canal", Message("t", 0, 0, None, dumps({"type": "SECRET"})), {})
+
+    assert event == DeadLetter(
+        "kind", "message: expected INSERT, UPDATE, DELETE or a DDL, got another type", 0
+    )
+
+
+# Protobuf
+
+
+def column(index: int, name: str, value: str, *, key: bool = False) -> wire.Column:
+    return wire.Column(index=index, name=name, isKey=key, value=value, mysqlType="INT")
+
+
+def rows(event_type: str, *pairs: tuple[list[wire.Column], list[wire.Column]]) -> Message:
+    return packet(
+        wire.RowChange(
+            eventType=event_type,
+            rowDatas=[wire.RowData(beforeColumns=old, afterColumns=new) for old, new in pairs],
+        )
+    )
+
+
+def test_a_position_of_protobuf_is_the_binlog_s_own() -> None:
+    one, other = [column(0, "id", "1", key=True)], [column(0, "id", "2", key=True)]
+
+    events = list(decode_packet(rows("EVENT_UPDATE", (one, other), (other, other)), {}))
+
+    assert [event.position for event in events if isinstance(event, RowChange)] == [
+        (3, 7, 4711, 1, 0, 0),
+        (3, 7, 4711, 1, 0, 1),
+        (3, 7, 4711, 1, 1, 1),
+    ]
+
+
+def test_rows_of_one_event_that_was_cut_into_entries_go_on_counting() -> None:
+    events = [
+        event
+        for message in read_recording(DATA / "canal-protobuf/inventory.3p.jsonl.gz")
+        for event in decode_packet(message, {})
+    ]
+
+    by_partition: dict[tuple[Any, ...], int] = {}
+    for message in read_recording(DATA / "canal-protobuf/inventory.3p.jsonl.gz"):
+        for event in decode_packet(message, {}):
+            if isinstance(event, RowChange):
+                place = (message.partition, event.position)
+                by_partition[place] = by_partition.get(place, 0) + 1
+    assert len(events) == 375
+    assert set(by_partition.values()) == {1}
+
+
+def test_a_minimal_row_image_is_completed_from_the_old_one_and_flagged() -> None:
+    (event,) = decode_packet(
+        rows("EVENT_UPDATE", ([column(0, "id", "1", key=True)], [column(4, "qty", "5")])), {}
+    )
+
+    assert isinstance(event, RowChange)
+    assert (event.key, event.before, event.after, event.flags) == (
+        (1,),
+        {"id": 1},
+        {"id": 1, "qty": 5},
+        ("partial_after",),
+    )
+
+
+def test_a_statement_s_database_is_the_one_its_unqualified_names_mean() -> None:
+    change = wire.RowChange(
+        eventType="EVENT_RENAME", isDdl=True, sql="RENAME TABLE a TO demo.t", ddlSchemaName="other"
+    )
+
+    (event,) = decode_packet(packet(change), {})
+
+    assert isinstance(event, SchemaChange)
+    assert (event.database, event.table, event.position) == ("other", None, (3, 7, 4711, 1, 0, 0))
+
+
+def test_a_heartbeat_packet_gives_no_event() -> None:
+    heartbeat = wire.Packet(type=wire.PACKET_HEARTBEAT).SerializeToString()
+
+    assert list(decode_packet(Message("t", 0, 0, None, heartbeat), {})) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "text"),
+    [
+        (b"{}", "protobuf", "message: expected a Canal packet, got other bytes"),
+        (wire.Packet(type=9).SerializeToString(), "kind", "packet: expected type MESSAGES, got 9"),
+        (
+            wire.Packet(type=7, compression=2).SerializeToString(),
+            "compression",
+            "packet: expected no compression, got 2",
+        ),
+        (
+            wire.Packet(
+                type=7, body=wire.Messages(messages=[b"\xff"]).SerializeToString()
+            ).SerializeToString(),
+            "protobuf",
+            "entry: expected a Canal entry, got other bytes",
+        ),
+    ],
+)
+def test_bytes_that_are_no_packet_are_a_dead_letter(value: bytes, code: str, text: str) -> None:
+    assert decode_message("canal-protobuf", Message("t", 0, 0, None, value), {}) == [
+        DeadLetter(code, text, 0)
+    ]
+
+
+def test_a_statement_format_entry_is_a_dead_letter_in_its_place() -> None:
+    (event,) = decode_packet(packet(wire.RowChange(eventType="EVENT_UPDATE", sql="UPDATE t SET a=1")), {})
+
+    assert event == DeadLetter(
+        "statement", "entry: expected rows, got a statement alone: is the source's binlog_format ROW?", 0
+    )
+
+
+# The key that Alibaba gives a table without one
+
+
+IMPLICIT = ["__#alibaba_rds_row_id#__", "_drds_implicit_id_"]
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_a_key_that_no_statement_names_is_no_column(name: str) -> None:
+    row, types = {"a": "1", "b": "2", name: "7"}, {"a": "int", "b": "int", name: "bigint"}
+
+    inserted, updated = (
+        flat(type=type, data=[row], old=old, pkNames=[name], mysqlType=types)
+        for type, old in (("INSERT", None), ("UPDATE", [{"b": "1"}]))
+    )
+
+    assert [(e.key_names, e.key, e.before, e.after, e.types, e.flags) for e in (*inserted, *updated)] == [
+        ((), (), None, {"a": 1, "b": 2}, {"a": "int", "b": "int"}, ()),
+        ((), (), {"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": "int", "b": "int"}, ()),
+    ]
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_a_key_that_no_statement_names_is_no_column_in_protobuf(name: str) -> None:
+    def told(b: str) -> list[wire.Column]:
+        return [
+            column(0, "a", "1"),
+            column(1, "b", b),
+            wire.Column(index=2, name=name, isKey=True, value="7", mysqlType="bigint"),
+        ]
+
+    (updated,) = decode_packet(rows("EVENT_UPDATE", (told("1"), told("2"))), {})
+    (deleted,) = decode_packet(rows("EVENT_DELETE", (told("2"), [])), {})
+
+    assert [(e.key_names, e.key, e.before, e.after, e.types, e.flags) for e in (updated, deleted)] == [
+        ((), (), {"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": "INT", "b": "INT"}, ()),
+        ((), (), {"a": 1, "b": 2}, None, {"a": "INT", "b": "INT"}, ()),
+    ]
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_rows_that_only_such_a_key_names_are_dead_letters(name: str) -> None:
+    """binlog_row_image=MINIMAL."""
+    (updated,) = flat(
+        type="UPDATE",
+        data=[{"b": "2", name: "7"}],
+        old=[{}],
+        pkNames=[name],
+        mysqlType={"b": "int", name: "bigint"},
+    )
+    (deleted,) = flat(type="DELETE", data=[{name: "7"}], pkNames=[name], mysqlType={name: "bigint"})
+    key = [wire.Column(index=2, name=name, isKey=True, value="7", mysqlType="bigint")]
+    (packed,) = decode_packet(rows("EVENT_DELETE", (key, [])), {})
+
+    assert (updated.code, deleted.code, packed.code) == ("unresolved", "unresolved", "shape")

@@ -1,0 +1,461 @@
+"""Native Debezium: recordings of a MariaDB connector against the tables they came from, and each kind of
+record.
+"""
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import DeadLetter, Event, RowChange, SchemaChange
+from lakehouse.formats.debezium.connector import TransactionEnd, decode, transaction_end
+from tests.support.debezium_records import SOURCE, message, one, row
+from tests.support.engine import Memory
+from tests.support.garbage import mutations
+from tests.support.paths import DATA
+from tests.support.recorded_truth import fold, recorded, wrong_cells
+
+
+def events(recording: str) -> list[Event]:
+    return [event for told, _ in recorded(DATA / "debezium" / recording) for event in decode(told, {})]
+
+
+# Recordings
+
+
+@pytest.mark.parametrize("recording", ["inventory/noschema", "inventory/withschema", "orders_small/noschema"])
+def test_rows_folded_by_position_are_the_source_tables(recording: str) -> None:
+    truth = json.loads((DATA / "debezium" / recording.partition("/")[0] / "truth.json").read_text())
+    changes = [event for event in events(recording + ".jsonl.gz") if isinstance(event, RowChange)]
+    assert len(changes) > 100
+    assert wrong_cells(truth, fold(changes)) == []
+
+
+def test_with_schemas_every_value_is_canonical_and_without_them_none_claims_to_be() -> None:
+    with_schema = {
+        event.encoding for event in events("inventory/withschema.jsonl.gz") if isinstance(event, RowChange)
+    }
+    without = {
+        event.encoding for event in events("inventory/noschema.jsonl.gz") if isinstance(event, RowChange)
+    }
+    assert (with_schema, without) == ({"canonical"}, {"debezium"})
+
+
+def test_schema_records_of_a_snapshot_are_no_ddl() -> None:
+    told = [event for event in events("inventory/noschema.jsonl.gz") if isinstance(event, SchemaChange)]
+    snapshot, streamed = ([event for event in told if event.kind == kind] for kind in ("snapshot", "ddl"))
+    assert any((event.ddl or "").startswith("DROP DATABASE") for event in snapshot)
+    assert {event.position[3] for event in snapshot} == {0}
+    orders = next(event for event in snapshot if event.table == "orders" and event.columns)
+    types = {column["name"]: column["type"] for column in orders.columns or ()}
+    assert (types["status"], types["total"]) == ("enum('new','paid','shipped','cancelled')", "decimal(12,2)")
+    assert orders.primary_key == ("id",)
+    assert [(event.table, event.position[3:], bool(event.columns)) for event in streamed] == [
+        ("customers", (1, 0, 0), True),
+        ("products", (1, 0, 0), True),
+    ]
+
+
+def test_a_snapshot_tells_its_first_and_last_row() -> None:
+    flags = [
+        event.flags
+        for event in events("inventory/noschema.jsonl.gz")
+        if isinstance(event, RowChange) and event.op == "snapshot"
+    ]
+    assert flags.count(("snapshot", "snapshot=first")) == 1
+    assert flags.count(("snapshot", "snapshot=last")) == 1
+    assert ("snapshot",) in flags
+    assert all(told[0] == "snapshot" for told in flags)
+
+
+def test_every_transaction_end_counts_the_rows_that_name_it() -> None:
+    told = [told for told, _ in recorded(DATA / "debezium/inventory/noschema.jsonl.gz")]
+    ends = [end for end in map(transaction_end, told) if end is not None]
+    flags = [
+        flag
+        for event in events("inventory/noschema.jsonl.gz")
+        if isinstance(event, RowChange)
+        for flag in event.flags
+    ]
+    assert len(ends) == 117
+    assert all(
+        sum(flag.startswith(f"tx={end.id};") for flag in flags) == end.event_count == sum(end.counts.values())
+        for end in ends
+    )
+
+
+def test_heartbeats_tombstones_and_transaction_markers_give_no_event() -> None:
+    begin = {"status": "BEGIN", "id": "g:1", "event_count": None, "data_collections": None, "ts_ms": 1}
+    assert [list(decode(message(value, {"id": 1}), {})) for value in (None, {"ts_ms": 1}, begin)] == [
+        [],
+        [],
+        [],
+    ]
+    assert transaction_end(message(begin)) is None
+
+
+# Events
+
+
+def test_a_row_has_its_place_in_the_binlog() -> None:
+    read, created = (one(message(row(op, None, {"id": 1}), {"id": 1})) for op in "rc")
+    assert (read.position, created.position) == ((1, 12, 345, 0, 2, 1), (1, 12, 345, 1, 2, 1))
+    assert (created.database, created.table, created.key, created.key_names, created.commit_ts) == (
+        "d",
+        "t",
+        (1,),
+        ("id",),
+        9000,
+    )
+
+
+def test_both_records_of_a_key_change_have_their_own_half() -> None:
+    old = one(message(row("d", {"id": 1}, None), {"id": 1}, "newkey"))
+    new = one(message(row("c", None, {"id": 2}), {"id": 2}, "oldkey"))
+    plain = one(message(row("d", {"id": 1}, None), {"id": 1}))
+    assert [event.position[5] for event in (old, new, plain)] == [0, 1, 1]
+    assert old.position < new.position
+
+
+def test_an_update_that_the_connector_did_not_split_is_split_here() -> None:
+    halves = list(decode(message(row("u", {"b": 1, "a": 2}, {"b": 1, "a": 3}), {"b": 1, "a": 3}), {}))
+    assert [(half.op, half.key, half.position[5]) for half in halves] == [
+        ("delete", (2, 1), 0),
+        ("insert", (3, 1), 1),
+    ]
+
+
+def test_a_table_without_key_keeps_both_images_in_one_event() -> None:
+    event = one(message(row("u", {"a": 1}, {"a": 2})))
+    assert (event.op, event.key, event.before, event.after) == ("update", (), {"a": 1}, {"a": 2})
+
+
+def test_a_delete_without_old_image_has_its_key() -> None:
+    event = one(message(row("d", None, None), {"id": 1}))
+    assert (event.key, event.before, event.flags) == ((1,), {"id": 1}, ("partial_before",))
+
+
+def test_a_truncate_is_the_statement_it_means() -> None:
+    event = one(message(row("t", None, None, table="odd`name")))
+    assert (event.kind, event.ddl, event.position) == (
+        "ddl",
+        "TRUNCATE TABLE `d`.`odd``name`",
+        (1, 12, 345, 1, 0, 0),
+    )
+
+
+def test_a_rename_of_several_tables_names_no_table() -> None:
+    change = {"type": "ALTER", "id": '"d"."b"', "table": {"columns": []}}
+    value = {
+        "source": SOURCE | {"table": "x,a,b"},
+        "databaseName": "d",
+        "ddl": "RENAME TABLE a TO b",
+        "tableChanges": [change],
+    }
+    assert one(message(value)).table is None
+    comma = value | {"source": SOURCE | {"table": "x,y"}, "tableChanges": [change | {"id": '"d"."x,y"'}]}
+    assert one(message(comma)).table == "x,y"
+
+
+def test_the_server_of_a_streamed_record_is_told() -> None:
+    assert (
+        one(message(row("c", None, {"id": 1}))).server
+        == one(message(row("t", None, None))).server
+        == (7, "mysql-bin")
+    )
+    assert one(message(row("r", None, {"id": 1}))).server is None
+
+
+def test_the_end_of_a_transaction_has_counts() -> None:
+    counts = [{"data_collection": "d.t", "event_count": 2}]
+    end = {"status": "END", "id": "g:1", "event_count": 2, "data_collections": counts, "ts_ms": 1}
+    assert transaction_end(message(end)) == TransactionEnd("g:1", 2, {"d.t": 2})
+    assert transaction_end(message({"schema": {}, "payload": end})) == TransactionEnd("g:1", 2, {"d.t": 2})
+    assert transaction_end(message(row("c", None, {"status": "END", "id": 1}))) is None
+
+
+def test_an_unwrapped_row_may_have_columns_named_as_an_envelope() -> None:
+    told = {
+        "__op": "c",
+        "__source_file": "b.000012",
+        "__source_pos": 345,
+        "__source_db": "d",
+        "__source_table": "t",
+    }
+    assert one(message({"op": "u", "source": "s", "ddl": "x"} | told)).after == {
+        "op": "u",
+        "source": "s",
+        "ddl": "x",
+    }
+    assert one(message(row("c", None, {"__op": "d", "id": 1}), {"id": 1})).after == {"__op": "d", "id": 1}
+
+
+def test_unwrapped_rows_are_read_as_far_as_they_tell() -> None:
+    told = {
+        "__op": "u",
+        "__deleted": "false",
+        "__source_file": "b.000012",
+        "__source_pos": 345,
+        "__source_row": 2,
+    }
+    names = {"__source_db": "d", "__table": "t", "__source_ts_ms": 9000}
+    kept = one(message({"id": 1, "__mine": 5} | told | names, {"id": 1}))
+    gone = one(message({"id": 1} | told | names | {"__deleted": "true", "__op": "d"}, {"id": 1}))
+    assert (kept.op, kept.before, kept.after, kept.position) == (
+        "update",
+        None,
+        {"id": 1, "__mine": 5},
+        (1, 12, 345, 1, 2, 1),
+    )
+    assert (gone.op, gone.key, gone.before, gone.after) == ("delete", (1,), {"id": 1}, None)
+
+
+def test_an_unwrapped_row_s_transaction_is_told_and_no_column() -> None:
+    told = {
+        "__op": "u",
+        "__source_db": "d",
+        "__source_table": "t",
+        "__source_file": "b.000012",
+        "__source_pos": 345,
+        "__source_new": 1,
+    }
+
+    event = one(
+        message({"id": 1, "__transaction_id": "g:1", "__transaction_total_order": 2} | told, {"id": 1})
+    )
+
+    assert (event.after, event.flags, event.position) == ({"id": 1}, ("tx=g:1;2",), (1, 12, 345, 1, 2, 1))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [str, json.dumps, lambda content: json.dumps({"schema": {"type": "string"}, "payload": content})],
+)
+def test_what_add_headers_puts_beside_an_unwrapped_row_is_read(written: Callable[[Any], str]) -> None:
+    told = {
+        "__op": "d",
+        "__source_db": "d",
+        "__source_table": "t",
+        "__source_file": "b.000012",
+        "__source_pos": 345,
+        "__source_row": 2,
+    }
+    headers = tuple((name, written(content).encode()) for name, content in told.items())
+
+    event = one(msgspec.structs.replace(message({"id": 1}, {"id": 1}), headers=headers))
+
+    assert (event.op, event.key, event.before, event.position) == (
+        "delete",
+        (1,),
+        {"id": 1},
+        (1, 12, 345, 1, 2, 1),
+    )
+
+
+def test_an_unwrapped_delete_may_be_a_key_and_headers_alone() -> None:
+    """delete.tombstone.handling.mode=tombstone, its default; the connector's own tombstone behind it says
+    nothing but `d`.
+    """
+    told = {
+        "__op": "d",
+        "__source_db": "d",
+        "__source_table": "t",
+        "__source_file": "b.000012",
+        "__source_pos": "345",
+        "__source_row": "2",
+    }
+    headers = tuple((name, content.encode()) for name, content in told.items())
+
+    event = one(msgspec.structs.replace(message(None, {"id": 1}), headers=headers))
+
+    assert (event.op, event.key, event.before, event.flags) == (
+        "delete",
+        (1,),
+        {"id": 1},
+        ("partial_before",),
+    )
+    assert event.position == (1, 12, 345, 1, 2, 1)
+    assert list(decode(msgspec.structs.replace(message(None, {"id": 1}), headers=headers[:1]), {})) == []
+
+
+def test_an_unwrapped_row_may_begin_with_a_column_named_as_the_frame() -> None:
+    told = {
+        "__op": "c",
+        "__source_file": "b.000012",
+        "__source_pos": 345,
+        "__source_db": "d",
+        "__source_table": "t",
+    }
+
+    assert one(message({"payload": "x", "id": 1} | told)).after == {"payload": "x", "id": 1}
+
+
+@pytest.mark.parametrize("write", [bytes, base64.b64encode, lambda text: text.hex().encode()])
+def test_what_a_row_image_without_blobs_left_out_is_absent(write: Callable[[bytes], bytes]) -> None:
+    """Under binlog_row_image=NOBLOB the connectors send unavailable.value.placeholder for it."""
+    written = write(b"__debezium_unavailable_value").decode()
+
+    event = one(
+        message(row("u", {"id": 1, "a": 1, "b": written}, {"id": 1, "a": 2, "b": written}), {"id": 1})
+    )
+
+    assert (event.before, event.after, event.flags) == (
+        {"id": 1, "a": 1},
+        {"id": 1, "a": 2},
+        ("partial_before", "partial_after"),
+    )
+
+
+def test_the_router_s_own_member_of_a_key_is_no_column() -> None:
+    event = one(message(row("c", None, {"id": 1}), {"id": 1, "__dbz__physicalTableIdentifier": "s.d.t"}))
+
+    assert (event.key_names, event.key) == (("id",), (1,))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"Struct{id=1}",
+        b"\x00\x00\x00\x00\x01\x02",
+        b"1",
+        b"null",
+        b'{"schema": {"type": "int32"}, "payload": 1}',
+    ],
+)
+def test_a_key_that_is_no_object_leaves_its_row_readable(key: bytes) -> None:
+    """What StringConverter, an Avro converter or ExtractField$Key make of it."""
+    event = one(msgspec.structs.replace(message(row("u", {"id": 1, "v": 1}, {"id": 1, "v": 2})), key=key))
+
+    assert (event.op, event.key, event.key_names, event.before, event.after) == (
+        "update",
+        (),
+        (),
+        {"id": 1, "v": 1},
+        {"id": 1, "v": 2},
+    )
+
+
+def test_rows_of_a_snapshot_that_have_no_key_differ_by_their_place_in_the_topic() -> None:
+    """All have the same file, position and row, and may be equal."""
+    read = message(row("r", None, {"a": 1}))
+    places = {
+        one(msgspec.structs.replace(read, offset=offset, partition=part)).position
+        for offset, part in ((0, 0), (0, 1), (1, 0), (1, 0))
+    }
+
+    assert len(places) == 3
+    assert {place[:4] for place in places} == {(1, 12, 345, 0)}
+
+
+def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it() -> None:
+    """binlog_transaction_compression: its row events have one place, and `row` begins anew in each."""
+    silver = Memory("debezium", tidb=False)
+
+    silver.add(
+        message(
+            row(op, before, after, row=0)
+            | {"transaction": {"id": "g:1", "total_order": number, "data_collection_order": number}},
+            {"id": 1},
+        )
+        for number, (op, before, after) in enumerate(
+            [
+                ("c", None, {"id": 1, "v": "a"}),
+                ("d", {"id": 1, "v": "a"}, None),
+                ("c", None, {"id": 1, "v": "b"}),
+            ],
+            1,
+        )
+    )
+
+    assert [change.position[4] for change in silver.changes.values()] == [1, 2, 3]
+    assert silver.tables(silver.reach) == {"d.t": [{"id": "1", "v": "b"}]}
+
+
+def test_the_schema_of_an_unwrapped_row_tells_the_types_of_its_columns_alone() -> None:
+    told = {
+        "__op": "c",
+        "__deleted": "false",
+        "__source_file": "b.000012",
+        "__source_pos": 345,
+        "__source_db": "d",
+        "__source_table": "t",
+    }
+    fields = [
+        {"field": name, "type": "string" if name.startswith("_") else "int32"} for name in ("id", *told)
+    ]
+
+    event = one(
+        message({"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1} | told}, {"id": 1})
+    )
+
+    assert (event.after, event.types, event.encoding) == ({"id": 1}, {"id": "int"}, "canonical")
+
+
+def test_a_notification_gives_no_event() -> None:
+    told = {
+        "id": "6d8",
+        "aggregate_type": "Initial Snapshot",
+        "type": "STARTED",
+        "additional_data": {},
+        "timestamp": 1,
+    }
+
+    assert list(decode(message(told), {})) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (
+            {"a": 1},
+            (
+                "value: expected a row, schema change, transaction, heartbeat or notification record, got "
+                "none of them"
+            ),
+        ),
+        (row("c", None, {"id": 1}, table=None), "source: expected the names of database and table, got none"),
+        (row("c", None, {"id": 1}, pos=-1), "value: Expected `int` >= 0 - at `$.source.pos`"),
+        (
+            {"id": 1, "__op": "c"},
+            (
+                "unwrapped row: expected __source_file and __source_pos (add.fields), got none: it has no "
+                "place in the order"
+            ),
+        ),
+    ],
+)
+def test_what_is_no_message_of_the_format_says_what_was_expected(value: Any, text: str) -> None:
+    with pytest.raises(DecodeError) as error:
+        list(decode(message(value), {}))
+    assert str(error.value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "text"),
+    [
+        (row("x", None, {"id": 1}), "op", "op: expected c, u, d, r or t, got another"),
+        (row("c", None, None), "image", "a row of op insert: expected its image, got null"),
+        (
+            row("c", None, {"id": 1}, file="binlog"),
+            "position",
+            "binlog file: expected a name that ends in a number, got another",
+        ),
+        (
+            row("c", None, {"g": {"wkb": 1}}),
+            "value",
+            "column g: expected a geometry, a vector, or a date or time in parts, got another structure",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_a_dead_letter_of_its_table(value: Any, code: str, text: str) -> None:
+    assert one(message(value)) == DeadLetter(code, text, 0, "d", "t")
+
+
+def test_garbage_gives_events_or_a_decode_error() -> None:
+    whole = [told for told, _ in recorded(DATA / "debezium/inventory/withschema.jsonl.gz") if told.value]
+    flat = [told for told, _ in recorded(DATA / "debezium/orders_small/noschema.jsonl.gz") if told.value]
+    assert mutations(decode, [whole[1], whole[8], whole[-300], flat[1], flat[40]], 500) > 200

@@ -1,0 +1,351 @@
+"""Native Debezium: values in every handling mode, with and without an embedded schema."""
+
+import base64
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.schema import parse_type
+from lakehouse.values.decode_with_schema import resolve
+from tests.support.debezium_records import message, one, row
+
+# Every handling mode, with the schema and without: a value of a type, as the connector would send it, comes
+# back.
+
+Wire = tuple[Any, dict[str, Any]]
+MODES = {
+    "decimal_handling_mode": ("precise", "string", "double"),
+    "time_precision_mode": (
+        "adaptive_time_microseconds",
+        "adaptive",
+        "connect",
+        "isostring",
+        "microseconds",
+        "nanoseconds",
+    ),
+    "binary_handling_mode": ("bytes", "base64", "base64-url-safe", "hex"),
+    "unsigned": ("long", "precise"),
+}
+TIME, CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
+
+
+def unscaled(number: int) -> str:
+    return base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)).decode()
+
+
+def decimal_wire(value: Decimal, scale: int, precision: int | None, mode: str) -> Wire:
+    if mode == "string":
+        return f"{value:f}", {"type": "string"}
+    if mode == "double":
+        return float(value), {"type": "double"}
+    parameters = {"scale": str(scale)} | (
+        {} if precision is None else {"connect.decimal.precision": str(precision)}
+    )
+    return unscaled(int(value.scaleb(scale))), {
+        "type": "bytes",
+        "name": CONNECT + "Decimal",
+        "parameters": parameters,
+    }
+
+
+def ticks_wire(micros: int, digits: int, mode: str, word: str) -> Wire:
+    fine = mode in ("microseconds", "nanoseconds") or (mode.startswith("adaptive") and digits > 3)
+    if mode == "adaptive_time_microseconds" and word == "Time":
+        fine = True
+    name = {
+        "Time": ("Time", "MicroTime", "NanoTime"),
+        "Timestamp": ("Timestamp", "MicroTimestamp", "NanoTimestamp"),
+    }[word]
+    if mode == "nanoseconds":
+        return micros * 1000, {"type": "int64", "name": TIME + name[2]}
+    if fine:
+        return micros, {"type": "int64", "name": TIME + name[1]}
+    return micros // 1000, {"type": "int64", "name": (CONNECT if mode == "connect" else TIME) + name[0]}
+
+
+def binary_wire(data: bytes, mode: str) -> Wire:
+    if mode == "hex":
+        return data.hex(), {"type": "string"}
+    text = base64.b64encode(data).decode()
+    if mode == "base64-url-safe":
+        return text.replace("+", "-").replace("/", "_"), {"type": "string"}
+    return text, {"type": "bytes" if mode == "bytes" else "string"}
+
+
+@st.composite
+def typed_values(draw: st.DrawFn, modes: dict[str, str]) -> tuple[str, Any, Wire]:
+    """SQL type, canonical value, and what the connector sends."""
+    time = modes["time_precision_mode"]
+    match draw(
+        st.sampled_from(
+            [
+                "decimal",
+                "date",
+                "datetime",
+                "time",
+                "timestamp",
+                "bit",
+                "bit1",
+                "biguint",
+                "binary",
+                "enum",
+                "int",
+                "double",
+            ]
+        )
+    ):
+        case "decimal":
+            precision, scale = draw(st.sampled_from([(4, 0), (20, 0), (10, 2), (15, 15), (38, 10)]))
+            if modes["decimal_handling_mode"] == "double":
+                precision, scale = 10, 2
+            number = draw(st.integers(1 - 10**precision, 10**precision - 1))
+            value = Decimal(number).scaleb(-scale)
+            return (
+                f"decimal({precision},{scale})",
+                f"{value:f}",
+                decimal_wire(value, scale, precision, modes["decimal_handling_mode"]),
+            )
+        case "date":
+            day = draw(st.dates(date(1000, 1, 1)))
+            if time == "isostring":
+                return (
+                    "date",
+                    day.isoformat(),
+                    (day.isoformat() + "Z", {"type": "string", "name": TIME + "IsoDate"}),
+                )
+            name = (CONNECT if time == "connect" else TIME) + "Date"
+            return "date", day.isoformat(), ((day - date(1970, 1, 1)).days, {"type": "int32", "name": name})
+        case "datetime":
+            digits = 3 if time == "connect" else draw(st.sampled_from([0, 3, 6]))
+            moment = draw(st.datetimes(datetime(1000, 1, 1)))
+            micros = (
+                (moment - datetime(1970, 1, 1))
+                // timedelta(microseconds=10 ** (6 - digits))
+                * 10 ** (6 - digits)
+            )
+            moment = datetime(1970, 1, 1) + timedelta(microseconds=micros)
+            wire = ticks_wire(micros, digits, time, "Timestamp")
+            if time == "isostring":
+                wire = moment.isoformat("T") + "Z", {"type": "string", "name": TIME + "IsoTimestamp"}
+            return f"datetime({digits})", str(moment), wire
+        case "time":
+            digits = 3 if time in ("adaptive", "connect") else 6
+            seconds = draw(
+                st.integers(0, 86399) if time in ("connect", "isostring") else st.integers(-3020399, 3020399)
+            )
+            size, sign = abs(seconds), "-" if seconds < 0 else ""
+            clock = f"{sign}{size // 3600:02}:{size // 60 % 60:02}:{size % 60:02}"
+            wire = ticks_wire(seconds * 1_000_000, digits, time, "Time")
+            return (
+                f"time({digits})",
+                clock,
+                (clock + "Z", {"type": "string", "name": TIME + "IsoTime"}) if time == "isostring" else wire,
+            )
+        case "timestamp":
+            moment = draw(st.datetimes(datetime(1970, 1, 2), datetime(2038, 1, 1)))
+            text = moment.isoformat("T") + "Z"
+            return (
+                "timestamp(6)",
+                text.replace("T", " "),
+                (text, {"type": "string", "name": TIME + "ZonedTimestamp"}),
+            )
+        case "bit":
+            bits = draw(st.integers(0, 2**20 - 1))
+            wire = base64.b64encode(bits.to_bytes(3, "little")).decode()
+            return (
+                "bit(20)",
+                bits,
+                (wire, {"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "20"}}),
+            )
+        case "bit1":
+            flag = draw(st.booleans())
+            return "bit(1)", int(flag), (flag, {"type": "boolean"})
+        case "biguint":
+            number = draw(st.integers(0, 2**64 - 1))
+            if modes["unsigned"] == "precise":
+                digits = draw(st.sampled_from([None, 20]))
+                return "bigint unsigned", number, decimal_wire(Decimal(number), 0, digits, "precise")
+            return (
+                "bigint unsigned",
+                number,
+                (number - 2**64 if number >= 2**63 else number, {"type": "int64"}),
+            )
+        case "binary":
+            data = draw(st.binary(max_size=12))
+            return (
+                "varbinary(12)",
+                base64.b64encode(data).decode(),
+                binary_wire(data, modes["binary_handling_mode"]),
+            )
+        case "enum":
+            return (
+                "enum('a,b','c')",
+                "a,b",
+                (
+                    "a\\,b",
+                    {"type": "string", "name": "io.debezium.data.Enum", "parameters": {"allowed": "a\\,b,c"}},
+                ),
+            )
+        case "int":
+            number = draw(st.integers(-(2**31), 2**31 - 1))
+            return "int", number, (number, {"type": "int32"})
+        case _:
+            real = draw(st.floats(allow_nan=False, allow_infinity=False))
+            return "double", real, (real, {"type": "double"})
+
+
+def with_schema(image: dict[str, Any], fields: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "schema": {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]},
+        "payload": row("c", None, image),
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_every_type_comes_back_in_every_mode_with_and_without_its_schema(data: st.DataObject) -> None:
+    modes = {name: data.draw(st.sampled_from(choices), label=name) for name, choices in MODES.items()}
+    cells = data.draw(st.lists(typed_values(modes), min_size=1, max_size=5))
+    image = {f"c{number}": wire[0] for number, (_, _, wire) in enumerate(cells)}
+    fields = [{"field": f"c{number}"} | wire[1] for number, (_, _, wire) in enumerate(cells)]
+    options = {name: mode for name, mode in modes.items() if name != "unsigned"}
+
+    bare = one(message(row("c", None, image)), **options)
+    told = one(message(with_schema(image, fields)), **options)
+
+    for number, (type_, value, wire) in enumerate(cells):
+        column_type, name = parse_type(type_), f"c{number}"
+        true = resolve(value, column_type, "canonical")
+        assert resolve(told.after[name], column_type, told.encoding) == true, (type_, wire, told.encoding)
+        assert resolve(bare.after[name], column_type, bare.encoding) == true, (type_, wire, bare.encoding)
+        if told.encoding == "canonical" and modes["decimal_handling_mode"] != "double":
+            assert told.after[name] == resolve(
+                told.after[name], column_type, "canonical"
+            ) or column_type.family in (
+                "datetime",
+                "time",
+                "timestamp",
+            )
+
+
+def test_a_propagated_source_type_settles_what_the_schema_alone_leaves_open() -> None:
+    def field(name: str, kind: str, type_: str, **parts: str) -> dict[str, Any]:
+        return {
+            "field": name,
+            "type": kind,
+            "parameters": {
+                f"__debezium.source.column.{part}": text for part, text in {"type": type_, **parts}.items()
+            },
+        }
+
+    fields = [
+        field("n", "int64", "BIGINT UNSIGNED", length="20"),
+        field("x", "double", "DOUBLE"),
+        field("b", "string", "VARBINARY", length="3"),
+    ]
+    event = one(
+        message(with_schema({"n": -1, "x": 1, "b": "AAEC"}, fields)),
+        binary_handling_mode="base64",
+        decimal_handling_mode="double",
+    )
+    assert (event.after, event.encoding) == ({"n": 2**64 - 1, "x": 1.0, "b": "AAEC"}, "canonical")
+    assert event.types == {"n": "bigint(20) unsigned", "x": "double", "b": "varbinary(3)"}
+
+
+@pytest.mark.parametrize(
+    ("precision", "scale", "number", "text"),
+    [
+        (10, 2, 12.5, "12.50"),
+        (10, 2, -3, "-3.00"),
+        (4, 0, 7, "7"),
+        (20, 0, 2**64 - 1, "18446744073709551615"),
+        (38, 2, 10**36 - 1, "9" * 36 + ".00"),
+    ],
+)
+def test_a_decimal_may_be_a_number(precision: int, scale: int, number: float, text: str) -> None:
+    """decimal.format=NUMERIC of the JSON converter."""
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    fields = [{"field": "c", "type": "bytes", "name": CONNECT + "Decimal", "parameters": parameters}]
+
+    bare, told = one(message(row("c", None, {"c": number}))), one(message(with_schema({"c": number}, fields)))
+
+    type_ = parse_type(f"decimal({precision},{scale})")
+    assert [resolve(event.after["c"], type_, event.encoding) for event in (bare, told)] == [text, text]
+
+
+def test_a_number_that_a_double_may_have_cut_is_no_decimal() -> None:
+    """10000000000000000.01 is 1e16 by then."""
+    fields = [
+        {
+            "field": "c",
+            "type": "bytes",
+            "name": CONNECT + "Decimal",
+            "parameters": {"scale": "2", "connect.decimal.precision": "19"},
+        }
+    ]
+
+    bare, told = one(message(row("c", None, {"c": 1e16}))), one(message(with_schema({"c": 1e16}, fields)))
+
+    assert [
+        resolve(event.after["c"], parse_type("decimal(19,2)"), event.encoding) for event in (bare, told)
+    ] == [{"double": 1e16}] * 2
+
+
+DAY = {"year": 2024, "month": 2, "day": 29}
+CLOCK = {"hour": 23, "minute": 5, "second": 7, "nanos": 120_000_000, "precision": 2}
+
+
+@pytest.mark.parametrize(
+    ("type_", "name", "parts", "value"),
+    [
+        ("date", "StructuredDate", DAY, "2024-02-29"),
+        ("date", "StructuredDate", {"year": 2024, "month": 0, "day": 0}, "2024-00-00"),
+        ("datetime(2)", "StructuredTimestamp", DAY | CLOCK, "2024-02-29 23:05:07.12"),
+        ("datetime", "StructuredTimestamp", DAY | CLOCK | {"nanos": 0}, "2024-02-29 23:05:07"),
+        (
+            "timestamp(2)",
+            "StructuredZonedTimestamp",
+            DAY | CLOCK | {"offsetSeconds": 0, "zoneId": "Z"},
+            "2024-02-29 23:05:07.12Z",
+        ),
+        (
+            "timestamp(2)",
+            "StructuredZonedTimestamp",
+            DAY | CLOCK | {"offsetSeconds": -5400, "zoneId": None},
+            "2024-03-01 00:35:07.12Z",
+        ),
+        (
+            "time(1)",
+            "StructuredDuration",
+            {"hours": -838, "minutes": -59, "seconds": -1, "nanos": -500_000_000},
+            "-838:59:01.5",
+        ),
+    ],
+)
+def test_a_date_or_time_in_parts_is_read_with_and_without_its_schema(
+    type_: str, name: str, parts: dict[str, Any], value: str
+) -> None:
+    """time.precision.mode=structured of Debezium 3.7; parts that say nothing are null."""
+    parts = parts | {"specialValue": None}
+    fields = [{"field": "c", "type": "struct", "name": TIME + name}]
+
+    bare, told = one(message(row("c", None, {"c": parts}))), one(message(with_schema({"c": parts}, fields)))
+
+    assert (told.encoding, told.types) == ("canonical", {"c": type_.partition("(")[0]})
+    assert [resolve(event.after["c"], parse_type(type_), event.encoding) for event in (bare, told)] == [
+        value,
+        value,
+    ]
+
+
+def test_geometries_and_vectors_need_no_schema() -> None:
+    wkb = base64.b64encode(b"\x01" * 21).decode()
+    event = one(
+        message(row("c", None, {"p": {"x": 1.0, "y": 2.0, "wkb": wkb, "srid": 4326}, "v": [1.0, 2.5]}))
+    )
+    assert base64.b64decode(event.after["p"]) == (4326).to_bytes(4, "little") + b"\x01" * 21
+    assert event.after["v"] == "[1,2.5]"

@@ -1,0 +1,308 @@
+"""What is particular to Open Protocol: its framing, its flags, its two encodings of bytes, its producers'
+bugs.
+"""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import DeadLetter, Message, RowChange
+from lakehouse.formats import decode_message
+from lakehouse.formats.open_frames import framed, frames
+from lakehouse.formats.ticdc.open_protocol import decode, go_unquote
+from tests.support.wires import TS, dumps, go_quote
+
+ID = {"t": 3, "h": True, "f": 11, "v": 1}
+
+
+def message(value: Any, **key: Any) -> Message:
+    return Message(
+        "t",
+        0,
+        0,
+        *framed(
+            [dumps({"ts": TS, "scm": "d", "tbl": "t", "t": 1, **key})],
+            [value if isinstance(value, bytes) else dumps(value)],
+        ),
+    )
+
+
+def row(value: Any, **key: Any) -> RowChange:
+    (event,) = decode(message(value, **key), {})
+    assert isinstance(event, RowChange)
+    return event
+
+
+def letter(value: Any, **key: Any) -> DeadLetter:
+    (event,) = decode(message(value, **key), {})
+    assert isinstance(event, DeadLetter)
+    return event
+
+
+@given(data=st.binary() | st.text().map(str.encode))
+def test_bytes_quoted_as_go_does_come_back(data: bytes) -> None:
+    assert go_unquote(go_quote(data)) == data
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        (r"\a\b\f\n\r\t\v\\\"", b'\a\b\f\n\r\t\v\\"'),
+        (r"\x00\xff\x80", b"\x00\xff\x80"),
+        (r"\u00a0\U0001f381", "\u00a0🎁".encode()),
+        ("ж\ufffd", "ж\ufffd".encode()),
+    ],
+)
+def test_every_go_escape_is_one_of_the_bytes_it_means(text: str, data: bytes) -> None:
+    assert go_unquote(text) == data
+
+
+@pytest.mark.parametrize("text", ["\\", r"\x0", r"\u12", r"\q", r"\U00110000", r"\ud800"])
+def test_what_is_no_go_escape_is_a_dead_letter_that_names_the_column(text: str) -> None:
+    event = letter({"u": {"id": ID, "bin": {"t": 15, "f": 65, "v": text}}})
+
+    assert (event.code, event.message) == ("value", "column bin: expected a varbinary, got something else")
+
+
+def test_old_values_of_only_updated_columns_are_completed_from_the_new_ones() -> None:
+    new = {"id": ID, "a": {"t": 3, "f": 65, "v": 5}, "b": {"t": 3, "f": 65, "v": None}}
+
+    event = row({"u": new, "p": {"a": {"t": 3, "f": 65, "v": 4}}})
+
+    assert (event.op, event.before, event.after, event.flags) == (
+        "update",
+        {"id": 1, "a": 4, "b": None},
+        {"id": 1, "a": 5, "b": None},
+        (),
+    )
+
+
+def test_an_empty_old_image_is_an_update_that_changed_nothing() -> None:
+    event = row({"u": {"id": ID}, "p": {}})
+
+    assert (event.op, event.before) == ("update", {"id": 1})
+
+
+def test_new_values_without_old_ones_are_an_upsert() -> None:
+    event = row({"u": {"id": ID}})
+
+    assert (event.op, event.before, event.position[2]) == ("insert", None, 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ({"t": 3, "f": 1, "v": "7"}, 7),
+        ({"t": 8, "f": 129, "v": "18446744073709551615"}, 18446744073709551615),
+        ({"t": 13, "f": 129, "v": "2024"}, 2024),
+        ({"t": 5, "f": 1, "v": "-1.5"}, -1.5),
+        ({"t": 247, "f": 0, "v": "new"}, "new"),
+        ({"t": 248, "f": 0, "v": "a,b"}, "a,b"),
+        ({"t": 16, "f": 129, "v": "\u0001\u0005"}, 261),
+    ],
+)
+def test_a_default_that_an_old_release_fills_in_is_read_from_its_text(
+    column: dict[str, Any], value: Any
+) -> None:
+    """getDefaultOrZeroValue of TiCDC before 6.5.9, 7.1.5 and 7.5.2 gives the old row's added column as the
+    DDL's text.
+    """
+    new = {"id": ID, "c": {**column, "v": 1}}
+
+    update = row({"u": new, "p": {"id": ID, "c": column}})
+    delete = row({"d": {"id": ID, "c": column}})
+
+    assert (update.before, delete.before) == ({"id": 1, "c": value}, {"id": 1, "c": value})
+    assert update.after == {"id": 1, "c": 1}
+
+
+def test_columns_that_a_malformed_old_image_lost_are_not_made_up() -> None:
+    """A column that became NULL is written without its name, and spills its members into `p`."""
+    new = {
+        "id": ID,
+        "kept": {"t": 3, "f": 65, "v": 7},
+        "gone": {"t": 3, "f": 65, "v": None},
+        "t": {"t": 3, "f": 65, "v": 9},
+    }
+    malformed = json.dumps({"u": new})[:-1] + (
+        ', "p": {"t": {"t": 3, "f": 65, "v": 8}, "t": 3, "f": 65, "v": -5, "other": {"t": 3, "f": '
+        '65, "v": 2}}}'
+    )
+
+    event = row(malformed.encode())
+
+    assert (event.op, event.before, event.flags) == (
+        "update",
+        {"id": 1, "kept": 7, "other": 2},
+        ("partial_before",),
+    )
+    assert event.after == {"id": 1, "kept": 7, "gone": None, "t": 9}
+
+
+def test_the_last_of_two_equal_members_counts() -> None:
+    key = f'{{"ts":{TS},"scm":"d","tbl":"t","t":1,"ohk":true,"ohk":false,"ccl":"file:///x/u.json"}}'.encode()
+
+    (event,) = decode(Message("t", 0, 0, *framed([key], [dumps({"u": {"id": ID}})])), {})
+
+    assert isinstance(event, DeadLetter)
+    assert (
+        event.message
+        == "row: expected all columns, got the handle key only: its claim-check file is missing or unreadable"
+    )
+
+
+def test_a_row_sent_as_its_key_alone_is_unresolved_unless_it_is_deleted() -> None:
+    unresolved = letter({"u": {"id": ID}}, ohk=True)
+    deleted = row({"d": {"id": ID}}, ohk=True)
+
+    assert (unresolved.code, unresolved.database, unresolved.table) == ("unresolved", "d", "t")
+    assert (
+        unresolved.message
+        == "row: expected all columns, got the handle key only: the feed sends handle-key-only messages"
+    )
+    assert (deleted.op, deleted.key, deleted.flags) == ("delete", (1,), ("partial_before",))
+
+
+def test_a_delete_without_any_column_names_no_row_and_says_so() -> None:
+    assert row({"d": {}}).flags == ("old_key_unknown", "partial_before")
+
+
+def test_columns_without_flags_are_the_oldest_form_where_varchar_is_base64() -> None:
+    event = row(
+        {
+            "u": {
+                "id": {"t": 3, "h": True, "v": 1},
+                "val": {"t": 15, "v": "YWE="},
+                "blob": {"t": 252, "v": "AP8="},
+            }
+        }
+    )
+
+    assert (event.after, event.encoding) == ({"id": 1, "val": "aa", "blob": "AP8="}, "ticdc-open-legacy")
+    assert event.types == {"id": "int", "val": "varchar", "blob": ""}
+
+
+def test_equal_rows_of_a_table_without_a_key_are_told_apart_by_their_handle() -> None:
+    column = {"a": {"t": 3, "f": 65, "v": 1}}
+
+    plain, partitioned, without = (
+        row({"u": column}, rid=-5),
+        row({"u": column}, rid=7, ptn=120),
+        row({"u": column}),
+    )
+
+    assert [event.row_id for event in (plain, partitioned, without)] == ["-5", "120/7", None]
+    assert [event.physical_table for event in (plain, partitioned, without)] == [None, 120, None]
+    assert plain.key == plain.key_names == ()
+
+
+def test_an_update_of_a_row_without_a_key_stays_one_event() -> None:
+    event = row({"u": {"a": {"t": 3, "f": 65, "v": 2}}, "p": {"a": {"t": 3, "f": 65, "v": 1}}})
+
+    assert (event.op, event.before, event.after) == ("update", {"a": 1}, {"a": 2})
+
+
+@pytest.mark.parametrize(
+    ("code", "flags", "value", "type", "canonical"),
+    [
+        (1, 65, -128, "tinyint", -128),
+        (8, 193, 2**64 - 1, "bigint unsigned", 2**64 - 1),
+        (9, 65, 8388607, "mediumint", 8388607),
+        (13, 193, 2155, "year", 2155),
+        (16, 193, 2**64 - 1, "bit", 2**64 - 1),
+        (4, 65, 3.4028235e38, "float", 3.4028235e38),
+        (5, 65, 10**20, "double", 1e20),
+        (246, 193, "0.50", "decimal unsigned", "0.50"),
+        (14, 65, "2024-05-06", "date", "2024-05-06"),
+        (7, 65, "0000-00-00 00:00:00", "timestamp", "0000-00-00 00:00:00"),
+        (253, 64, "a\\x", "varchar", "a\\x"),
+        (254, 65, "a\\x00", "binary", base64.b64encode(b"a\0").decode()),
+        (250, 64, base64.b64encode("ж".encode()).decode(), "mediumtext", "ж"),
+        (249, 65, "AQL/", "tinyblob", "AQL/"),
+        (247, 64, 0, "enum", 0),
+        (248, 64, 2**63, "set", 2**63),
+        (245, 65, '{"a": 1}', "json", '{"a": 1}'),
+        (225, 65, "[1,2,3]", "vector", "[1,2,3]"),
+        (6, 65, None, "", None),
+    ],
+)
+def test_every_type_code_has_its_type_text_and_its_value(
+    code: int, flags: int, value: Any, type: str, canonical: Any
+) -> None:
+    event = row({"u": {"id": ID, "c": {"t": code, "f": flags, "v": value}}})
+
+    assert event.after is not None and event.types is not None
+    assert (event.types.get("c"), event.after["c"]) == (type, canonical)
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ({"t": 99, "f": 0, "v": 1}, "column: expected a known type code, got 99"),
+        ({"t": 3, "f": 65, "v": "x"}, "column c: expected a int, got something else"),
+        ({"t": 16, "f": 193, "v": "\ufffd"}, "column c: expected a bit, got something else"),
+        (
+            {"t": 3, "f": 65, "v": 1.5},
+            "row: expected numbers and texts as the columns' types say, got another JSON type",
+        ),
+        (
+            {"t": 15, "f": 64, "v": 7},
+            "row: expected numbers and texts as the columns' types say, got another JSON type",
+        ),
+        ({"t": 5, "f": 65, "v": "nan"}, "column c: expected a double, got something else"),
+        ({"t": 252, "f": 64, "v": "%"}, "column c: expected a text, got something else"),
+        ({"t": 3, "f": 65}, "row: Object missing required field `v` - at `$.u[...]`"),
+    ],
+)
+def test_a_value_that_is_none_of_its_type_is_a_dead_letter(column: dict[str, Any], text: str) -> None:
+    assert letter({"u": {"id": ID, "c": column}}).message == text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        (b"\0\0\0\0\0\0\0\2", b"", "message key: expected Open Protocol version 1, got another start"),
+        (b"\0\0\0\0\0\0\0\1", b"", "message: expected as many values as keys, got 0 keys and 0 values"),
+        (framed([b"{}"], [])[0], b"", "message: expected as many values as keys, got 1 keys and 0 values"),
+        (
+            framed([b"{}"], [])[0] + b"\0",
+            b"",
+            "message key: expected a length and as many bytes at byte 18 of 19, got fewer",
+        ),
+        (
+            framed([b"{}"], [])[0],
+            b"\xff" * 9,
+            "message value: expected a length and as many bytes at byte 0 of 9, got fewer",
+        ),
+    ],
+)
+def test_framing_that_does_not_add_up_refuses_the_whole_message(key: bytes, value: bytes, text: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        list(decode(Message("t", 0, 0, key, value), {}))
+
+    assert (caught.value.code, str(caught.value)) == ("frame", text)
+    assert decode_message("ticdc-open", Message("t", 0, 0, key, value), {}) == [DeadLetter("frame", text, 0)]
+
+
+@given(events=st.lists(st.tuples(st.binary(), st.binary()), min_size=1))
+def test_frames_come_apart_as_they_were_put_together(events: list[tuple[bytes, bytes]]) -> None:
+    keys, values = [key for key, _ in events], [value for _, value in events]
+
+    assert frames(*framed(keys, values)) == (keys, values)
+
+
+def test_a_compressed_value_that_nobody_announced_is_told_as_such() -> None:
+    event = letter(b"\x04\x22\x4d\x18\x64\x70\xb9")
+
+    assert event.message == "row: expected JSON, got an LZ4 frame (does the source's `compression` say so?)"
+
+
+def test_rows_of_one_shape_share_their_types() -> None:
+    first, second = row({"u": {"id": ID}}), row({"u": {"id": ID}})
+
+    assert first.types is second.types

@@ -1,0 +1,91 @@
+"""Several tables as one: which tables a pattern means, and one shape for shards that a DDL has not reached
+yet (T75, T119).
+"""
+
+from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
+from lakehouse.gold.modes import SHARD, Clock, Mode, own_columns
+from lakehouse.gold.options import GoldOptions
+from lakehouse.gold.shards import aligned, options_for, split_shards
+from tests.support.feeds import TiCDC
+
+MERGED = GoldOptions(merged="shop.orders")
+CLOCK = Clock(by_commit=True, tso=True)
+
+
+def shards(*creates: str) -> TiCDC:
+    feed = TiCDC()
+    for number, columns in enumerate(creates):
+        feed.ddl(
+            1 + number, f"CREATE TABLE `o_{number}` (`id` INT PRIMARY KEY{columns})", table=f"o_{number}"
+        )
+    return feed
+
+
+def shapes(feed: TiCDC) -> dict[str, list[GoldColumn]]:
+    memory = feed.memory
+    found = {}
+    for name, lineage in sorted(memory.history().live(memory.reach).items()):
+        columns = gold_columns(lineage.steps[-1].schema, {}, virtual=False, options=MERGED)
+        found[name[1]] = columns + own_columns(MERGED, [column.name for column in columns])
+    return found
+
+
+def test_a_name_has_its_own_options_before_those_of_a_pattern_and_a_star_stays_within_a_part() -> None:
+    own, wide = GoldOptions(mode="append"), GoldOptions(merged="shop.all")
+    said = {("shop", "o_*"): wide, ("shop", "o_1"): own}
+
+    assert options_for(("shop", "o_1"), said) is own
+    assert options_for(("shop", "o_22"), said) is wide
+    assert [options_for(name, said) for name in (("shop2", "o_2"), ("shop", "p"), ("shop", "O_2"))] == [
+        None,
+        None,
+        None,
+    ]
+
+
+def test_shards_of_one_yaml_are_one_table_and_others_are_alone() -> None:
+    lineages = shards("", "", "").memory.history().lineages
+    said = {("d", "o_0"): MERGED, ("d", "o_2"): MERGED}
+
+    alone, together = split_shards(lineages, said)
+
+    assert [lineage.intervals[0].name[1] for lineage in alone] == ["o_1"]
+    assert [[lineage.intervals[0].name[1] for lineage in found] for found, _ in together] == [["o_0", "o_2"]]
+
+
+def test_a_column_that_some_shards_have_is_in_all_and_types_that_differ_become_one_that_holds_both() -> None:
+    feed = shards(", `a` INT, `b` INT", ", `A` BIGINT, `b` VARCHAR(9), `c` DATE", ", `a` INT, `b` INT")
+
+    columns, notes = aligned(shapes(feed))
+
+    assert {shard: [(c.name, c.spark) for c in told] for shard, told in columns.items()} == {
+        shard: [("id", "INT"), ("a", "BIGINT"), ("b", "STRING"), ("c", "DATE"), ("_shard", "STRING")]
+        for shard in ("o_0", "o_1", "o_2")
+    }
+    assert notes == [
+        "column a: INT in o_0, BIGINT in o_1, INT in o_2; gold has BIGINT",
+        "column b: INT in o_0, STRING in o_1, INT in o_2; gold has STRING",
+        "o_0, o_2: no column c, which other shards have",
+    ]
+
+
+def test_rows_of_every_shard_are_typed_alike_and_say_whose_they_are() -> None:
+    feed = shards(", `b` INT", ", `b` VARCHAR(9), `c` INT")
+    feed.row(7, "INSERT", {"id": 1, "b": 5}, table="o_0", types={"id": "int", "b": "int"})
+    feed.row(
+        8, "INSERT", {"id": 1, "b": "x", "c": 6}, table="o_1", types={"id": "int", "b": "varchar", "c": "int"}
+    )
+    memory = feed.memory
+    columns, _ = aligned(shapes(feed))
+    history, changes = memory._lineages()
+
+    typed = []
+    for (_, table), lineage in sorted(history.live(memory.reach).items()):
+        mode = Mode(lineage, memory.reach, memory.upstream, CLOCK, MERGED)
+        assert mode.row_ids[-1] == SHARD
+        typed.append(type_rows(mode.rows(changes[lineage.id]), columns[table]).columns)
+
+    assert typed == [
+        {"id": [1], "b": ["5"], "c": [None], "_shard": ["d.o_0"]},
+        {"id": [1], "b": ["x"], "c": [6], "_shard": ["d.o_1"]},
+    ]

@@ -1,0 +1,145 @@
+"""A statement's names against the names that rows have (T64, T67, T68, T69, T77)."""
+
+from tests.support.feeds import Canal, TiCDC
+
+CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `a` VARCHAR(10))"
+
+
+def test_a_statement_in_another_case_is_about_the_table_that_its_message_names() -> None:
+    feed = (
+        TiCDC()
+        .ddl(1, CREATE)
+        .insert(2, id=1, a="x")
+        .ddl(3, "ALTER TABLE `D`.`T` ADD COLUMN `b` INT DEFAULT 5")
+    )
+
+    assert feed.tables == {"d.t": [{"id": 1, "a": "x", "b": 5}]}
+
+
+def test_a_truncate_in_another_case_clears_the_table() -> None:
+    feed = (
+        TiCDC()
+        .ddl(1, CREATE)
+        .insert(2, id=1, a="x")
+        .ddl(3, "TRUNCATE TABLE `T`", table=None)
+        .insert(4, id=2, a="y")
+    )
+
+    assert feed.tables == {"d.t": [{"id": 2, "a": "y"}]}
+
+
+def test_tables_that_differ_in_case_alone_stay_two() -> None:
+    feed = TiCDC().ddl(1, CREATE).ddl(1, CREATE.replace("`t`", "`T`"), table="T").insert(2, id=1, a="x")
+    feed.row(2, "INSERT", {"id": 2, "a": "y"}, table="T").ddl(3, "TRUNCATE TABLE `T`", table="T")
+
+    assert feed.tables == {"d.t": [{"id": 1, "a": "x"}], "d.T": []}
+
+
+def test_a_server_that_lowers_names_sends_rows_under_a_name_that_no_statement_has() -> None:
+    feed = Canal().ddl(1, "CREATE TABLE ORDERS (id INT PRIMARY KEY, a VARCHAR(5))", table="ORDERS")
+    feed.row(2, "INSERT", {"id": 1, "a": "x"}, table="orders").ddl(
+        3, "ALTER TABLE ORDERS ADD b INT DEFAULT 4", table="ORDERS"
+    )
+
+    assert feed.tables == {"d.orders": [{"id": 1, "a": "x", "b": 4}]}
+
+
+def test_an_empty_table_does_not_take_the_rows_of_one_that_is_spelled_in_another_case() -> None:
+    feed = (
+        Canal()
+        .ddl(1, "CREATE TABLE T (id INT PRIMARY KEY)", table="T")
+        .ddl(2, CREATE)
+        .row(3, "INSERT", {"id": 1, "a": "x"})
+    )
+
+    assert feed.tables == {"d.T": [], "d.t": [{"id": 1, "a": "x"}]}
+
+
+def test_a_rename_in_case_alone_keeps_the_table() -> None:
+    feed = TiCDC().ddl(1, CREATE).insert(2, id=1, a="x").ddl(3, "RENAME TABLE `t` TO `T`", table="T")
+    feed.row(4, "INSERT", {"id": 2, "a": "y"}, table="T")
+
+    assert feed.tables == {"d.T": [{"id": 1, "a": "x"}, {"id": 2, "a": "y"}]}
+
+
+def test_a_table_that_moves_to_another_database_is_followed_though_the_statement_leaves_out_the_old_one() -> (
+    None
+):
+    feed = (
+        TiCDC()
+        .ddl(1, CREATE)
+        .insert(2, id=1, a="x")
+        .ddl(3, "RENAME TABLE `t` TO `d2`.`u`", table="u", database="d2")
+    )
+
+    assert feed.tables == {"d2.u": [{"id": 1, "a": "x"}]}
+
+
+def test_databases_are_dropped_in_any_case() -> None:
+    feed = TiCDC().ddl(1, CREATE).insert(2, id=1, a="x").ddl(3, "DROP DATABASE `D`", table=None)
+
+    assert feed.tables == {}
+
+
+def test_a_recovered_table_has_its_rows_and_is_incomplete() -> None:
+    feed = (
+        TiCDC()
+        .ddl(1, CREATE)
+        .insert(2, id=1, a="x")
+        .ddl(3, "DROP TABLE `t`")
+        .ddl(4, "RECOVER TABLE `t`")
+        .insert(5, id=2, a="y")
+    )
+
+    assert feed.table() == [{"id": 1, "a": "x"}, {"id": 2, "a": "y"}]
+    assert feed.incomplete() == "it was recovered upstream, which sends no rows"
+
+
+def test_a_truncated_table_flashed_back_under_a_new_name_leaves_the_old_one_complete() -> None:
+    feed = TiCDC().ddl(1, CREATE).insert(2, id=1, a="x").ddl(3, "TRUNCATE TABLE `t`").insert(4, id=2, a="y")
+    feed.ddl(5, "FLASHBACK TABLE `t` TO `t2`", table="t2").row(6, "INSERT", {"id": 3, "a": "z"}, table="t2")
+
+    assert feed.tables == {"d.t": [{"id": 2, "a": "y"}], "d.t2": [{"id": 3, "a": "z"}]}
+    assert feed.incomplete("d.t") is None
+    assert feed.incomplete("d.t2") == "it was recovered upstream, which sends no rows"
+
+
+def test_a_database_flashed_back_under_a_new_name_has_the_tables_that_its_drop_ended() -> None:
+    feed = TiCDC().ddl(1, CREATE).ddl(1, CREATE.replace("`t`", "`gone`"), table="gone").insert(2, id=1, a="x")
+    feed.ddl(3, "DROP TABLE `gone`", table="gone").ddl(4, "DROP DATABASE `d`", table=None)
+    feed.ddl(5, "FLASHBACK DATABASE `d` TO `d2`", table=None, database="d2").row(
+        6, "INSERT", {"id": 2, "a": "y"}, database="d2"
+    )
+
+    assert feed.tables == {"d2.t": [{"id": 1, "a": "x"}, {"id": 2, "a": "y"}]}
+    assert feed.incomplete("d2.t") == "it was recovered upstream, which sends no rows"
+
+
+def test_a_cluster_flashed_back_leaves_every_table_incomplete() -> None:
+    feed = (
+        TiCDC()
+        .ddl(1, CREATE)
+        .insert(2, id=1, a="x")
+        .ddl(3, "FLASHBACK CLUSTER TO TIMESTAMP '2024-01-01 00:00:00'", table=None)
+    )
+
+    assert feed.incomplete() == "the cluster was flashed back, which sends no rows"
+
+
+def test_a_statement_that_cannot_be_read_holds_the_table_that_it_names() -> None:
+    """The message's database may be the session's, and after a RENAME its table is the new name."""
+    feed = (
+        TiCDC()
+        .ddl(1, "CREATE TABLE t (id INT PRIMARY KEY)")
+        .ddl(2, "CREATE TABLE t (id INT PRIMARY KEY)", database="x")
+    )
+
+    elsewhere = feed.ddl(3, "USE x; ALTER TABLE d.t FROBNICATE", database="x").memory.history()
+    renamed = feed.ddl(4, "ALTER ONLINE TABLE IF EXISTS x.t RENAME u, FROBNICATE", "u", "x").memory.history()
+
+    assert [one.intervals[-1].name for one in elsewhere.lineages if one.held] == [("d", "t")]
+    assert sorted(one.intervals[-1].name for one in renamed.lineages if one.held) == [
+        ("d", "t"),
+        ("x", "t"),
+        ("x", "u"),
+    ]

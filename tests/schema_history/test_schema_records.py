@@ -1,0 +1,95 @@
+"""What rows tell of their table's shape, where nothing else does."""
+
+import json
+from typing import Any
+
+from lakehouse.events import Message
+from lakehouse.schema_history.schema_records import Shape, shape_of_rows
+from tests.support.engine import Memory
+
+FIRST, NEXT = (0, 1, 1, 0, 0, 0), (0, 2, 1, 0, 0, 0)
+
+
+def test_a_column_whose_type_no_row_tells_is_there_all_the_same_and_where_the_image_has_it() -> None:
+    assert shape_of_rows(
+        [({"id": "int"}, ["id", "a"], ("id",), FIRST), ({"b": "date"}, ["id", "a", "b"], (), NEXT)]
+    ) == Shape({"id": "int", "a": "", "b": "date"}, ("id",), FIRST)
+    assert shape_of_rows([({}, ["a"], (), FIRST), ({"a": "int"}, ["a"], (), NEXT)]) == Shape(
+        {"a": "int"}, (), FIRST
+    )
+    assert shape_of_rows([]) is None
+
+
+def ticdc(ts: int, after: dict[str, Any], schema: dict[str, Any] | None = None) -> Message:
+    payload = {
+        "op": "c",
+        "before": None,
+        "after": after,
+        "source": {"commit_ts": ts, "db": "d", "table": "t"},
+    }
+    value = json.dumps({"payload": payload, **({"schema": schema} if schema else {})})
+    return Message("topic", 0, ts, b'{"payload":{"id":1}}', value.encode())
+
+
+def test_a_debezium_feed_without_schemas_and_ddl_loses_no_column_and_says_that_types_are_missing() -> None:
+    memory = Memory("ticdc-debezium").add([ticdc(1, {"id": 1, "a": "x", "f": 1.5})])
+
+    assert memory.tables(memory.reach) == {"d.t": [{"id": "1", "a": "x", "f": "1.5"}]}
+    assert memory.history().lineages[0].notes == [
+        "no CREATE was seen: its schema is inferred from the messages",
+        "no message tells the type of id, a, f: text as the wire has it, until a schema is imported",
+    ]
+
+
+def test_a_ticdc_schema_without_tidb_types_tells_what_it_can_and_loses_no_text() -> None:
+    fields = [
+        {"field": "id", "type": "int32"},
+        {"field": "a", "type": "string"},
+        {"field": "e", "type": "string", "name": "io.debezium.data.Enum", "parameters": {"allowed": "x,y"}},
+        {"field": "at", "type": "string", "name": "io.debezium.time.ZonedTimestamp"},
+    ]
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+
+    memory = Memory("ticdc-debezium").add(
+        [ticdc(1, {"id": 1, "a": "x", "e": "y", "at": "2024-05-05T23:08:09.123Z"}, schema)]
+    )
+
+    assert memory.tables(memory.reach) == {
+        "d.t": [{"id": 1, "a": "x", "e": "y", "at": "2024-05-05 23:08:09.123Z"}]
+    }
+    types = {column.name: str(column.type) for column in memory.history().lineages[0].steps[0].schema.columns}
+    assert types == {"id": "int", "a": "", "e": "enum('x','y')", "at": "timestamp"}
+
+
+def test_a_ddl_that_tells_the_columns_settles_the_types_of_the_rows_before_it() -> None:
+    source = {"file": "bin.000001", "db": "d", "table": "t", "snapshot": "false"}
+    rows = [
+        {"op": "c", "before": None, "after": {"id": 1, "a": 19000}, "source": {**source, "pos": 10}},
+        {"op": "c", "before": None, "after": {"id": 2, "a": 19001, "z": 5}, "source": {**source, "pos": 30}},
+    ]
+    columns = [
+        {"name": "id", "typeName": "INT"},
+        {"name": "a", "typeName": "DATE"},
+        {"name": "z", "typeName": "INT"},
+    ]
+    change = {
+        "type": "ALTER",
+        "id": '"d"."t"',
+        "table": {"primaryKeyColumnNames": ["id"], "columns": columns},
+    }
+    ddl = {
+        "source": {**source, "pos": 20},
+        "ddl": "ALTER TABLE t ADD COLUMN z INT DEFAULT 4",
+        "databaseName": "d",
+        "tableChanges": [change],
+    }
+    messages = [
+        Message("s", 0, number, b'{"id":1}', json.dumps(body).encode())
+        for number, body in enumerate([*rows, ddl])
+    ]
+
+    memory = Memory("debezium", tidb=False).add(messages)
+
+    assert memory.tables(memory.reach) == {
+        "d.t": [{"id": 1, "a": "2022-01-08", "z": 4}, {"id": 2, "a": "2022-01-09", "z": 5}]
+    }

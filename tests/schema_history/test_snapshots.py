@@ -1,0 +1,229 @@
+"""Debezium's snapshots: a complete one stands for all that was before it, any other for its own rows only."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from lakehouse.events import Message
+from tests.support.engine import Memory
+
+COLUMNS = [
+    {"name": "id", "typeName": "INT", "optional": False},
+    {"name": "v", "typeName": "INT", "optional": True},
+]
+Json = dict[str, Any]
+
+
+class Feed:
+    """Writes a connector's records, one partition each topic, in the order that they are told."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.server, self.file = 1, "b.000001"
+
+    def row(
+        self, table: str, op: str, position: int, key: int, value: int | None, snapshot: str = "false"
+    ) -> "Feed":
+        source = {
+            "db": "d",
+            "table": table,
+            "file": self.file,
+            "pos": position,
+            "row": 0,
+            "ts_ms": 1,
+            "snapshot": snapshot,
+            "server_id": self.server,
+        }
+        image = {"id": key, "v": value}
+        before, after = (image, None) if op == "d" else (None, image)
+        return self._add(table, {"op": op, "source": source, "before": before, "after": after}, {"id": key})
+
+    def table(
+        self,
+        table: str,
+        position: int,
+        columns: list[Json] = COLUMNS,
+        snapshot: str = "true",
+        key: Sequence[str] = ("id",),
+    ) -> "Feed":
+        source = {
+            "db": "d",
+            "table": table,
+            "file": self.file,
+            "pos": position,
+            "ts_ms": 1,
+            "snapshot": snapshot,
+        }
+        change = {
+            "type": "CREATE",
+            "id": f'"d"."{table}"',
+            "table": {"columns": columns, "primaryKeyColumnNames": key},
+        }
+        return self._add(
+            "schema",
+            {"source": source, "databaseName": "d", "ddl": f"CREATE TABLE {table}", "tableChanges": [change]},
+            None,
+        )
+
+    def drop(self, what: str, position: int, table: str | None = None) -> "Feed":
+        """A statement of a snapshot, which a connector writes before it tells what tables there are."""
+        source = {
+            "db": "d",
+            "table": table,
+            "file": self.file,
+            "pos": position,
+            "ts_ms": 1,
+            "snapshot": "true",
+        }
+        return self._add(
+            "schema",
+            {"source": source, "databaseName": "d", "ddl": f"DROP {what} IF EXISTS `{table or 'd'}`"},
+            None,
+        )
+
+    def _add(self, topic: str, value: Json, key: Json | None) -> "Feed":
+        self.messages.append(
+            Message(
+                topic, 0, len(self.messages), key and json.dumps(key).encode(), json.dumps(value).encode()
+            )
+        )
+        return self
+
+    def tables(self) -> dict[str, list[Json]]:
+        silver = Memory("debezium", tidb=False).add(self.messages)
+        assert silver.dead == []
+        return silver.tables(silver.reach)
+
+
+def first_snapshot() -> Feed:
+    feed = Feed().table("a", 100).table("b", 100)
+    return (
+        feed.row("a", "r", 100, 1, 10, "first")
+        .row("a", "r", 100, 2, 20, "true")
+        .row("b", "r", 100, 1, 1, "last")
+    )
+
+
+def test_a_complete_snapshot_clears_what_the_gap_deleted_and_keeps_the_stream_behind_it() -> None:
+    feed = first_snapshot().row("a", "u", 150, 1, 11)
+    feed.table("a", 900).table("b", 900).row("a", "r", 900, 1, 12, "first").row("b", "r", 900, 1, 1, "last")
+    feed.row("a", "c", 900, 3, 30)
+
+    assert feed.tables() == {"d.a": [{"id": 1, "v": 12}, {"id": 3, "v": 30}], "d.b": [{"id": 1, "v": 1}]}
+
+
+def test_a_table_that_is_empty_in_the_snapshot_is_cleared_and_one_without_a_record_is_retired() -> None:
+    feed = first_snapshot().table("a", 900).row("a", "r", 900, 5, 5, "last")
+    emptied = first_snapshot().table("a", 900).table("b", 900).row("a", "r", 900, 5, 5, "last")
+
+    assert feed.tables() == {"d.a": [{"id": 5, "v": 5}]}
+    assert emptied.tables() == {"d.a": [{"id": 5, "v": 5}], "d.b": []}
+
+
+def test_an_aborted_snapshot_clears_nothing() -> None:
+    feed = first_snapshot().table("a", 900).table("b", 900).row("a", "r", 900, 1, 12, "first")
+
+    assert feed.tables() == {"d.a": [{"id": 1, "v": 12}, {"id": 2, "v": 20}], "d.b": [{"id": 1, "v": 1}]}
+
+
+def test_an_aborted_snapshot_is_void_once_another_has_begun_and_its_complete_one_stands() -> None:
+    feed = (
+        first_snapshot()
+        .table("a", 900)
+        .row("a", "r", 900, 1, 12, "first")
+        .row("a", "r", 900, 9, 90, "true")
+        .row("a", "u", 950, 2, 21)
+    )
+    begun = feed.table("a", 990).row("a", "r", 990, 5, 50, "first").tables()
+    complete = feed.row("a", "r", 990, 6, 60, "last").tables()
+
+    assert begun["d.a"] == [{"id": 1, "v": 10}, {"id": 2, "v": 21}, {"id": 5, "v": 50}]
+    assert complete == {"d.a": [{"id": 5, "v": 50}, {"id": 6, "v": 60}]}
+
+
+def test_rows_of_an_incremental_snapshot_rank_below_the_stream_and_clear_nothing() -> None:
+    feed = (
+        first_snapshot()
+        .row("a", "u", 200, 1, 99)
+        .row("a", "r", 200, 1, 10, "incremental")
+        .row("a", "r", 200, 7, 70, "incremental")
+    )
+
+    assert feed.tables()["d.a"] == [{"id": 1, "v": 99}, {"id": 2, "v": 20}, {"id": 7, "v": 70}]
+
+
+def test_a_snapshot_brings_the_columns_that_the_gap_changed() -> None:
+    columns = [COLUMNS[0], {"name": "w", "typeName": "VARCHAR", "length": 9, "optional": True}, COLUMNS[1]]
+    feed = first_snapshot().table("a", 900, columns).table("b", 900).row("a", "r", 900, 1, 12, "last")
+    silver = Memory("debezium", tidb=False).add(feed.messages)
+
+    before, after = silver.history().live(silver.reach)["d", "a"].steps
+
+    assert [(column.id, column.name) for column in before.schema.columns] == [(1, "id"), (2, "v")]
+    assert [(column.id, column.name) for column in after.schema.columns] == [(1, "id"), (3, "w"), (2, "v")]
+    assert silver.tables(silver.reach)["d.a"] == [{"id": 1, "w": None, "v": 12}]
+
+
+def test_a_complete_snapshot_mends_an_incomplete_table() -> None:
+    feed = first_snapshot().table("b", 900).table("a", 900).row("a", "r", 900, 1, 12, "last")
+    silver = Memory("debezium", tidb=False).add(feed.messages)
+    lineage = silver.history().live(silver.reach)["d", "a"]
+
+    lineage.incomplete.append(((0, 1, 500, 1, 0, 0), "rows were lost"))
+
+    assert lineage.incomplete_at((0, 1, 899, 1, 0, 0)) == ((0, 1, 500, 1, 0, 0), "rows were lost")
+    assert lineage.incomplete_at((0, 1, 900, 1, 0, 0)) is None
+
+
+def test_a_snapshot_that_a_signal_asked_for_clears_nothing_and_leaves_other_tables_alone() -> None:
+    """Of type `blocking`: it has its own tables' records only, and their rows as far as its conditions let
+    them through.
+    """
+    feed = first_snapshot().row("a", "u", 150, 1, 11)
+    feed.drop("TABLE", 150, "a").table("a", 150).row("a", "r", 150, 2, 20, "last").row("a", "d", 160, 2, 20)
+
+    assert feed.tables() == {"d.a": [{"id": 1, "v": 11}], "d.b": [{"id": 1, "v": 1}]}
+
+
+def test_a_full_snapshot_drops_databases_and_is_known_by_it() -> None:
+    feed = (
+        first_snapshot()
+        .drop("TABLE", 900, "a")
+        .drop("DATABASE", 900)
+        .table("a", 900)
+        .row("a", "r", 900, 5, 5, "last")
+    )
+
+    assert feed.tables() == {"d.a": [{"id": 5, "v": 5}]}
+
+
+def test_rows_without_a_key_that_a_signal_snapshots_again_leave_their_table_incomplete() -> None:
+    feed = (
+        Feed()
+        .row("a", "c", 90, 1, 1)
+        .drop("TABLE", 100, "a")
+        .table("a", 100, key=[])
+        .row("a", "r", 100, 1, 1, "last")
+    )
+    silver = Memory("debezium", tidb=False).add(
+        [msgspec.structs.replace(told, key=None) for told in feed.messages]
+    )
+
+    (lineage,) = silver.history().live(silver.reach).values()
+
+    assert (lineage.incomplete_at(silver.reach) or ("", ""))[1].startswith(
+        "a snapshot was taken of it while changes were streamed"
+    )
+    assert silver.tables(silver.reach) == {"d.a": [{"id": 1, "v": 1}, {"id": 1, "v": 1}]}
+
+
+def test_an_aborted_snapshot_of_several_threads_is_void_too() -> None:
+    """They mark no row as the first of all, only of each table."""
+    feed = first_snapshot().table("a", 900).row("a", "r", 900, 9, 90, "first_in_data_collection")
+    feed.table("a", 990).table("b", 990).row("a", "r", 990, 5, 50, "first_in_data_collection").row(
+        "b", "r", 990, 1, 1, "true"
+    )
+
+    assert feed.tables()["d.a"] == [{"id": 1, "v": 10}, {"id": 2, "v": 20}, {"id": 5, "v": 50}]

@@ -1,0 +1,277 @@
+"""`run` over a storage sink's folder that grows, as its YAML names it: a local folder, and a URL that Spark
+reads.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from lakehouse.config.load import load
+from lakehouse.sources.storage_files import FileInfo, LocalFiles, Scan, all_files, read_tree
+from lakehouse.spark.bronze import storage
+from lakehouse.spark.pipeline.run import run
+from tests.support.encode_open import dumps
+from tests.support.encode_tidb import storage_tree
+from tests.support.engine import Memory
+from tests.support.lakes import in_order, quiet, shown
+from tests.support.source_model import History
+from tests.whole_path.test_eight_formats import storage_options, write_tree
+
+SOURCE = "format: ticdc-storage\nstorage: {path: %s}\ntables: auto\nlake: %s\ntime_zone: %s\noptions:\n%s"
+HISTORY = History(11, 14)
+LATE = storage_tree(HISTORY.events, "csv")
+# where to cut the history so that the file under way is written anew, longer
+CUTS = (
+    storage_tree(HISTORY.events[:count], "csv")
+    for count in range(len(HISTORY.events) // 2, len(HISTORY.events))
+)
+EARLY = next(
+    early
+    for early in CUTS
+    if any(path.endswith(".csv") and LATE[path] != data for path, data in early.items())
+)
+
+
+def configured(tmp_path: Path, path: str) -> Any:
+    """The configuration of a folder with one source of a sink."""
+    said = storage_options("csv")
+    options = "".join(f"  {name}: '{value}'\n" for name, value in said.items() if name != "time_zone")
+    folder = tmp_path / "configs"
+    (folder / "sources").mkdir(parents=True)
+    (folder / "sources/sink.yml").write_text(
+        SOURCE % (path, tmp_path / "lake", said.get("time_zone", "UTC"), options)
+    )
+    return load(folder)
+
+
+def passed(config: Any) -> dict[str, Any]:
+    (outcome,) = run(config, ("bronze", "silver", "gold"), True, (), None, quiet)
+    return outcome
+
+
+def engine(root: Path) -> dict[str, list[dict[str, Any]]]:
+    silver = Memory("ticdc-storage", storage_options("csv")).add(read_tree(root, storage_options("csv")))
+    assert silver.dead == []
+    return in_order(silver.tables(silver.watermark))
+
+
+@pytest.mark.parametrize("scheme", ["", pytest.param("file://", marks=pytest.mark.long)])
+def test_a_folder_that_grows_gives_the_sources_tables_after_each_pass(
+    spark: Any, tmp_path: Path, scheme: str
+) -> None:
+    root = tmp_path / "sink"
+    early, late = EARLY, LATE
+    config = configured(tmp_path, f"{scheme}{root}")
+    write_tree(root, early)
+    first, again = passed(config), passed(config)
+    assert (first["new_messages"], again["new_messages"], again["gold"]) == (
+        len(data_files(early)),
+        0,
+        "nothing new",
+    )
+    assert shown(tmp_path / "lake", tmp_path / "a") == engine(root)
+
+    # a crash left a file of which only a part is there, and one that was begun before is written anew, longer
+    changed = {path: data for path, data in data_files(late).items() if early.get(path) != data}
+    torn = max(path for path in changed if path.endswith(".csv") and path not in early)
+    assert any(path in early for path in changed)
+    write_tree(root, {**changed, torn: late[torn][:-5]})
+    assert passed(config)["new_messages"] == len(changed) - 1
+    assert shown(tmp_path / "lake", tmp_path / "b") == engine_at(root, first)
+
+    write_tree(
+        root, {path: data for path, data in late.items() if path == torn or path not in data_files(late)}
+    )
+    assert passed(config)["new_messages"] == 1
+    assert shown(tmp_path / "lake", tmp_path / "c") == engine(root)
+
+
+def data_files(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {path: data for path, data in files.items() if path != "metadata" and not path.endswith(".index")}
+
+
+def engine_at(root: Path, outcome: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The tables at the watermark of an outcome, out of what the folder holds whole."""
+    whole = [
+        message
+        for message in read_tree(root, storage_options("csv"))
+        if message.value and not message.value.endswith(b'"')
+    ]
+    silver = Memory("ticdc-storage", storage_options("csv")).add(whole)
+    return in_order(silver.tables(tuple(outcome["watermark"])))
+
+
+def test_data_files_that_came_before_their_schema_file_count_once_it_is_there(
+    spark: Any, tmp_path: Path
+) -> None:
+    root, config = tmp_path / "sink", configured(tmp_path, str(tmp_path / "sink"))
+    files = many(400_000_000_000_000_000, 2)
+    schema = next(name for name in files if "schema" in name)
+    write_tree(root, {name: data for name, data in files.items() if name != schema})
+    assert passed(config)["tables"] == []
+
+    write_tree(root, {schema: files[schema]})
+    (entry,) = passed(config)["tables"]
+    assert passed(config)["silver_batches"] == 0
+    assert (entry["table"], entry["state"]) == ("d.t", "exact")
+    assert shown(tmp_path / "lake", tmp_path / "b") == in_order({"d.t": [{"id": 1}, {"id": 2}]})
+
+
+def test_a_remote_listing_has_names_that_begin_with_an_underscore_or_a_dot(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Spark hides such names where it comes upon them, and a table renamed by gh-ost begins as one."""
+    root = f"file://{tmp_path}"
+    assert storage.SparkFiles(spark, root, {}).list_dir("") == []
+
+    paths = [
+        f"{database}/{table}/1/CDC000001.csv" for database in ("_d", "d") for table in (".t", "_t_gho", "t")
+    ]
+    write_tree(tmp_path, dict.fromkeys([*paths, "_d/meta/schema_1_0000000001.json"], b"row\n"))
+
+    files = storage.SparkFiles(spark, root, {})
+    assert [info.path for info in all_files(files, "")] == sorted(
+        [*paths, "_d/meta/schema_1_0000000001.json"]
+    )
+
+    write_tree(
+        tmp_path, {"d/a:b/1/CDC000001.csv": b"row\n"}
+    )  # no pattern takes a colon: then Spark's own listing has to do
+
+    files = storage.SparkFiles(spark, root, {})
+    assert [info.path for info in all_files(files, "")] == ["d/a:b/1/CDC000001.csv", "d/t/1/CDC000001.csv"]
+    assert files.read("d/a:b/1/CDC000001.csv") == b"row\n"
+
+
+@pytest.mark.parametrize(
+    ("root", "told"),
+    [
+        ("s3a://lake/lake", "s3a://lake/lake/d/t/CDC1.csv"),
+        ("s3a://bucket", "s3a://bucket/d/t/CDC1.csv"),
+        ("file:///tmp/d", "file:/tmp/d/d/t/CDC1.csv"),
+        ("abfss://d@d.net/a/b", "abfss://d@d.net/a/b/d/t/CDC1.csv"),
+        ("/Volumes/c/s/v", "dbfs:/Volumes/c/s/v/d/t/CDC1.csv"),
+        ("dbfs:/Volumes/c/d", "/Volumes/c/d/d/t/CDC1.csv"),
+        ("hdfs://host:8020/d", "hdfs://host:8020/d/d/t/CDC1.csv"),
+    ],
+)
+def test_a_path_is_relative_to_its_root_whatever_the_root_is_called(root: str, told: str) -> None:
+    assert storage.below(root, told) == "d/t/CDC1.csv"
+
+
+@pytest.mark.parametrize(
+    ("scan", "said"),
+    [
+        (
+            Scan([], None, None, [], [], []),
+            "the sink's `metadata` is not there or tells no checkpoint-ts, which gold waits for",
+        ),
+        (
+            Scan([], None, None, ["a"], [], []),
+            "1 files are not there or not whole yet, such as a: the checkpoint waits (a whole data file",
+        ),
+        (Scan([], b"", 5, ["a"], [], []), "1 files are not there or not whole yet, such as a"),
+        (
+            Scan([], b"", 5, [], [], ["a"]),
+            "1 folders lack files that came before others, such as a: deleted or never copied",
+        ),
+    ],
+)
+def test_what_a_scan_could_not_take_is_said(scan: Scan, said: str) -> None:
+    lines: list[str] = []
+
+    storage.report(scan, "s", True, lines.append)
+
+    assert [line.startswith(f"warning: s: {said}") for line in lines] == [True]
+
+
+class Counting(LocalFiles):
+    """Local files that count what is asked of them."""
+
+    calls: ClassVar[Counter[str]] = Counter()
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        self.calls["list"] += 1
+        return list(super().list_dir(path))
+
+    def stat(self, path: str) -> FileInfo | None:
+        self.calls["stat"] += 1
+        return super().stat(path)
+
+    def read(self, path: str, start: int = 0) -> bytes:
+        self.calls["read"] += 1
+        return super().read(path, start)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    monkeypatch.setattr(storage, "LocalFiles", Counting)
+    Counting.calls = Counter()
+    yield Counting.calls
+
+
+@pytest.mark.parametrize("files", [300, pytest.param(10_000, marks=pytest.mark.long)])
+def test_what_is_done_is_neither_listed_nor_read_again(
+    spark: Any, tmp_path: Path, calls: Counter[str], files: int
+) -> None:
+    """The long form: `pytest -m long tests/spark/bronze/test_storage.py`."""
+    root, config = tmp_path / "sink", configured(tmp_path, str(tmp_path / "sink"))
+    ts = 400_000_000_000_000_000
+    write_tree(root, many(ts, files))
+    first = passed(config)
+    assert first["new_messages"] == files + 1
+    assert calls["read"] <= 3 * (files + 5)
+
+    calls.clear()
+    assert passed(config)["new_messages"] == 0
+    assert (calls["list"] + calls["stat"], calls["read"]) <= (20, 4)
+
+    calls.clear()
+    write_tree(
+        root,
+        {
+            name: data
+            for name, data in many(ts, files + 1).items()
+            if f"{files + 1:020}" in name or name.endswith(("metadata", "index"))
+        },
+    )
+    assert passed(config)["new_messages"] == 1
+    assert (calls["list"] + calls["stat"], calls["read"]) <= (20, 6)
+    assert shown(tmp_path / "lake", tmp_path / "a") == in_order(
+        {"d.t": [{"id": number} for number in range(1, files + 2)]}
+    )
+
+
+def many(ts: int, count: int) -> dict[str, bytes]:
+    """One table, one row a file."""
+    column = {
+        "ColumnName": "id",
+        "ColumnType": "INT",
+        "ColumnPrecision": "11",
+        "ColumnNullable": "false",
+        "ColumnIsPk": "true",
+    }
+    schema = {
+        "Table": "t",
+        "Schema": "d",
+        "Version": 1,
+        "TableVersion": ts,
+        "Query": "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY)",
+        "Type": 3,
+        "TableColumns": [column],
+        "TableColumnsTotal": 1,
+    }
+    folder = f"d/t/{ts}/2026-11-21"
+    rows = {
+        f"{folder}/CDC{n:020}.csv": b'"I","t","d",%d,false,%d\r\n' % (ts + n, n) for n in range(1, count + 1)
+    }
+    index = {f"{folder}/meta/CDC.index": f"CDC{count:020}.csv\n".encode()}
+    return {
+        f"d/t/meta/schema_{ts}_0000000001.json": dumps(schema),
+        **rows,
+        **index,
+        "metadata": dumps({"checkpoint-ts": ts + count}),
+    }

@@ -1,0 +1,82 @@
+"""A large table is told in parts: dealt out by key, the parts together are the table. Needs Spark's package,
+but no session.
+"""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.fold.current_rows import Change, Deltas, rekeyings
+from lakehouse.gold.modes import PARTS, Mode
+from lakehouse.gold.options import GoldOptions
+from lakehouse.lineage import Lineage
+from lakehouse.spark.gold.modes import BUCKET, Dealer, change_of, valued
+from tests.fold.test_versions import lineages, told
+from tests.gold.test_modes import MODES, TSO, listed
+from tests.support.engine import Memory
+from tests.support.source_model import History
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def silver_row(change: Change) -> dict[str, Any]:
+    """A change as silver's table has it."""
+    images = {
+        name: None if image is None else json.dumps(image)
+        for name, image in (("before", change.before), ("after", change.after))
+    }
+    position = dict(zip(PARTS, change.position, strict=True))
+    return {
+        "op": change.op,
+        "position": position,
+        "encoding": change.encoding,
+        "flags": list(change.flags),
+        **images,
+        "commit_ts": change.commit_ts,
+    }
+
+
+def dealt(mode: Mode, changes: list[Change], parts: int) -> list[list[Change]]:
+    dealer = Dealer(Deltas(valued(mode.lineage), mode.target, mode.upstream, mode.ids), mode.ids, parts)
+    found: list[list[Change]] = [[] for _ in range(parts)]
+    for change in changes:
+        for row in dealer.deal(silver_row(change)):
+            found[row[BUCKET]].append(change_of(row))
+    return found
+
+
+def assert_parts_are_the_whole(
+    silver: Memory, lineage: Lineage, changes: list[Change], options: GoldOptions
+) -> None:
+    mode = Mode(lineage, silver.reach, silver.upstream, TSO, options)
+    told_in_parts = [row for part in dealt(mode, changes, 5) for row in mode.rows(part)]
+    assert listed(mode, told_in_parts) == listed(mode, mode.rows(changes))
+
+
+@pytest.mark.parametrize("word", MODES)
+@settings(max_examples=15)
+@given(seed=seeds, count=st.integers(0, 20), chance=seeds)
+def test_the_parts_together_are_the_table(word: str, seed: int, count: int, chance: int) -> None:
+    silver = told(History(seed, count), random.Random(chance).randrange(1000))
+
+    for lineage, changes in lineages(silver):
+        if not rekeyings(lineage, len(lineage.steps) - 1):
+            assert_parts_are_the_whole(silver, lineage, changes, MODES[word])
+
+
+def test_an_update_of_a_keyless_row_is_dealt_out_to_both_of_its_images() -> None:
+    from tests.support.feeds import Canal
+
+    feed = Canal().ddl(1, "CREATE TABLE t (a VARCHAR(9), b VARCHAR(9))")
+    for number in range(9):
+        feed.row(2 + number, "INSERT", {"a": f"a{number}", "b": "x"}, key=())
+        feed.row(20 + number, "UPDATE", {"a": f"b{number}", "b": "x"}, {"a": f"a{number}"}, key=())
+
+    for lineage, changes in lineages(feed.memory):
+        mode = Mode(lineage, feed.memory.reach, feed.memory.upstream, TSO, MODES["history"])
+        assert sum(len(part) for part in dealt(mode, changes, 5)) > len(changes)
+        assert_parts_are_the_whole(feed.memory, lineage, changes, MODES["history"])

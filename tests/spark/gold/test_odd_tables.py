@@ -1,0 +1,141 @@
+"""Tables that Spark could trip over, in the lake as in the engine: keys beyond gold's types, columns of no
+known type (T77, T90).
+"""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from lakehouse.events import Message
+from lakehouse.fold.current_rows import OLD_ROW_STAYS
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.pipeline.try_recording import try_recording
+from lakehouse.spark.readers.show import show_all
+from tests.support.engine import Memory
+from tests.support.feeds import Canal, TiCDC
+
+Tables = dict[str, list[dict[str, Any]]]
+
+
+def landed(messages: list[Message], format: str, folder: Path, first: int = 0) -> Tables:
+    """Gold's tables after a run over the first messages (half of them) and one over all."""
+    first = first or len(messages) // 2
+    path, rows = folder / "recording.jsonl", []
+    for number, message in enumerate(messages, 1):
+        key = message.key and base64.b64encode(message.key).decode()
+        row = {
+            "topic": "t",
+            "partition": 0,
+            "offset": number,
+            "key_b64": key,
+            "value_b64": base64.b64encode(message.value or b"").decode(),
+        }
+        rows.append(json.dumps(row) + "\n")
+        if number in (first, len(messages)):
+            path.write_text("".join(rows))
+            try_recording(path, format, {}, str(folder / "lake"), "resolved", lambda _: None)
+    show_all(str(folder / "lake"), folder / "shown", [])
+    return {
+        file.name.removesuffix(".jsonl"): [json.loads(line) for line in file.open()]
+        for file in (folder / "shown").glob("*.jsonl")
+    }
+
+
+def test_rows_whose_keys_gold_cannot_hold_are_not_taken_for_each_other(spark: Any, tmp_path: Path) -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (d DATE PRIMARY KEY, a INT, `_raw_d` INT)")
+    kinds = {"d": "date", "a": "int", "_raw_d": "int"}
+
+    def row(at: int, kind: str, day: str, number: int) -> None:
+        feed.row(at, kind, {"d": day, "a": number, "_raw_d": number}, types=kinds, key=("d",)).put(
+            at, watermark(at)
+        )
+
+    for at, day in enumerate(("0000-00-00", "2024-00-00", "2024-01-00", "2024-01-01"), 2):
+        row(at, "INSERT", day, at)
+    row(10, "DELETE", "0000-00-00", 2)
+    row(11, "INSERT", "2024-00-00", 11)
+    row(12, "INSERT", "2023-00-00", 12)
+    row(13, "INSERT", "2024-01-01", 13)
+
+    tables = landed(feed.messages, feed.format, tmp_path)
+
+    assert in_order(tables["d.t"]) == in_order(feed.table())
+    assert sorted(row["a"] for row in tables["d.t"]) == [4, 11, 12, 13]
+
+
+def watermark(at: int) -> dict[str, Any]:
+    return {"type": "TIDB_WATERMARK", "database": "", "table": "", "_tidb": {"watermarkTs": at}}
+
+
+def test_a_feed_without_types_lands_as_text(spark: Any, tmp_path: Path) -> None:
+    def change(ts: int, op: str, after: dict[str, Any] | None) -> Message:
+        payload = {
+            "op": op,
+            "before": None,
+            "after": after,
+            "source": {"commit_ts": ts, "db": "d", "table": "t"},
+        }
+        return Message("t", 0, ts, b'{"payload":{"id":1}}', json.dumps({"payload": payload}).encode())
+
+    rows = [(1, 1.5, "x"), (2, None, "y"), (1, 2, "z")]
+    messages = [
+        change(ts, "c" if ts < 3 else "u", {"id": id, "f": f, "a": a})
+        for ts, (id, f, a) in enumerate(rows, 1)
+    ]
+    messages += [change(4, "m", None)]
+
+    tables = landed(messages, "ticdc-debezium", tmp_path)
+
+    memory = Memory("ticdc-debezium").add(messages)
+    assert tables == memory.tables(memory.watermark)
+    assert in_order(tables["d.t"]) == [{"id": "1", "f": "2", "a": "z"}, {"id": "2", "f": None, "a": "y"}]
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=str)
+
+
+def test_what_a_change_does_not_tell_leaves_its_table_incomplete_for_good(spark: Any, tmp_path: Path) -> None:
+    feed = (
+        TiCDC()
+        .ddl(1, "CREATE TABLE t (id INT, a INT)")
+        .ddl(1, "CREATE TABLE u (id INT PRIMARY KEY, a VARCHAR(9))", table="u")
+    )
+    for at, old, new in ((2, None, {"id": 1, "a": 1}), (3, {"id": 1}, {"id": 1, "a": 2})):
+        feed.row(at, "UPDATE" if old else "INSERT", new, types={"id": "int", "a": "int"}, key=()).put(
+            at, watermark(at)
+        )
+    for at in range(4, 8):
+        feed.row(at, "INSERT", {"id": at, "a": "x"}, table="u").put(at, watermark(at))
+    value = feed.messages[4].value or b""
+    feed.messages[4] = Message("topic", 0, 4, None, value.replace(b'"old": [{"id": "1"}]', b'"old": null'))
+
+    landed(feed.messages, feed.format, tmp_path)
+
+    manifest = OpsLog(spark, Lake(str(tmp_path / "lake")), "recording").load().last("manifest")
+    assert manifest is not None
+    states = {entry["table"]: (entry["state"], entry["why"]) for entry in manifest["tables"]}
+    assert states == {"t": ("incomplete", OLD_ROW_STAYS), "u": ("exact", None)}
+
+
+def test_what_a_restarted_canal_sends_again_has_no_second_effect(spark: Any, tmp_path: Path) -> None:
+    feed = Canal().ddl(1, "CREATE TABLE t (id INT, a VARCHAR(9))")
+    for at in range(2, 6):
+        feed.row(at, "INSERT", {"id": 1, "a": "x"}, key=())
+    feed.ddl(6, "ALTER TABLE t ADD COLUMN n INT").row(7, "INSERT", {"id": 2, "a": "y"}, key=())
+    expected = feed.table()
+    bodies = [json.loads(message.value or b"") for message in feed.messages]
+    again = [*enumerate(bodies, 10), *enumerate(bodies[2:], 1)]
+    messages = [
+        Message("t", 0, n, None, json.dumps({**body, "id": id, "ts": n}).encode())
+        for n, (id, body) in enumerate(again)
+    ]
+
+    tables = landed(messages, "canal", tmp_path, first=9)  # in the middle of what comes again
+
+    assert in_order(tables["d.t"]) == in_order(expected)
+    done = OpsLog(spark, Lake(str(tmp_path / "lake")), "recording").load().last("done")
+    assert done is not None
+    assert [(entry["number"], entry["replaying"]) for entry in done["sent"]] == [(5, False)]

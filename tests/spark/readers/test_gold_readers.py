@@ -1,0 +1,90 @@
+"""What gold's readers get beside the rows, where the YAML asks for it: Delta's record of changes, and the key
+as a catalog shows it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.spark.gold import layout
+from lakehouse.spark.gold.merge import version_of
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.session import Capabilities
+from tests.spark.gold.test_modes import resolved, run_all, shop
+from tests.support.feeds import TiCDC
+from tests.support.lakes import write_recording
+
+
+def run_with(folder: Path, feed: TiCDC, text: str) -> dict[str, Any]:
+    return run_all(
+        folder, "ticdc-canal-json", write_recording(folder / "r.jsonl", feed.messages), {"d.t": text}
+    )
+
+
+def test_readers_of_table_changes_get_what_a_merge_changed_and_no_more_once_it_is_switched_off(
+    spark: Any, tmp_path: Path
+) -> None:
+    place, feed = Lake(str(tmp_path / "lake")), shop()
+
+    run_with(tmp_path, feed, "gold: {change_data_feed: true}")
+    feed.row(12 << 18, "UPDATE", {"id": 1, "a": "new", "b": "x"}, {"a": "a1"}).row(
+        13 << 18, "DELETE", {"id": 0, "a": "a0", "b": "x"}
+    )
+    resolved(feed, 14)
+    run_with(tmp_path, feed, "gold: {change_data_feed: true}")
+    version = version_of(spark, place, "d__t")
+    reader = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", version)
+    changes = reader.load(place.path("gold", "d__t"))
+    told = sorted((row._change_type, row.id, row.a) for row in changes.collect())
+    run_with(tmp_path, feed, "on_ddl: {add_column: hold}")
+
+    assert told == [("delete", 0, "a0"), ("update_postimage", 1, "new"), ("update_preimage", 1, "a1")]
+    assert property_of(spark, place) == "false"
+
+
+def property_of(spark: Any, place: Lake) -> str:
+    return str(spark.sql(f"DESCRIBE DETAIL {place.ref('gold', 'd__t')}").first().properties[layout.CHANGES])
+
+
+def test_a_key_is_declared_on_databricks_and_taken_back_before_the_table_is_replaced(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unity Catalog alone takes the statements: here they are looked at, and everything else is run."""
+    place, feed, said = Lake(str(tmp_path / "lake")), shop(), "gold: {primary_key: true}"
+    elsewhere = run_with(tmp_path, feed, said)
+    told: list[str] = []
+    run_sql = type(spark).sql
+
+    def sql(self: Any, query: str, *arguments: Any, **named: Any) -> Any:
+        if "PRIMARY KEY" in query or "SET NOT NULL" in query:
+            told.append(query.replace(place.ref("gold", "d__t"), "T"))
+            return None
+        return run_sql(self, query, *arguments, **named)
+
+    monkeypatch.setattr(type(spark), "sql", sql)
+    monkeypatch.setattr(
+        layout,
+        "capabilities",
+        lambda _: Capabilities(persist=True, continuous=True, connect=False, keys=True),
+    )
+    run_with(tmp_path, feed, said)
+    resolved(feed.insert(12 << 18, id=7, a="seven", b="x"), 13)
+    run_with(tmp_path, feed, said)
+    merged = len(told)
+    resolved(feed.ddl(14 << 18, "ALTER TABLE `t` DROP PRIMARY KEY, ADD PRIMARY KEY (`id`, `a`)"), 15)
+    run_with(tmp_path, feed, said)
+    run_with(tmp_path, feed, "gold: {cluster_by: [a]}")
+
+    assert (elsewhere["tables"], place.exists(spark, "gold", "d__t")) == ([], True)
+    assert told[:merged] == [
+        "ALTER TABLE T ALTER COLUMN `id` SET NOT NULL",
+        "ALTER TABLE T ADD CONSTRAINT `d__t_pk` PRIMARY KEY (`id`)",
+    ]
+    assert told[merged:] == [
+        "ALTER TABLE T DROP PRIMARY KEY IF EXISTS",
+        "ALTER TABLE T ALTER COLUMN `id` SET NOT NULL",
+        "ALTER TABLE T ALTER COLUMN `a` SET NOT NULL",
+        "ALTER TABLE T ADD CONSTRAINT `d__t_pk` PRIMARY KEY (`id`, `a`)",
+        "ALTER TABLE T DROP PRIMARY KEY IF EXISTS",
+    ]

@@ -1,0 +1,1 @@
+"""What tests share: encoders, feeds, models of a source, the engine in memory, judges. No tests."""

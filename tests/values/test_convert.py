@@ -1,0 +1,238 @@
+"""What MODIFY COLUMN makes of existing values: a MariaDB's own answers, and what differs at MySQL
+and TiDB.
+"""
+
+import json
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lakehouse.schema import ColumnType, parse_type
+from lakehouse.values.convert import SERVERS, UNKNOWABLE, compile_convert, convert, is_identity, reason
+from lakehouse.values.gold_types import spark_type, to_python
+from lakehouse.values.normal_form import normal_form
+from tests.support.paths import DATA
+from tests.support.value_strategies import decimals, enums, integers, typed_values
+
+RECORDED = [json.loads(line) for line in (DATA / "conversions.jsonl").read_text().splitlines()]
+TARGETS = sorted({line["new"] for line in RECORDED} | {"json", "vector(3)", "point", "longtext"})
+SERVER_RULES = [
+    ("varchar(9)", "int", "1.9", {"mysql": 2, "mariadb": 1, "tidb": 2}),
+    ("varchar(9)", "int", "2.5e1x", {"mysql": 25, "mariadb": 2, "tidb": 25}),
+    (
+        "datetime(1)",
+        "datetime",
+        "2024-12-31 23:59:59.5",
+        {"mysql": "2025-01-01 00:00:00", "mariadb": "2024-12-31 23:59:59", "tidb": "2025-01-01 00:00:00"},
+    ),
+    ("datetime(1)", "date", "2024-12-31 23:59:59.5", {"mysql": "2025-01-01", "mariadb": "2024-12-31"}),
+    ("time(1)", "time", "-00:00:59.5", {"mysql": "-00:01:00", "mariadb": "-00:00:59"}),
+    ("datetime(1)", "bigint", "2024-12-31 23:59:59.5", {"mysql": 20250101000000, "mariadb": 20241231235959}),
+    ("float", "varchar(30)", 16777216.0, {"mysql": "16777200", "mariadb": "16777200", "tidb": "16777216"}),
+    ("double", "varchar(40)", 1e20, {"mysql": "1e20", "mariadb": "1e20", "tidb": "100000000000000000000"}),
+    ("double", "varchar(40)", 1e-20, {"mysql": "1e-20", "tidb": "0.00000000000000000001"}),
+    ("int", "enum('2','1')", 1, {"mysql": "1", "mariadb": "2", "tidb": "2"}),
+    ("int", "date", 101, {"mysql": "0000-00-00", "mariadb": "2000-01-01", "tidb": "2000-01-01"}),
+    ("varchar(9)", "enum('a','b')", "B", {"mysql": "b", "mariadb": "b", "tidb": ""}),
+    ("bit(8)", "text", 65, {"mysql": "A", "mariadb": "A", "tidb": "65"}),
+    ("date", "year", "2024-05-06", {"mysql": 0, "mariadb": 2024, "tidb": 2024}),
+    ("time", "year", "00:00:24", {"mysql": 2024, "mariadb": 0}),
+    ("varchar(12)", "time", "900:00:00", {"mysql": "838:59:59", "mariadb": "838:59:59"}),
+    ("varchar(12)", "time(1)", "900:00:00", {"mysql": "838:59:59.0", "mariadb": "838:59:59.9"}),
+    ("json", "varchar(20)", '{"a": 1}', {"mysql": UNKNOWABLE, "mariadb": '{"a": 1}', "tidb": '{"a": 1}'}),
+]
+UNDECIDED = [
+    ("time", "datetime", "11:12:13", "the date on which the statement ran"),
+    ("time", "date", "11:12:13", "the date on which the statement ran"),
+    ("varbinary(3)", "varchar(3)", "/w==", "bytes that are no text of the column's charset"),
+    ("varchar(9)", "json", "abc", "text that is not JSON"),
+    ("date", "json", "2024-05-06", "no rule into JSON"),
+    ("json", "int", "[1]", "a JSON null, array or object has no value in this type"),
+    ("json", "date", '"2024-05-06"', "a date out of a JSON document"),
+    ("varchar(9)", "vector(2)", "[1,2]", "no rule from text to vector"),
+    ("varchar(9)", "point", "x", "no rule from text to geometry"),
+    ("vector(2)", "varchar(9)", "[1,2]", "no rule from vector to text"),
+    ("int", "enum", 1, "ENUM without labels"),
+    ("int", "uuid", 1, "no rule into uuid"),
+    ("varchar(9)", "varchar(9) character set hp8", "x", "charset hp8"),
+    ("enum", "int", "a", "labels without their numbers"),
+    ("enum('a')", "varchar(9)", "b", "not a value of enum"),
+    ("set('a')", "int", "a,b", "not a value of set"),
+    ("int", "varchar(9)", "AfQ=", "not a value of integer"),
+    ("decimal(5,2)", "int", "AfQ=", "not a value of decimal"),
+    ("date", "datetime", 19000, "not a value of date"),
+]
+
+
+@pytest.mark.parametrize("line", RECORDED, ids=lambda line: f"{line['old']} -> {line['new']}")
+def test_every_value_becomes_what_mariadb_made_of_it(line: dict) -> None:
+    rule = compile_convert(parse_type(line["old"]), parse_type(line["new"]), server="mariadb")
+    for value, result in line["cases"]:
+        converted = value if rule is None else rule(value)
+        if converted is UNKNOWABLE:
+            assert "?" in result  # MariaDB puts a question mark for each byte that is no text
+        else:
+            assert (converted, type(converted)) == (result, type(result))
+
+
+@pytest.mark.parametrize(("old", "new", "value", "results"), SERVER_RULES)
+def test_where_the_servers_differ_each_has_its_own_answer(
+    old: str, new: str, value: object, results: dict[str, object]
+) -> None:
+    assert {
+        server: convert(value, parse_type(old), parse_type(new), server=server) for server in results
+    } == results
+
+
+@pytest.mark.parametrize(("old", "new", "value", "why"), UNDECIDED)
+def test_what_no_rule_decides_is_unknowable_and_says_why(old: str, new: str, value: object, why: str) -> None:
+    assert convert(value, parse_type(old), parse_type(new)) is UNKNOWABLE
+    assert reason(value, parse_type(old), parse_type(new)) == why
+
+
+def test_unknowable_is_one_mark_and_prints_as_its_name() -> None:
+    assert repr(UNKNOWABLE) == "UNKNOWABLE"
+
+
+@given(typed_values(), st.sampled_from(SERVERS))
+def test_a_type_that_stays_changes_nothing(pair: tuple[ColumnType, object], server: str) -> None:
+    column_type, value = pair
+    assert compile_convert(column_type, column_type, server=server) is None
+    assert convert(value, column_type, column_type, server=server) == value
+    assert reason(value, column_type, column_type, server=server) is None
+
+
+@given(typed_values(), st.sampled_from(TARGETS), st.sampled_from(SERVERS))
+def test_a_converted_value_is_canonical_in_its_new_type(
+    pair: tuple[ColumnType, object], target: str, server: str
+) -> None:
+    (old, value), new = pair, parse_type(target)
+    converted = convert(value, old, new, server=server)
+    assert (converted is UNKNOWABLE) == (reason(value, old, new, server=server) is not None)
+    if converted is UNKNOWABLE:
+        return
+    form = normal_form(new)
+    assert converted == (form(converted) if form else converted)
+    if new.family not in (
+        "date",
+        "datetime",
+        "timestamp",
+    ):  # these have zero and partial values that gold keeps as text
+        to_python(new, spark_type(new))(converted)
+
+
+@given(
+    st.sampled_from(TARGETS),
+    st.sampled_from(TARGETS),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers()),
+)
+def test_any_json_value_is_converted_or_unknowable(old: str, new: str, value: object) -> None:
+    for server in SERVERS:
+        first = convert(value, parse_type(old), parse_type(new), server=server)
+        assert repr(first) == repr(convert(value, parse_type(old), parse_type(new), server=server))
+
+
+@given(integers(), st.sampled_from(["tinyint", "int unsigned", "bigint"]))
+def test_an_integer_is_clipped_to_the_new_range(pair: tuple[ColumnType, int], target: str) -> None:
+    low, high = {"tinyint": (-128, 127), "int unsigned": (0, 2**32 - 1), "bigint": (-(2**63), 2**63 - 1)}[
+        target
+    ]
+    assert convert(pair[1], pair[0], parse_type(target)) == max(low, min(pair[1], high))
+
+
+@given(decimals())
+def test_a_decimal_survives_varchar_and_back(pair: tuple[ColumnType, str]) -> None:
+    column_type, text = pair
+    varchar = ColumnType("varchar", 80)
+    assert convert(convert(text, column_type, varchar), varchar, column_type) == text
+
+
+@given(enums(), st.randoms(use_true_random=False))
+def test_reordering_an_enums_members_keeps_every_label(pair: tuple[ColumnType, str], random: object) -> None:
+    column_type, label = pair
+    members = list(column_type.members)
+    random.shuffle(members)  # type: ignore[attr-defined]
+    assume(len({member.casefold().rstrip(" ") for member in members}) == len(members))
+    assert convert(label, column_type, ColumnType("enum", members=tuple(members))) == label
+    assert convert(label, column_type, ColumnType("int")) == (
+        column_type.members.index(label) + 1 if label else 0
+    )
+
+
+def test_null_stays_null_whatever_the_types() -> None:
+    for line in RECORDED:
+        assert convert(None, parse_type(line["old"]), parse_type(line["new"])) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("int", "bigint"),
+        ("int unsigned", "bigint"),
+        ("decimal(10,2)", "decimal(12,2)"),
+        ("varchar(10)", "varchar(20)"),
+        ("varchar(10)", "text"),
+        ("text", "longtext"),
+        ("char(3)", "varchar(3)"),
+        ("enum('a')", "enum('a','b')"),
+        ("set('a')", "set('a','b')"),
+        ("datetime(3)", "datetime(3)"),
+        ("datetime", "datetime(0)"),
+        ("bit(3)", "bit(4)"),
+        ("point", "geometry"),
+    ],
+)
+def test_a_widening_compiles_to_nothing(old: str, new: str) -> None:
+    assert compile_convert(parse_type(old), parse_type(new)) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("int unsigned", "int"),
+        ("bigint unsigned", "bigint"),
+        ("int", "bigint unsigned"),
+        ("decimal(10,2)", "decimal(12,3)"),
+        ("varchar(10)", "char(10)"),
+        ("varchar(10)", "varchar(9)"),
+        ("varchar(10)", "varchar(10) character set latin1"),
+        ("float", "double"),
+        ("datetime", "datetime(3)"),
+        ("enum('a','b')", "enum('b','a')"),
+        ("binary(3)", "binary(4)"),
+    ],
+)
+def test_what_may_change_a_value_is_no_identity(old: str, new: str) -> None:
+    assert not is_identity(parse_type(old), parse_type(new))
+
+
+def test_timestamps_become_the_sessions_local_time_and_back() -> None:
+    instant, local = "2024-05-06 07:08:09.120Z", "2024-05-06 15:08:09.12"
+    old, new = parse_type("timestamp(3)"), parse_type("datetime(2)")
+    assert (
+        convert(instant, old, new, zone="Asia/Shanghai") == convert(instant, old, new, zone="+08:00") == local
+    )
+    assert convert(local, new, old, zone="Asia/Shanghai") == instant
+    assert convert(instant, old, parse_type("timestamp(1)"), zone=None) == "2024-05-06 07:08:09.1Z"
+    assert reason(instant, old, new, zone=None) == "the session's time zone is not known"
+
+
+def test_a_zero_timestamp_stays_zero_in_every_zone() -> None:
+    zero = "0000-00-00 00:00:00"
+    assert convert(zero, parse_type("timestamp"), parse_type("datetime"), zone="Asia/Shanghai") == zero
+    assert convert(zero, parse_type("datetime"), parse_type("timestamp"), zone="Asia/Shanghai") == zero
+    assert convert("2044-01-01 00:00:00", parse_type("datetime"), parse_type("timestamp")) == zero
+
+
+def test_text_takes_the_new_columns_charset_and_its_old_ones_bytes() -> None:
+    utf8, latin1 = parse_type("varchar(9)"), parse_type("varchar(9) character set latin1")
+    assert convert("é漢", utf8, latin1) == "é?"
+    assert convert("é", latin1, parse_type("varbinary(9)")) == "6Q=="
+    assert convert("é", utf8, parse_type("varbinary(9)")) == "w6k="
+    assert convert("w6k=", parse_type("varbinary(9)"), utf8) == "é"
+
+
+def test_long_text_is_cut_at_whole_characters() -> None:
+    assert convert("漢" * 100, parse_type("text"), parse_type("tinytext")) == "漢" * 85
+    assert convert("x" * 100, parse_type("varchar(200)"), parse_type("text(10)")) == "x" * 100

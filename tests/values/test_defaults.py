@@ -1,0 +1,150 @@
+"""The value that existing rows get at ADD COLUMN: a MariaDB's own answers, and what no default text
+can tell.
+"""
+
+import json
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lakehouse.schema import ColumnType, parse_type
+from lakehouse.values.convert import SERVERS, UNKNOWABLE
+from lakehouse.values.defaults import default_reason, default_value
+from tests.support.paths import DATA
+from tests.support.value_strategies import typed_values
+
+RECORDED = [json.loads(line) for line in (DATA / "defaults.jsonl").read_text().splitlines()]
+TYPES = sorted(
+    {line["type"] for line in RECORDED}
+    | {"json", "vector(2)", "point", "blob", "varchar(3) character set gbk"}
+)
+EXPRESSIONS = [
+    "CURRENT_TIMESTAMP",
+    "CURRENT_TIMESTAMP()",
+    "CURRENT_TIMESTAMP(6)",
+    "NOW()",
+    "current_timestamp() ON UPDATE current_timestamp()",
+    "UUID()",
+    "(UUID_TO_BIN(UUID()))",
+    "RAND()",
+    "(1 + 2)",
+    "AUTO_INCREMENT",
+    "NEXT VALUE FOR `s`",
+    "(`a` + 1)",
+    "('a' || 'b')",
+    "(CURDATE())",
+    "'open",
+]
+
+
+@pytest.mark.parametrize("line", RECORDED, ids=lambda line: f"{line['type']} {line['default']}")
+def test_existing_rows_read_what_mariadb_gave_them(line: dict) -> None:
+    value = default_value(line["default"], parse_type(line["type"]), line["not_null"], server="mariadb")
+    assert (value, type(value)) == (line["value"], type(line["value"]))
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+@pytest.mark.parametrize("column", ["int", "varchar(9)", "datetime(6)", "binary(16)", "json"])
+def test_an_expression_is_unknowable_and_says_so(text: str, column: str) -> None:
+    assert default_value(text, parse_type(column), not_null=True) is UNKNOWABLE
+    assert (default_reason(text, parse_type(column), not_null=True) or "").startswith(
+        "the default is an expression: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "value"),
+    [
+        ("varchar(9)", "_UTF8MB4'none'", "none"),
+        ("varchar(9)", "_utf8mb4 'a' COLLATE utf8mb4_bin", "a"),
+        ("varchar(9)", "('abc')", "abc"),
+        ("varchar(9)", "('a)')", "a)"),
+        ("varchar(9)", "_latin1 x'E9'", "é"),
+        ("text", "('')", ""),
+        ("json", "(JSON_ARRAY())", "[]"),
+        ("json", "(json_object())", "{}"),
+        ("json", "('[1]')", "[1]"),
+        ("int", "- 1", -1),
+        ("int", "TRUE", 1),
+        ("decimal(65,30)", "'0.00'", "0." + "0" * 30),
+        ("bit(1)", "b'1'", 1),
+        ("bit(64)", "b'" + "1" * 64 + "'", 2**64 - 1),
+        ("enum('a','b')", "2", "b"),
+        ("enum('a','b')", "x'62'", "b"),
+        ("set('a','b')", "0x622c61", "a,b"),
+        ("int", "'1.5'", 2),
+        ("int", "'1e2'", 100),
+        ("blob", "('ab')", "YWI="),
+        ("blob", "_binary'ab'", "YWI="),
+        ("vector(2)", "('[1, 2.5]')", "[1,2.5]"),
+        ("datetime", "'2024-01-02 03:04:05'", "2024-01-02 03:04:05"),
+        ("timestamp(2)", "'0000-00-00 00:00:00'", "0000-00-00 00:00:00.00"),
+        ("year", "'0000'", 0),
+    ],
+)
+def test_a_literal_is_stored_as_the_column_stores_it(column: str, text: str, value: object) -> None:
+    for server in SERVERS:
+        stored = default_value(text, parse_type(column), not_null=True, server=server)
+        assert (stored, type(stored)) == (value, type(value))
+
+
+@pytest.mark.parametrize("column", TYPES)
+def test_a_nullable_column_without_default_is_null(column: str) -> None:
+    assert default_value(None, parse_type(column), not_null=False) is None
+    assert default_value(" null ", parse_type(column), not_null=False) is None
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "why"),
+    [
+        ("point", None, "geometry has no implicit default"),
+        ("vector(2)", None, "vector has no implicit default"),
+        ("point", "'x'", "a default of geometry"),
+        ("vector(2)", "'x'", "not a vector"),
+        ("datetime", "'2024-01-02 03:04:05+08:00'", "a literal with a time zone"),
+        ("varchar(3)", "x'FF'", "bytes that are no text of their charset"),
+        ("json", "'x'", "text that is not JSON"),
+    ],
+)
+def test_other_defaults_that_no_rule_decides_say_why(column: str, text: str | None, why: str) -> None:
+    assert default_value(text, parse_type(column), not_null=True) is UNKNOWABLE
+    assert default_reason(text, parse_type(column), not_null=True) == why
+
+
+def test_a_timestamp_literal_is_local_time_of_the_zone() -> None:
+    column = parse_type("timestamp")
+    assert default_value("'2024-05-06 15:08:09'", column, True, "Asia/Shanghai") == "2024-05-06 07:08:09Z"
+    assert default_value("'2024-05-06 15:08:09'", column, True, "+08:00") == "2024-05-06 07:08:09Z"
+    assert default_value("'2024-05-06 15:08:09'", column, True, None) is UNKNOWABLE
+    assert (
+        default_reason("'2024-05-06 15:08:09'", column, True, None) == "the session's time zone is not known"
+    )
+
+
+@given(typed_values())
+def test_a_quoted_canonical_value_is_its_own_default(pair: tuple[ColumnType, object]) -> None:
+    column_type, value = pair
+    text = str(value)
+    # a quoted 0 is the year 2000; bits, bytes and instants are not written as they are printed
+    assume(
+        column_type.family not in ("bit", "geometry", "binary", "timestamp")
+        and pair != (ColumnType("year"), 0)
+    )
+    quoted = "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+    stored = default_value(quoted, column_type, not_null=True)
+    assert stored == (
+        value[: column_type.length] if column_type.base == "varchar" and isinstance(value, str) else value
+    )
+
+
+@given(
+    st.sampled_from(TYPES),
+    st.text()
+    | st.sampled_from(EXPRESSIONS)
+    | st.from_regex(r"[(]?(_utf8)?[xb]?'[01ab'\\]*'?[)]?", fullmatch=True),
+)
+def test_any_default_text_is_a_value_or_unknowable(column: str, text: str) -> None:
+    for server in SERVERS:
+        known = default_value(text, parse_type(column), not_null=True, server=server) is not UNKNOWABLE
+        assert known == (default_reason(text, parse_type(column), not_null=True, server=server) is None)
