@@ -10,7 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lakehouse.effects import Clear, Effect, Unknowable
+from lakehouse.ddl_effects import Clear, Effect, Unknowable
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.schema import TableSchema
 

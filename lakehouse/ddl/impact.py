@@ -21,7 +21,7 @@ from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.effects import Effects
 from lakehouse.ddl.apply.schema import alter_by_edit, create
 from lakehouse.ddl.policy import Policy, action_of, judge, kinds_of, stopping
-from lakehouse.effects import Clear, Drop, Effect, Fill, Forget, Rekey, RemoveRows, Retype, Unknowable
+from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, Forget, Rekey, RemoveRows, Retype, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION
 from lakehouse.lineage import Name

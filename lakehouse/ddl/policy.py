@@ -18,7 +18,7 @@ from typing import NamedTuple
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.effects import Effects
 from lakehouse.ddl.apply.schema import alter_by_edit
-from lakehouse.effects import Rekey, Retype, Unknowable
+from lakehouse.ddl_effects import Rekey, Retype, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import Position
 from lakehouse.lineage import Held, Lineage, Name

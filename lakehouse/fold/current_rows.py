@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from lakehouse.effects import Clear, Rekey, Retype
+from lakehouse.ddl_effects import Clear, Rekey, Retype
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold.upcast import Carrier, Row, Upstream
 from lakehouse.lineage import Lineage, key_ids

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from lakehouse.effects import Clear
+from lakehouse.ddl_effects import Clear
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold.current_rows import (
     DELETE,

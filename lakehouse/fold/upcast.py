@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lakehouse.effects import Clear, Drop, Effect, Fill, Forget, RemoveRows, Retype
+from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, Forget, RemoveRows, Retype
 from lakehouse.lineage import Lineage
 from lakehouse.schema import ColumnType, TableSchema
 from lakehouse.values.convert import UNKNOWABLE, compile_convert

@@ -16,7 +16,7 @@ from lakehouse.ddl.apply.generated_columns import computed_anew
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.statements import altered, read
 from lakehouse.ddl.policy import Rules, action_of, judge, stopping
-from lakehouse.effects import Clear, Fill, Unknowable
+from lakehouse.ddl_effects import Clear, Fill, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Held, History, Lineage, Name, Step

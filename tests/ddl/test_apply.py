@@ -8,7 +8,7 @@ from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.generated_columns import computed_anew
 from lakehouse.ddl.apply.schema import alter, alter_by_edit, apply_edit, create
 from lakehouse.ddl.parse.statements import read
-from lakehouse.effects import Clear, Drop, Effect, Fill, Forget, Rekey, RemoveRows, Retype, Unknowable
+from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, Forget, Rekey, RemoveRows, Retype, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.schema import ColumnType, TableSchema, parse_type
 

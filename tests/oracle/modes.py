@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from lakehouse.effects import Retype
+from lakehouse.ddl_effects import Retype
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import Change, finish, fold, image_text, rekeyings, row_key, target_step
 from lakehouse.fold.row_history import plain, replay

@@ -7,7 +7,7 @@ incomplete from there on.
 
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.generated_columns import forgotten, spaceless
-from lakehouse.effects import Clear, Drop, Effect, Fill, RemoveRows, Retype, Unknowable
+from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, RemoveRows, Retype, Unknowable
 from lakehouse.schema import Column, ColumnType, PartitionRule
 from lakehouse.values.defaults import default_reason
 from lakehouse.values.partition_membership import decidable

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from lakehouse.effects import Effect, Forget, Retype, Unknowable
+from lakehouse.ddl_effects import Effect, Forget, Retype, Unknowable
 from lakehouse.schema import Column, TableSchema
 
 _PARTS = re.compile(

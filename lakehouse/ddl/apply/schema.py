@@ -17,7 +17,7 @@ from lakehouse.ddl.apply.indexes import Ids, Keys, add_keys, drop_and_rename, ke
 from lakehouse.ddl.apply.partition_rules import make_rule, next_rule
 from lakehouse.ddl.apply.text_lengths import by_length, widened
 from lakehouse.ddl.parse.column_types import with_charset
-from lakehouse.effects import Effect, Rekey, Retype
+from lakehouse.ddl_effects import Effect, Rekey, Retype
 from lakehouse.errors import DdlError
 from lakehouse.schema import Column, ColumnType, TableSchema
 

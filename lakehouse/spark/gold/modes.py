@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from lakehouse.effects import Clear, RemoveRows
+from lakehouse.ddl_effects import Clear, RemoveRows
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import DELETE, Change, Deltas, image_text, rekeyings, row_key
 from lakehouse.fold.upcast import Row

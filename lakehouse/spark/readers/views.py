@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.effects import Drop, Retype
+from lakehouse.ddl_effects import Drop, Retype
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.fold.upcast import Carrier, upstream_of
