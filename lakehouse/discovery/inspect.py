@@ -5,18 +5,14 @@
 Claim-check files are read here, from the folder that the option `claim_check` names; decoders do no I/O.
 """
 
-import argparse
-import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from lakehouse.errors import ConfigError, DecodeError, LakehouseError
+from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
-from lakehouse.formats import FORMATS, decode_message
+from lakehouse.formats import decode_message
 from lakehouse.formats.assemble import ATTACHMENT, Beside, Unjoined, assembled
 from lakehouse.formats.ticdc.large_messages import attachment_names
 from lakehouse.sources.storage_files import LocalFiles
@@ -117,51 +113,3 @@ def _origin(message: Message, index: int) -> Json:
     if message.path is not None:
         return {"path": message.path, "row": index, "index": index}
     return {"topic": message.topic, "partition": message.partition, "offset": message.offset, "index": index}
-
-
-def parse_options(format: str, settings: Iterable[str]) -> dict[str, str]:
-    """`name=value` texts as options, each checked against the format's table."""
-    if format not in FORMATS:
-        raise ConfigError(f"format: expected one of {', '.join(FORMATS)}, got {format!r}")
-    options = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        known = FORMATS[format].options.get(name)
-        if not equals or known is None:
-            raise ConfigError(
-                f"option {name!r} of {format}: expected one of "
-                f"{', '.join(FORMATS[format].options) or 'none'}, as name=value"
-            )
-        if known.choices and value not in known.choices:
-            raise ConfigError(
-                f"option {name} of {format}: expected one of {', '.join(known.choices)}, got {value!r}"
-            )
-        options[name] = value
-    return options
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Print a recording's events as JSON lines."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lakehouse.discovery.inspect", description="print a recording's events as JSON lines"
-    )
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--format", required=True)
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
-    chosen = parser.parse_args(arguments)
-    try:
-        from lakehouse.discovery.read_input import read_input, shown_options
-
-        options = shown_options(chosen.file, chosen.format, parse_options(chosen.format, chosen.option))
-        for event in inspect_messages(
-            read_input(chosen.file, chosen.format, options), chosen.format, options
-        ):
-            print(json.dumps(event))
-    except LakehouseError as error:
-        print(error, file=sys.stderr)
-        return 2 if isinstance(error, ConfigError) else 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,9 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from lakehouse.discovery.inspect import event_json, inspect_messages, main
+from lakehouse.discovery.inspect import event_json, inspect_messages
 from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange, Watermark
 from lakehouse.sources.recording import read_recording
 from tests.support.paths import DATA
@@ -129,39 +127,6 @@ def test_a_claim_check_file_outside_its_folder_is_none(tmp_path: Path) -> None:
     events = inspect_messages(messages, "ticdc-canal-json", {"claim_check": str(tmp_path / "own")})
 
     assert [event["event"] for event in events] == ["change", "dead_letter", "dead_letter", "dead_letter"]
-
-
-def test_the_command_prints_one_json_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    recording = DATA / "ticdc-open/newarch-202606/timezone.default.jsonl.gz"
-
-    status = main([str(recording), "--format", "ticdc-open", "--option", "time_zone=Asia/Shanghai"])
-
-    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert status == 0
-    assert printed == list(
-        inspect_messages(read_recording(recording), "ticdc-open", {"time_zone": "Asia/Shanghai"})
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--format", "kafka"], "format: expected one of ticdc-open, "),
-        (
-            ["--format", "canal", "--option", "zone=UTC"],
-            "option 'zone' of canal: expected one of time_zone, as name=value",
-        ),
-        (
-            ["--format", "ticdc-open", "--option", "compression=zip"],
-            "option compression of ticdc-open: expected one of none, ",
-        ),
-    ],
-)
-def test_a_setting_that_is_none_is_refused(
-    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["recording.jsonl", *arguments]) == 2
-    assert capsys.readouterr().err.startswith(text)
 
 
 def test_a_worker_that_imports_the_formats_pays_for_none_of_them() -> None:
