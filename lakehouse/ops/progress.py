@@ -1,0 +1,228 @@
+"""The nested parts of silver's records (lakehouse/ops/records.py): how far each partition was read, and what
+a batch leaves open.
+
+Members have the names that they have in the log. A place is (topic, incarnation, partition): the incarnation
+tells the lives of a topic apart that was deleted and created again, and is "" where a source has none.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from lakehouse.events import Position
+
+Place = tuple[str, str, int]
+Partition = tuple[str, int]
+Ranges = tuple[tuple[int, int], ...]
+"""Numbers that were seen, as ascending ranges of which both ends are included."""
+
+
+class NextOffset(msgspec.Struct, frozen=True):
+    """The first offset of a partition that is not done yet."""
+
+    topic: str
+    incarnation: str
+    partition: int
+    offset: int
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.incarnation, self.partition
+
+
+class TopicOffset(msgspec.Struct, frozen=True):
+    """The first offset of a partition that bronze has not read yet, in the topic's present life."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class OffsetRange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Offsets `first` to `last` of a partition, both included. `context` is the offset from which on parts of
+    a message that ends in the range have to be read; None where there are none before it."""
+
+    topic: str
+    incarnation: str
+    partition: int
+    first: int
+    last: int
+    context: int | None = None
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.incarnation, self.partition
+
+    @property
+    def start(self) -> int:
+        """The first offset that has to be read."""
+        return self.first if self.context is None else self.context
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """The highest watermark of a partition; partition -1 stands for the whole source."""
+
+    topic: str
+    partition: int
+    position: Position
+
+
+class DeadCount(msgspec.Struct, frozen=True):
+    """How many dead letters silver has of a table; (None, None) is no known table."""
+
+    name: tuple[str | None, str | None]
+    n: int
+
+
+class TableSize(msgspec.Struct, frozen=True):
+    """What silver holds of a source table: the lowest and highest position of its changes, their number, the
+    bytes of their images, and the key's columns as messages name them."""
+
+    name: tuple[str, str]
+    low: Position
+    high: Position
+    n: int
+    bytes: int = 0
+    keys: tuple[str, ...] | None = None
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What became of a batch's messages: decoded = inserted + duplicate + conflict + below."""
+
+    messages: int = 0
+    control: int = 0
+    decoded: int = 0
+    ddl: int = 0
+    watermarks: int = 0
+    dead: int = 0
+    below: int = 0
+    inserted: int = 0
+    duplicate: int = 0
+    conflict: int = 0
+    copies: int = 0
+    broken_replays: int = 0
+
+
+class OpenRun(msgspec.Struct, frozen=True, array_like=True):
+    """A run of changes of a keyless table in one partition: its commit_ts, whether a resolved event has ended
+    it, and how many equal halves it had, by hash and side."""
+
+    commit_ts: int
+    ended: bool
+    halves: dict[str, int]
+
+
+OpenRuns = dict[str, dict[str, OpenRun]]
+"""By partition (topic, incarnation and number, joined by NUL) and table (database, name and physical table,
+joined by NUL)."""
+
+
+class SentState(msgspec.Struct, frozen=True):
+    """Where a feed in order of arrival stands in a partition: the last offset that was compared with the run
+    before it, the last number and time that its messages carry, and whether the feed is sending again what it
+    had sent before."""
+
+    topic: str
+    incarnation: str
+    partition: int
+    offset: int
+    number: int | None
+    made: int | None = None
+    replaying: bool = False
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.incarnation, self.partition
+
+
+class OpenTransaction(msgspec.Struct, frozen=True):
+    """A transaction whose END has not come, or not all of its rows: the numbers of the rows that have, and
+    their highest position."""
+
+    seen: Ranges
+    last: Position
+
+
+class LostRows(msgspec.Struct, frozen=True):
+    """Records that may be rows of any transaction: how many are not accounted for, and what had been seen of
+    the transactions that some were taken to be of."""
+
+    unknown: int = 0
+    seen: dict[str, Ranges] = {}
+
+
+class Transactions(msgspec.Struct, frozen=True):
+    """How far a Debezium feed is complete (lakehouse/silver/transactions.py)."""
+
+    open: dict[str, OpenTransaction] = {}
+    ends: tuple[tuple[str, int], ...] = ()
+    closed: tuple[str, ...] = ()
+    whole: Position | None = None
+    snapshots: tuple[Position, ...] = ()
+    ddls: tuple[Position, ...] = ()
+    lost: LostRows = LostRows()
+    begun: tuple[Position, ...] = ()
+
+
+class BinlogNames(msgspec.Struct, frozen=True):
+    """The base names that binlog files had in an epoch; `shard` is "" where a place has one binlog."""
+
+    epoch: int
+    shard: str
+    names: tuple[str, ...]
+
+
+class ServerPlace(NamedTuple):
+    """A partition, or one shard of it, whose records come in the order of one binlog."""
+
+    topic: str
+    incarnation: str
+    partition: int
+    shard: str
+
+
+class BinlogPlace(msgspec.Struct, frozen=True):
+    """What was streamed at a place: server ids, the last of them, and the highest (file number, offset), ()
+    before the first event."""
+
+    topic: str
+    incarnation: str
+    partition: int
+    shard: str
+    epoch: int
+    high: tuple[int, ...]
+    ids: tuple[int, ...]
+    was: int | None
+
+    @property
+    def place(self) -> ServerPlace:
+        return ServerPlace(self.topic, self.incarnation, self.partition, self.shard)
+
+
+class ServerChange(msgspec.Struct, frozen=True):
+    """A record from which on the binlog is another server's: its id and that of the server before it, its
+    file's base name and number."""
+
+    topic: str
+    incarnation: str
+    partition: int
+    shard: str
+    epoch: int
+    offset: int
+    was: int | None
+    server: int
+    base: str
+    number: int
+
+
+class Servers(msgspec.Struct, frozen=True):
+    """The binlog servers that a source's rows come from."""
+
+    names: tuple[BinlogNames, ...] = ()
+    places: tuple[BinlogPlace, ...] = ()
+    changes: tuple[ServerChange, ...] = ()
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON holds it: dicts, lists and scalars."""
+    return msgspec.to_builtins(value, builtin_types=())

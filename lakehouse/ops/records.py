@@ -1,0 +1,477 @@
+"""The records of a source's ops log: one frozen struct for each kind.
+
+    silver       planned → done           a batch before and after its writes
+    bronze       read, partitions, gap    Kafka topics; scan: a storage sink; looked: claim checks
+    gold         manifest, inferred       what is published; columns that rows have and no DDL has added
+    operators    epoch, retired, dismissed, decision, imported, rebuild, accepted, floor
+    rebuilding   rebuilding, generation   a generation of silver that is begun, and one that counts now
+    all          run                      what a run did
+
+A record is stored as a JSON object under its `kind`. Its members are the struct's fields, under their own
+names but where `rename` says otherwise, in the struct's order. A field with a default may be missing in the
+records of older lakes. One that is UNSET, or of a struct with `omit_defaults`, is stored only where it says
+something. Members that a newer lakehouse has added are ignored.
+
+Times are milliseconds since 1970, positions six integers (lakehouse/events.py), `why` is the operator's own
+words.
+"""
+
+import json
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Position
+from lakehouse.ops.progress import (
+    Counts,
+    DeadCount,
+    Mark,
+    NextOffset,
+    OffsetRange,
+    OpenRuns,
+    Partition,
+    SentState,
+    Servers,
+    TableSize,
+    TopicOffset,
+    Transactions,
+    plain,
+)
+
+Name = tuple[str, str]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of the log."""
+
+    kind: ClassVar[str]
+
+
+# --- silver ---
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """Closes the dead letters of `code` (None: of any code) of batches up to `batch`, and the first `gaps`
+    losses of topics."""
+
+    code: str | None
+    batch: int
+    gaps: int
+
+
+class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A batch of silver, written before anything of it. `generation` names the series of Delta transactions
+    that it belongs to, `small` says that the driver decodes it by itself, `arrow_rows` how many records a
+    Python worker takes at once.
+
+    `again`: the records have been in a batch before, and are decoded again for the dead letters that
+    `requeue` closes."""
+
+    kind: ClassVar[str] = "planned"
+    batch: int
+    generation: str
+    small: bool
+    arrow_rows: int | None = None
+    ranges: tuple[OffsetRange, ...]
+    again: bool = False
+    requeue: Closing | None = None
+
+
+class Done(Record, frozen=True, kw_only=True):
+    """A batch after its last write, and what silver holds with it.
+
+    transactions   of a Debezium feed, how far it is complete
+    runs           open runs of keyless tables
+    resume         where partitions have to be read again, whose last messages lack parts
+    bytes          of the images of the batch's changes
+    counts         of the batch
+    top, reach     the highest position of all changes, and of all changes and DDLs
+    next           where each partition goes on
+    marks          the watermarks
+    dead, tables   what silver holds by table
+    servers        of a binlog feed
+    arrival        positions are offsets or files, which have an order within a partition only
+    requeued       the dead letters that the batch closes
+    sent           of a feed in order of arrival, for finding what it sends again
+    """
+
+    kind: ClassVar[str] = "done"
+    transactions: Transactions | None = None
+    batch: int
+    runs: OpenRuns = {}
+    resume: tuple[NextOffset, ...] = ()
+    bytes: int = 0
+    counts: Counts
+    top: Position | None
+    reach: Position | None
+    next: tuple[NextOffset, ...]
+    marks: tuple[Mark, ...]
+    dead: tuple[DeadCount, ...]
+    tables: tuple[TableSize, ...]
+    servers: Servers | None = None
+    arrival: bool = False
+    requeued: Closing | None = None
+    sent: tuple[SentState, ...] = ()
+
+
+# --- gold ---
+
+
+class HeldAt(msgspec.Struct, frozen=True):
+    """What a table waits for: a DDL (`by` is "reader", "hold" or "reject"), its rows' undeclared columns
+    ("rows"), or a failed check ("quality"). `seen` is when that was found."""
+
+    position: Position
+    ddl: str | None
+    by: str
+    columns: tuple[str, ...]
+    seen: int
+
+
+class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A gold table in a manifest.
+
+    lineage            the id of the source table's life, or `shards of …`
+    database, table    the source table's name at the watermark
+    gold, version      the Delta table, and its version that is published
+    wanted             the gold name that it would have if that were free
+    shape              a digest of all that the table is folded under; another one folds it whole
+    state, since, why  "exact", "incomplete", "behind" or "retired"; from which position on, and the reason
+    notes              what else is to be known, as sentences
+    held               what the table waits for
+    names              all names of the source table, in order
+    options            its YAML, as lakehouse/gold/options.py reads it
+    stopped            where a check with action `stop` stops it, and that check
+    lacking            what changes are known to lack, and since when; not of merged tables
+    shards             the lineages of a merged table
+    collided           the note on keys that more than one shard has
+    """
+
+    lineage: str
+    database: str
+    table: str
+    gold: str
+    version: int
+    wanted: str = ""
+    shape: str
+    state: str
+    since: Position | None
+    why: str | None = None
+    notes: tuple[str, ...]
+    held: HeldAt | None = None
+    names: tuple[Name, ...]
+    options: dict[str, object] | None = None
+    stopped: tuple[Position, str] | UnsetType = UNSET
+    lacking: dict[str, Position] | UnsetType = UNSET
+    shards: tuple[str, ...] | UnsetType = UNSET
+    collided: tuple[str, ...] | UnsetType = UNSET
+
+    @property
+    def name(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+class Manifest(Record, frozen=True, kw_only=True):
+    """One published state of gold.
+
+    batch, watermark   up to which batch and position silver's changes are in it
+    held_by            the partition that holds the watermark
+    consistency        "resolved" or "eventual"
+    auto               gold takes all tables, not those alone that have a YAML
+    applied            how many changes the run applied
+    asked              a digest of what YAMLs and operators asked of gold
+    generation         of silver
+    rebuilds           how many requests to rebuild a table are done
+    problems           what is wrong with the source, as sentences
+    """
+
+    kind: ClassVar[str] = "manifest"
+    batch: int
+    watermark: Position
+    held_by: Partition | None = None
+    consistency: str
+    auto: bool = False
+    tables: tuple[TableEntry, ...]
+    applied: int = 0
+    asked: str | None = None
+    generation: int = 1
+    rebuilds: int = 0
+    problems: tuple[str, ...] = ()
+
+
+class InferredColumn(msgspec.Struct, frozen=True):
+    """A column and its type as rows tell it; "" where they tell none."""
+
+    name: str
+    type: str
+
+
+class Inferred(Record, frozen=True, kw_only=True):
+    """Columns that rows of a table have from `position` on and no DDL has added. Written by gold after
+    `drift_timeout`."""
+
+    kind: ClassVar[str] = "inferred"
+    database: str
+    table: str
+    position: Position
+    columns: tuple[InferredColumn, ...]
+
+
+# --- bronze ---
+
+
+class Read(Record, frozen=True, kw_only=True):
+    """Where bronze stands in its topics: the number of the streaming checkpoint, the topics that it reads,
+    and of all topics that were ever read the id, the incarnation and the next offsets."""
+
+    kind: ClassVar[str] = "read"
+    stream: int
+    topics: tuple[str, ...]
+    ids: dict[str, str]
+    incarnations: dict[str, str]
+    next: tuple[TopicOffset, ...]
+
+
+class Partitions(Record, frozen=True, kw_only=True):
+    """The partitions that the broker lists, each of which the watermark waits for."""
+
+    kind: ClassVar[str] = "partitions"
+    listed: tuple[Partition, ...]
+
+
+class Gap(Record, frozen=True, kw_only=True):
+    """What a topic lost before bronze read it: OffsetsLost or TopicCreatedAgain."""
+
+    kind: ClassVar[str] = "gap"
+    topic: str
+    incarnation: str
+
+
+class OffsetsLost(Gap, frozen=True, kw_only=True):
+    """Of the offsets `first` to `last`, both included, `missing` were deleted before they were read."""
+
+    partition: int
+    first: int
+    last: int
+    missing: int
+    seen_at: int
+
+
+class TopicCreatedAgain(Gap, frozen=True, kw_only=True):
+    """The topic was deleted and created again `by` that incarnation; `read` are the offsets, by partition, up
+    to which its former life had been read."""
+
+    by: str
+    read: dict[str, int]
+    seen_at: int
+
+
+class Scan(Record, frozen=True, kw_only=True):
+    """A storage sink's checkpoint-ts up to which all files are landed."""
+
+    kind: ClassVar[str] = "scan"
+    checkpoint: int
+
+
+class Looked(Record, frozen=True, kw_only=True):
+    """Up to where bronze's records were looked at for the claim-check payloads that they name."""
+
+    kind: ClassVar[str] = "looked"
+    next: tuple[NextOffset, ...]
+
+
+# --- operators ---
+
+
+class Epoch(Record, frozen=True, kw_only=True):
+    """What lies at or behind `places`, and all partitions that are not among them, belongs to this epoch.
+    `restored_to`: changes of the epochs before it above that TSO are void. `goes_on`: the upstream is the
+    same, so that no table misses anything by it."""
+
+    kind: ClassVar[str] = "epoch"
+    epoch: int
+    places: tuple[NextOffset, ...] = msgspec.field(name="from")
+    restored_to: int | None = None
+    why: str
+    goes_on: bool = False
+
+
+class Retired(Record, frozen=True, kw_only=True):
+    """Partitions that the watermark no longer waits for."""
+
+    kind: ClassVar[str] = "retired"
+    topic: str
+    partitions: tuple[int, ...]
+    why: str
+
+
+class Dismissed(Record, frozen=True, kw_only=True):
+    """Dead letters and losses that an operator has given up; the first three fields are those of Closing."""
+
+    kind: ClassVar[str] = "dismissed"
+    code: str | None
+    batch: int
+    gaps: int
+    why: str
+
+
+class Decision(Record, frozen=True, kw_only=True):
+    """The DDL at `position` is to be applied ("approve", with the statement `instead` of it where there is
+    one) or left out ("skip")."""
+
+    kind: ClassVar[str] = "decision"
+    decision: str
+    instead: str | None = None
+    table: str
+    position: Position
+    ddl: str
+    why: str
+
+
+class ImportedColumn(msgspec.Struct, frozen=True):
+    """A column of an imported CREATE TABLE, in MySQL's words."""
+
+    name: str
+    type: str
+    not_null: bool
+    default: str | None
+    generated: str | None
+
+
+class Imported(Record, frozen=True, kw_only=True):
+    """The schema that a table has at a position, from a CREATE TABLE that an operator supplied."""
+
+    kind: ClassVar[str] = "imported"
+    database: str
+    table: str
+    position: Position
+    columns: tuple[ImportedColumn, ...]
+    key: tuple[str, ...]
+
+
+class Rebuild(Record, frozen=True, kw_only=True):
+    """A gold table is to be folded again from silver."""
+
+    kind: ClassVar[str] = "rebuild"
+    lineage: str
+    why: str
+
+
+class Accepted(Record, frozen=True, kw_only=True):
+    """All changes of a table that pass although checks fail them: key, position and place of each as one
+    text."""
+
+    kind: ClassVar[str] = "accepted"
+    lineage: str
+    changes: tuple[str, ...]
+    why: str
+
+
+class Floor(Record, frozen=True, kw_only=True):
+    """Silver, in this generation, has one row per live row in place of the log of these tables up to
+    `place`."""
+
+    kind: ClassVar[str] = "floor"
+    generation: int
+    place: Position
+    names: tuple[Name, ...]
+    why: str
+
+
+class Rebuilding(Record, frozen=True, kw_only=True):
+    """A generation of silver that is begun in tables of its own."""
+
+    kind: ClassVar[str] = "rebuilding"
+    number: int
+
+
+class Generation(Record, frozen=True, kw_only=True):
+    """The generation of silver that counts from now on; without a record it is 1."""
+
+    kind: ClassVar[str] = "generation"
+    number: int
+    why: str = ""
+
+
+# --- runs ---
+
+
+class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What bronze reads: brokers and topics, or paths."""
+
+    bootstrap: str | None = None
+    topics: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+class Run(Record, frozen=True, kw_only=True):
+    """A run that did something or failed. `landed` records, `batches` of silver, `published` manifests;
+    `seconds` by layer; `error` is one sentence, or the type of an error that is not ours."""
+
+    kind: ClassVar[str] = "run"
+    layers: tuple[str, ...]
+    read: RunInput = RunInput()
+    begun: int
+    ended: int
+    landed: int
+    batches: int
+    published: int
+    seconds: dict[str, float]
+    error: str | None
+
+
+# --- reading and writing ---
+
+KINDS: dict[str, type[Record]] = {
+    one.kind: one
+    for one in (
+        Planned,
+        Done,
+        Manifest,
+        Inferred,
+        Read,
+        Partitions,
+        Gap,
+        Scan,
+        Looked,
+        Epoch,
+        Retired,
+        Dismissed,
+        Decision,
+        Imported,
+        Rebuild,
+        Accepted,
+        Floor,
+        Rebuilding,
+        Generation,
+        Run,
+    )
+}
+
+
+def decode(kind: str, text: str) -> Record | None:
+    """The record that is stored as `text`; None for a kind that only a newer lakehouse knows. LakehouseError
+    where it is no record."""
+    stored = KINDS.get(kind)
+    if stored is None:
+        return None
+    try:
+        if stored is Gap:
+            stored = TopicCreatedAgain if "by" in json.loads(text) else OffsetsLost
+        return msgspec.json.decode(text, type=stored)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise LakehouseError(f"ops log: expected a record of kind {kind}, got: {error}") from error
+
+
+def encode(record: Record) -> str:
+    """The record as it is stored."""
+    return json.dumps(plain(record))
+
+
+def to_json(value: msgspec.Struct) -> dict[str, Any]:
+    """A record, or a part of one, as the plain data that commands print."""
+    told = plain(value)
+    assert isinstance(told, dict)
+    return told
