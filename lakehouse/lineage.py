@@ -7,6 +7,7 @@ to the schema of the last step below p; a DDL's own position never equals a row'
 import hashlib
 import re
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -101,12 +102,14 @@ class Lineage:
         ]
         return max((place for place in clears if place <= position), default=MIN_POSITION)
 
-    def incomplete_at(self, position: Position) -> tuple[Position, str] | None:
-        """Since when, and why, something of the table is known to be missing at `position`. What clears the
-        table mends it.
+    def incomplete_at(
+        self, position: Position, more: Sequence[tuple[Position, str]] = ()
+    ) -> tuple[Position, str] | None:
+        """Since when, and why, something of the table is known to be missing at `position`; `more` is what
+        its changes are known to lack. What clears the table mends it.
         """
         cleared = self.cleared_at(position)
-        known = [entry for entry in self.incomplete if entry[0] <= position]
+        known = [entry for entry in (*self.incomplete, *more) if entry[0] <= position]
         unknowable = [
             (step.position, effect.reason)
             for step in self.steps

@@ -23,6 +23,8 @@ Key = tuple[Any, ...]
 PUT, PATCH, DELETE, REFUSE = "put", "patch", "delete", "refuse"
 REJECTED = "rejected"
 OLD_KEY_UNKNOWN = "old_key_unknown"
+NO_KEY = "an image without its key"
+NOT_INSERTED = "a delete of a row that no change inserted"
 OLD_ROW_STAYS = "a change does not tell which row was before it: the old one may still be there"
 UPSTREAM = Upstream()
 
@@ -240,12 +242,14 @@ def _net(folded: Folded, base: list[Row], deltas: Iterable[Delta], ids: tuple[in
     """Net the deltas, which come in position order, into one outcome per key."""
     for row in base:
         key = row_key(row, ids)
-        if key is not None:
+        if key is None:
+            folded.problems.add(NO_KEY)
+        else:
             folded.rows[key] = row
     for delta in deltas:
         key = row_key(delta.row, ids)
         if key is None or (delta.kind == DELETE and not delta.row):
-            folded.problems.add("an image without its key")
+            folded.problems.add(NO_KEY)
         elif delta.kind == REFUSE:
             folded.refused.add(
                 key
@@ -281,9 +285,15 @@ def _patch(folded: Folded, key: Key, row: Row) -> None:
 
 
 def _count(folded: Folded, base: list[Row], deltas: Iterable[Delta]) -> None:
-    """A keyless table is a multiset: one more per after image, one less per before image, whatever the order.
+    rows, problems = count_rows(deltas, base)
+    folded.keyless.extend(rows)
+    folded.problems |= problems
 
-    A delete of a refused image takes that one: it was never here.
+
+def count_rows(deltas: Iterable[Delta], base: Iterable[Row] = ()) -> tuple[list[Row], set[str]]:
+    """The rows of a keyless table, and what its changes lack. The table is a multiset: one row more per after
+    image, one less per before image, whatever the order. A delete of a refused image takes that one: it was
+    never here.
     """
     counts: dict[str, int] = defaultdict(int)
     refused: dict[str, int] = defaultdict(int)
@@ -308,10 +318,8 @@ def _count(folded: Folded, base: list[Row], deltas: Iterable[Delta]) -> None:
     for null_agrees in (False, True):
         for text in short:
             _take_alike(counts, rows, text, null_agrees)
-    for text, count in counts.items():
-        if count < 0:
-            folded.problems.add("a delete of a row that no change inserted")
-        folded.keyless.extend(dict(rows[text]) for _ in range(count))
+    left = [dict(rows[text]) for text, count in counts.items() for _ in range(count)]
+    return left, {NOT_INSERTED} if any(count < 0 for count in counts.values()) else set()
 
 
 def _take_alike(counts: dict[str, int], rows: dict[str, Row], gone: str, null_agrees: bool) -> None:

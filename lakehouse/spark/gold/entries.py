@@ -1,14 +1,169 @@
-"""A table's state and its entry in the manifest."""
+"""A table's state, and its entry in the manifest."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from lakehouse.spark.gold.plan import Turn
-from lakehouse.spark.gold.table import GoldTable
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from lakehouse.events import Position, just_above
+from lakehouse.gold.options import to_plain
+from lakehouse.lineage import Held, Lineage, split_name
+from lakehouse.ops.records import TableEntry
+from lakehouse.spark.gold.plan import Found, GoldRun, ShardsPlan, TablePlan, Written, shards_id
+from lakehouse.spark.gold.undeclared_columns import held_at
+from lakehouse.spark.ops.gold_names import renamed
 
 
-def _lacking(turn: "Turn", table: GoldTable) -> dict[str, Any]:
-    """What the table's changes are known to lack, and since when: what was found before stands until all of
+class State(NamedTuple):
+    """Whether a table equals its source: `state` is exact, incomplete or behind; since which position it is
+    not exact, and why.
+    """
+
+    state: str
+    since: Position | None
+    why: str | None
+
+
+EXACT = State("exact", None, None)
+
+
+def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str]) -> TableEntry:
+    """The entry of a table that was written, or had nothing to write."""
+    database, table = plan.lineage.name_at(plan.at) or plan.lineage.intervals[-1].name
+    lacking = lacking_of(plan, written)
+    state = state_of(run, plan.lineage, plan.at, held=plan.held, lacking=lacking)
+    stop = run.stops.get(plan.lineage.id)
+    return TableEntry(
+        lineage=plan.lineage.id,
+        database=database,
+        table=table,
+        gold=plan.gold,
+        version=written.version,
+        wanted=plan.wanted,
+        shape=plan.shape,
+        state=state.state,
+        since=state.since,
+        why=state.why,
+        notes=(*plan.lineage.notes, *notes, *_left_out(run, plan), *renamed(plan.gold, plan.wanted)),
+        held=held_at(plan.held, run.window.position, plan.known),
+        names=tuple(interval.name for interval in plan.lineage.intervals),
+        options=to_plain(plan.options),
+        stopped=UNSET if stop is None else (stop.position, stop.label),
+        lacking=lacking,
+    )
+
+
+def shards_entry(
+    run: GoldRun, plan: ShardsPlan, written: Written, notes: list[str], collided: tuple[str, ...]
+) -> TableEntry:
+    """The entry of a table of several shards: it is exact if all of them are, else as the first that is not;
+    one that is behind counts before one that is incomplete.
+    """
+    database, table = split_name(plan.options.merged)
+    lacking = lacking_of(plan, written)
+    found = EXACT
+    for lineage in plan.lineages:
+        state = state_of(run, lineage, plan.at, held=plan.held.get(lineage.id), lacking=lacking)
+        if state.state == "behind" or (state != EXACT and found == EXACT):
+            name = ".".join(lineage.intervals[-1].name)
+            found = State(state.state, state.since, f"{name}: {state.why}")
+    return TableEntry(
+        lineage=shards_id(plan.options),
+        database=database,
+        table=table,
+        gold=plan.gold,
+        version=written.version,
+        wanted=plan.wanted,
+        shape=plan.shape,
+        state=found.state,
+        since=found.since,
+        why=found.why,
+        notes=(
+            *notes,
+            *collided,
+            *renamed(plan.gold, plan.wanted),
+            *(note for lineage in plan.lineages for note in lineage.notes),
+        ),
+        names=tuple(interval.name for lineage in plan.lineages for interval in lineage.intervals),
+        options=to_plain(plan.options),
+        lacking=lacking,
+        shards=tuple(lineage.id for lineage in plan.lineages),
+        collided=collided,
+    )
+
+
+def retired_entry(plan: TablePlan) -> TableEntry:
+    """The entry of a dropped table, which keeps its Delta data as it was."""
+    assert plan.known is not None and plan.lineage.end is not None
+    database, table = plan.lineage.intervals[-1].name
+    return replace(plan.known, database=database, table=table, state="retired", since=plan.lineage.end)
+
+
+def misfit_entry(run: GoldRun, known: TableEntry, why: str) -> TableEntry:
+    """The entry of a table that its YAML does not fit: it stays as it was, behind. It has no shape, so that
+    it is folded again whatever its YAML becomes.
+    """
+    since = known.since if known.state == "behind" else run.window.position_before
+    return replace(known, shape="", state="behind", since=since, why=f"held by its YAML: {why}")
+
+
+def lacking_of(plan: TablePlan | ShardsPlan, written: Written) -> dict[str, Position]:
+    """What the table's changes are known to lack, and since when: what was found before counts until all of
     them are folded again.
     """
-    before = (turn.known or {}).get("lacking", {}) if not table.is_whole else {}
-    return {**{text: list(turn.at) for text in sorted(table.mode.problems)}, **before}
+    known = plan.known.lacking if plan.known is not None and not written.whole else UNSET
+    before = {} if known is UNSET else known
+    return {**dict.fromkeys(_problems(written.found), plan.at), **before}
+
+
+def _problems(found: Found) -> list[str]:
+    names = ", ".join(sorted(found.unknown))
+    undeclared = [f"rows have columns that no DDL has added: {names}"] if names else []
+    return [*sorted(found.problems), *undeclared]
+
+
+def state_of(
+    run: GoldRun, lineage: Lineage, at: Position, *, held: Held | None, lacking: Mapping[str, Position]
+) -> State:
+    """A lineage's state at `at`. Whatever is known to be missing makes it incomplete: it is exact only if
+    nothing is.
+    """
+    if held is not None and held.position <= run.window.position:
+        told = held.why if held.by in ("rows", "quality") else f"held by a DDL: {held.why}"
+        return State("behind", at, told)
+    begun = max(lineage.start, lineage.cleared_at(at))[0]
+    for epoch in run.epochs:
+        if epoch.restored_to is None and not epoch.goes_on and begun < epoch.epoch <= at[0]:
+            why = f"epoch {epoch.epoch} was raised without a snapshot: {epoch.why}"
+            return State("incomplete", (epoch.epoch, 0, 0, 0, 0, 0), why)
+    missing = lineage.incomplete_at(at, [(since, text) for text, since in lacking.items()])
+    if missing is not None:
+        return State("incomplete", *missing)
+    return _source_state(run, lineage)
+
+
+def _source_state(run: GoldRun, lineage: Lineage) -> State:
+    """What dead letters and the source's losses leave of a lineage's state."""
+    for name in (None, *{interval.name for interval in lineage.intervals}):
+        if name in run.dead:
+            whose = "" if name else " of unknown tables in the source"
+            return State("incomplete", _since(run, lineage), f"{run.dead[name]} dead letters{whose}")
+    if run.losses:
+        return State("incomplete", _since(run, lineage), run.losses[0])
+    return EXACT
+
+
+def _since(run: GoldRun, lineage: Lineage) -> Position | None:
+    """From where on what is missing may be: where the table was found incomplete, else behind what was
+    published last.
+    """
+    known = run.entries.get(lineage.id)
+    return known.since if known is not None and known.state == "incomplete" else run.window.position_before
+
+
+def _left_out(run: GoldRun, plan: TablePlan) -> list[str]:
+    """The note on VIRTUAL columns, where no message carries them."""
+    columns = plan.lineage.schema_at(just_above(plan.at)).columns
+    names = [c.name for c in columns if c.generated == "virtual" and not run.settings.virtual]
+    return [f"VIRTUAL columns are in no message and left out: {', '.join(names)}"] if names else []

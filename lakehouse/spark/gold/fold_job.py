@@ -6,13 +6,18 @@ partitioned by key.
 
 Images travel as JSON by column id. Between two changes of the key the net rows are carried over as the first
 images of the new key. A keyless row's key is its whole image, and netting counts. What the workers found
-beside rows (names that no DDL has told) travels as notes: rows without an image, whose kind is the note.
+beside rows (columns that no DDL has declared, what the changes lack) travels as notes: rows without an image,
+whose kind is the note.
+
+A delete of a keyless image of which fewer rows are there than deletes may mean a row of which some cells are
+not known. Which one, only a look at all rows tells: the table is folded again in one partition then, by the
+function that folds a small one.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import pyarrow as pa
@@ -22,22 +27,41 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.fold.current_rows import rekeyings
+from lakehouse.fold.current_rows import NO_KEY, rekeyings
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import GoldColumn
 from lakehouse.lineage import Lineage
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, position_literal
 from lakehouse.spark.column_types import columns as parse_columns
 from lakehouse.spark.column_types import data_type
+from lakehouse.spark.gold.merge import OP
+from lakehouse.spark.session import kept
 from lakehouse.spark.silver.columns import POSITION
 
 DELTAS = f"key string, position {POSITION}, kind string, image string"
 NETTED = "key string, kind string, image string"
 ROWS_PER_PARTITION = 200_000
+ONE = 1
 NOTE = "note "
+# of a keyless table: more deletes of an image than rows
+SHORT = "a delete of an image that is not there as it is"
 _DELTAS = to_arrow_schema(parse_columns(DELTAS))
 _NETTED = to_arrow_schema(parse_columns(NETTED))
 Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class LargeFold:
+    """A folded table as a frame of gold's columns (c0 …), a companion for each (r0 …), and the kind of each
+    row in the column OP; the kinds that there are, the companions that at least one row needs, and what the
+    fold found: columns that no DDL has declared, what the changes lack.
+    """
+
+    frame: DataFrame
+    kinds: frozenset[str]
+    companions: list[str]
+    unknown: dict[str, Position]
+    problems: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +82,61 @@ class Piece:
     upstream: Upstream
 
 
+def fold_large(
+    changes: DataFrame,
+    lineage: Lineage,
+    at: Position,
+    columns: list[GoldColumn],
+    *,
+    target: int,
+    upstream: Upstream,
+    rows: int,
+    without: str = "",
+) -> LargeFold:
+    """A lineage's changes up to `at`, folded and typed in Spark jobs. `target` is the step in force there,
+    `rows` about how many changes there are; rows of the kind `without` need no companions.
+    """
+    whole = frozenset(column.column.id for column in columns if column.column.id > 0)
+
+    def fold(partitions: int) -> LargeFold:
+        frame = fold_frame(
+            changes,
+            lineage,
+            at,
+            target=target,
+            upstream=upstream,
+            partitions=partitions,
+            whole=whole,
+            typing=typing_of(columns, OP),
+        )
+        return looked_over(kept(frame), columns, without)
+
+    folded = fold(partitions_for(rows))
+    return fold(ONE) if SHORT in folded.problems else folded
+
+
+def partitions_for(rows: int) -> int:
+    """In how many partitions so many changes are folded."""
+    return max(2, rows // ROWS_PER_PARTITION)
+
+
 def fold_frame(
     changes: DataFrame,
     lineage: Lineage,
     at: Position,
+    *,
     target: int,
     upstream: Upstream,
-    rows: int,
+    partitions: int,
     whole: frozenset[int],
-    typing: Typing | None = None,
+    typing: Typing | None,
 ) -> DataFrame:
-    """The netted rows (kind put, patch or delete; images by id) of a lineage's changes up to `at`, in the
-    schema of `target`; with `typing` as gold's columns, which the same workers make of them.
+    """The netted rows (kind put, patch or delete, or a note; images by id) of a lineage's changes up to `at`,
+    in the schema of `target`; with `typing` as gold's columns, which the same workers make of them.
 
     A patch is an image that lacks some column of `whole` and whose earlier image is not among the changes.
+    In ONE partition a keyless table's deletes take rows of which some cells are not known, too.
     """
-    partitions = max(2, rows // ROWS_PER_PARTITION)
     changes = changes.where(F.col("position") <= position_literal(at)).select(*FOLD_COLUMNS)
     netted: DataFrame | None = None
     start = 0
@@ -83,10 +146,11 @@ def fold_frame(
         if netted is not None:
             deltas = deltas.unionByName(netted.where("kind <> 'delete'").mapInArrow(_cross(piece), DELTAS))
         ordered = deltas.repartition(partitions, "key").sortWithinPartitions("key", "position")
+        net = _net(piece, whole, alone=partitions == ONE)
         if typing is not None and end == target:
-            netted = ordered.mapInArrow(_after(_net(piece, whole), typing.worker), typing.schema)
+            netted = ordered.mapInArrow(_after(net, typing.worker), typing.schema)
         else:
-            netted = ordered.mapInArrow(_net(piece, whole), NETTED)
+            netted = ordered.mapInArrow(net, NETTED)
         start = end + 1
     assert netted is not None
     return netted
@@ -120,7 +184,8 @@ def _carry(piece: Piece) -> Worker:
         deltas = Deltas(piece.lineage, piece.end, piece.upstream, ids)
         for batch in batches:
             yield _delta_batch(deltas.of(changes_of(batch)), ids)
-        yield _note_batch([NOTE + json.dumps([name, place]) for name, place in deltas.unknown.items()])
+        notes = [note(name, place) for name, place in deltas.unknown.items()]
+        yield _note_batch([*notes, *map(note, sorted(deltas.problems))])
 
     return work
 
@@ -153,16 +218,30 @@ def _delta_batch(deltas: Iterable[Any], ids: tuple[int, ...]) -> pa.RecordBatch:
     from lakehouse.fold.current_rows import image_text, row_key
     from lakehouse.spark.gold.fold_job import encode_key, encode_row
 
-    keys, positions, kinds, images = [], [], [], []
+    keys: list[str] = []
+    positions: list[dict[str, int] | None] = []
+    kinds: list[str] = []
+    images: list[str] = []
     for delta in deltas:
         key = row_key(delta.row, ids) if ids else ()
         if key is None:
+            keys.append(NOTE)
+            positions.append(None)
+            kinds.append(note(NO_KEY))
+            images.append("{}")
             continue
         keys.append(encode_key(key) if ids else image_text(delta.row))
         positions.append(dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), delta.position, strict=True)))
         kinds.append(delta.kind)
         images.append(encode_row(delta.row))
     return _deltas((keys, positions, kinds, images))
+
+
+def note(text: str, place: Position | None = None) -> str:
+    """What a worker found, as the kind of a row: a column that no DDL has declared, with the position of a
+    row that has it; without a position, something that the changes lack.
+    """
+    return NOTE + json.dumps([text, place])
 
 
 def _note_batch(notes: list[str]) -> pa.RecordBatch:
@@ -176,16 +255,20 @@ def _deltas(columns: tuple[list[Any], ...]) -> pa.RecordBatch:
     )
 
 
-def _net(piece: Piece, whole: frozenset[int]) -> Worker:
+def _net(piece: Piece, whole: frozenset[int], *, alone: bool = False) -> Worker:
     """Net the deltas of each key. A patch that has every column of `whole` needs no earlier image: it is a
-    put.
+    put. `alone`: the worker has all deltas of the table.
     """
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.lineage import key_ids
-        from lakehouse.spark.gold.fold_job import count_group, decode_row, net_group
+        from lakehouse.spark.gold.fold_job import count_all, count_group, decode_row, net_group
 
-        net = net_group if key_ids(piece.lineage, piece.end) else count_group
+        keyed = bool(key_ids(piece.lineage, piece.end))
+        if alone and not keyed:
+            yield from map(_netted_batch, chunked(count_all(_triples(batches)), 8192))
+            return
+        net = net_group if keyed else count_group
         out: list[tuple[str, str, str]] = []
         for key, group in groupby(_triples(batches), key=lambda triple: triple[0]):
             for _, kind, image in set(group) if key == NOTE else net(key, group):
@@ -229,14 +312,46 @@ def net_group(key: str, group: Iterable[tuple[str, str, str]]) -> Iterator[tuple
 
 
 def count_group(key: str, group: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
-    """As many equal rows as were inserted more often than deleted."""
+    """As many equal rows as were inserted more often than deleted; a note where it is the other way round."""
     counts = {"put": 0, "patch": 0, "delete": 0, "refuse": 0}
     image = ""
     for _, kind, text in group:
         counts[kind] += 1
         image = text
-    for _ in range(counts["put"] + counts["patch"] - max(0, counts["delete"] - counts["refuse"])):
+    left = counts["put"] + counts["patch"] - max(0, counts["delete"] - counts["refuse"])
+    if left < 0:
+        yield NOTE, note(SHORT), "{}"
+    for _ in range(left):
         yield key, "put", image
+
+
+def count_all(triples: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
+    """The rows of a keyless table from all of its deltas, by the fold of a small one."""
+    from lakehouse.fold.current_rows import Delta, count_rows, image_text
+
+    notes: set[str] = set()
+
+    def deltas() -> Iterator[Delta]:
+        for key, kind, image in triples:
+            if key == NOTE:
+                notes.add(kind)
+            else:
+                yield Delta(MIN_POSITION, kind, decode_row(image))
+
+    rows, problems = count_rows(deltas())
+    for row in rows:
+        yield image_text(row), "put", encode_row(row)
+    for kind in sorted({*notes, *map(note, problems)}):
+        yield NOTE, kind, "{}"
+
+
+def chunked(rows: Iterable[tuple[str, str, str]], size: int) -> Iterator[list[tuple[str, str, str]]]:
+    """Lists of `size` rows; one empty list where there are none."""
+    iterator = iter(rows)
+    chunk = list(islice(iterator, size))
+    yield chunk
+    while chunk := list(islice(iterator, size)):
+        yield chunk
 
 
 def encode_row(row: dict[int, Any]) -> str:
@@ -291,35 +406,33 @@ def _type(told: list[tuple[Any, str, str, str | None]], schema: StructType) -> W
     return work
 
 
-def unknown_names(kinds: Iterable[str]) -> dict[str, Position]:
-    """What notes among the kinds of rows tell of names that no DDL has told: each with the first place it was
-    met.
+def found_in(kinds: Iterable[str]) -> tuple[dict[str, Position], frozenset[str]]:
+    """What the notes among the kinds of rows say: columns that no DDL has declared, each with the first
+    position where a row has it; and what the changes lack.
     """
-    found: dict[str, Position] = {}
-    for name, place in (json.loads(kind.removeprefix(NOTE)) for kind in kinds if kind.startswith(NOTE)):
-        found[name] = min(tuple(place), found.get(name, tuple(place)))
-    return found
+    unknown: dict[str, Position] = {}
+    problems: set[str] = set()
+    for text, place in (json.loads(kind.removeprefix(NOTE)) for kind in kinds if kind.startswith(NOTE)):
+        if place is None:
+            problems.add(text)
+        else:
+            unknown[text] = min(tuple(place), unknown.get(text, tuple(place)))
+    return unknown, frozenset(problems)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a typed frame holds: the kinds of its rows, notes among them, and the `_raw_` companions that at
-    least one row needs.
+def looked_over(typed: DataFrame, columns: list[GoldColumn], without: str = "") -> LargeFold:
+    """A typed frame after one look at all of it, which computes it: its rows without the notes, and what
+    there is to know of them. Rows of the kind `without` need no companions.
     """
-
-    kinds: frozenset[str]
-    companions: list[str]
-
-
-def look_over(typed: DataFrame, columns: list[GoldColumn], op: str | None, without: str = "") -> Seen:
-    """Look at a typed frame once, which computes it; rows of the kind `without` need no companions."""
-    mine = F.lit(True) if op is None else F.col(op) != without
-    counts = [F.count(F.when(mine, F.col(f"r{i}"))).alias(f"r{i}") for i in range(len(columns))]
-    row = typed.agg(F.collect_set(op if op else F.lit(None).cast("string")).alias("kinds"), *counts).first()
+    needed = F.col(OP) != without
+    counts = [F.count(F.when(needed, F.col(f"r{i}"))).alias(f"r{i}") for i in range(len(columns))]
+    row = typed.agg(F.collect_set(OP).alias("kinds"), *counts).first()
     assert row is not None
-    return Seen(
-        frozenset(row["kinds"]), [column.companion for i, column in enumerate(columns) if row[f"r{i}"]]
-    )
+    unknown, problems = found_in(row["kinds"])
+    kinds = frozenset(kind for kind in row["kinds"] if not kind.startswith(NOTE))
+    companions = [column.companion for i, column in enumerate(columns) if row[f"r{i}"]]
+    rows = typed if len(kinds) == len(row["kinds"]) else typed.where(~F.col(OP).startswith(NOTE))
+    return LargeFold(rows, kinds, companions, unknown, problems)
 
 
 def named(typed: DataFrame, columns: list[GoldColumn], companions: list[str], op: str | None) -> DataFrame:

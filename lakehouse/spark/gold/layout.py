@@ -1,9 +1,8 @@
-"""What a gold table is beside its rows: computed columns, partitioning or clustering, its record of changes,
-its key as the catalog shows it. And what of its YAML does not fit its schema.
+"""A gold table's physical properties: computed columns, clustering, partitions, change data feed, declared
+key; and what of its YAML does not fit its schema.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +11,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.gold.columns import RAW, GoldColumn
-from lakehouse.gold.options import GoldOptions
+from lakehouse.gold.options import PLAIN, GoldOptions, from_plain
+from lakehouse.ops.records import TableEntry
 from lakehouse.schema import TableSchema
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.lake import Lake, quote
@@ -76,25 +76,18 @@ def show_key(spark: SparkSession, lake: Lake, table: str, key: Sequence[str]) ->
 
 
 def take_back(
-    spark: SparkSession, lake: Lake, table: str, known: Mapping[str, Any] | None, options: GoldOptions
+    spark: SparkSession, lake: Lake, table: str, known: TableEntry | None, options: GoldOptions
 ) -> None:
-    """Take back what a table's manifest entry tells of, where its YAML asks for it no more."""
-    before = (known or {}).get("options", {})
-    uncluster(spark, lake, table, known, options)
-    if before.get("change_data_feed") and not options.change_data_feed:
-        record_changes(spark, lake, table, False)
-    if before.get("primary_key") and not options.primary_key:
-        hide_key(spark, lake, table)
-
-
-def uncluster(
-    spark: SparkSession, lake: Lake, table: str, known: Mapping[str, Any] | None, options: GoldOptions
-) -> None:
-    """Take back the clustering that a table's manifest entry tells of, where its YAML asks for none
-    any more.
+    """Take back the physical properties that the table's last manifest entry has and its YAML asks for no
+    more: clustering, the change data feed, the declared key.
     """
-    if known is not None and known.get("options", {}).get("cluster_by") and not options.cluster_by:
+    before = from_plain(known.options) if known is not None and known.options else PLAIN
+    if before.cluster_by and not options.cluster_by:
         cluster(spark, lake, table, ())
+    if before.change_data_feed and not options.change_data_feed:
+        record_changes(spark, lake, table, False)
+    if before.primary_key and not options.primary_key:
+        hide_key(spark, lake, table)
 
 
 def misfit(

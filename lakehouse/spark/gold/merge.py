@@ -9,7 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from lakehouse.gold.columns import RAW, GoldColumn, Typed
+from lakehouse.events import Position
+from lakehouse.fold.upcast import Row
+from lakehouse.gold.columns import RAW, GoldColumn, Typed, type_rows
+from lakehouse.gold.modes import PARTS, POSITION, Mode, canonical_rows
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.gold.layout import cluster, record_changes, with_computed
@@ -100,6 +103,7 @@ def merge_frame(
     lake: Lake,
     table: str,
     source: DataFrame,
+    *,
     keys: list[GoldColumn],
     options: GoldOptions = PLAIN,
     rows: int = 0,
@@ -173,3 +177,65 @@ def merge_sql(
 def version_of(spark: SparkSession, lake: Lake, table: str) -> int:
     row = spark.sql(f"DESCRIBE HISTORY {lake.ref('gold', table)} LIMIT 1").select("version").first()
     return int(row[0]) if row is not None else -1
+
+
+def known_rows(
+    gold: DataFrame, mode: Mode, columns: list[GoldColumn], keys: set[Any]
+) -> tuple[list[Row], bool]:
+    """Gold's rows of some keys (of a log the last one each), and whether they are all there is to know: no
+    value is in a companion.
+    """
+    tags = {column.name: mode.tag[column.column.id] for column in columns if column.column.id in mode.tag}
+    key_columns = [column for key in mode.ids for column in columns if column.column.id == key]
+    typed = type_rows([dict(zip(mode.ids, key, strict=True)) for key in keys], key_columns)
+    wanted = frame_of(gold.sparkSession, typed, key_columns)
+    renamed = wanted.select(
+        *[F.col(quote(column.name)).alias(f"k{i}") for i, column in enumerate(key_columns)]
+    )
+    same = [gold[quote(column.name)].eqNullSafe(renamed[f"k{i}"]) for i, column in enumerate(key_columns)]
+    found = gold.join(F.broadcast(renamed), same, "left_semi")
+    for name, tag in tags.items():
+        found = found.where(F.col(quote(name)) == tag)
+    companions = [column.companion for column in columns if column.companion in gold.columns]
+    held = [*[column.name for column in columns], *companions]
+    chosen = (
+        _last_rows(found, held, columns, key_columns) if mode.word == "append" else _positional(found, held)
+    )
+    rows = chosen.toArrow()
+    values = {name: rows.column(i).to_pylist() for i, name in enumerate(held)}
+    exact = not typed.raw and all(value is None for name in companions for value in values[name])
+    return canonical_rows(columns, values, rows.num_rows), exact
+
+
+def _positional(frame: DataFrame, names: list[str]) -> DataFrame:
+    return frame.select(*[F.col(quote(name)).alias(f"c{i}") for i, name in enumerate(names)])
+
+
+def _last_rows(
+    log: DataFrame, names: list[str], columns: list[GoldColumn], keys: list[GoldColumn]
+) -> DataFrame:
+    """The last row of each key, by position."""
+    position = next(column.name for column in columns if column.column.id == POSITION)
+    row = F.struct(*[F.col(quote(name)).alias(f"c{i}") for i, name in enumerate(names)])
+    last = F.max_by(row, F.col(quote(position))).alias("last")
+    return log.groupBy(*[F.col(quote(column.name)) for column in keys]).agg(last).select("last.*")
+
+
+def extend_log(
+    spark: SparkSession,
+    lake: Lake,
+    table: str,
+    frame: DataFrame,
+    *,
+    columns: list[GoldColumn],
+    options: GoldOptions,
+    above: Position,
+) -> int:
+    """Make these rows the log's rows above a position, whatever was there: a run that died half-way is
+    written over. Returns the version.
+    """
+    position = next(column.name for column in columns if column.column.id == POSITION)
+    parts = ", ".join(f"'{part}', {value}L" for part, value in zip(PARTS, above, strict=True))
+    condition = f"{quote(position)} > named_struct({parts})"
+    lake.replace_where(with_computed(frame, options.computed), "gold", table, condition)
+    return version_of(spark, lake, table)

@@ -1,19 +1,17 @@
-"""The modes of a gold table in Spark: gold's rows of some keys, the log's new rows, and a large table's rows
-in jobs.
+"""The rows of a large table in modes other than plain upsert, computed in Spark jobs.
 
-A large table is told anew in parts: rows of different keys have nothing to do with each other, so the changes
-are dealt out by key and each part is told by the functions that tell a small table (lakehouse/gold/modes.py).
-Where a DDL changes the key there is one part.
+Rows of different keys have nothing to do with each other, so the changes are distributed by key, and each
+part is computed by the functions that compute a small table (lakehouse/gold/modes.py). Where a DDL changes
+the key there is one part. What a worker finds beside rows travels as notes (fold_job.py).
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
@@ -22,83 +20,26 @@ from lakehouse.events import Position
 from lakehouse.fold.current_rows import DELETE, Change, Deltas, image_text, rekeyings, row_key
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, type_rows
-from lakehouse.gold.modes import PARTS, POSITION, Mode, canonical_rows, remade
+from lakehouse.gold.modes import PARTS, Mode, remade
 from lakehouse.lineage import Lineage
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, between, collect_changes, parse_change
 from lakehouse.spark.column_types import data_type
-from lakehouse.spark.gold.layout import with_computed
-from lakehouse.spark.gold.merge import frame_of, version_of
-from lakehouse.spark.lake import quote
-
-if TYPE_CHECKING:
-    from lakehouse.spark.gold.table import GoldTable
+from lakehouse.spark.gold.fold_job import LargeFold, looked_over
+from lakehouse.spark.gold.merge import OP
+from lakehouse.spark.session import kept
 
 ROWS_PER_PART = 100_000
 BUCKET = "_bucket"
 Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def known_rows(table: "GoldTable", keys: set[Any], version: int) -> tuple[list[Row], bool]:
-    """Gold's rows of some keys (of a log the last one each), and whether they are all there is to know: no
-    value is in a companion.
-    """
-    mode, columns, gold = table.mode, table.columns, table.lake.read(table.spark, "gold", table.gold, version)
-    tags = {column.name: mode.tag[column.column.id] for column in columns if column.column.id in mode.tag}
-    key_columns = [column for key in mode.ids for column in columns if column.column.id == key]
-    typed = type_rows([dict(zip(mode.ids, key, strict=True)) for key in keys], key_columns)
-    wanted = frame_of(table.spark, typed, key_columns)
-    renamed = wanted.select(
-        *[F.col(quote(column.name)).alias(f"k{i}") for i, column in enumerate(key_columns)]
-    )
-    same = [gold[quote(column.name)].eqNullSafe(renamed[f"k{i}"]) for i, column in enumerate(key_columns)]
-    found = gold.join(F.broadcast(renamed), same, "left_semi")
-    for name, tag in tags.items():
-        found = found.where(F.col(quote(name)) == tag)
-    raws = [column.companion for column in columns if column.companion in gold.columns]
-    held = [*[column.name for column in columns], *raws]
-    told = _last_of(found, held, columns, key_columns) if mode.word == "append" else _positional(found, held)
-    rows = told.toArrow()
-    values = {name: rows.column(i).to_pylist() for i, name in enumerate(held)}
-    exact = not typed.raw and all(value is None for name in raws for value in values[name])
-    return canonical_rows(columns, values, rows.num_rows), exact
-
-
-def _positional(frame: DataFrame, names: list[str]) -> DataFrame:
-    return frame.select(*[F.col(quote(name)).alias(f"c{i}") for i, name in enumerate(names)])
-
-
-def _last_of(
-    log: DataFrame, names: list[str], columns: list[GoldColumn], keys: list[GoldColumn]
-) -> DataFrame:
-    """The last row of each key, by position."""
-    position = next(column.name for column in columns if column.column.id == POSITION)
-    row = F.struct(*[F.col(quote(name)).alias(f"c{i}") for i, name in enumerate(names)])
-    last = F.max_by(row, F.col(quote(position))).alias("last")
-    return log.groupBy(*[F.col(quote(column.name)) for column in keys]).agg(last).select("last.*")
-
-
-def extend_log(table: "GoldTable", frame: DataFrame, position_before: Position) -> int:
-    """The log with these rows above a place, whatever stood there: a run that died half-way is written over.
-    Returns the version.
-    """
-    position = next(column.name for column in table.columns if column.column.id == POSITION)
-    parts = ", ".join(f"'{part}', {value}L" for part, value in zip(PARTS, position_before, strict=True))
-    table.lake.replace_where(
-        with_computed(frame, table.options.computed),
-        "gold",
-        table.gold,
-        f"{quote(position)} > named_struct({parts})",
-    )
-    return version_of(table.spark, table.lake, table.gold)
-
-
-def stretches(mine: DataFrame, by_commit: bool, most: int) -> Iterator[list[Change]]:
-    """The changes in position order, at most so many at a time, no commit cut in two; an empty stretch where
-    one commit is more.
+def commits(frame: DataFrame, by_commit: bool, most: int) -> Iterator[list[Change]]:
+    """The changes in position order, at most so many at a time, no commit cut in two; an empty list where one
+    commit is more.
     """
     last: Position | None = None
     while True:
-        ordered = mine.where(between(last, None)).orderBy("position").limit(most)
+        ordered = frame.where(between(last, None)).orderBy("position").limit(most)
         changes = [change for _, change, _ in collect_changes(ordered)]
         changes.sort(key=lambda change: change.position)
         full = len(changes) == most
@@ -114,18 +55,20 @@ def stretches(mine: DataFrame, by_commit: bool, most: int) -> Iterator[list[Chan
         last = changes[-1].position
 
 
-def mode_frame(changes: DataFrame, mode: Mode, columns: list[GoldColumn], rows: int) -> DataFrame:
-    """The table's rows in jobs: columns c0… and their companions r0…, as `named` takes them."""
+def mode_large(changes: DataFrame, mode: Mode, columns: list[GoldColumn], rows: int) -> LargeFold:
+    """All rows of the table, from about `rows` changes."""
     parts = 1 if rekeyings(mode.lineage, mode.target) else max(2, rows // ROWS_PER_PART)
     schema = StructType(
         [StructField(f"c{i}", data_type(column.spark)) for i, column in enumerate(columns)]
         + [StructField(f"r{i}", StringType()) for i in range(len(columns))]
+        + [StructField(OP, StringType())]
     )
     chosen = changes.select(*FOLD_COLUMNS)
     dealt = StructType([*chosen.schema.fields, StructField(BUCKET, IntegerType())])
     by_key = chosen.mapInArrow(_deal(mode, parts, to_arrow_schema(dealt)), dealt).repartition(parts, BUCKET)
     plain = [(column.column, column.spark, column.companion, column.mask) for column in columns]
-    return by_key.mapInArrow(_tell(mode_parts(mode), plain, to_arrow_schema(schema)), schema)
+    typed = by_key.mapInArrow(_rows_of_part(mode_parts(mode), plain, to_arrow_schema(schema)), schema)
+    return looked_over(kept(typed), columns)
 
 
 def mode_parts(mode: Mode) -> tuple[Any, ...]:
@@ -209,21 +152,32 @@ def change_of(row: dict[str, Any]) -> Change:
     )
 
 
-def _tell(parts: tuple[Any, ...], plain: list[tuple[Any, str, str, str | None]], schema: pa.Schema) -> Worker:
-    """All rows of a part, typed: its changes are held in memory together."""
+def _rows_of_part(
+    parts: tuple[Any, ...], plain: list[tuple[Any, str, str, str | None]], schema: pa.Schema
+) -> Worker:
+    """All rows of a part, typed, and notes of what was found: its changes are held in memory together."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.gold.modes import Mode
+        from lakehouse.spark.gold.fold_job import note
         from lakehouse.spark.gold.modes import change_of
 
         changes = [change_of(row) for batch in batches for row in batch.to_pylist()]
-        columns = [remade(*said) for said in plain]
-        typed = type_rows(Mode(*parts).rows(changes), columns)
+        columns, mode = [remade(*column) for column in plain], Mode(*parts)
+        typed = type_rows(mode.rows(changes), columns)
         nothing = [None] * typed.count
         values = [typed.columns[column.name] for column in columns] + [
             typed.raw.get(column.companion, nothing) for column in columns
         ]
-        arrays = [pa.array(v, f.type) for v, f in zip(values, schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        values.append(["put"] * typed.count)
+        yield _batch(values, schema)
+        notes = [note(name, place) for name, place in mode.unknown.items()]
+        notes += map(note, sorted(mode.problems))
+        yield _batch([*([None] * len(notes) for _ in schema.names[1:]), notes], schema)
 
     return work
+
+
+def _batch(values: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,301 +1,372 @@
-"""One gold table in one run: create it, fold it again, or merge what is new, on the driver or in
-Spark jobs.
+"""One gold table in one run: create it, fold it again, or merge what is new, on the driver or in Spark jobs.
+
+Every way returns what it wrote and what it found (lakehouse/spark/gold/plan.py): a loss that one of them sees
+can't be dropped by the next.
 """
 
 import functools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position, just_above
-from lakehouse.fold.current_rows import OLD_KEY_UNKNOWN, OLD_ROW_STAYS, Change, Folded, finish, fold, settle
-from lakehouse.fold.upcast import Row, Upstream
+from lakehouse.fold.current_rows import Change, finish, fold, settle
+from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
-from lakehouse.gold.modes import Clock, Mode, own_columns
-from lakehouse.gold.options import PLAIN, GoldOptions
+from lakehouse.gold.modes import Mode, own_columns
+from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.shards import INTEGERS
 from lakehouse.lineage import Lineage, key_ids
+from lakehouse.schema import TableSchema
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, changes_in, collect_changes, of_lineage
-from lakehouse.spark.gold import merge as write_gold
-from lakehouse.spark.gold import modes as gold_modes
-from lakehouse.spark.gold.fold_job import fold_frame, look_over, named, typing_of, unknown_names
+from lakehouse.spark.gold import merge
+from lakehouse.spark.gold.fold_job import LargeFold, fold_large, named
 from lakehouse.spark.gold.layout import hide_key, key_names, show_key
-from lakehouse.spark.gold.plan import Outcome, Size, Written
-from lakehouse.spark.lake import Lake
-from lakehouse.spark.quality.gates import Gate
-from lakehouse.spark.session import capabilities, kept
+from lakehouse.spark.gold.modes import commits, mode_large
+from lakehouse.spark.gold.plan import NOTHING_FOUND, Found, GoldRun, Outcome, Size, Written
+from lakehouse.spark.quality.gates import NO_VERDICT, Gate, Verdict
+from lakehouse.spark.session import capabilities
 
 
+@dataclass(frozen=True, slots=True)
 class GoldTable:
-    """A lineage at one place, and the Delta table that holds it."""
+    """A lineage at one position, and the Delta table that holds it.
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        lake: Lake,
-        lineage: Lineage,
-        at: Position,
-        gold: str,
-        silver: DataFrame,
-        size: Size,
-        upstream: Upstream,
-        policies: dict[str, str],
-        *,
-        virtual: bool,
-        options: GoldOptions = PLAIN,
-        clock: Clock = Clock(),
-    ) -> None:
-        self.spark, self.lake, self.lineage, self.at, self.gold, self.silver = (
-            spark,
-            lake,
-            lineage,
-            at,
-            gold,
-            silver,
-        )
-        self.size, self.upstream = size, upstream
-        self.step = lineage.step_at(just_above(at))
-        self.options, self.mode = options, Mode(lineage, at, upstream, clock, options)
-        self.columns: list[GoldColumn] = gold_columns(
-            lineage.steps[self.step].schema, policies, virtual=virtual, options=options
-        )
-        self.columns += own_columns(options, [column.name for column in self.columns])
-        self.ids = key_ids(lineage, self.step)
-        self.reads_back = True
-        self.is_whole = False  # whether this turn has looked at all of the table's changes
-        self.gate: Gate | None = None
-        self.read: pa.Table | None = (
-            None  # all of silver's changes of the table, where they were read together with others'
-        )
+    step        the index of the lineage's step in force there
+    columns     gold's columns; ids: those of the key
+    reads_back  whether gold's values can be read back as the source's
+    gate        judges the changes, where the table has a suite
+    read        all of silver's changes of the lineage, where they were read together with other tables'
+    """
 
-    def take(self, columns: list[GoldColumn]) -> None:
-        """Take the columns that all shards of the table have. Text instead of a type of its own can't be read
-        back.
-        """
-        own = {column.column.id: column.spark for column in self.columns}
-        self.reads_back = all(
-            column.spark in (own.get(column.column.id), *INTEGERS)
-            for column in columns
-            if column.column.id > 0
-        )
-        self.columns = columns
+    run: GoldRun
+    lineage: Lineage
+    at: Position
+    gold: str
+    options: GoldOptions
+    step: int
+    columns: list[GoldColumn]
+    ids: tuple[int, ...]
+    reads_back: bool = True
+    gate: Gate | None = None
+    read: pa.Table | None = None
 
     @property
-    def mine(self) -> DataFrame:
+    def schema(self) -> TableSchema:
+        return self.lineage.steps[self.step].schema
+
+    @property
+    def size(self) -> Size:
+        """What silver holds of it."""
+        return self.run.size(self.lineage)
+
+    @property
+    def mode(self) -> Mode:
+        """The rules of the table's mode, anew at each call: it keeps what it finds."""
+        settings = self.run.settings
+        return Mode(self.lineage, self.at, settings.upstream, settings.clock, self.options)
+
+    @property
+    def own_changes(self) -> DataFrame:
         """All of silver's changes of this lineage up to here."""
-        return self.silver.where(of_lineage(self.lineage) & between(None, self.at))
+        return self.all_changes.where(between(None, self.at))
 
     @property
-    def everything(self) -> DataFrame:
+    def all_changes(self) -> DataFrame:
         """All of silver's changes of this lineage, above `at` too."""
-        return self.silver.where(of_lineage(self.lineage))
-
-    def _told(self, *, count: bool) -> Iterable[Change]:
-        """The table's changes up to here, judged where it has a suite."""
-        if self.gate is None and self.read is not None:
-            return changes_in(self.read, self.lineage, self.at)
-        if self.gate is None:
-            return (change for _, change, _ in collect_changes(self.mine))
-        return self.gate.changes(self.mine, count=count)
-
-    def refold(self, *, exists: bool) -> Written:
-        """Fold the whole table from silver and replace it in one commit."""
-        self.is_whole = True
-        if self.gate is not None:
-            self.gate.gates.whole.add(self.lineage.id)
-        frame, what = self.whole()
-        if self.mode.unknown:
-            return Written(-1, "", self.mode.unknown)
-        if self.options.primary_key and exists:
-            hide_key(self.spark, self.lake, self.gold)
-        version = write_gold.replace_frame(
-            self.spark,
-            self.lake,
-            self.gold,
-            frame,
-            create=not exists,
-            options=self.options,
-            keys=self.keys,
-            rows=self._seen_twice,
-        )
-        if self.options.primary_key:
-            show_key(self.spark, self.lake, self.gold, key_names(self.columns, self.ids))
-        return Written(
-            version, f"{'folded again' if exists else 'created'}{what}", self.mode.unknown, self.mode.applied
-        )
-
-    def whole(self) -> tuple[DataFrame, str]:
-        """All rows of the table, from silver, and what they came from."""
-        if not self.size.small:
-            return self._whole_large()
-        rows = self.mode.rows(self._told(count=True))
-        return self._frame(rows), f": {len(rows)} rows from {self.mode.applied} changes"
-
-    def apply(self, fresh: list[Change], position_before: Position, version: int) -> Written:
-        """Merge what the window's changes make of gold's rows."""
-        outcome = self.outcome(fresh, position_before, version)
-        if outcome is None:
-            return self.refold(exists=True)
-        if outcome.unknown or not (outcome.puts or outcome.deletes):
-            return Written(version, "", outcome.unknown)
-        version = self.write([(self, outcome)], position_before)
-        return Written(
-            version,
-            f"merged {len(outcome.puts)} rows, removed {len(outcome.deletes)}",
-            outcome.unknown,
-            len(fresh),
-        )
-
-    def write(self, outcomes: "list[tuple[GoldTable, Outcome]]", position_before: Position) -> int:
-        """Write the outcomes of this table's shards, or of itself, in one commit; returns the version."""
-        frames = [
-            table._frame(outcome.puts, outcome.deletes, ops=self.mode.word != "append")
-            for table, outcome in outcomes
-        ]
-        frame = functools.reduce(
-            lambda one, other: one.unionByName(other, allowMissingColumns=True), frames
-        ).coalesce(1)
-        if self.mode.word == "append":
-            return gold_modes.extend_log(self, frame, position_before)
-        return write_gold.merge_frame(
-            self.spark, self.lake, self.gold, frame, self.keys, self.options, self.size.rows
-        )
-
-    def outcome(self, fresh: list[Change], position_before: Position, version: int) -> "Outcome | None":
-        """What the window's changes make of gold's rows: rows that came late or in part are folded anew from
-        silver first. None where nothing less than the whole table will do.
-        """
-        if not self.ids:
-            return None
-        late = any(self.mode.is_late(change, position_before) for change in fresh)
-        if not self.options.plain:
-            return self._advanced(fresh, version, late=late)
-        folded = self._fold(fresh)
-        settle(folded, [column.column.id for column in self.columns if column.column.id > 0])
-        if folded.patches or late:
-            folded = self._refold_rows(
-                {*folded.rows, *folded.deleted, *folded.patches, *folded.refused}, folded.unknown
-            )
-        deletes = [dict(zip(self.ids, key, strict=True)) | self.mode.tag for key in folded.deleted]
-        return Outcome([row | self.mode.tag for row in finish(folded)], deletes, folded.unknown)
-
-    def _advanced(self, fresh: list[Change], version: int, *, late: bool) -> "Outcome | None":
-        """Go on from gold's own rows of the touched keys; what is late or can't be found by its key is told
-        anew from silver.
-        """
-        mode, keys = self.mode, self.mode.touched(fresh)
-        if keys is None or not mode.advances or not self.reads_back or (late and mode.word == "append"):
-            return None
-        known, exact = gold_modes.known_rows(self, keys, version)
-        if mode.word == "append":
-            return Outcome(mode.advance(fresh, known), [], mode.unknown)
-        anew = late or not exact
-        rows = mode.of_keys(mode.rows(self._told(count=False)), keys) if anew else mode.advance(fresh, known)
-        latest = write_gold.version_of(self.spark, self.lake, self.gold)
-        # a run that died half-way has written more than gold's own version has
-        had = known if latest == version else gold_modes.known_rows(self, keys, latest)[0]
-        return Outcome(*mode.differences(had, rows), mode.unknown)
-
-    def _frame(self, puts: list[Row], deletes: list[Row] = [], *, ops: bool = False) -> DataFrame:  # noqa: B006 - never changed
-        words = ["put"] * len(puts) + ["delete"] * len(deletes) if ops else None
-        return write_gold.frame_of(
-            self.spark, type_rows([*puts, *deletes], self.columns), self.columns, words
-        ).coalesce(1)
-
-    def apply_large(
-        self, window: DataFrame, late: bool, rows: int, position_before: Position, version: int
-    ) -> Written:
-        """The same where there are many changes: in Spark jobs, or a stretch at a time."""
-        if not self.ids or late:
-            return self.refold(exists=True)
-        mine = window.where(of_lineage(self.lineage))
-        if not self.options.plain:
-            return self._apply_in_stretches(mine, rows, position_before, version)
-        typed, op = self._typed(mine, rows)
-        seen = look_over(typed, self.columns, op)
-        if unknown := unknown_names(seen.kinds):
-            return Written(version, "", unknown)
-        if "patch" in seen.kinds:
-            return self.refold(exists=True)
-        frame = named(typed, self.columns, seen.companions, op)
-        version = write_gold.merge_frame(
-            self.spark, self.lake, self.gold, frame, self.keys, self.options, self._seen_twice
-        )
-        return Written(version, f"merged up to {rows} changes", {}, rows)
-
-    @property
-    def _seen_twice(self) -> int:
-        """The table's rows, for what looks at a frame before it is written; none where a session would fold
-        it twice for that.
-        """
-        return self.size.rows if capabilities(self.spark).persist else 0
-
-    def _apply_in_stretches(
-        self, mine: DataFrame, rows: int, position_before: Position, version: int
-    ) -> Written:
-        """Go on by one stretch of whole commits after another, where that is less than the table's
-        whole log.
-        """
-        if rows * 2 > self.size.rows:
-            return self.refold(exists=True)
-        for changes in gold_modes.stretches(mine, self.mode.clock.by_commit, limits.GOLD_TABLE_CHANGES):
-            outcome = None if not changes else self.outcome(changes, position_before, version)
-            if outcome is None:
-                return self.refold(exists=True)
-            if outcome.unknown:
-                return Written(version, "", outcome.unknown)
-            if outcome.puts or outcome.deletes:
-                version = self.write([(self, outcome)], position_before)
-            position_before = changes[-1].position
-        return Written(version, f"merged {rows} changes", self.mode.unknown, rows)
-
-    def _typed(self, changes: DataFrame, rows: int) -> tuple[DataFrame, str]:
-        whole = frozenset(column.column.id for column in self.columns if column.column.id > 0)
-        typing = typing_of(self.columns, write_gold.OP)
-        typed = fold_frame(changes, self.lineage, self.at, self.step, self.upstream, rows, whole, typing)
-        return kept(typed), write_gold.OP
-
-    def _whole_large(self) -> tuple[DataFrame, str]:
-        if self.options.plain:
-            typed, op = self._typed(
-                self.mine if self.gate is None else self.gate.frame(self.mine), self.size.rows
-            )
-            seen = look_over(typed, self.columns, op, without="delete")
-            self.mode.unknown = unknown_names(seen.kinds)
-            typed = typed.where(F.col(op) != "delete")
-        else:
-            mine = self.mine if self.gate is None else self.gate.frame(self.mine)
-            typed = kept(gold_modes.mode_frame(mine, self.mode, self.columns, self.size.rows))
-            seen = look_over(typed, self.columns, None)
-        self.mode.applied = self.size.rows
-        if self.mine.where(F.array_contains("flags", OLD_KEY_UNKNOWN)).limit(1).count():
-            self.mode.problems.add(OLD_ROW_STAYS)
-        frame = named(typed, self.columns, seen.companions, None)
-        for column in self.columns:
-            if self.options.plain and column.column.id in self.mode.tag:
-                frame = frame.withColumn(column.name, F.lit(self.mode.tag[column.column.id]))
-        return frame, f" from {self.size.rows} changes"
-
-    def _fold(self, changes: Iterable[Change]) -> Folded:
-        folded = fold(self.lineage, changes, self.at, self.upstream)
-        self.mode.problems |= folded.problems
-        return folded
-
-    def _refold_rows(self, touched: set[Any], unknown: dict[str, Position]) -> Folded:
-        """Fold these rows anew from everything that silver has of them: a deleted row can't come back."""
-        folded = self._fold(self._told(count=False))
-        folded.rows = {key: row for key, row in folded.rows.items() if key in touched}
-        folded.patches = {key: row for key, row in folded.patches.items() if key in touched}
-        folded.deleted = {key for key in touched if key not in folded.rows and key not in folded.patches}
-        folded.unknown = {**folded.unknown, **unknown}
-        return folded
+        return self.run.silver.where(of_lineage(self.lineage))
 
     @property
     def keys(self) -> list[GoldColumn]:
         """What tells gold's rows apart."""
         ids = self.mode.row_ids
         return [column for column_id in ids for column in self.columns if column.column.id == column_id]
+
+    @property
+    def ordered_rows(self) -> int:
+        """About how many rows the table has, for writing them in the order of the key; 0 where a session
+        would compute a frame twice for that.
+        """
+        return self.size.rows if capabilities(self.run.spark).persist else 0
+
+    def with_columns(self, columns: list[GoldColumn]) -> "GoldTable":
+        """The table with the columns that all of its shards have. Text instead of a type of its own can't be
+        read back.
+        """
+        own = {column.column.id: column.spark for column in self.columns}
+        reads_back = all(
+            column.spark in (own.get(column.column.id), *INTEGERS)
+            for column in columns
+            if column.column.id > 0
+        )
+        return replace(self, columns=columns, reads_back=reads_back)
+
+
+def open_table(
+    run: GoldRun, lineage: Lineage, at: Position, gold: str, *, options: GoldOptions, gate: Gate | None = None
+) -> GoldTable:
+    """The table of a lineage as it is right after `at`."""
+    settings, step = run.settings, lineage.step_at(just_above(at))
+    schema = lineage.steps[step].schema
+    columns = gold_columns(schema, settings.policies, virtual=settings.virtual, options=options)
+    columns += own_columns(options, [column.name for column in columns])
+    return GoldTable(run, lineage, at, gold, options, step, columns, key_ids(lineage, step), gate=gate)
+
+
+# --- the whole table
+
+
+class Whole(NamedTuple):
+    """All rows of a table, what the fold found, and in words what the rows came from."""
+
+    frame: DataFrame
+    found: Found
+    what: str
+
+
+def refold(table: GoldTable, *, exists: bool) -> Written:
+    """Fold the whole table from silver and replace it in one commit; nothing is written where rows have
+    columns that no DDL has declared.
+    """
+    run, whole = table.run, whole_frame(table)
+    found = whole.found
+    if table.gate is not None:
+        found = found.plus(Found(verdict=Verdict(whole=frozenset({table.lineage.id}))))
+    if found.unknown:
+        return Written(-1, "", found, whole=True)
+    if table.options.primary_key and exists:
+        hide_key(run.spark, run.lake, table.gold)
+    version = merge.replace_frame(
+        run.spark,
+        run.lake,
+        table.gold,
+        whole.frame,
+        create=not exists,
+        options=table.options,
+        keys=table.keys,
+        rows=table.ordered_rows,
+    )
+    if table.options.primary_key:
+        show_key(run.spark, run.lake, table.gold, key_names(table.columns, table.ids))
+    return Written(version, f"{'folded again' if exists else 'created'}{whole.what}", found, whole=True)
+
+
+def whole_frame(table: GoldTable) -> Whole:
+    """All rows of the table, folded from silver: on the driver where they are few."""
+    if not table.size.small:
+        return _whole_large(table)
+    changes, verdict = told_changes(table, count=True)
+    mode = table.mode
+    rows = mode.rows(changes)
+    found = found_by(mode, verdict)
+    return Whole(frame_of(table, rows), found, f": {len(rows)} rows from {found.applied} changes")
+
+
+def _whole_large(table: GoldTable) -> Whole:
+    changes, verdict = table.own_changes, NO_VERDICT
+    if table.gate is not None:
+        changes, verdict = table.gate.frame(changes)
+    if table.options.plain:
+        large = _fold_large(table, changes, table.size.rows, without="delete")
+        rows = large.frame.where(F.col(merge.OP) != "delete")
+    else:
+        large = mode_large(changes, table.mode, table.columns, table.size.rows)
+        rows = large.frame
+    frame = named(rows, table.columns, large.companions, None)
+    tag = table.mode.tag if table.options.plain else {}
+    for column in table.columns:
+        if column.column.id in tag:
+            frame = frame.withColumn(column.name, F.lit(tag[column.column.id]))
+    found = Found(large.unknown, large.problems, table.size.rows, verdict)
+    return Whole(frame, found, f" from {table.size.rows} changes")
+
+
+def _fold_large(table: GoldTable, changes: DataFrame, rows: int, without: str = "") -> LargeFold:
+    return fold_large(
+        changes,
+        table.lineage,
+        table.at,
+        table.columns,
+        target=table.step,
+        upstream=table.run.settings.upstream,
+        rows=rows,
+        without=without,
+    )
+
+
+def told_changes(table: GoldTable, *, count: bool) -> tuple[Iterable[Change], Verdict]:
+    """All of the table's changes up to its position, judged where it has a suite; with `count` the verdict
+    says how the checks did.
+    """
+    if table.gate is not None:
+        return table.gate.changes(table.own_changes, count=count)
+    if table.read is not None:
+        return changes_in(table.read, table.lineage, table.at), NO_VERDICT
+    return (change for _, change, _ in collect_changes(table.own_changes)), NO_VERDICT
+
+
+def found_by(mode: Mode, verdict: Verdict = NO_VERDICT) -> Found:
+    """What a mode has found in all that it was asked."""
+    return Found(mode.unknown, frozenset(mode.problems), mode.applied, verdict)
+
+
+# --- a window of changes
+
+
+def merge_changes(table: GoldTable, changes: list[Change], before: Position, version: int) -> Written:
+    """Merge what a window's changes make of gold's rows at `version`; `before` is the window's beginning."""
+    outcome = outcome_of(table, changes, before, version)
+    if outcome is None:
+        return refold(table, exists=True)
+    if outcome.found.unknown or not (outcome.puts or outcome.deletes):
+        return Written(version, "", outcome.found)
+    version = write_outcomes([(table, outcome)], before)
+    what = f"merged {len(outcome.puts)} rows, removed {len(outcome.deletes)}"
+    return Written(version, what, outcome.found._replace(applied=len(changes)))
+
+
+def write_outcomes(outcomes: Sequence[tuple[GoldTable, Outcome]], before: Position) -> int:
+    """Write the outcomes of a table's shards, or of the table itself, in one commit; returns the version."""
+    table = outcomes[0][0]
+    run, mode = table.run, table.mode
+    frames = [
+        frame_of(shard, outcome.puts, outcome.deletes, ops=mode.word != "append")
+        for shard, outcome in outcomes
+    ]
+    frame = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    frame = frame.coalesce(1)
+    if mode.word == "append":
+        return merge.extend_log(
+            run.spark, run.lake, table.gold, frame, columns=table.columns, options=table.options, above=before
+        )
+    return merge.merge_frame(
+        run.spark,
+        run.lake,
+        table.gold,
+        frame,
+        keys=table.keys,
+        options=table.options,
+        rows=table.size.rows,
+    )
+
+
+def outcome_of(table: GoldTable, changes: list[Change], before: Position, version: int) -> Outcome | None:
+    """What a window's changes make of gold's rows: rows that came late or in part are folded again from
+    silver first. None where nothing less than the whole table will do.
+    """
+    if not table.ids:
+        return None
+    mode = table.mode
+    late = any(mode.is_late(change, before) for change in changes)
+    if not table.options.plain:
+        return _advanced(table, changes, version, late=late)
+    folded = fold(table.lineage, changes, table.at, table.run.settings.upstream)
+    found = Found(folded.unknown, frozenset(folded.problems))
+    settle(folded, [column.column.id for column in table.columns if column.column.id > 0])
+    if not (folded.patches or late):
+        deletes = [dict(zip(table.ids, key, strict=True)) | mode.tag for key in folded.deleted]
+        return Outcome([row | mode.tag for row in finish(folded)], deletes, found)
+    touched = {*folded.rows, *folded.deleted, *folded.patches, *folded.refused}
+    puts, deletes, again = _refolded_rows(table, touched)
+    return Outcome(puts, deletes, found.plus(again))
+
+
+def _refolded_rows(table: GoldTable, touched: set[Any]) -> tuple[list[Row], list[Row], Found]:
+    """These rows, folded again from everything that silver has of them: a deleted row can't come back."""
+    tag = table.mode.tag
+    changes, verdict = told_changes(table, count=False)
+    folded = fold(table.lineage, changes, table.at, table.run.settings.upstream)
+    there = {**folded.patches, **folded.rows}
+    puts = [there[key] | tag for key in touched if key in there]
+    gone = [dict(zip(table.ids, key, strict=True)) | tag for key in touched if key not in there]
+    return puts, gone, Found(folded.unknown, frozenset(folded.problems), 0, verdict)
+
+
+def _advanced(table: GoldTable, changes: list[Change], version: int, *, late: bool) -> Outcome | None:
+    """Update the changed keys from gold's rows; recompute them from silver when a change is late or a key
+    can't be matched.
+    """
+    run, mode = table.run, table.mode
+    keys = mode.touched(changes)
+    if keys is None or not mode.advances or not table.reads_back or (late and mode.word == "append"):
+        return None
+    known, exact = merge.known_rows(
+        run.lake.read(run.spark, "gold", table.gold, version), mode, table.columns, keys
+    )
+    if mode.word == "append":
+        return Outcome(mode.advance(changes, known), [], found_by(mode)._replace(applied=0))
+    verdict = NO_VERDICT
+    if late or not exact:
+        told, verdict = told_changes(table, count=False)
+        rows = mode.of_keys(mode.rows(told), keys)
+    else:
+        rows = mode.advance(changes, known)
+    latest = merge.version_of(run.spark, run.lake, table.gold)
+    # a run that died half-way has written more than the version that the manifest names
+    if latest != version:
+        live = run.lake.read(run.spark, "gold", table.gold, latest)
+        known, _ = merge.known_rows(live, mode, table.columns, keys)
+    return Outcome(*mode.differences(known, rows), found_by(mode, verdict)._replace(applied=0))
+
+
+def merge_window(
+    table: GoldTable, window: DataFrame, before: Position, version: int, *, late: bool, rows: int
+) -> Written:
+    """Merge a window of many changes: in Spark jobs, or some commits at a time."""
+    if not table.ids or late:
+        return refold(table, exists=True)
+    changes = window.where(of_lineage(table.lineage))
+    if not table.options.plain:
+        return _merge_by_commits(table, changes, before, version, rows=rows)
+    large = _fold_large(table, changes, rows)
+    if large.unknown:
+        return Written(version, "", Found(large.unknown, large.problems))
+    if "patch" in large.kinds:
+        return refold(table, exists=True)
+    run, frame = table.run, named(large.frame, table.columns, large.companions, merge.OP)
+    version = merge.merge_frame(
+        run.spark,
+        run.lake,
+        table.gold,
+        frame,
+        keys=table.keys,
+        options=table.options,
+        rows=table.ordered_rows,
+    )
+    return Written(version, f"merged up to {rows} changes", Found({}, large.problems, rows))
+
+
+def _merge_by_commits(
+    table: GoldTable, changes: DataFrame, before: Position, version: int, *, rows: int
+) -> Written:
+    """Merge whole commits, as many at a time as the driver holds, where that is less than the table's whole
+    log.
+    """
+    if rows * 2 > table.size.rows:
+        return refold(table, exists=True)
+    found = NOTHING_FOUND
+    for part in commits(changes, table.mode.clock.by_commit, limits.GOLD_TABLE_CHANGES):
+        outcome = outcome_of(table, part, before, version) if part else None
+        if outcome is None:
+            return refold(table, exists=True)
+        found = found.plus(outcome.found)
+        if found.unknown:
+            return Written(version, "", found)
+        if outcome.puts or outcome.deletes:
+            version = write_outcomes([(table, outcome)], before)
+        before = part[-1].position
+    return Written(version, f"merged {rows} changes", found._replace(applied=rows))
+
+
+def frame_of(
+    table: GoldTable, puts: list[Row], deletes: Sequence[Row] = (), *, ops: bool = False
+) -> DataFrame:
+    """Rows as a DataFrame with gold's types; with `ops` a column says which are put and which deleted."""
+    words = ["put"] * len(puts) + ["delete"] * len(deletes) if ops else None
+    typed = type_rows([*puts, *deletes], table.columns)
+    return merge.frame_of(table.run.spark, typed, table.columns, words).coalesce(1)

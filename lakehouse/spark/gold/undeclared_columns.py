@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import Position
 from lakehouse.lineage import Held, Lineage
+from lakehouse.ops.records import HeldAt, TableEntry
 from lakehouse.spark.change_log.changes import not_void
 from lakehouse.spark.change_log.schema_history import SilverSightings
 from lakehouse.spark.ops.log import OpsLog
@@ -21,40 +22,32 @@ Entry = dict[str, Any]
 
 
 def waiting(position: Position, columns: tuple[str, ...]) -> Held:
-    return Held(
-        position, f"rows have columns that no DDL has added yet: {', '.join(columns)}", None, "rows", columns
-    )
+    """How a table is held before the first row that has these columns."""
+    why = f"rows have columns that no DDL has added yet: {', '.join(columns)}"
+    return Held(position, why, None, "rows", columns)
 
 
-def keep_waiting(lineage: Lineage, known: Entry | None) -> None:
-    """Hold the lineage where it was held for its rows, as long as its schema there lacks their columns."""
-    held = (known or {}).get("held") or {"by": None}
-    if held["by"] != "rows":
-        return
-    position: Position = tuple(held["position"])
-    schema = lineage.schema_at(position)
-    missing = tuple(name for name in held["columns"] if schema.column(name) is None)
-    if missing and (lineage.held is None or position < lineage.held.position):
-        lineage.held = waiting(position, missing)
-
-
-def held_of(lineage: Lineage, position: Position, known: Entry | None) -> Entry | None:
-    """What holds a table, for the manifest: `ddl approve` and `ddl skip` speak of it, and rows wait from
-    `seen` on.
+def still_waiting(lineage: Lineage, known: TableEntry | None) -> Held | None:
+    """What holds the lineage where the last manifest held it for its rows, as long as its schema there lacks
+    their columns.
     """
-    held = lineage.held
-    if held is None or held.position > position:
+    if known is None or known.held is None or known.held.by != "rows":
         return None
-    before = (known or {}).get("held") or {}
-    same = before.get("position") == list(held.position) and before.get("by") == held.by
-    seen = before["seen"] if same else int(time.time() * 1000)
-    return {
-        "position": list(held.position),
-        "ddl": held.ddl,
-        "by": held.by,
-        "columns": list(held.columns),
-        "seen": seen,
-    }
+    schema = lineage.schema_at(known.held.position)
+    missing = tuple(name for name in known.held.columns if schema.column(name) is None)
+    return waiting(known.held.position, missing) if missing else None
+
+
+def held_at(held: Held | None, end: Position, known: TableEntry | None) -> HeldAt | None:
+    """What holds a table at a run's end, for the manifest: `ddl approve` and `ddl skip` speak of it, and rows
+    wait from `seen` on.
+    """
+    if held is None or held.position > end:
+        return None
+    before = known.held if known is not None else None
+    same = before is not None and before.position == held.position and before.by == held.by
+    seen = before.seen if same and before is not None else int(time.time() * 1000)
+    return HeldAt(held.position, held.ddl, held.by, held.columns, seen)
 
 
 def infer_columns(log: OpsLog, timeout: float | None) -> int:

@@ -20,8 +20,8 @@ from pyspark.sql import types as T
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.spark.change_log.schema_history import load_history
-from lakehouse.spark.gold.plan import Window
-from lakehouse.spark.gold.run import GoldRun, run_gold
+from lakehouse.spark.gold.plan import GoldRun, Window
+from lakehouse.spark.gold.run import fold_shadow, open_run, run_gold
 from lakehouse.spark.lake import SILVER_TABLES, Lake
 from lakehouse.spark.ops.gold_names import gold_entry
 from lakehouse.spark.ops.lake_record import sources
@@ -90,14 +90,14 @@ def shadow_run(
     done = next(record for record in reversed(log.all("done")) if record["batch"] == manifest["batch"])
     window = Window(manifest["batch"], position, manifest["batch"], position)
     history = load_history(spark, lake, source, done, log, {**feed.told, "virtual": feed.virtual})
-    return GoldRun(spark, lake, feed, log, history, window, None)
+    return open_run(log, feed, history, window, None, stops=False)
 
 
 def shadow_difference(run: GoldRun, entry: Entry, published: Entry) -> Entry:
     """How many rows the live and the rebuilt table have in common, and not."""
     shadow = f"_rebuild_{entry['gold']}"
     try:
-        if not run.shadow(entry["lineage"], shadow):
+        if not fold_shadow(run, entry["lineage"], shadow):
             raise LakehouseError(
                 f"{entry['database']}.{entry['table']}: expected a table of its own, at a moment at which it "
                 "lives"

@@ -24,7 +24,7 @@ from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.column_types import columns
-from lakehouse.spark.gold.fold_job import decode_row, fold_frame
+from lakehouse.spark.gold.fold_job import decode_row, fold_frame, partitions_for
 from lakehouse.spark.lake import Lake, literal
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
@@ -178,7 +178,16 @@ def images(
         return spark.createDataFrame(
             pa.table({"after": pa.array(texts, pa.string())}), columns(IMAGE)
         ).coalesce(1)
-    netted = fold_frame(mine, lineage, place, lineage.step_at(place), upstream, count, frozenset())
+    netted = fold_frame(
+        mine,
+        lineage,
+        place,
+        target=lineage.step_at(place),
+        upstream=upstream,
+        partitions=partitions_for(count),
+        whole=frozenset(),
+        typing=None,
+    )
     return netted.where("kind in ('put', 'patch')").mapInArrow(_named(lineage, place), IMAGE)
 
 

@@ -54,7 +54,6 @@ class Judge:
     columns: list[dict[int, GoldColumn]] = field(init=False)
     names: dict[str, int] = field(init=False)
     checks: list[tuple[int, Check]] = field(init=False)
-    stopped: tuple[Position, str] | None = None
 
     def __post_init__(self) -> None:
         self.columns = [

@@ -7,10 +7,14 @@ ops.<source>_quality    one row per run, table and check: how many changes it lo
 """
 
 import time
-from dataclasses import dataclass, field
-from typing import Any
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
+from msgspec import UNSET
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -19,10 +23,11 @@ from lakehouse.events import Position
 from lakehouse.fold.current_rows import REJECTED, Change
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Held, History, Lineage, Name
+from lakehouse.ops.records import TableEntry
 from lakehouse.quality.suite import Suite
 from lakehouse.spark.change_log.changes import between, named_changes, of_lineage
 from lakehouse.spark.column_types import columns
-from lakehouse.spark.lake import Lake, literal
+from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.quality.evaluate import FAILED, Judge, check_names, commit_of
 from lakehouse.spark.session import kept
@@ -42,137 +47,159 @@ RESULTS = columns(
 )
 
 
-@dataclass(slots=True)
+class Stop(NamedTuple):
+    """The first change that fails a check with action `stop`, and that check's label."""
+
+    position: Position
+    label: str
+
+    @property
+    def held(self) -> Held:
+        """How a lineage is held before that change."""
+        return Held(self.position, f"stopped by quality: {self.label}", by="quality")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the judging of one table's changes came to, for the ops tables: rejected changes, as rows and as
+    frames, how each check did, and the lineages all of whose changes were judged.
+    """
+
+    rows: tuple[dict[str, Any], ...] = ()
+    frames: tuple[DataFrame, ...] = ()
+    results: tuple[dict[str, Any], ...] = ()
+    whole: frozenset[str] = frozenset()
+
+    def plus(self, other: "Verdict") -> "Verdict":
+        """Both verdicts as one."""
+        return Verdict(
+            self.rows + other.rows,
+            self.frames + other.frames,
+            self.results + other.results,
+            self.whole | other.whole,
+        )
+
+
+NO_VERDICT = Verdict()
+
+
+@dataclass(frozen=True, slots=True)
 class Gates:
-    """The judges of one run, and what they found."""
+    """The judges of one run, by lineage."""
 
     spark: SparkSession
     lake: Lake
     source: str
     batch: int
-    judges: dict[str, Judge] = field(default_factory=dict)
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    frames: list[DataFrame] = field(default_factory=list)
-    whole: set[str] = field(default_factory=set)
-    results: list[dict[str, Any]] = field(default_factory=list)
+    judges: Mapping[str, Judge]
 
     def of(self, lineage: Lineage) -> "Gate | None":
+        """The gate of a lineage's changes; None where no suite is about it."""
         judge = self.judges.get(lineage.id)
-        return None if judge is None else Gate(self, judge)
+        return None if judge is None else Gate(judge)
 
-    def hold(self, silver: DataFrame, known: dict[str, dict[str, Any]], fresh: Any) -> None:
-        """Hold every lineage before the first change that fails a check with action `stop`.
+    def stops(self, silver: DataFrame, entries: Mapping[str, TableEntry], window: Column) -> dict[str, Stop]:
+        """Where lineages stop: before the first change that fails a check with action `stop`.
 
-        Where the suite is the one that the manifest knows, only `fresh` changes are looked at, and where it
-        stopped it stands.
+        Where the suite is the one that the manifest knows, only the window's changes are looked at, and where
+        it stopped before it still does.
         """
+        found = {}
         for judge in self.judges.values():
             if not judge.stops:
                 continue
-            lineage, entry = judge.lineage, known.get(judge.lineage.id)
-            same = entry is not None and entry["shape"].endswith(judge.mark)
-            mine = silver.where(of_lineage(lineage))
-            first = _first_stop(judge, mine, fresh if same else F.lit(True))
-            stopped = [first] if first else []
-            if same and entry and entry.get("stopped"):
-                stopped.append((tuple(entry["stopped"][0]), entry["stopped"][1]))
-            if stopped:
-                place, label = judge.stopped = min(stopped)
-                if lineage.held is None or place < lineage.held.position:
-                    lineage.held = Held(place, f"stopped by quality: {label}", by="quality")
+            entry = entries.get(judge.lineage.id)
+            same = entry is not None and entry.shape.endswith(judge.mark)
+            mine = silver.where(of_lineage(judge.lineage))
+            first = _first_stop(judge, mine, window if same else F.lit(True))
+            stops = [first] if first is not None else []
+            if same and entry is not None and entry.stopped is not UNSET:
+                stops.append(Stop(*entry.stopped))
+            if stops:
+                found[judge.lineage.id] = min(stops)
+        return found
 
-    def finish(
-        self, entries: list[dict[str, Any]], history: History, silver: DataFrame, watermark: Position
-    ) -> None:
-        """Write what was found, and let no table with rejected rows of its own claim to be exact."""
+    def write(self, verdict: Verdict, watermark: Position) -> None:
+        """Write what was found to ops.<source>_rejected and ops.<source>_quality."""
         if not self.judges:
             return
-        self._write_rejected()
-        if self.results:
+        self._write_rejected(verdict)
+        if verdict.results:
             place = dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), watermark, strict=True))
-            rows = [
-                {**row, "at": int(time.time() * 1000), "batch": self.batch, "watermark": place}
-                for row in self.results
-            ]
+            now = int(time.time() * 1000)
+            rows = [{**row, "at": now, "batch": self.batch, "watermark": place} for row in verdict.results]
             table = pa.Table.from_pylist(rows, schema=to_arrow_schema(RESULTS))
-            self.lake.append(
-                self.spark.createDataFrame(table, RESULTS).coalesce(1), "ops", f"{self.source}_quality"
-            )
-        if any(judge.rejects for judge in self.judges.values()):
-            lineages = {lineage.id: lineage for lineage in history.lineages}
-            for entry in entries:
-                if entry["lineage"] in self.judges and entry["state"] == "exact":
-                    entry.update(self._missing(lineages[entry["lineage"]], silver, watermark))
+            frame = self.spark.createDataFrame(table, RESULTS).coalesce(1)
+            self.lake.append(frame, "ops", f"{self.source}_quality")
 
-    def _write_rejected(self) -> None:
+    def _write_rejected(self, verdict: Verdict) -> None:
         """MERGE, so that a run that is repeated after a crash adds nothing; a table that was folded whole
         replaces its rows.
         """
         name = f"{self.source}_rejected"
         exists = self.lake.exists(self.spark, "ops", name)
-        if not (self.rows or self.frames or (exists and self.whole)):
+        if not (verdict.rows or verdict.frames or (exists and verdict.whole)):
             return
-        rows = self.spark.createDataFrame(
-            pa.Table.from_pylist(self.rows, schema=to_arrow_schema(REJECTED_ROWS)), REJECTED_ROWS
-        )
+        table = pa.Table.from_pylist(list(verdict.rows), schema=to_arrow_schema(REJECTED_ROWS))
+        rows = self.spark.createDataFrame(table, REJECTED_ROWS)
         if not exists:
             self.lake.append(rows.limit(0), "ops", name)
-        for frame in self.frames:
+        for frame in verdict.frames:
             rows = rows.unionByName(frame)
         rows = rows.dropDuplicates(["lineage", "key", "position", "origin"])
-        view = f"lakehouse_rejected_{self.source}_{id(self)}"
+        view = f"lakehouse_rejected_{self.source}_{uuid.uuid4().hex}"
         rows.createOrReplaceTempView(view)
-        replaced = ", ".join(sorted(map(literal, self.whole)))
+        replaced = ", ".join(sorted(map(literal, verdict.whole)))
         gone = f" WHEN NOT MATCHED BY SOURCE AND t.lineage IN ({replaced}) THEN DELETE" if replaced else ""
         try:
             self.spark.sql(
-                f"MERGE INTO {self.lake.ref('ops', name)} t USING `{view}` s"
-                " ON t.lineage = s.lineage AND t.key = s.key AND t.position = s.position AND t.origin <=> "
-                "s.origin"
-                f" WHEN NOT MATCHED THEN INSERT *{gone}"
+                f"MERGE INTO {self.lake.ref('ops', name)} t USING {quote(view)} s"
+                " ON t.lineage = s.lineage AND t.key = s.key AND t.position = s.position"
+                f" AND t.origin <=> s.origin WHEN NOT MATCHED THEN INSERT *{gone}"
             )
         finally:
             self.spark.catalog.dropTempView(view)
 
-    def _missing(self, lineage: Lineage, silver: DataFrame, at: Position) -> dict[str, Any]:
-        rows = open_rejections(rejected_rows(self.spark, self.lake, self.source), lineage, silver, at)
+    def checked(self, entry: TableEntry, lineage: Lineage, silver: DataFrame, at: Position) -> TableEntry:
+        """The entry of a table that has rejected rows of its own: it does not claim to be exact."""
+        if lineage.id not in self.judges or entry.state != "exact":
+            return entry
+        if not any(judge.rejects for judge in self.judges.values()):
+            return entry
+        rejected = rejected_rows(self.spark, self.lake, self.source)
+        rows = open_rejections(rejected, lineage, silver, at)
         found = rows.agg(F.count("*").alias("n"), F.min("position").alias("first")).first()
         if found is None or not found.n:
-            return {}
-        return {
-            "state": "incomplete",
-            "since": list(found.first),
-            "why": f"{found.n} rejected rows; `lakehouse rejected list`",
-        }
+            return entry
+        why = f"{found.n} rejected rows; `lakehouse rejected list`"
+        return msgspec.structs.replace(entry, state="incomplete", since=tuple(found.first), why=why)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Gate:
     """One table's judge in a run."""
 
-    gates: Gates
     judge: Judge
 
-    def changes(self, mine: DataFrame, window: Column | None = None, *, count: bool = True) -> list[Change]:
+    def changes(
+        self, mine: DataFrame, window: Column | None = None, *, count: bool = True
+    ) -> tuple[list[Change], Verdict]:
         """The judged changes of the window (default: all of `mine`, which is all that silver has of the
-        table), on the driver.
+        table), on the driver; without `count` the verdict does not say how the checks did.
         """
         table = _in(self.judge.frame(_in(mine, window), partial=False), window).toArrow()
         if any(PARTIAL in (flags or ()) for flags in table.column("flags").to_pylist()):
             table = _in(self.judge.frame(mine, partial=True), window).toArrow()
-        told = [
-            (set(failed), after is not None)
-            for failed, after in zip(*(table.column(n).to_pylist() for n in (FAILED, "after")), strict=True)
-        ]
-        self._keep(table, [bool(failed & set(self.judge.rejects)) for failed, _ in told])
-        if count and told:
-            self._count(
-                sum(is_row for _, is_row in told),
-                {i: sum(i in failed for failed, _ in told) for i, _ in self.judge.checks},
-            )
-        return [change for _, change, _ in named_changes(table)]
+        failed = [set(found) for found in table.column(FAILED).to_pylist()]
+        rejected = [bool(found & set(self.judge.rejects)) for found in failed]
+        verdict = Verdict(rows=tuple(self._rejected_rows(table, rejected)))
+        if count and failed:
+            checked = table.num_rows - table.column("after").null_count
+            by_check = {i: sum(i in found for found in failed) for i, _ in self.judge.checks}
+            verdict = verdict.plus(Verdict(results=tuple(self._results(checked, by_check))))
+        return [change for _, change, _ in named_changes(table)], verdict
 
-    def frame(self, mine: DataFrame, window: Column | None = None) -> DataFrame:
+    def frame(self, mine: DataFrame, window: Column | None = None) -> tuple[DataFrame, Verdict]:
         """The same for more than the driver holds."""
         partial = _in(mine, window).where(F.array_contains("flags", PARTIAL)).limit(1).count() > 0
         judged = _in(self.judge.frame(mine if partial else _in(mine, window), partial=partial), window)
@@ -182,11 +209,10 @@ class Gate:
         ]
         counts = judged.agg(F.count("after").alias("n"), *failed).first()
         assert counts is not None
-        self._count(counts.n, {i: counts[f"c{i}"] for i, _ in self.judge.checks})
-        self.gates.frames.append(self._rejected(judged))
-        return judged
+        results = self._results(counts.n, {i: counts[f"c{i}"] for i, _ in self.judge.checks})
+        return judged, Verdict(frames=(self._rejected_frame(judged),), results=tuple(results))
 
-    def _rejected(self, judged: DataFrame) -> DataFrame:
+    def _rejected_frame(self, judged: DataFrame) -> DataFrame:
         labels = [
             F.when(F.array_contains(FAILED, i), F.lit(check.label))
             for i, check in self.judge.checks
@@ -204,42 +230,35 @@ class Gate:
             F.lit(int(time.time() * 1000)).alias("at"),
         )
 
-    def _keep(self, table: pa.Table, rejected: list[bool]) -> None:
+    def _rejected_rows(self, table: pa.Table, rejected: list[bool]) -> Iterator[dict[str, Any]]:
         labels, now = dict(self.judge.checks), int(time.time() * 1000)
         for row in table.filter(pa.array(rejected, pa.bool_())).to_pylist():
-            self.gates.rows.append(
-                {
-                    **{
-                        name: row[name]
-                        for name in ("database", "table", "key", "position", "origin", "batch")
-                    },
-                    "at": now,
-                    "lineage": self.judge.lineage.id,
-                    "reasons": [labels[i].label for i in row[FAILED] if i in self.judge.rejects],
-                }
-            )
+            yield {
+                **{name: row[name] for name in ("database", "table", "key", "position", "origin", "batch")},
+                "at": now,
+                "lineage": self.judge.lineage.id,
+                "reasons": [labels[i].label for i in row[FAILED] if i in self.judge.rejects],
+            }
 
-    def _count(self, checked: int, failed: dict[int, int]) -> None:
+    def _results(self, checked: int, failed: Mapping[int, int]) -> Iterator[dict[str, Any]]:
         database, table = self.judge.lineage.intervals[-1].name
         for index, check in self.judge.checks:
-            self.gates.results.append(
-                {
-                    "lineage": self.judge.lineage.id,
-                    "database": database,
-                    "table": table,
-                    "expectation": check.label,
-                    "action": check.action,
-                    "checked": checked,
-                    "failed": failed[index],
-                }
-            )
+            yield {
+                "lineage": self.judge.lineage.id,
+                "database": database,
+                "table": table,
+                "expectation": check.label,
+                "action": check.action,
+                "checked": checked,
+                "failed": failed[index],
+            }
 
 
 def _in(frame: DataFrame, window: Column | None) -> DataFrame:
     return frame if window is None else frame.where(window)
 
 
-def _first_stop(judge: Judge, mine: DataFrame, window: Column) -> tuple[Position, str] | None:
+def _first_stop(judge: Judge, mine: DataFrame, window: Column) -> Stop | None:
     """The first change that fails a check with action `stop`, and that check."""
     partial = mine.where(window).where(F.array_contains("flags", PARTIAL)).limit(1).count() > 0
     judged = judge.frame(mine if partial else mine.where(window), partial=partial).where(window)
@@ -252,25 +271,22 @@ def _first_stop(judge: Judge, mine: DataFrame, window: Column) -> tuple[Position
     )
     if first is None:
         return None
-    return commit_of(tuple(first.position), judge.upstream), dict(judge.checks)[
-        min(set(first[FAILED]) & set(judge.stops))
-    ].label
+    check = dict(judge.checks)[min(set(first[FAILED]) & set(judge.stops))]
+    return Stop(commit_of(tuple(first.position), judge.upstream), check.label)
 
 
 def open_gates(
-    spark: SparkSession,
-    lake: Lake,
-    source: str,
-    batch: int,
-    suites: dict[Name, Suite],
-    history: History,
     log: OpsLog,
+    batch: int,
+    history: History,
+    suites: Mapping[Name, Suite],
+    *,
     upstream: Upstream,
     policies: dict[str, str],
     virtual: bool,
 ) -> Gates:
     """The gates of a run; QualityError where a suite does not suit its table, before anything is written."""
-    gates = Gates(spark, lake, source, batch)
+    found: dict[str, Judge] = {}
     accepted = {record["lineage"]: tuple(record["changes"]) for record in log.all("accepted")}
     for name, suite in suites.items():
         mine = [
@@ -285,10 +301,10 @@ def open_gates(
         check_names(judges, ".".join(name))
         for judge in (judge for judge in judges if judge.checks):
             # a table that was renamed is judged by the suite of its newest name, where that one has a suite
-            if judge.lineage.id not in gates.judges or judge.lineage.intervals[-1].name == name:
+            if judge.lineage.id not in found or judge.lineage.intervals[-1].name == name:
                 judge.check_types()
-                gates.judges[judge.lineage.id] = judge
-    return gates
+                found[judge.lineage.id] = judge
+    return Gates(log.spark, log.lake, log.source, batch, found)
 
 
 def rejected_rows(spark: SparkSession, lake: Lake, source: str) -> DataFrame:

@@ -238,9 +238,8 @@ class Reader:
             told = silver.where(between(None, self._watermark()))
             self._changes, _ = by_lineage(self.history, collect_changes(told))
             for gate in self._gates():
-                self._changes[gate.judge.lineage.id] = [
-                    (change, 0) for change in gate.changes(told.where(of_lineage(gate.judge.lineage)))
-                ]
+                judged, _ = gate.changes(told.where(of_lineage(gate.judge.lineage)))
+                self._changes[gate.judge.lineage.id] = [(change, 0) for change in judged]
         return self._changes
 
     def _gates(self) -> list[Gate]:
@@ -251,16 +250,13 @@ class Reader:
         }
         upstream = upstream_of(self.settings["format"], self.settings["options"])
         gates = open_gates(
-            self.spark,
-            self.lake,
-            self.source,
-            0,
-            suites,
-            self.history,
             self.log,
-            upstream,
-            {},
-            self.settings["virtual"],
+            0,
+            self.history,
+            suites,
+            upstream=upstream,
+            policies={},
+            virtual=self.settings["virtual"],
         )
         return [gate for lineage in self.history.lineages if (gate := gates.of(lineage)) is not None]
 

@@ -1,5 +1,5 @@
-"""What the workers of a large fold tell beside rows: names that no DDL has told, once each, with the first
-place they were met.
+"""What the workers of a large fold find beside rows: columns that no DDL has declared, each with the first
+position where a row has it.
 """
 
 import pyarrow as pa
@@ -9,7 +9,7 @@ from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.schema import Column, make_schema, parse_type
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS
-from lakehouse.spark.gold.fold_job import Piece, _carry, _net, unknown_names
+from lakehouse.spark.gold.fold_job import Piece, _carry, _net, found_in
 
 PARTS = ("epoch", "p1", "p2", "p3", "p4", "p5")
 
@@ -44,4 +44,4 @@ def test_a_name_that_no_ddl_has_told_reaches_the_end_of_a_large_fold() -> None:
     netted = [row for found in _net(piece, frozenset())(iter([ordered])) for row in found.to_pylist()]
 
     assert sorted(row["kind"] for row in netted if row["image"] != "{}") == ["put", "put"]
-    assert unknown_names(row["kind"] for row in netted) == {"c": (0, 7, 2, 0, 0, 0)}
+    assert found_in(row["kind"] for row in netted) == ({"c": (0, 7, 2, 0, 0, 0)}, frozenset())

@@ -44,10 +44,10 @@ def test_a_merge_rewrites_the_files_of_its_keys_alone(
         batch = spark.range(low, low + count).selectExpr(
             "id", "concat('p', pmod(id, 3)) part", "1 v", f"'put' {OP}"
         )
-        merge_frame(spark, lake, "t", batch, keys, rows=ROWS)
+        merge_frame(spark, lake, "t", batch, keys=keys, rows=ROWS)
         assert metrics(spark, lake)["numTargetFilesRemoved"] == files
     gone = spark.range(2_500, 2_503).selectExpr("id", "concat('p', id % 3) part", "1 v", f"'delete' {OP}")
-    merge_frame(spark, lake, "t", gone, keys, rows=ROWS)
+    merge_frame(spark, lake, "t", gone, keys=keys, rows=ROWS)
 
     expected = dict.fromkeys(range(ROWS), 0) | dict.fromkeys(
         (*range(ROWS - 50, ROWS + 50), *range(2_503, 2_510), *range(-5, 0)), 1

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from lakehouse.events import Message
 from lakehouse.spark import limits
-from lakehouse.spark.gold import new_changes as fresh
+from lakehouse.spark.gold import new_changes
 from lakehouse.spark.gold import table as gold_table
-from lakehouse.spark.gold.plan import Size
+from lakehouse.spark.gold.plan import Size, TableResult
 from lakehouse.spark.pipeline.try_recording import try_recording
 from tests.support.arrivals import Feed
 from tests.support.lakes import engine, quiet, run, shown, write_recording
@@ -30,15 +30,15 @@ def test_small_tables_are_read_together(spark: Any, tmp_path: Path, monkeypatch:
         Feed(History(2, 60).events, random.Random(1), 1, "table").arrival(random.Random(2)),
         tmp_path / "lake",
     )
-    read_lot, collect_changes = fresh.read_lot, gold_table.collect_changes
-    lots: list[int] = []
+    read_group, collect_changes = new_changes.read_group, gold_table.collect_changes
+    groups: list[int] = []
     alone: list[str] = []
 
-    def noted(shares: Sequence[fresh.Share]) -> list[fresh.Read]:
-        lots.append(len(shares))
-        return read_lot(shares)
+    def noted(works: Sequence[new_changes.TableWork]) -> list[new_changes.Read]:
+        groups.append(len(works))
+        return read_group(works)
 
-    monkeypatch.setattr(fresh, "read_lot", noted)
+    monkeypatch.setattr(new_changes, "read_group", noted)
     monkeypatch.setattr(
         gold_table, "collect_changes", lambda frame: [alone.append("a table"), collect_changes(frame)][1]
     )
@@ -48,24 +48,27 @@ def test_small_tables_are_read_together(spark: Any, tmp_path: Path, monkeypatch:
         landed = told[: int(len(told) * part)]
         run(write_recording(tmp_path / "feed.jsonl", landed), lake)
         assert shown(lake, tmp_path / "shown") == engine(landed)
-        by_run.append(lots[sum(map(len, by_run)) :])
+        by_run.append(groups[sum(map(len, by_run)) :])
 
-    # at first one lot of all tables; then one of those that are folded anew, and one of those that are merged
-    # into
+    # at first one group of all tables; then one of those that are folded whole, and one of those that are
+    # merged into
     assert len(by_run[0]) == 1
     assert by_run[0][0] > 2
-    assert all(len(lots) <= 2 for lots in by_run)
+    assert all(len(groups) <= 2 for groups in by_run)
     assert alone == []
 
 
-def test_a_lot_holds_what_fits_and_at_least_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_group_holds_what_fits_and_at_least_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "GOLD_GROUP_CHANGES", 10)
     monkeypatch.setattr(limits, "GOLD_GROUP_BYTES", 100)
     one, other = object(), object()
     sizes = [(one, 4, 1), (one, 6, 1), (one, 1, 1), (one, 20, 1), (one, 1, 90), (other, 1, 1), (one, 1, 20)]
-    shares = [fresh.Share((), frame, Size(rows, size), lambda _: None) for frame, rows, size in sizes]  # type: ignore[arg-type]
+    works = [
+        new_changes.TableWork((), frame, Size(rows, size), lambda _: TableResult(None))  # type: ignore[arg-type]
+        for frame, rows, size in sizes
+    ]
 
-    found = [[number for number, _ in lot] for lot in fresh.lots(enumerate(shares))]
+    found = [[number for number, _ in group] for group in new_changes.read_groups(enumerate(works))]
 
     assert sorted(found) == [[0, 1], [2], [3], [4], [5], [6]]
 
@@ -88,7 +91,7 @@ def test_rows_read_together_are_dealt_out_by_their_own_name(rows: list[tuple[str
         columns, pa.schema({"database": pa.string(), "table": pa.string(), "number": pa.int64()})
     )
 
-    found = fresh._by_name(table)
+    found = new_changes.rows_by_name(table)
 
     assert {name: sorted(part["number"].to_pylist()) for name, part in found.items()} == expected
     assert all(
