@@ -51,11 +51,20 @@ def land_storage(
         # letter
         files = SparkFiles(spark, root, landed) if is_remote(root) else LocalFiles(root)
         scan = new_files(files, landed, options, done, sweep)
-    count = 0
+    count, unread = 0, []
     for chunk in chunks(scan.files):
-        append(spark, lake, source, [(info, files.read(info.path)) for info in chunk], following + count)
-        count += len(chunk)
-        progress(f"bronze  {source}: {count} new files")
+        read = [(info, files.read(info.path)) for info in chunk]
+        # a file that can't be read now, or was cut or replaced since it was listed, lands in a later pass:
+        # once landed under its size and time it would never be read again
+        whole = [(info, data) for info, data in read if len(data) == info.size]
+        unread += [info.path for info, data in read if len(data) != info.size]
+        if whole:
+            append(spark, lake, source, whole, following + count)
+            count += len(whole)
+            progress(f"bronze  {source}: {count} new files")
+    if unread:
+        # nothing is complete up to the checkpoint while one of its files is missing
+        scan = scan._replace(metadata=None, checkpoint=None, pending=sorted([*scan.pending, *unread]))
     if scan.metadata and scan.metadata != metadata:
         append(
             spark,

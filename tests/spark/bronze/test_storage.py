@@ -2,6 +2,7 @@
 reads.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -275,3 +276,32 @@ def many(ts: int, count: int) -> dict[str, bytes]:
         **index,
         "metadata": dumps({"checkpoint-ts": ts + count}),
     }
+
+
+def test_a_file_that_cannot_be_read_when_it_lands_is_landed_once_it_can(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was landed as an empty file under its true size, and never read again: its rows were missing in
+    tables that were called exact.
+    """
+    root, config = tmp_path / "sink", configured(tmp_path, str(tmp_path / "sink"))
+    write_tree(root, EARLY)
+    away = root / max(path for path in data_files(EARLY) if path.endswith(".csv"))
+    data, times, chunks = away.read_bytes(), away.stat(), storage.chunks
+
+    def gone_meanwhile(files: list[FileInfo]) -> Iterator[list[FileInfo]]:
+        away.unlink()
+        return chunks(files)
+
+    monkeypatch.setattr(storage, "chunks", gone_meanwhile)
+    first = passed(config)
+    monkeypatch.undo()
+    assert first["new_messages"] == len(data_files(EARLY)) - 1
+    assert {entry["state"] for entry in first["tables"]} <= {"retired"}, "gold waits for the checkpoint"
+
+    away.write_bytes(data)
+    os.utime(away, ns=(times.st_atime_ns, times.st_mtime_ns))
+    second = passed(config)
+    assert second["new_messages"] == 1
+    assert {entry["state"] for entry in second["tables"]} <= {"exact", "retired"}
+    assert shown(tmp_path / "lake", tmp_path / "a") == engine(root)
