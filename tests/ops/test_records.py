@@ -1,0 +1,144 @@
+"""The ops log's records: those that commit 7c69826 wrote are read as structs, and stored again as they
+were."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import UNSET
+
+from lakehouse.errors import LakehouseError
+from lakehouse.events import MIN_POSITION
+from lakehouse.ops import progress, records
+from lakehouse.ops.records import KINDS, Done, Gap, Manifest, Planned, Record, TableEntry, decode, encode
+
+DATA = Path(__file__).parents[1] / "data/lake-7c69826"
+# stored, and empty in each of these lakes
+ALWAYS_EMPTY = {"TableEntry.lacking", "Transactions.ends"}
+STORED = [json.loads(line) for line in (DATA / "records.jsonl").read_text().splitlines()]
+
+
+def read(stored: dict[str, Any]) -> Record:
+    record = decode(stored["kind"], json.dumps(stored["body"]))
+    assert record is not None
+    return record
+
+
+def structs_in(value: Any) -> Iterator[msgspec.Struct]:
+    """The structs that a value consists of."""
+    parts: Any = ()
+    if isinstance(value, msgspec.Struct):
+        yield value
+        parts = [getattr(value, name) for name in value.__struct_fields__]
+    elif isinstance(value, dict):
+        parts = value.values()
+    elif isinstance(value, (list, tuple)):
+        parts = value
+    for part in parts:
+        yield from structs_in(part)
+
+
+def test_a_stored_record_is_stored_again_as_it_was() -> None:
+    for stored in STORED:
+        record = read(stored)
+        assert json.loads(encode(record)) == stored["body"]
+        assert record.kind == stored["kind"]
+
+
+def test_every_kind_is_among_the_stored_records() -> None:
+    assert {stored["kind"] for stored in STORED} == set(KINDS)
+
+
+def test_every_field_is_set_in_a_stored_record() -> None:
+    """A field that no writer sets would be one that readers wait for in vain."""
+    kinds = [one for module in (records, progress) for one in vars(module).values() if isinstance(one, type)]
+    fields = {
+        (one, name) for one in kinds if issubclass(one, msgspec.Struct) for name in one.__struct_fields__
+    }
+    seen = {
+        (type(struct), name)
+        for stored in STORED
+        for struct in structs_in(read(stored))
+        for name in struct.__struct_fields__
+        if getattr(struct, name) not in (None, UNSET, (), {})
+    }
+
+    never = {
+        f"{one.__name__}.{name}" for one, name in fields - seen if one not in (msgspec.Struct, Gap, Record)
+    }
+
+    assert never == ALWAYS_EMPTY
+
+
+def test_records_of_older_lakes_are_read_with_defaults() -> None:
+    done = {
+        "batch": 1,
+        "counts": {"messages": 2},
+        "top": None,
+        "reach": None,
+        "next": [],
+        "marks": [],
+        "dead": [],
+        "tables": [],
+    }
+    entry = {
+        "lineage": "a",
+        "database": "d",
+        "table": "t",
+        "gold": "d__t",
+        "version": 3,
+        "shape": "",
+        "state": "exact",
+        "since": None,
+        "notes": [],
+        "names": [["d", "t"]],
+    }
+    manifest = {"batch": 1, "watermark": MIN_POSITION, "consistency": "resolved", "tables": [entry]}
+
+    old_done, old_manifest = decode("done", json.dumps(done)), decode("manifest", json.dumps(manifest))
+
+    assert isinstance(old_done, Done) and isinstance(old_manifest, Manifest)
+    assert (old_done.counts.messages, old_done.counts.copies, old_done.runs, old_done.transactions) == (
+        2,
+        0,
+        {},
+        None,
+    )
+    assert (old_manifest.generation, old_manifest.tables[0].held, old_manifest.tables[0].name) == (
+        1,
+        None,
+        "d.t",
+    )
+
+
+def test_what_says_nothing_is_not_stored() -> None:
+    plan = Planned(batch=1, generation="g", small=True, arrow_rows=5, ranges=())
+    entry = TableEntry(
+        lineage="a",
+        database="d",
+        table="t",
+        gold="d__t",
+        version=3,
+        shape="",
+        state="exact",
+        since=None,
+        notes=(),
+        names=(("d", "t"),),
+    )
+
+    assert encode(plan) == '{"batch": 1, "generation": "g", "small": true, "arrow_rows": 5, "ranges": []}'
+    assert not {"stopped", "lacking", "shards", "collided"} & set(progress.plain(entry))
+
+
+def test_what_a_newer_lakehouse_wrote_is_read_as_far_as_it_is_known() -> None:
+    assert decode("scan", '{"checkpoint": 5, "folder": "a"}') == records.Scan(checkpoint=5)
+    assert decode("a kind of tomorrow", '{"checkpoint": 5}') is None
+
+
+@pytest.mark.parametrize("text", ['{"checkpoint": "5"}', "{}", "[]", "no JSON"])
+def test_a_record_that_is_none_is_one_sentence(text: str) -> None:
+    with pytest.raises(LakehouseError, match=r"^ops log: expected a record of kind scan, got: "):
+        decode("scan", text)
