@@ -11,23 +11,29 @@ from collections.abc import Iterable, Iterator
 
 from lakehouse.config.expressions import computed_problem
 from lakehouse.config.options import KAFKA_PROPERTIES, KAFKA_TAKEN, known_option, option_problems
-from lakehouse.config.producer_settings import FIDELITY, Data, Finding, section, sends_watermarks
+from lakehouse.config.producer_settings import Data, Finding, section, sends_watermarks
 from lakehouse.config.quality import quality_findings
 from lakehouse.config.secrets import FORMS, has_reference, has_secret_reference, holds_secret, is_malformed
 from lakehouse.config.yaml_reader import Path
 from lakehouse.errors import did_you_mean, nearest
-from lakehouse.formats import FORMATS
+from lakehouse.formats import FORMATS, STORAGE_FORMAT
 from lakehouse.sources.kafka_client import unsaid
 
 INPUTS = ("kafka", "recording", "storage")
-TICDC_TOPICS = ("ticdc-open", "ticdc-canal-json", "ticdc-debezium")
+_COUNTS_PARTITIONS = tuple(name for name, row in FORMATS.items() if row.counts_partitions)
+# orders in which nothing of a message tells that it was sent before
+_WITHOUT_PLACE = ("arrival", "files")
 # Settings of a source that only some formats can use, beside those that stand in the format's own table of
 # options.
 ONLY_FOR = {
-    ("row_ids",): ("ticdc-open", "ticdc-canal-json", "ticdc-storage"),
-    ("kafka", "partitions"): TICDC_TOPICS,
-    ("kafka", "default_topic"): TICDC_TOPICS,
-    ("accept",): ("ticdc-canal-json", "ticdc-storage", "canal"),
+    ("row_ids",): tuple(name for name, row in FORMATS.items() if row.sends_row_ids),
+    ("kafka", "partitions"): _COUNTS_PARTITIONS,
+    ("kafka", "default_topic"): _COUNTS_PARTITIONS,
+    ("accept",): tuple(
+        name
+        for name, row in FORMATS.items()
+        if row.order in _WITHOUT_PLACE or (row.other_order and row.other_order.order in _WITHOUT_PLACE)
+    ),
 }
 # A reference may stand in these strings; a secret scope's only in Kafka's options.
 REFERABLE = (
@@ -60,17 +66,18 @@ def _inputs(data: Data) -> Iterator[Finding]:
         yield (), "has no input", "add one of kafka, recording or storage"
     for name in given[1:]:
         yield (name,), f"is a second input beside {given[0]}", "a source has one: split it in two files"
-    if "storage" in data and data.get("format") in tuple(FORMATS) and data["format"] != "ticdc-storage":
+    row = FORMATS[data["format"]] if data.get("format") in tuple(FORMATS) else None
+    if "storage" in data and row is not None and not row.reads_files:
         yield (
             ("storage",),
             f"holds files of a TiCDC storage sink, which {data['format']} does not read",
-            "write format: ticdc-storage",
+            f"write format: {STORAGE_FORMAT}",
         )
     for name in ("kafka", "recording"):
-        if name in data and data.get("format") == "ticdc-storage":
+        if name in data and row is not None and row.reads_files:
             yield (
                 (name,),
-                "is no input of ticdc-storage, which reads a sink's files",
+                f"is no input of {data['format']}, which reads a sink's files",
                 "write storage: {path: …}",
             )
 
@@ -167,7 +174,7 @@ def _format_options(data: Data) -> Iterator[Finding]:
     for name, text, fix in option_problems(format, options):
         if name.replace("-", "_") in ("time_zone", "compression", "claim_check"):
             continue
-        if name in FIDELITY[format] and not known_option(format, name):
+        if name in FORMATS[format].harmful_settings and not known_option(format, name):
             yield ("options", name), "is a setting that no decoder reads", "move it under `upstream:`"
         else:
             yield ("options", name), text, fix
@@ -191,30 +198,20 @@ def _inert(data: Data) -> Iterator[Finding]:
         owner = section(data, path[0]) if len(path) == 2 else data
         if path[-1] in owner and format not in formats:
             yield path, f"has no effect on {format}", f"remove it; it is for {', '.join(formats)}"
-    if section(data, "options").get("protocol", "canal-json") != "csv":
-        for name in section(data, "options"):
-            known = known_option(format, name) if format == "ticdc-storage" else None
-            if known in CSV_OPTIONS:
-                yield (
-                    ("options", name),
-                    "has no effect on canal-json files",
-                    "remove it, or add protocol: csv",
-                )
+    yield from _inert_options(format, section(data, "options"))
 
 
-# settings of the storage sink that mean nothing where its files are canal-json
-CSV_OPTIONS = (
-    *(
-        "delimiter",
-        "quote",
-        "null",
-        "include-commit-ts",
-        "output-old-value",
-        "output-handle-key",
-        "output-field-header",
-    ),
-    *("binary-encoding-method", "virtual-columns"),
-)
+def _inert_options(format: str, said: Data) -> Iterator[Finding]:
+    """Options that have an effect only with a value of another one."""
+    options = FORMATS[format].options
+    for name in said:
+        needed = options[known].only_with if (known := known_option(format, name)) else None
+        if needed is not None and said.get(needed[0], default := options[needed[0]].default) != needed[1]:
+            yield (
+                ("options", name),
+                f"has no effect on {default} files",
+                f"remove it, or add {needed[0]}: {needed[1]}",
+            )
 
 
 def _time_zone(data: Data) -> Iterator[Finding]:
@@ -248,7 +245,7 @@ def _watermarks(data: Data) -> Iterator[Finding]:
 
 
 def _upstream(data: Data) -> Iterator[Finding]:
-    names = FIDELITY[data["format"]]
+    names = FORMATS[data["format"]].harmful_settings
     for name in section(data, "upstream"):
         if known_option(data["format"], name):
             yield ("upstream", name), "is an option of the decoder", "move it under `options:`"

@@ -9,7 +9,7 @@ from them.
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -24,18 +24,13 @@ from pydantic_core import CoreSchema
 
 from lakehouse.config.options import decoder_options
 from lakehouse.errors import ConfigError
+from lakehouse.formats import FORMATS
 from lakehouse.lineage import split_name
 
-FormatName = Literal[
-    "ticdc-open",
-    "ticdc-canal-json",
-    "ticdc-debezium",
-    "ticdc-storage",
-    "canal",
-    "canal-protobuf",
-    "debezium",
-    "tencent-dts",
-]
+if TYPE_CHECKING:
+    FormatName = str
+else:
+    FormatName = Literal[tuple(FORMATS)]
 Consistency = Literal["resolved", "eventual"]
 Edit = Literal[
     "add_column",
@@ -321,20 +316,17 @@ class SourceConfig(Model):
     def decoder_options(self) -> dict[str, str]:
         """Everything that the format's decoder is told, as text by name.
 
-        A feed that waits for watermarks has the TiDB extension: a message without it has no place among the
-        others.
+        A feed that waits for watermarks has the option true that its messages show (the TiDB extension): a
+        message without it has no place among the others.
         """
         said = {"time_zone": self.time_zone, "claim_check": self.claim_check, "compression": self.compression}
         chosen = {
             name: value for name, value in said.items() if value is not None and name in self.model_fields_set
         }
         options = decoder_options(self.format, {**self.options, **chosen})
-        if (
-            self.format == "ticdc-canal-json"
-            and self.consistency != "eventual"
-            and options.get("tidb_extension", "auto") == "auto"
-        ):
-            options["tidb_extension"] = "true"
+        detected = FORMATS[self.format].detected
+        if detected and self.consistency != "eventual" and options.get(detected.name, "auto") == "auto":
+            options[detected.name] = "true"
         return options
 
 

@@ -23,9 +23,15 @@ class OptionProblem(NamedTuple):
 
 def known_option(format: str, name: str) -> str | None:
     """The format's own spelling of an option, None where it has no such option."""
-    plain = _plain(name.removeprefix("csv.").removeprefix("sink.")).replace(".", "_")
-    spellings = (plain, _PRODUCERS_NAMES.get(plain, plain))
-    return next((known for known in FORMATS[format].options if _plain(known) in spellings), None)
+    plain = _normal(name.removeprefix("csv.").removeprefix("sink."))
+    for known, option in FORMATS[format].options.items():
+        if plain in (_normal(known), *map(_normal, option.spelled)):
+            return known
+    return None
+
+
+def _normal(name: str) -> str:
+    return _plain(name).replace(".", "_")
 
 
 def option_problems(format: str, said: Mapping[str, object]) -> list[OptionProblem]:
@@ -65,12 +71,6 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_PRODUCERS_NAMES = {
-    "claim_check_raw_value": "claim_check_raw",
-    "enable_tidb_extension": "tidb_extension",
-    "file_index_digit": "file_index_width",
-    "large_message_handle_compression": "compression",
-}
 # The consumer's properties, of Kafka 4.1. A name that is like none of them is passed on: plug-ins have their
 # own.
 KAFKA_PROPERTIES = frozenset(

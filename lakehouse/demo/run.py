@@ -14,6 +14,7 @@ from typing import Any
 from lakehouse.config.load import Config
 from lakehouse.config.models import KafkaInput, SourceConfig
 from lakehouse.demo.kafka_broker import start_broker
+from lakehouse.discovery.detect_format import guess_format
 from lakehouse.errors import LakehouseError
 from lakehouse.sources.kafka_admin import list_topics
 from lakehouse.sources.kafka_produce import produce
@@ -63,7 +64,7 @@ def publish(bootstrap: str, progress: Callable[[str], None]) -> int:
 def configuration(bootstrap: str) -> Config:
     """What configs/sources/demo.yml would say."""
     source = SourceConfig(
-        format="ticdc-open",
+        format=guess_format(list(read_recording(RECORDING))).format,
         kafka=KafkaInput(bootstrap_servers=bootstrap, topics=[TOPIC]),
         time_zone="UTC",
         tables="auto",

@@ -1,24 +1,20 @@
 """The wire format of messages that nobody has described, by reading them: a decoder refuses what is not its
 own.
 
-The format that can read the most messages is it. Two can't be told apart by reading: a Canal FlatMessage and
-TiCDC's canal-json. TiCDC writes `"id":0` in all messages and no `gtid`; Canal numbers its batches. A
-changefeed's compression is found by trying it.
+The format that can read the most messages is it. Formats of one shape can't be told apart by reading; their
+rows of FORMATS say what does. A changefeed's compression is found by trying it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from lakehouse.discovery.inspect import events_of
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, DecodeError
 from lakehouse.events import DeadLetter, Message
 from lakehouse.formats import FORMATS
 from lakehouse.formats.assemble import assembled
 
 _SAMPLE = 400
-_CANAL_JSON = ("canal", "ticdc-canal-json")
 # A message of its format whose row can't be had: no sign against the format.
 _INCOMPLETE = ("unresolved", "statement", "claim_check")
 
@@ -50,8 +46,8 @@ def guess_format(messages: Sequence[Message], only: str | None = None) -> Guess:
             f"got others ({said}); "
             "add --format NAME if you know it"
         )
-    if only is None and best.format in _CANAL_JSON:
-        best = best._replace(format="ticdc-canal-json" if _is_ticdc(sample) else "canal")
+    if only is None:
+        best = best._replace(format=_of_shape(best.format, sample))
     return best._replace(options={**best.options, **_shown(best, sample)})
 
 
@@ -68,11 +64,15 @@ def spread(messages: Sequence[Message]) -> list[Message]:
 def candidates(only: str | None, *, plain: bool = False) -> Iterator[tuple[str, dict[str, str]]]:
     """Formats of messages, each with the compressions that its changefeed may have; no compression first."""
     for format, told in FORMATS.items():
-        if format == "ticdc-storage" or only not in (None, format):
+        if told.reads_files or only not in (None, format):
             continue
         yield format, {}
-        for choice in () if plain or "compression" not in told.options else ("lz4", "snappy"):
-            yield format, {"compression": choice}
+        if not plain and "compression" in told.options:
+            yield from (
+                (format, {"compression": choice})
+                for choice in told.options["compression"].choices
+                if choice != "none"
+            )
 
 
 def _guess(sample: list[Message], format: str, options: dict[str, str]) -> Guess:
@@ -83,35 +83,32 @@ def _guess(sample: list[Message], format: str, options: dict[str, str]) -> Guess
     return Guess(format, options, len(places), len(sample))
 
 
-class _Mark(msgspec.Struct):
-    id: int | None = None
-    gtid: str | None = None
-    extension: dict[str, object] | None = msgspec.field(default=None, name="_tidb")
+def are_alike(one: str, other: str) -> bool:
+    """Whether two formats' messages have one shape, so that reading them may not tell which they are."""
+    return one == other or FORMATS[one].shape == FORMATS[other].shape != ""
 
 
-def _marks(sample: Sequence[Message]) -> Iterator[_Mark]:
-    decoder = msgspec.json.Decoder(_Mark)
-    for message in sample:
-        try:
-            yield decoder.decode(message.value or b"")
-        except msgspec.DecodeError:
-            continue
-
-
-def _is_ticdc(sample: Sequence[Message]) -> bool:
-    marks = list(_marks(sample))
-    if any(mark.extension is not None for mark in marks):
-        return True
-    return not any(mark.gtid is not None or mark.id for mark in marks)
+def _of_shape(format: str, sample: Sequence[Message]) -> str:
+    """Which of the formats that are read like this one has written the messages."""
+    alike = [name for name in FORMATS if are_alike(name, format)]
+    for name in alike:
+        if (is_own := FORMATS[name].is_own) and is_own()(sample):
+            return name
+    return next((name for name in alike if not FORMATS[name].is_own), format)
 
 
 def _shown(guess: Guess, sample: Sequence[Message]) -> Mapping[str, str]:
-    if guess.format != "ticdc-canal-json":
+    detected = FORMATS[guess.format].detected
+    if detected is None:
         return {}
-    plain = [found for found in assembled(sample, guess.format, guess.options) if isinstance(found, Message)]
-    marks = list(_marks(plain))
-    return (
-        {"tidb_extension": "true" if any(mark.extension is not None for mark in marks) else "false"}
-        if marks
-        else {}
-    )
+    plain = (found for found in assembled(sample, guess.format, guess.options) if isinstance(found, Message))
+    shown = list(_shown_by(plain, detected.shows()))
+    return {detected.name: "true" if any(shown) else "false"} if shown else {}
+
+
+def _shown_by(messages: Iterable[Message], shows: Callable[[Message], bool]) -> Iterator[bool]:
+    for message in messages:
+        try:
+            yield shows(message)
+        except DecodeError:
+            continue

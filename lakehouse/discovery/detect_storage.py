@@ -18,11 +18,12 @@ from lakehouse.events import DeadLetter, Message
 from lakehouse.formats.ticdc.storage import decode
 from lakehouse.formats.ticdc.storage_csv import Dialect, bare_words
 from lakehouse.formats.ticdc.storage_layout import DataFile, classify, setting
+from lakehouse.formats.ticdc.storage_rows import META_PREFIX
 from lakehouse.formats.ticdc.storage_schema import read_definition
 from lakehouse.sources.storage_files import LocalFiles, all_files, read_tree
 
 _SAMPLES = 4
-_HEADER = b"ticdc-meta$operation"
+_HEADER = META_PREFIX + b"operation"
 _DATA = re.compile(r"/CDC[^/]*\.(?:csv|json)$")
 _BY_ID = re.compile(r"[0-9]+/[0-9]{10,19}(?:/[0-9]{4}(?:-[0-9]{2}){0,2})?")
 _FLAGS = ("output-handle-key", "output-old-value", "include-commit-ts")
@@ -36,7 +37,7 @@ def detect_options(root: str | Path, options: Mapping[str, str]) -> dict[str, st
     files = list(itertools.islice(_data_files(root, found), 200))
     if not files:
         return found
-    found.setdefault("protocol", "csv" if files[0][0].extension == "csv" else "canal-json")
+    found.setdefault("protocol", "csv" if files[0][0].extension == "csv" else setting({}, "protocol"))
     if _is_year([file for file, _ in files]):
         found.setdefault("date-separator", "year")
     sample = files[0][1].value or b""

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from lakehouse.config.load import check, kafka_options, load, resolve_source
 from lakehouse.config.models import SourceConfig
-from lakehouse.discovery.detect_format import guess_format
+from lakehouse.discovery.detect_format import are_alike, guess_format
 from lakehouse.discovery.detect_storage import detect_options
 from lakehouse.discovery.findings import FAIL, OK, WARN, Finding
 from lakehouse.discovery.survey import signs, survey
@@ -338,8 +338,7 @@ def messages_told(name: str, source: SourceConfig, messages: list[Message]) -> I
         (source.format, source.compression),
         (guess.format, guess.options.get("compression", "none")),
     )
-    plain = ("canal", "ticdc-canal-json")  # a Canal that numbers no batches can't be told from TiCDC
-    if said[0] != shown[0] and not (said[0] in plain and shown[0] in plain):
+    if not are_alike(said[0], shown[0]):
         yield Finding(
             "format",
             name,

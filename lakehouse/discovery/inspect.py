@@ -13,8 +13,7 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats import decode_message
-from lakehouse.formats.assemble import ATTACHMENT, Beside, Unjoined, assembled
-from lakehouse.formats.ticdc.large_messages import attachment_names
+from lakehouse.formats.assemble import ATTACHMENT, Beside, Unjoined, assembled, attachment_names
 from lakehouse.sources.storage_files import LocalFiles
 
 Json = dict[str, Any]

@@ -10,27 +10,28 @@ from lakehouse.discovery.detect_storage import detect_options
 from lakehouse.discovery.inspect import events_of
 from lakehouse.errors import ConfigError, DecodeError
 from lakehouse.events import Message, RowChange, Watermark
-from lakehouse.formats import decode_message, sends_watermarks
+from lakehouse.formats import FORMATS, STORAGE_FORMAT, decode_message, sends_watermarks
 from lakehouse.formats.assemble import assembled
-from lakehouse.formats.debezium.connector import transaction_end
-from lakehouse.formats.ticdc.canal_json import has_extension
+from lakehouse.formats.row import DetectedOption, Transactions
 from lakehouse.sources.recording import read_recording
 from lakehouse.sources.storage_files import read_tree
 
 
 def shown_options(path: Path, format: str, options: Mapping[str, str]) -> dict[str, str]:
     """The options, and what the input itself shows of those that were not said."""
-    if format == "ticdc-storage":
+    row = FORMATS[format]
+    if row.reads_files:
         if not path.is_dir():
             raise ConfigError(f"{path}: expected the folder of a storage sink")
         return detect_options(path, options)
     if path.is_dir():
         raise ConfigError(
             f"{path}: expected a recording of {format}, found a folder; a storage sink's is --format "
-            "ticdc-storage"
+            f"{STORAGE_FORMAT}"
         )
-    if format == "ticdc-canal-json" and options.get("tidb_extension", "auto") == "auto":
-        return {**options, "tidb_extension": "true" if _shows_extension(path, options) else "false"}
+    detected = row.detected
+    if detected is not None and options.get(detected.name, "auto") == "auto":
+        return {**options, detected.name: "true" if _shows(detected, path, format, options) else "false"}
     return dict(options)
 
 
@@ -38,33 +39,33 @@ def read_input(path: Path, format: str, options: Mapping[str, str]) -> Iterator[
     """The messages of a recording, or the files of a storage sink's folder in the order in which
     they land.
     """
-    return read_tree(path, options) if format == "ticdc-storage" else read_recording(path)
+    return read_tree(path, options) if FORMATS[format].reads_files else read_recording(path)
 
 
 def tells_watermark(path: Path, format: str, options: Mapping[str, str]) -> bool:
-    """Whether the input tells how far it is complete: a feed may leave watermarks, or Debezium's
-    transactions, out.
+    """Whether the input tells how far it is complete: a feed may leave out watermarks, or the ends of
+    transactions.
     """
     messages = read_input(path, format, options)
-    if format == "debezium":
-        return _tells_transactions(messages, options)
+    if (transactions := FORMATS[format].transactions) is not None:
+        return _tells_transactions(messages, format, options, transactions())
     if not sends_watermarks(format, options):
         return False
     return any(isinstance(event, Watermark) for _, event in events_of(messages, format, options))
 
 
-def _tells_transactions(messages: Iterator[Message], options: Mapping[str, str]) -> bool:
-    """Whether transactions have ENDs and rows say which is theirs: unwrapped ones do only if the transform
-    was told to add it.
+def _tells_transactions(
+    messages: Iterator[Message], format: str, options: Mapping[str, str], transactions: Transactions
+) -> bool:
+    """Whether transactions have ENDs and rows say which is theirs: Debezium's unwrapped ones do only if the
+    transform was told to add it.
     """
     rows_tell, ends = False, False
     for message in messages:
-        ends = ends or _is_end(message)
+        ends = ends or _is_end(message, transactions)
         if not rows_tell:
             streamed = [
-                event
-                for event in decode_message("debezium", message, options)
-                if isinstance(event, RowChange)
+                event for event in decode_message(format, message, options) if isinstance(event, RowChange)
             ]
             rows_tell = any(flag.startswith("tx=") for event in streamed for flag in event.flags)
             if not rows_tell and any(event.op != "snapshot" for event in streamed):
@@ -74,19 +75,20 @@ def _tells_transactions(messages: Iterator[Message], options: Mapping[str, str])
     return ends
 
 
-def _is_end(message: Message) -> bool:
+def _is_end(message: Message, transactions: Transactions) -> bool:
     try:
-        return transaction_end(message) is not None
+        return transactions.end(message) is not None
     except DecodeError:
         return False
 
 
-def _shows_extension(path: Path, options: Mapping[str, str]) -> bool:
-    """Whether the first message that can be read has TiDB's extension."""
-    for message in assembled(islice(read_recording(path), 100), "ticdc-canal-json", options):
+def _shows(detected: DetectedOption, path: Path, format: str, options: Mapping[str, str]) -> bool:
+    """Whether the first message that can be read shows that the option is true; true where none can be."""
+    shows = detected.shows()
+    for message in assembled(islice(read_recording(path), 100), format, options):
         try:
             if isinstance(message, Message):
-                return has_extension(message)
+                return shows(message)
         except DecodeError:
             continue
     return True

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from lakehouse.discovery.inspect import events_of
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, Position, RowChange, SchemaChange, Watermark
-from lakehouse.formats import order_of, sends_watermarks
-from lakehouse.formats.ticdc.large_messages import attachment_names
+from lakehouse.formats import FORMATS, order_of, sends_watermarks
+from lakehouse.formats.assemble import attachment_names
 
 Name = tuple[str, str]
 _MANY = 100_000  # keys whose partition is remembered
@@ -175,37 +175,27 @@ def signs(found: Survey) -> Iterator[Sign]:
 def _image_signs(found: Survey) -> Iterator[Sign]:
     seen = found.tables.values()
     updates, without = sum(table.updates for table in seen), sum(table.without_old for table in seen)
-    binlog = not found.format.startswith("ticdc")
-    if found.format == "ticdc-open" and found.reinserted and not updates:
+    row = FORMATS[found.format]
+    if row.hides_updates and found.reinserted and not updates:
         text = (
             f"{found.reinserted} inserts are of rows that were there: old values are off, and an "
             "update can't be told from an insert"
         )
-        yield Sign("warn", "old values", text, "set output-old-value=true (the default) at the changefeed")
+        yield Sign("warn", "old values", text, row.hides_updates)
     elif updates and without == updates:
-        fix = (
-            "set binlog_row_image=FULL at the server"
-            if binlog
-            else "set output-old-value=true at the changefeed"
-        )
         yield Sign(
             "warn",
             "old values",
             f"none of {updates} updates has its old row: a changed key leaves the old row behind",
-            fix,
+            row.producer.old_rows,
         )
     partial = sum(table.partial for table in seen)
     if partial:
-        fix = (
-            "set binlog_row_image=FULL at the server"
-            if binlog
-            else "set only-output-updated-columns=false at the changefeed"
-        )
         yield Sign(
             "warn",
             "images",
             f"{partial} of {found.changes} changes lack columns: gold completes them from earlier changes",
-            fix,
+            row.producer.whole_images,
         )
     deletes, key_only = (
         sum(table.deletes for table in seen),
@@ -223,15 +213,11 @@ def _order_signs(found: Survey) -> Iterator[Sign]:
     if found.split_keys:
         text = f"{found.split_keys} times a key came in another partition than before"
         if order == "arrival":
-            fix = (
-                "hash by the primary key (canal.mq.partitionHash, a table or index-value dispatcher), "
-                "or use one partition"
-            )
             yield Sign(
                 "fail",
                 "partitioning",
                 f"{text}: this feed's order is arrival order, so the order of its changes is lost",
-                fix,
+                FORMATS[found.format].producer.partitioning,
             )
         else:
             yield Sign(
@@ -242,7 +228,7 @@ def _order_signs(found: Survey) -> Iterator[Sign]:
             )
     if found.changes < _ENOUGH or found.watermarks:
         return
-    if sends_watermarks(found.format, found.options) and found.format != "debezium":
+    if sends_watermarks(found.format, found.options) and not FORMATS[found.format].transactions:
         text = "no watermark in the sample: under `consistency: resolved` gold waits for one"
         yield Sign(
             "warn",

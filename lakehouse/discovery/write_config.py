@@ -14,7 +14,6 @@ from pathlib import Path
 
 from lakehouse.config.load import problems
 from lakehouse.config.options import known_option
-from lakehouse.config.producer_settings import FIDELITY
 from lakehouse.config.secrets import resolve_secrets, resolve_text
 from lakehouse.config.yaml_reader import read_yaml
 from lakehouse.discovery.detect_format import guess_format
@@ -22,7 +21,7 @@ from lakehouse.discovery.detect_storage import detect_options
 from lakehouse.discovery.survey import SeenTable, Survey, signs, survey
 from lakehouse.errors import ConfigError, EnvironmentError_
 from lakehouse.events import Message
-from lakehouse.formats import FORMATS, sends_watermarks
+from lakehouse.formats import FORMATS, STORAGE_FORMAT, sends_watermarks
 from lakehouse.lineage import split_name
 from lakehouse.sources.kafka_admin import Topic, list_topics
 from lakehouse.sources.recording import read_recording
@@ -210,8 +209,10 @@ def look_at_recording(path: Path, format: str | None) -> Seen:
 
 def look_at_storage(root: str, format: str | None) -> Seen:
     """The local folder of a storage sink."""
-    if format not in (None, "ticdc-storage"):
-        raise ConfigError(f"--format {format}: a storage sink's files are ticdc-storage; leave --format out")
+    if format not in (None, STORAGE_FORMAT):
+        raise ConfigError(
+            f"--format {format}: a storage sink's files are {STORAGE_FORMAT}; leave --format out"
+        )
     if not Path(root).is_dir():
         what = (
             "init looks at local folders; copy some of its files to one"
@@ -225,7 +226,7 @@ def look_at_storage(root: str, format: str | None) -> Seen:
         messages.append(message)
         if len(messages) >= _FILES:
             break
-    found = survey(messages, "ticdc-storage", options)
+    found = survey(messages, STORAGE_FORMAT, options)
     if not options:
         raise ConfigError(
             f"{root}: expected the files of a TiCDC storage sink, found none that can be read; name the "
@@ -257,8 +258,9 @@ def _seen(
     guess = guess_format(messages, format)
     found = survey(messages, guess.format, guess.options)
     compression = {"compression": guess.options["compression"]} if "compression" in guess.options else {}
+    known = FORMATS[guess.format].options
     options = {
-        _PRODUCERS.get(option, option): value
+        (known[option].spelled or (option,))[0]: value
         for option, value in guess.options.items()
         if option not in compression
     }
@@ -268,8 +270,6 @@ def _seen(
     return Seen(name, place, lines, found, whole, questions=list(questions))
 
 
-_PRODUCERS = {"tidb_extension": "enable-tidb-extension"}
-
 # Writing
 
 
@@ -278,7 +278,7 @@ def source_text(seen: Seen) -> str:
     found = seen.survey
     what = (
         f"{'all' if seen.whole else 'a sample of'} {found.messages} "
-        f"{'files' if found.format == 'ticdc-storage' else 'messages'}"
+        f"{'files' if FORMATS[found.format].reads_files else 'messages'}"
     )
     lines = [
         *_comment(
@@ -292,7 +292,7 @@ def source_text(seen: Seen) -> str:
         *seen.questions,
         *_zone_question(found),
         *_claim_check_question(found),
-        *_debezium_question(found),
+        *_untyped_question(found),
         *_upstream_question(found),
         (
             "# auto: gold holds every table it meets, as its YAML says; configured: only those with a "
@@ -305,7 +305,8 @@ def source_text(seen: Seen) -> str:
 
 
 def _zone_question(found: Survey) -> Iterator[str]:
-    if "time_zone" not in FORMATS[found.format].options or found.format == "tencent-dts":
+    row = FORMATS[found.format]
+    if "time_zone" not in row.options or row.tells_time_zone:
         return
     columns = found.timestamps()
     which = f" It matters for {', '.join(columns[:4])}{', …' * (len(columns) > 4)}." if columns else ""
@@ -325,25 +326,21 @@ def _claim_check_question(found: Survey) -> Iterator[str]:
         yield "# claim_check: /path/or/url"
 
 
-def _debezium_question(found: Survey) -> Iterator[str]:
+def _untyped_question(found: Survey) -> Iterator[str]:
+    row = FORMATS[found.format]
     untyped = any(not any(table.columns.values()) for table in found.tables.values())
-    if found.format == "debezium" and untyped:
-        yield from _question(
-            "No schema is embedded in the messages. What are the connector's modes? These are its defaults."
-        )
-        yield from (
-            "# options:",
-            "#   decimal.handling.mode: precise",
-            "#   time.precision.mode: adaptive_time_microseconds",
-        )
-        yield "#   binary.handling.mode: bytes"
+    if row.untyped_question and untyped:
+        yield from _question(row.untyped_question)
+        yield "# options:"
+        for name, option in row.options.items():
+            yield f"#   {(option.spelled or (name,))[0]}: {option.default}"
 
 
 def _upstream_question(found: Survey) -> Iterator[str]:
     """Settings that no message shows and that lose something by default."""
     settings = {
         name: (default, cost)
-        for name, (default, harmful, cost) in FIDELITY[found.format].items()
+        for name, (default, harmful, cost) in FORMATS[found.format].harmful_settings.items()
         if default is not None and re.fullmatch(harmful, default) and not known_option(found.format, name)
     }
     if settings:
@@ -356,7 +353,8 @@ def _upstream_question(found: Survey) -> Iterator[str]:
 
 
 def _consistency(found: Survey) -> Iterator[str]:
-    if sends_watermarks(found.format, found.options) and not found.watermarks and found.format != "debezium":
+    awaited = sends_watermarks(found.format, found.options) and not FORMATS[found.format].transactions
+    if awaited and not found.watermarks:
         yield from _question(
             "No watermark was seen. Does the changefeed send them (enable-tidb-extension)? If it does not, "
             "write:"

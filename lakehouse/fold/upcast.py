@@ -38,14 +38,6 @@ class Upstream(NamedTuple):
     server: str = "mysql"
 
 
-def upstream_of(format_: str, options: Mapping[str, str]) -> Upstream:
-    """The upstream of a feed: TiCDC's is TiDB, the others' what the option `server` says."""
-    return Upstream(
-        options.get("time_zone") or "UTC",
-        "tidb" if format_.startswith("ticdc") else options.get("server", "mysql"),
-    )
-
-
 class Carrier:
     """Carries images of one step of a lineage, in one encoding, to a target step. Compiled once, applied per
     row.

@@ -1,123 +1,218 @@
 """Bytes to events: one module per wire format, each with one `decode(message, options) -> Iterator[Event]`.
 
 A decoder is stateless and does no I/O; parts of messages are joined and compression is undone before it
-(`lakehouse.formats.ticdc.large_messages`). It raises DecodeError for bytes that are no message of its format,
-and yields a DeadLetter for a row that can't be read where the rows beside it can. FORMATS is the table of all
-of them. A module is imported at its first message, so a worker pays only for the format it reads.
+(lakehouse.formats.assemble). It raises DecodeError for bytes that are no message of its format, and yields a
+DeadLetter for a row that can't be read where the rows beside it can.
+
+A row of FORMATS says all that is particular to a format (lakehouse.formats.row explains the fields); other
+modules ask the row and name no format. A module is imported at its first message, so a worker pays only for
+the format it reads.
 """
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, Stored
-from lakehouse.formats.ticdc.storage_layout import OPTIONS, has_commit_ts
-
-Decode = Callable[[Message, Mapping[str, str]], Iterator[Event]]
-DecodeStored = Callable[[Message, Mapping[str, str]], list[Stored]]
-
-
-class Option(NamedTuple):
-    """One setting of the feed that its messages do not tell. Values are text, as YAML and the command line
-    give them.
-    """
-
-    default: str
-    help: str
-    choices: tuple[str, ...] = ()
-
-
-class Format(NamedTuple):
-    """`order` names the family of positions (lakehouse.events): tidb, binlog, arrival or files.
-    `decode_stored` gives the same events with changes as silver stores them, where that is cheaper.
-    """
-
-    decode: Decode
-    order: str
-    options: Mapping[str, Option]
-    has_watermarks: bool
-    decode_stored: DecodeStored | None = None
+from lakehouse.formats import options as _options
+from lakehouse.formats import producer_settings as _settings
+from lakehouse.formats.row import (
+    Caveat,
+    DetectedOption,
+    Format,
+    Options,
+    OtherOrder,
+    Producer,
+    Redelivery,
+)
 
 
 @functools.cache
-def _load(module: str, function: str) -> Any:
-    return getattr(importlib.import_module(f"lakehouse.formats.{module}"), function)
+def _load(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(f"lakehouse.formats.{module}"), name)
 
 
 def _lazy(module: str, function: str = "decode") -> Any:
-    def decode(message: Message, options: Mapping[str, str]) -> Any:
+    def decode(message: Message, options: Options) -> Any:
         return _load(module, function)(message, options)
 
     return decode
 
 
-_BOOLEAN = ("false", "true")
-_TIME_ZONE = Option(
-    "UTC", "zone of the server that prints TIMESTAMP text: an IANA name, or an offset such as +08:00"
-)
-_LARGE = {
-    "compression": Option(
-        "none", "large-message-handle-compression of the changefeed", ("none", "lz4", "snappy")
-    ),
-    "claim_check": Option("", "folder that holds the claim-check files"),
-    "claim_check_raw": Option(
-        "false", "claim-check-raw-value: the file is the message's value itself", _BOOLEAN
-    ),
-}
-_EXTENSION = Option(
-    "auto",
-    "enable-tidb-extension: without it order is arrival and there is no watermark",
-    ("auto", "true", "false"),
-)
-_COMPRESSION = {"compression": _LARGE["compression"]}
-_STORAGE = {name: Option(*told) for name, told in OPTIONS.items()}
-_DEBEZIUM = {
-    "decimal_handling_mode": Option(
-        "precise", "decimal.handling.mode, where schemas are off", ("precise", "string", "double")
-    ),
-    "time_precision_mode": Option(
-        "adaptive_time_microseconds",
-        "time.precision.mode, where schemas are off",
-        (
-            "adaptive_time_microseconds",
-            "adaptive",
-            "connect",
-            "isostring",
-            "microseconds",
-            "nanoseconds",
-            "structured",
-        ),
-    ),
-    "binary_handling_mode": Option(
-        "bytes", "binary.handling.mode", ("bytes", "base64", "base64-url-safe", "hex")
-    ),
-}
+def _later(module: str, name: str) -> Callable[[], Any]:
+    """What a module of formats/ has under this name, imported when it is first asked for."""
+    return functools.partial(_load, module, name)
 
-# A module reads its options with `options.get(name, default)`; what stands here is what config and the CLI
-# accept.
+
+def _is_without_extension(options: Options) -> bool:
+    return options.get("tidb_extension") == "false"
+
+
+def _is_without_commit_ts(options: Options) -> bool:
+    has_commit_ts: Callable[[Options], bool] = _load("ticdc.storage_layout", "has_commit_ts")
+    return not has_commit_ts(options)
+
+
+def _is_extension_unsaid(options: Options, consistency: str | None) -> bool:
+    return consistency == "eventual" and options.get("tidb_extension", "auto") == "auto"
+
+
+def _is_csv_without_commit_ts(options: Options, _: str | None) -> bool:
+    return options.get("protocol") == "csv" and options.get("include-commit-ts") != "true"
+
+
+_TICDC = Producer(
+    server="tidb",
+    tso=True,
+    carries_virtual=False,
+    old_rows="set output-old-value=true at the changefeed",
+    whole_images="set only-output-updated-columns=false at the changefeed",
+    partitioning=_settings.PARTITIONING,
+)
+_BINLOG = Producer(
+    server=None,
+    tso=False,
+    carries_virtual=True,
+    old_rows="set binlog_row_image=FULL at the server",
+    whole_images="set binlog_row_image=FULL at the server",
+    partitioning=_settings.PARTITIONING,
+)
+_TIME_ZONE = {"time_zone": _options.TIME_ZONE}
+_CANAL_SETTINGS = _settings.BINLOG | _settings.COMPACTED | _settings.CANAL
+
 FORMATS: dict[str, Format] = {
-    "ticdc-open": Format(_lazy("ticdc.open_protocol"), "tidb", {"time_zone": _TIME_ZONE, **_LARGE}, True),
+    "ticdc-open": Format(
+        _lazy("ticdc.open_protocol"),
+        order="tidb",
+        options=_TIME_ZONE | _options.LARGE,
+        has_watermarks=True,
+        producer=_TICDC,
+        harmful_settings=_settings.TICDC | _settings.TICDC_KAFKA | _settings.OPEN_PROTOCOL,
+        large=_later("ticdc.large_messages", "OPEN_PROTOCOL"),
+        framed=True,
+        schema_encodings=("ticdc-open-legacy",),
+        sends_row_ids=True,
+        counts_partitions=True,
+        hides_updates="set output-old-value=true (the default) at the changefeed",
+    ),
     "ticdc-canal-json": Format(
         _lazy("ticdc.canal_json"),
-        "tidb",
-        {"time_zone": _TIME_ZONE, "tidb_extension": _EXTENSION, **_LARGE},
-        True,
+        order="tidb",
+        options=_TIME_ZONE | {"tidb_extension": _options.TIDB_EXTENSION} | _options.LARGE,
+        has_watermarks=True,
+        producer=_TICDC,
+        harmful_settings=_settings.TICDC | _settings.TICDC_KAFKA | _settings.EXTENSION,
+        large=_later("ticdc.large_messages", "CANAL_JSON"),
+        other_order=OtherOrder("arrival", _is_without_extension),
+        redelivery=Redelivery("es", 2, 100_000),  # `es` falls often, so the run is short
+        sends_row_ids=True,
+        counts_partitions=True,
+        detected=DetectedOption("tidb_extension", _later("ticdc.canal_json", "has_extension")),
+        caveats=(
+            Caveat(
+                ("options", "enable-tidb-extension"),
+                "is not said: where messages lack it, replays and changes over several partitions are not "
+                "told apart",
+                "write true or false, as the changefeed has it",
+                _is_extension_unsaid,
+            ),
+        ),
+        shape="canal-json",
+        is_own=_later("ticdc.canal_json", "is_written_by_ticdc"),
     ),
-    "ticdc-debezium": Format(_lazy("ticdc.debezium"), "tidb", {**_COMPRESSION}, True),
-    "ticdc-storage": Format(_lazy("ticdc.storage"), "tidb", _STORAGE, True),
-    "canal": Format(_lazy("canal.flat_message"), "arrival", {"time_zone": _TIME_ZONE}, False),
-    "canal-protobuf": Format(_lazy("canal.protobuf"), "binlog", {"time_zone": _TIME_ZONE}, False),
-    "debezium": Format(_lazy("debezium.connector"), "binlog", _DEBEZIUM, True),
+    "ticdc-debezium": Format(
+        _lazy("ticdc.debezium"),
+        order="tidb",
+        options=_options.COMPRESSION,
+        has_watermarks=True,
+        producer=_TICDC,
+        harmful_settings=_settings.TICDC
+        | _settings.TICDC_KAFKA
+        | _settings.EXTENSION
+        | _settings.TICDC_DEBEZIUM,
+        large=_later("ticdc.large_messages", "DEBEZIUM"),
+        schema_encodings=("ticdc-debezium",),
+        counts_partitions=True,
+        caveats=(
+            Caveat(
+                ("format",),
+                "loses DECIMAL digits, and sends the default in place of NULL",
+                "use ticdc-open where those matter",
+                lambda options, consistency: True,
+            ),
+        ),
+    ),
+    "ticdc-storage": Format(
+        _lazy("ticdc.storage"),
+        order="tidb",
+        options=_options.STORAGE,
+        has_watermarks=True,
+        producer=_TICDC,
+        harmful_settings=_settings.TICDC | _settings.EXTENSION,
+        reads_files=True,
+        other_order=OtherOrder("files", _is_without_commit_ts),
+        sends_row_ids=True,
+        caveats=(
+            Caveat(
+                ("options", "include-commit-ts"),
+                "is not true: rows have no commit time, and files no watermark",
+                "set it at the changefeed and here",
+                _is_csv_without_commit_ts,
+            ),
+        ),
+    ),
+    "canal": Format(
+        _lazy("canal.flat_message"),
+        order="arrival",
+        options=_TIME_ZONE,
+        has_watermarks=False,
+        producer=_BINLOG,
+        harmful_settings=_CANAL_SETTINGS,
+        schema_encodings=("canal",),
+        redelivery=Redelivery("id", 1, 2_000_000, "ts"),
+        shape="canal-json",
+    ),
+    "canal-protobuf": Format(
+        _lazy("canal.protobuf"),
+        order="binlog",
+        options=_TIME_ZONE,
+        has_watermarks=False,
+        producer=_BINLOG,
+        harmful_settings=_CANAL_SETTINGS | _settings.CANAL_PROTOBUF,
+        schema_encodings=("canal-protobuf",),
+        tells_servers=True,
+    ),
+    "debezium": Format(
+        _lazy("debezium.connector"),
+        order="binlog",
+        options=_options.DEBEZIUM,
+        has_watermarks=True,
+        producer=_BINLOG,
+        harmful_settings=_settings.BINLOG | _settings.COMPACTED | _settings.DEBEZIUM,
+        schema_encodings=("debezium",),
+        transactions=_later("debezium.transactions", "TRANSACTIONS"),
+        tells_servers=True,
+        untyped_question="No schema is embedded in the messages. What are the connector's modes? These are "
+        "its defaults.",
+    ),
     "tencent-dts": Format(
         _lazy("dts.subscription"),
-        "binlog",
-        {"time_zone": _TIME_ZONE},
-        True,
-        _lazy("dts.subscription", "decode_stored"),
+        order="binlog",
+        options=_TIME_ZONE,
+        has_watermarks=True,
+        producer=_BINLOG,
+        harmful_settings=_settings.BINLOG,
+        decode_stored=_lazy("dts.subscription", "decode_stored"),
+        parts=_later("dts.envelopes", "join"),
+        schema_encodings=("tencent-dts",),
+        tells_servers=True,
+        tells_time_zone=True,
     ),
 }
+# The one whose messages are the files of a storage sink.
+STORAGE_FORMAT = next(name for name, row in FORMATS.items() if row.reads_files)
 
 
 def decode_message(format: str, message: Message, options: Mapping[str, str]) -> list[Event]:
@@ -132,7 +227,7 @@ def decode_message(format: str, message: Message, options: Mapping[str, str]) ->
     if any(isinstance(event, DeadLetter) and event.code == "json" for event in events):
         from lakehouse.formats.invalid_text import decode_again
 
-        events = decode_again(decode, message, options, format) or events
+        events = decode_again(decode, message, options, format, framed=FORMATS[format].framed) or events
     return events
 
 
@@ -149,11 +244,9 @@ def decode_stored(format: str, message: Message, options: Mapping[str, str]) -> 
 
 def order_of(format: str, options: Mapping[str, str]) -> str:
     """The family of positions of a feed with these settings."""
-    if format == "ticdc-storage" and not has_commit_ts(options):
-        return "files"
-    if format == "ticdc-canal-json" and options.get("tidb_extension") == "false":
-        return "arrival"
-    return FORMATS[format].order
+    row = FORMATS[format]
+    other = row.other_order
+    return other.order if other is not None and other.applies(options) else row.order
 
 
 def sends_watermarks(format: str, options: Mapping[str, str]) -> bool:

@@ -8,7 +8,7 @@ sink, and where each partition's own records begin. Claim-check payloads come as
 ATTACHMENT and their file's name. Pure.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,7 +16,8 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message
-from lakehouse.formats.ticdc.large_messages import prepare
+from lakehouse.formats import FORMATS
+from lakehouse.formats.row import Join, LargeMessages
 from lakehouse.formats.ticdc.storage_layout import DataFile, Schemas, classify
 
 ATTACHMENT = "lakehouse.attachment:"
@@ -72,25 +73,43 @@ def assembled(
     """Complete messages, in order. Records of one partition must come in the order of their offsets where
     parts are joined.
     """
+    row = FORMATS[format]
+    if row.parts is not None:
+        yield from _joined(messages, row.parts(), beside)
+        return
+    complete = _completing(format, options, beside)
     if beside.copies:
         for message in messages:
             if message.offset in beside.copies.get(place_of(message), ()):
                 yield Unjoined(message, None)
             else:
-                yield from assembled([message], format, options)
-    elif format == "tencent-dts":
-        yield from _envelopes(messages, beside)
-    elif format == "ticdc-storage":
-        for message in messages:
-            yield _with_schema(message, options, beside)
-    elif options.get("compression", "none") != "none" or options.get("claim_check"):
-        for message in messages:
-            yield _prepared(message, format, options)
-    else:
+                yield message if complete is None else complete(message)
+    elif complete is None:
         yield from messages
+    else:
+        yield from map(complete, messages)
 
 
-def _prepared(message: Message, format: str, options: Mapping[str, str]) -> Message | Unjoined:
+def _completing(
+    format: str, options: Mapping[str, str], beside: Beside
+) -> Callable[[Message], Message | Unjoined] | None:
+    """What makes each record a complete message; None where every record is one."""
+    row = FORMATS[format]
+    if row.reads_files:
+        return lambda message: _with_schema(message, options, beside)
+    if row.large is not None and (options.get("compression", "none") != "none" or options.get("claim_check")):
+        large = row.large()
+        return lambda message: _prepared(message, large, options)
+    return None
+
+
+def attachment_names(message: Message, format: str, options: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the claim-check files that this message needs: names of files, never paths."""
+    large = FORMATS[format].large
+    return () if large is None else large().names(message, options)
+
+
+def _prepared(message: Message, large: LargeMessages, options: Mapping[str, str]) -> Message | Unjoined:
     attachments = {
         name.removeprefix(ATTACHMENT): data
         for name, data in message.headers
@@ -100,7 +119,7 @@ def _prepared(message: Message, format: str, options: Mapping[str, str]) -> Mess
         own = tuple((name, data) for name, data in message.headers if not name.startswith(ATTACHMENT))
         message = msgspec.structs.replace(message, headers=own)
     try:
-        return prepare(message, format, options, attachments)
+        return large.prepare(message, options, attachments)
     except DecodeError as error:
         return Unjoined(message, DeadLetter(error.code, str(error), 0))
 
@@ -128,12 +147,10 @@ class _Tape:
         self.current = None
 
 
-def _envelopes(messages: Iterable[Message], beside: Beside) -> Iterator[Message | Unjoined | Resume]:
+def _joined(messages: Iterable[Message], join: Join, beside: Beside) -> Iterator[Message | Unjoined | Resume]:
     """Parts joined. What the batch before has given already, out of records before `starts`, is not given
     again.
     """
-    from lakehouse.formats.dts.envelopes import join
-
     tape = _Tape(messages)
     resume: dict[Place, int] = {}
     for found in join(tape):

@@ -2,9 +2,6 @@
 
 import functools
 
-FORMATS = ("canal-protobuf", "debezium", "tencent-dts")
-
-
 # a server id, and the base name of its binlog's files
 Server = tuple[int, str]
 

@@ -28,11 +28,13 @@ def decode_again(
     message: Message,
     options: Mapping[str, str],
     format: str,
+    *,
+    framed: bool = False,
 ) -> list[Event] | None:
     """The events of a message that is JSON but for some text in it; None where that is not what is wrong with
-    it.
+    it. `framed`: the message holds several JSON texts in frames.
     """
-    mended = _mended_frames(message) if format == "ticdc-open" else _mended(message.value or b"")
+    mended = _mended_frames(message) if framed else _mended(message.value or b"")
     if mended is None:
         return None
     copy = msgspec.structs.replace(message, value=mended)

@@ -75,10 +75,6 @@ class Clock(NamedTuple):
             return None
 
 
-def clock_of(format_: str, order: str) -> Clock:
-    return Clock(order == "tidb", format_.startswith("ticdc-"))
-
-
 def mode_word(options: GoldOptions) -> str:
     return "soft" if options.mode == "upsert" and options.deletes == "soft" else options.mode
 

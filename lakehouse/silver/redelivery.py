@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from lakehouse.events import Message
+from lakehouse.formats import FORMATS
+from lakehouse.formats.row import Redelivery
 
 _DIFFERS = ("id", "ts")
 _PAUSE = 1000
@@ -31,23 +33,9 @@ _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Rule(NamedTuple):
-    """The member whose number falls at a restart, how many messages in a row have to be equal to be a replay,
-    and the member that has the milliseconds at which a message was made, where one number means that they
-    were made together.
-    """
-
-    number: str
-    least: int
-    made: str | None = None
-
-
-RULES = {"canal": Rule("id", 1, "ts"), "ticdc-canal-json": Rule("es", 2)}
-
-
-def rule_of(format: str, order: str) -> Rule | None:
+def rule_of(format: str, order: str) -> Redelivery | None:
     """How a feed's replays are told; None where positions tell them."""
-    return RULES.get(format) if order == "arrival" else None
+    return FORMATS[format].redelivery if order == "arrival" else None
 
 
 class Sent(NamedTuple):
@@ -60,7 +48,7 @@ class Sent(NamedTuple):
     made: int | None = None
 
 
-def sent(message: Message, rule: Rule) -> Sent:
+def sent(message: Message, rule: Redelivery) -> Sent:
     """A JSON message; bytes that are none are compared as they are, and have no number."""
     value = message.value or b""
     made = None
@@ -93,7 +81,7 @@ def restarted(before: tuple[int | None, int | None], number: int | None, made: i
 class Aligner:
     """One partition's messages in order. `broken` counts replays that left the run before its end."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: Redelivery) -> None:
         self.run: list[bytes] = []
         self.last: tuple[int | None, int | None] = (None, None)
         self.broken = 0

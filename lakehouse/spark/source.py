@@ -6,10 +6,9 @@ from typing import Any
 
 from lakehouse.config.load import Config, kafka_options, resolve_source
 from lakehouse.config.models import SourceConfig, TableConfig
-from lakehouse.fold.upcast import upstream_of
-from lakehouse.formats import order_of, sends_watermarks
-from lakehouse.gold.modes import clock_of
+from lakehouse.formats import FORMATS, order_of, sends_watermarks
 from lakehouse.gold.options import ColumnOptions, GoldOptions, from_plain, to_plain
+from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.quality.suite import Suite, suite_of
 from lakehouse.spark.bronze.kafka import KafkaInput
 from lakehouse.spark.gold.settings import GoldFeed
@@ -112,7 +111,7 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
         name,
         upstream_of(found.format, options),
         consistency,
-        carries_virtual(found.format),
+        FORMATS[found.format].producer.carries_virtual,
         None if found.tables == "auto" else frozenset(said),
         options=said,
         clock=clock_of(found.format, order),
@@ -120,11 +119,6 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
         suites=suites_of(config, name),
     )
     return Source(name, found, lake_of(found, lake), silver, gold)
-
-
-def carries_virtual(format_: str) -> bool:
-    """Whether rows have VIRTUAL generated columns: binlogs do, TiCDC leaves them out."""
-    return not format_.startswith("ticdc")
 
 
 def options_of_tables(config: Config, source: str) -> dict[tuple[str, str], GoldOptions]:

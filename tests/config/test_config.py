@@ -29,7 +29,6 @@ from lakehouse.config.load import (
 from lakehouse.config.models import FormatName, SourceConfig, TableConfig
 from lakehouse.config.options import decoder_options, known_option
 from lakehouse.config.problems import _value_at, option_names
-from lakehouse.config.producer_settings import FIDELITY
 from lakehouse.config.secrets import Secrets, holds_secret, is_malformed, resolve_text
 from lakehouse.config.yaml_reader import read_yaml, scalar
 from lakehouse.errors import ConfigError, nearest
@@ -647,7 +646,7 @@ def test_decoder_options_have_the_decoders_names_however_they_were_spelled(tmp_p
 
 
 def test_the_word_lists_of_config_and_formats_agree() -> None:
-    assert set(FormatName.__args__) == set(FORMATS) == set(FIDELITY)
+    assert set(FormatName.__args__) == set(FORMATS)
     assert {format for formats in ONLY_FOR.values() for format in formats} <= set(FORMATS)
 
 

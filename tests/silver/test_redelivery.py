@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Message
-from lakehouse.silver.redelivery import RULES, Aligner, Sent, rule_of, sent
+from lakehouse.silver.redelivery import Aligner, Sent, rule_of, sent
 from tests.support.feeds import Canal
 
-CANAL, TICDC = RULES["canal"], RULES["ticdc-canal-json"]
+CANAL, TICDC = rule_of("canal", "arrival"), rule_of("ticdc-canal-json", "arrival")
 CREATE = "CREATE TABLE t (id INT, a VARCHAR(9))"
 
 

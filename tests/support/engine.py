@@ -15,7 +15,7 @@ from lakehouse.ddl.policy import Rules
 from lakehouse.discovery.inspect import events_of
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.fold.current_rows import Change
-from lakehouse.fold.upcast import Upstream, upstream_of
+from lakehouse.fold.upcast import Upstream
 from lakehouse.formats import order_of
 from lakehouse.formats.debezium.connector import transaction_end
 from lakehouse.formats.debezium.transactions import transaction_row
@@ -24,6 +24,7 @@ from lakehouse.gold.columns import gold_columns, type_rows
 from lakehouse.gold.modes import Clock, Mode, own_columns
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.shards import options_of
+from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import History, Lineage, Name, key_ids
 from lakehouse.schema_history.build import build
 from lakehouse.schema_history.ordering_problems import Spread, report_disorder, report_repeats

@@ -38,6 +38,7 @@ from lakehouse.formats.debezium.envelope import (
     schema_columns,
 )
 from lakehouse.formats.debezium.values import embedded_columns, encoding, modes
+from lakehouse.formats.row import TransactionEnd
 from lakehouse.formats.row_images import Half, halves, image_flags
 from lakehouse.formats.wire_json import read_json
 
@@ -103,16 +104,6 @@ class _Record(NamedTuple):
     after: Image | None
     transaction: _Transaction | None
     flags: tuple[str, ...]
-
-
-class TransactionEnd(NamedTuple):
-    """What an END of the transaction topic says: how many row events its transaction has, per
-    `database.table` too.
-    """
-
-    id: str
-    event_count: _Int64
-    counts: dict[str, int]
 
 
 _FLAT = msgspec.json.Decoder(_Payload)

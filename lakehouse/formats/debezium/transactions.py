@@ -8,29 +8,20 @@ its row all the same.
 The images are passed over, so that no value in them hides what stands beside.
 """
 
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message, Position
-from lakehouse.formats.debezium.connector import STREAMED, file_number
+from lakehouse.formats.debezium.connector import STREAMED, file_number, transaction_end
 from lakehouse.formats.debezium.envelope import header_members
+from lakehouse.formats.row import TransactionRow, Transactions
 from lakehouse.formats.wire_json import read_json
 
 T = TypeVar("T")
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Members = dict[str, msgspec.Raw]
-
-
-class TransactionRow(NamedTuple):
-    """A row's number in its transaction, and its place in the binlog; `id` is None where the record can't be
-    read so far.
-    """
-
-    id: str | None
-    number: int
-    position: Position
 
 
 class _Transaction(msgspec.Struct):
@@ -98,3 +89,6 @@ def _position(epoch: int, members: _Members, number: int) -> Position:
         return (epoch, file_number(source.file), source.pos, STREAMED, number, 1)
     except DecodeError:
         return (epoch, 0, 0, 0, 0, 0)
+
+
+TRANSACTIONS = Transactions(transaction_end, transaction_row)

@@ -25,25 +25,11 @@ from google.protobuf.message import DecodeError as ProtobufError
 
 from lakehouse.events import Message
 from lakehouse.formats.proto.subscribe_pb2 import Envelope
+from lakehouse.formats.row import Note
 
 _REMEMBERED = 1024
 # version 1, total 1, and its data: most envelopes are whole, and are told without being read
 _WHOLE = b"\x08\x01\x10\x01\x22"
-
-
-class Note(msgspec.Struct, frozen=True):
-    """Records that are no whole Entries. `kind` is one of
-
-    dead        they never can be: not an Envelope, or parts of an Entries some of whose parts are missing
-    duplicate   sent twice by the producer's retry, byte for byte
-    waiting     the first parts of an Entries whose other parts are not there yet
-    gap         `ps` skips numbers before this record: records were lost; the record itself is also in another
-                outcome
-    """
-
-    kind: str
-    messages: tuple[Message, ...]
-    text: str
 
 
 @dataclass(slots=True)

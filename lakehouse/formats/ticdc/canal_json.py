@@ -16,7 +16,7 @@ is left to the schema. A row of which only the handle key was sent is a DeadLett
 a delete. ENUM and SET are index and mask: such rows' `encoding` is "ticdc-canal-json".
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -99,6 +99,33 @@ def has_extension(message: Message) -> bool:
     """
     extension = read_json(_MESSAGE, message.value or b"", "message").extension
     return extension is not None and (extension.commitTs is not None or extension.watermarkTs is not None)
+
+
+class _Mark(msgspec.Struct):
+    id: int | None = None
+    gtid: str | None = None
+    extension: dict[str, object] | None = msgspec.field(default=None, name="_tidb")
+
+
+_MARK = msgspec.json.Decoder(_Mark)
+
+
+def is_written_by_ticdc(messages: Sequence[Message]) -> bool:
+    """Whether TiCDC has written these messages, or a Canal whose FlatMessages have the same shape: TiCDC
+    writes `"id":0` in all messages and no `gtid`; Canal numbers its batches.
+    """
+    marks = list(_marks(messages))
+    if any(mark.extension is not None for mark in marks):
+        return True
+    return not any(mark.gtid is not None or mark.id for mark in marks)
+
+
+def _marks(messages: Sequence[Message]) -> Iterator[_Mark]:
+    for message in messages:
+        try:
+            yield _MARK.decode(message.value or b"")
+        except msgspec.DecodeError:
+            continue
 
 
 class _Order(NamedTuple):

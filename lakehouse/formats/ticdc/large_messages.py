@@ -1,7 +1,6 @@
 """Before decode, still as bytes: undo the changefeed's compression and join claim-check payloads.
 
-    message ── attachment_names ──▶ file names ──(the caller reads them)──▶ prepare ──▶ message that a decoder
-    reads
+    message ── names ──▶ file names ──(the caller reads them)──▶ prepare ──▶ message that a decoder reads
 
 Pure: the caller does the I/O, in whatever place its layer keeps the files. Nothing in a message says that it
 is compressed; the option `compression` does. Plain JSON is let through, so a feed may change its setting
@@ -11,6 +10,7 @@ and the decoder makes a dead letter `unresolved` of it.
 
 import binascii
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import cramjam
 import msgspec
@@ -46,27 +46,6 @@ _CANAL_JSON = msgspec.json.Decoder(_CanalJson)
 _PAYLOAD = msgspec.json.Decoder(_Payload)
 
 
-def attachment_names(message: Message, format: str, options: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the claim-check files that this message needs: names of files, never paths."""
-    return (
-        tuple(file_name(location) for location in _LOCATIONS[format](_plain(message, format, options)))
-        if format in _LOCATIONS
-        else ()
-    )
-
-
-def prepare(
-    message: Message, format: str, options: Mapping[str, str], attachments: Mapping[str, bytes] = _NO_FILES
-) -> Message:
-    """The message as the decoder wants it; `attachments` holds the files by the names that `attachment_names`
-    gave.
-    """
-    plain = _plain(message, format, options)
-    if not attachments or format not in _JOINS:
-        return plain
-    return _JOINS[format](plain, options, attachments)
-
-
 def file_name(location: str) -> str:
     """The last part of a location, refused if it could lead out of the folder that it is looked up in."""
     name = location.replace("\\", "/").rpartition("/")[2]
@@ -78,16 +57,6 @@ def file_name(location: str) -> str:
 
 
 # Compression
-
-
-def _plain(message: Message, format: str, options: Mapping[str, str]) -> Message:
-    """The message with its compression undone."""
-    compression = options.get("compression", "none")
-    if compression == "none" or format not in _PLAIN:
-        return message
-    if compression not in _DECOMPRESS:
-        raise DecodeError("option", f"compression: expected none, lz4 or snappy, got {compression!r}")
-    return _PLAIN[format](message, compression)
 
 
 def decompressed(data: bytes, compression: str) -> bytes:
@@ -194,16 +163,43 @@ def _canal_payload(attachment: bytes, options: Mapping[str, str]) -> bytes | Non
 
 
 _DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {"lz4": _lz4, "snappy": _snappy}
-_PLAIN: dict[str, Callable[[Message, str], Message]] = {
-    "ticdc-open": _plain_open,
-    "ticdc-canal-json": _plain_value,
-    "ticdc-debezium": _plain_both,
-}
-_LOCATIONS: dict[str, Callable[[Message], list[str]]] = {
-    "ticdc-open": _open_locations,
-    "ticdc-canal-json": _canal_locations,
-}
-_JOINS: dict[str, Callable[[Message, Mapping[str, str], Mapping[str, bytes]], Message]] = {
-    "ticdc-open": _join_open,
-    "ticdc-canal-json": _join_canal,
-}
+
+
+@dataclass(frozen=True, slots=True)
+class _LargeMessages:
+    """One protocol's large messages: how its compression is undone, where claim-check files are named, and
+    how they are joined. A protocol without claim check names none.
+    """
+
+    decompress: Callable[[Message, str], Message]
+    locations: Callable[[Message], list[str]] | None = None
+    join: Callable[[Message, Mapping[str, str], Mapping[str, bytes]], Message] | None = None
+
+    def names(self, message: Message, options: Mapping[str, str]) -> tuple[str, ...]:
+        """The names of the claim-check files that this message needs: names of files, never paths."""
+        if self.locations is None:
+            return ()
+        return tuple(file_name(location) for location in self.locations(self._plain(message, options)))
+
+    def prepare(
+        self, message: Message, options: Mapping[str, str], attachments: Mapping[str, bytes] = _NO_FILES
+    ) -> Message:
+        """The message as the decoder wants it; `attachments` holds the files that `names` gave, by name."""
+        plain = self._plain(message, options)
+        if not attachments or self.join is None:
+            return plain
+        return self.join(plain, options, attachments)
+
+    def _plain(self, message: Message, options: Mapping[str, str]) -> Message:
+        """The message with its compression undone."""
+        compression = options.get("compression", "none")
+        if compression == "none":
+            return message
+        if compression not in _DECOMPRESS:
+            raise DecodeError("option", f"compression: expected none, lz4 or snappy, got {compression!r}")
+        return self.decompress(message, compression)
+
+
+OPEN_PROTOCOL = _LargeMessages(_plain_open, _open_locations, _join_open)
+CANAL_JSON = _LargeMessages(_plain_value, _canal_locations, _join_canal)
+DEBEZIUM = _LargeMessages(_plain_both)

@@ -22,54 +22,13 @@ from typing import NamedTuple
 import msgspec
 
 from lakehouse.errors import DecodeError
+from lakehouse.formats.options import STORAGE
 from lakehouse.formats.ticdc.storage_schema import Version, read_definition, virtual_columns
-
-_BOOLEAN = ("false", "true")
-# The sink's settings by their producer's names: default, help, choices.
-OPTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "protocol": ("canal-json", "protocol of the data files", ("canal-json", "csv")),
-    "date-separator": (
-        "day",
-        "how folders are dated; only `year` must be told",
-        ("none", "year", "month", "day"),
-    ),
-    "file-index-width": ("20", "digits of a file's number; read from the names, so it need not be told", ()),
-    "enable-partition-separator": ("true", "whether a partition has its own folder", _BOOLEAN),
-    "use-table-id-as-path": ("false", "whether a table's folder is its id", _BOOLEAN),
-    "enable-tidb-extension": ("false", "canal-json: whether rows carry their commit ts", _BOOLEAN),
-    "terminator": ("\r\n", "what ends a row, in both protocols", ()),
-    "delimiter": (",", "csv: one to three characters", ()),
-    "quote": ('"', "csv: one character, or empty: backslash escapes", ()),
-    "null": ("\\N", "csv: the word for NULL", ()),
-    "include-commit-ts": ("false", "csv: whether rows carry their commit ts", _BOOLEAN),
-    "output-old-value": ("false", "csv: whether an update is a D and an I row", _BOOLEAN),
-    "output-handle-key": (
-        "false",
-        "csv: whether the row handle is a field (classic architecture only)",
-        _BOOLEAN,
-    ),
-    "output-field-header": (
-        "false",
-        "csv: whether files begin with a header; seen in the files, so it need not be told",
-        _BOOLEAN,
-    ),
-    "binary-encoding-method": ("base64", "csv: how binary values are written", ("base64", "hex")),
-    "virtual-columns": (
-        "",
-        "VIRTUAL columns that no statement of the feed tells: database.table.column, comma-separated",
-        (),
-    ),
-    "time_zone": (
-        "UTC",
-        "zone of the server that prints TIMESTAMP text: an IANA name, or an offset such as +08:00",
-        (),
-    ),
-}
 
 
 def setting(options: Mapping[str, str], name: str) -> str:
     """The text of a setting, or its default."""
-    return options.get(name, OPTIONS[name][0])
+    return options.get(name, STORAGE[name].default)
 
 
 def switch(options: Mapping[str, str], name: str) -> bool:

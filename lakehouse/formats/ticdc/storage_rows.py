@@ -88,7 +88,7 @@ _SWITCHES = {
     "is-update": "output-old-value",
     "handle-key": "output-handle-key",
 }
-_META_PREFIX = b"ticdc-meta$"
+META_PREFIX = b"ticdc-meta$"
 
 
 def _settings(options: Mapping[str, str]) -> _Settings:
@@ -166,7 +166,7 @@ def _plan(schema: bytes, virtual: bytes | None, database: str, table: str, setti
 
 def _fitted(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
     """Where the rows begin, and the plan for the columns that they have."""
-    if data.startswith(_META_PREFIX):
+    if data.startswith(META_PREFIX):
         return _read_header(data, plan)
     sent = plan.only(name for name in plan.names if name not in plan.virtual)
     expected = len(plan.meta) + len(sent.names)
@@ -200,11 +200,11 @@ def _read_header(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
     delimiter, terminator = plan.settings.dialect.delimiter, plan.settings.dialect.terminator
     position, meta = 0, [name for name in plan.meta if name != "handle-key"]
     for name in meta:
-        written = _META_PREFIX + name.encode() + delimiter
+        written = META_PREFIX + name.encode() + delimiter
         if not data.startswith(written, position):
             raise DecodeError(
                 "columns",
-                f"header: expected {_META_PREFIX.decode()}{name}, as the settings say, got another name",
+                f"header: expected {META_PREFIX.decode()}{name}, as the settings say, got another name",
             )
         position += len(written)
     sent: list[str] = []

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.formats.assemble import ATTACHMENT
+from lakehouse.formats import FORMATS
+from lakehouse.formats.assemble import ATTACHMENT, attachment_names
 from lakehouse.sources.storage_files import LocalFiles
 from lakehouse.spark.bronze.offsets import after, in_ranges
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
@@ -134,12 +135,9 @@ PLACE = ["topic", "incarnation", "partition", "offset"]
 NAMES = "topic string, incarnation string, partition int, offset bigint, name string"
 
 
-_LARGE = ("ticdc-open", "ticdc-canal-json")
-
-
 def has_attachments(format: str, options: Mapping[str, str]) -> bool:
     """Whether records of this feed may name payloads that lie outside."""
-    return format in _LARGE and bool(options.get("claim_check"))
+    return "claim_check" in FORMATS[format].options and bool(options.get("claim_check"))
 
 
 def attachments_table(source: str) -> str:
@@ -167,7 +165,6 @@ def names_in(batch: pa.RecordBatch, format: str, options: Mapping[str, str]) -> 
     """One row per name; a record that can't be read names nothing: decoding it says why."""
     from lakehouse.errors import DecodeError
     from lakehouse.events import Message
-    from lakehouse.formats.ticdc.large_messages import attachment_names
 
     rows: list[tuple[Any, ...]] = []
     columns = [batch.column(name).to_pylist() for name in (*PLACE, "key", "value")]

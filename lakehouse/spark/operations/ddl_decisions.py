@@ -9,7 +9,7 @@ from lakehouse.ddl.impact import Table, outlook, unreadable
 from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import ConfigError, DdlError, LakehouseError
 from lakehouse.events import just_above
-from lakehouse.fold.upcast import upstream_of
+from lakehouse.gold.upstream import upstream_of
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import gold_entry
 from lakehouse.spark.ops.lake_record import sources

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.config.load import Config
 from lakehouse.errors import LakehouseError
-from lakehouse.fold.upcast import upstream_of
+from lakehouse.gold.upstream import upstream_of
 from lakehouse.quality.suite import suite_of
 from lakehouse.spark.change_log.changes import not_void, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history

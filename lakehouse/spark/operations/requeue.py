@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.formats import FORMATS
 from lakehouse.formats.ticdc.storage_layout import DataFile, classify
 from lakehouse.spark.change_log.dead_letters import closing, is_open
 from lakehouse.spark.lake import Lake
@@ -73,7 +74,7 @@ def decode_late_files(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, 
     """Decode a storage sink's data files again that had no schema file, once one of them has it. To be called
     with all batches done.
     """
-    if feed.format != "ticdc-storage" or not (log.last("done") or {"dead": []})["dead"]:
+    if not FORMATS[feed.format].reads_files or not (log.last("done") or {"dead": []})["dead"]:
         return
     letters = read_silver(spark, lake, feed.name, "dead_letters").where(
         is_open(log) & (F.col("code") == "schema")

@@ -17,8 +17,9 @@ from pyspark.sql import functions as F
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.fold.compaction import compacted, floor_below, named_image, needs_log
-from lakehouse.fold.upcast import Upstream, upstream_of
+from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.shards import options_of
+from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, Name, key_ids
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_lineage

@@ -7,9 +7,8 @@ from typing import Any
 
 from lakehouse.discovery.read_input import shown_options, tells_watermark
 from lakehouse.errors import ConfigError
-from lakehouse.fold.upcast import upstream_of
 from lakehouse.formats import FORMATS, order_of
-from lakehouse.gold.modes import clock_of
+from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.ops.file_lock import has_flock, is_remote
 from lakehouse.spark.bronze.claim_checks import land_attachments
 from lakehouse.spark.bronze.recordings import land_messages
@@ -30,7 +29,7 @@ from lakehouse.spark.pipeline.one_pass import (
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver.run import run_silver
 from lakehouse.spark.silver.tables import Feed
-from lakehouse.spark.source import carries_virtual, settings_of
+from lakehouse.spark.source import settings_of
 
 
 def try_recording(
@@ -54,7 +53,7 @@ def try_recording(
         name,
         upstream_of(format_, options),
         consistency,
-        virtual=carries_virtual(format_),
+        virtual=FORMATS[format_].producer.carries_virtual,
         clock=clock_of(format_, order),
         drift_timeout=0,
     )
@@ -69,7 +68,7 @@ def try_recording(
         began = log.seq
         with recorded(log, LAYERS, {"paths": [str(path)]}) as record:
             with record.timed("bronze"):
-                if format_ == "ticdc-storage":
+                if FORMATS[format_].reads_files:
                     record.landed = land_storage(spark, place, name, str(path), options, log, progress)
                 else:
                     record.landed = land_messages(spark, place, name, messages_of(path), progress)

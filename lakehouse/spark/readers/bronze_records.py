@@ -16,14 +16,14 @@ from pyspark.sql import functions as F
 from lakehouse.discovery.inspect import event_json
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.events import Event, Message
-from lakehouse.formats import decode_message
+from lakehouse.formats import FORMATS, decode_message
 from lakehouse.formats.assemble import Beside, Unjoined, assembled
 from lakehouse.sources.recording import write_recording
 from lakehouse.spark.bronze.claim_checks import has_attachments, with_attachments
 from lakehouse.spark.bronze.epochs import Epochs, epoch_of, epochs_of
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import opened
-from lakehouse.spark.silver.columns import INPUT, JOINS_RECORDS
+from lakehouse.spark.silver.columns import INPUT
 from lakehouse.spark.silver.context import beside
 
 # Parts of one message lie side by side: this many records around the wanted ones hold the others.
@@ -76,7 +76,7 @@ def inspect_bronze(root: str, source: str, chosen: Chosen) -> Iterator[dict[str,
         raise LakehouseError(
             f"{source}: expected bronze to have {chosen}, found no such record; {extent(spark, lake, source)}"
         )
-    joins = format in JOINS_RECORDS
+    joins = FORMATS[format].parts is not None
     bronze = records(spark, lake, source, _widened(chosen) if joins else chosen)
     if has_attachments(format, options):
         bronze = with_attachments(spark, lake, source, format, options, bronze)

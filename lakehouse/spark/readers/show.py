@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import Change
-from lakehouse.fold.upcast import upstream_of
 from lakehouse.gold.columns import GoldColumn, Typed, gold_columns, type_rows
-from lakehouse.gold.modes import Mode, clock_of, computed_column, own_columns
+from lakehouse.gold.modes import Mode, computed_column, own_columns
 from lakehouse.gold.options import GoldOptions, from_plain
 from lakehouse.gold.shards import aligned, options_of
+from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import History, Lineage, Name, split_name
 from lakehouse.quality.suite import suite_of
 from lakehouse.spark.change_log.changes import (

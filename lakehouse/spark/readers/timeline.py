@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION
+from lakehouse.formats import FORMATS
 from lakehouse.spark.change_log.dead_letters import open_losses
 from lakehouse.spark.change_log.watermark import counting_partitions, partition_watermarks, source_watermark
 from lakehouse.spark.lake import Lake
@@ -101,8 +102,9 @@ def tso_millis(tso: int) -> int:
 
 
 def commit_millis(settings: dict[str, Any], commit_ts: int) -> int:
-    """A change's commit time in milliseconds: TiCDC's are TSOs, in all of its formats."""
-    return tso_millis(commit_ts) if str(settings.get("format", "")).startswith("ticdc") else commit_ts
+    """A change's commit time in milliseconds."""
+    row = FORMATS.get(settings.get("format", ""))
+    return tso_millis(commit_ts) if row is not None and row.producer.tso else commit_ts
 
 
 def newest_commits(

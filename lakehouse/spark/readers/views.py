@@ -30,8 +30,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lakehouse.ddl_effects import Drop, Retype
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
-from lakehouse.fold.upcast import Carrier, upstream_of
+from lakehouse.fold.upcast import Carrier
+from lakehouse.formats import FORMATS
 from lakehouse.gold.columns import GoldColumn, gold_columns
+from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.change_log.changes import of_lineage
@@ -193,8 +195,8 @@ def typed_changes(changes: DataFrame, lineage: Lineage, settings: Settings) -> D
     """The changes of one table's life, with `before` and `after` as structs of its newest schema."""
     columns = gold_columns(lineage.steps[-1].schema, {}, virtual=settings["virtual"])
     image = T.StructType([T.StructField(column.name, data_type(column.spark)) for column in columns])
-    # a TiCDC commit_ts is a TSO, of which the upper bits are milliseconds; elsewhere it is milliseconds
-    millis = F.shiftright("commit_ts", 18) if settings["format"].startswith("ticdc-") else F.col("commit_ts")
+    # the upper bits of a TSO are milliseconds
+    millis = F.shiftright("commit_ts", 18) if FORMATS[settings["format"]].producer.tso else F.col("commit_ts")
     mine = (
         changes.where(of_lineage(lineage))
         .withColumn("committed_at", F.timestamp_millis(millis))

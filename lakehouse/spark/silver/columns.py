@@ -58,7 +58,4 @@ PACKED = "book binary, hashes binary, changes binary, others binary"
 PLACE = ["topic", "incarnation", "partition"]
 
 
-JOINS_RECORDS = ("tencent-dts",)
-
-
 INPUT = ["topic", "incarnation", "partition", "offset", "timestamp", "key", "value", "headers", "path"]

@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.formats import FORMATS
 from lakehouse.formats.assemble import Beside
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts, join_schemas
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.silver.columns import JOINS_RECORDS
 
 
 def beside(
@@ -23,11 +23,12 @@ def beside(
     ranges: list[dict[str, Any]],
 ) -> Beside:
     """What the records of these ranges need."""
-    if format in JOINS_RECORDS:
+    row = FORMATS[format]
+    if row.parts is not None:
         return Beside(
             {(entry["topic"], entry["incarnation"], entry["partition"]): entry["first"] for entry in ranges}
         )
-    if format != "ticdc-storage":
+    if not row.reads_files:
         return Beside()
     bronze = lake.read(spark, "bronze", source)
     found = (

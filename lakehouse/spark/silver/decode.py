@@ -22,12 +22,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from lakehouse.events import DeadLetter, JsonChange, Message, RowChange, SchemaChange, Stored, Watermark
+from lakehouse.formats import FORMATS, decode_stored
 from lakehouse.formats.assemble import NOTHING, Resume, Unjoined, assembled, place_of
-from lakehouse.formats.binlog import FORMATS as BINLOG_FORMATS
+from lakehouse.formats.row import Transactions
 from lakehouse.formats.wire_json import nests_too_deep
 from lakehouse.silver.binlog_servers import Stretches
 from lakehouse.spark.bronze.epochs import Epochs, epoch_of
-from lakehouse.spark.silver.columns import CHANGE_COLUMNS, INPUT, JOINS_RECORDS, OTHER_COLUMNS, PACKED, PLACE
+from lakehouse.spark.silver.columns import CHANGE_COLUMNS, INPUT, OTHER_COLUMNS, PACKED, PLACE
 from lakehouse.spark.silver.packed import Taken
 from lakehouse.values.mysql_json import MAX_DEPTH
 
@@ -43,7 +44,7 @@ Settings = Mapping[str, Any]
 def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
     """Decode bronze records, packed. `settings`: format, options, epochs, order, row_ids, beside."""
     frame = bronze.select(*INPUT)
-    if settings["format"] in JOINS_RECORDS:
+    if FORMATS[settings["format"]].parts is not None:
         # parts of one message lie one after another in their partition; what is of one partition alone need
         # not be shuffled for that
         is_one = len(settings.get("beside", NOTHING).starts) == 1
@@ -84,22 +85,18 @@ class Rows:
     def __init__(self, settings: Settings) -> None:
         import msgspec
 
-        from lakehouse.formats import decode_stored
-        from lakehouse.formats.debezium.connector import transaction_end
-        from lakehouse.formats.debezium.transactions import transaction_row
         from lakehouse.silver.identity import image_hash, split_keyless
 
         self._decode, self._format, self._options = decode_stored, settings["format"], settings["options"]
-        self._transaction_end, self._transaction_row = transaction_end, transaction_row
+        row = FORMATS[self._format]
+        self._transactions = None if row.transactions is None else row.transactions()
         self._beside = settings.get("beside", NOTHING)
         self._split, self._hash, self._row_ids = split_keyless, image_hash, settings.get("row_ids", False)
         self._tidb = settings["order"] == "tidb"
         self._floors = settings.get("floors") or {}
         self._json = msgspec.json.Encoder().encode
         self._types: dict[int, tuple[Any, bytes]] = {}
-        self._servers = (
-            Stretches(ordered=self._format in JOINS_RECORDS) if self._format in BINLOG_FORMATS else None
-        )
+        self._servers = Stretches(ordered=row.parts is not None) if row.tells_servers else None
         self._clear()
 
     def _clear(self) -> None:
@@ -149,16 +146,16 @@ class Rows:
     def _message(self, message: Message) -> None:
         events, changes = self._decode(self._format, message, self._options), len(self._changes)
         self._add(message, events)
-        if self._format == "debezium" and len(self._changes) == changes:
-            self._transaction(message, events)
+        if self._transactions is not None and len(self._changes) == changes:
+            self._transaction(self._transactions, message, events)
         if len(self._changes) >= TURNED_ROWS:
             self._turn()
 
-    def _transaction(self, message: Message, events: Collection[Stored]) -> None:
-        """What a Debezium record that gave no change tells of its transaction."""
-        if not events and (end := self._transaction_end(message)) is not None:
+    def _transaction(self, transactions: Transactions, message: Message, events: Collection[Stored]) -> None:
+        """What a record that gave no change tells of its transaction."""
+        if not events and (end := transactions.end(message)) is not None:
             self._row(message, 0, kind="transaction", key=end.id, physical_table=end.event_count)
-        elif events and (row := self._transaction_row(message)) is not None:
+        elif events and (row := transactions.row(message)) is not None:
             self._row(
                 message,
                 0,

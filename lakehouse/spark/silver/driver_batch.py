@@ -12,11 +12,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.formats import FORMATS
 from lakehouse.silver.batch_summary import Summary, summarise
 from lakehouse.silver.identity import RunCounter
 from lakehouse.silver.transaction_watermark import Told
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.silver.columns import CHANGE_COLUMNS, JOINS_RECORDS, OTHER_COLUMNS, PLACE
+from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, PLACE
 from lakehouse.spark.silver.decode import Rows, messages
 from lakehouse.spark.silver.dedupe import CONFLICT, disagree, known_afters, overlaps
 
@@ -33,7 +34,7 @@ def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event],
     come to.
     """
     rows = Rows(settings)
-    if settings["format"] in JOINS_RECORDS:
+    if FORMATS[settings["format"]].parts is not None:
         table = table.sort_by([(name, "ascending") for name in (*PLACE, "offset")])
     for _ in rows.read(
         message for batch in table.to_batches() for message in messages(batch, settings["epochs"])
@@ -183,7 +184,7 @@ def run_local_batch(
 ) -> tuple[Summary, dict[str, Any], dict[str, int]]:
     """Decode and write one small batch; returns its summary, open runs and counts."""
     events, summary = decode_rows(table, settings)
-    if feed.format == "debezium":
+    if FORMATS[feed.format].transactions is not None:
         summary.told, summary.settled = transactions_told_rows(events), feed.settled
     runs = (
         number_rows(events, (done or {}).get("runs", {})) if summary.keyless else (done or {}).get("runs", {})

@@ -14,14 +14,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.silver.redelivery import Aligner, Rule, Sent, restarted
+from lakehouse.formats.row import Redelivery
+from lakehouse.silver.redelivery import Aligner, Sent, restarted
 
 Place = tuple[str, str, int]
 Numbers = dict[Place, list[tuple[int, int, int | None]]]
-RUN = {
-    "id": 2_000_000,
-    "es": 100_000,
-}  # as many messages before a batch are laid beside it, at most: `es` falls often
 SENT = "offset bigint, number bigint, mark binary, made bigint"
 _NUMBER = r'[{{,]\s*"{}"\s*:\s*([0-9]{{1,18}})\s*[,}}]'
 _LAST = "(?s).*" + _NUMBER  # `ts` stands behind `sqlType`, which has a number for a column of that name
@@ -39,7 +36,7 @@ class Replays(NamedTuple):
 
 def find_replays(
     bronze: DataFrame,
-    rule: Rule,
+    rule: Redelivery,
     ranges: list[dict[str, Any]],
     done: dict[str, Any] | None,
     table: pa.Table | None = None,
@@ -85,7 +82,7 @@ def _within(place: Place, first: int, last: int) -> Column:
     return mine & F.col("offset").between(first, last)
 
 
-def _numbers(bronze: DataFrame, rule: Rule, ranges: list[dict[str, Any]]) -> Numbers:
+def _numbers(bronze: DataFrame, rule: Redelivery, ranges: list[dict[str, Any]]) -> Numbers:
     """The offsets and numbers of the messages that have one, by partition."""
     wanted = F.lit(False)
     for entry in ranges:
@@ -103,7 +100,7 @@ def _numbers(bronze: DataFrame, rule: Rule, ranges: list[dict[str, Any]]) -> Num
     )
 
 
-def _numbers_in(table: pa.Table, rule: Rule) -> Numbers:
+def _numbers_in(table: pa.Table, rule: Redelivery) -> Numbers:
     search = re.compile(_NUMBER.format(rule.number).encode()).search
     search_made = re.compile(_LAST.format(rule.made).encode()).search if rule.made else None
     rows = table.select(["topic", "incarnation", "partition", "offset", "value"]).to_pylist()
@@ -126,12 +123,10 @@ def _by_place(rows: list[dict[str, Any]]) -> Numbers:
 
 
 def _copies(
-    bronze: DataFrame, rule: Rule, place: Place, entry: dict[str, Any]
+    bronze: DataFrame, rule: Redelivery, place: Place, entry: dict[str, Any]
 ) -> tuple[frozenset[int], Aligner, int]:
     """The copies in a range, the partition's aligner behind it, and how many replays broke in it."""
-    run = bronze.where(_within(place, entry["first"] - RUN[rule.number], entry["last"])).select(
-        "offset", "value"
-    )
+    run = bronze.where(_within(place, entry["first"] - rule.run, entry["last"])).select("offset", "value")
     rows = sorted(run.mapInArrow(_marks(rule), SENT).toArrow().to_pylist(), key=lambda row: row["offset"])
     cut = sum(row["offset"] < entry["first"] for row in rows)
     messages = [Sent(row["number"], row["mark"], row["made"]) for row in rows]
@@ -146,7 +141,7 @@ def _copies(
     )
 
 
-def _marks(rule: Rule) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _marks(rule: Redelivery) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.events import Message
         from lakehouse.silver.redelivery import sent

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.formats import FORMATS
 from lakehouse.silver.batch_summary import Summary, from_bytes, merged
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.session import capabilities, keeping, many_rows
@@ -39,7 +40,7 @@ def run_spark_batch(
         books = read_books(packed)
         summary = merged(from_bytes(row.book) for row in books)
         changes, others = changes_frame(packed), others_frame(packed)
-        if feed.format == "debezium":
+        if FORMATS[feed.format].transactions is not None:
             summary.told, summary.settled = transactions_told(changes, others), feed.settled
         runs = (done or {}).get("runs", {})
         top = (done or {}).get("top")

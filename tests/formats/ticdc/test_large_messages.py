@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import cramjam
@@ -11,12 +12,22 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message
+from lakehouse.formats import FORMATS
+from lakehouse.formats.assemble import attachment_names
 from lakehouse.formats.open_frames import framed, frames
-from lakehouse.formats.ticdc.large_messages import attachment_names, decompressed, file_name, prepare
+from lakehouse.formats.ticdc.large_messages import decompressed, file_name
 
 COMPRESS = {"lz4": cramjam.lz4.compress, "snappy": cramjam.snappy.compress_raw}
 JSON = b'{"a":1}'
 codec = pytest.mark.parametrize("compression", COMPRESS)
+
+
+def prepare(
+    message: Message, format: str, options: Mapping[str, str], attachments: Mapping[str, bytes] | None = None
+) -> Message:
+    large = FORMATS[format].large
+    assert large is not None
+    return large().prepare(message, options, attachments or {})
 
 
 def squeezed(compression: str, data: bytes) -> bytes:

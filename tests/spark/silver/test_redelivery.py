@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Message
-from lakehouse.silver.redelivery import RULES, sent
+from lakehouse.silver.redelivery import rule_of, sent
 from lakehouse.spark.silver.redelivery import _marks, _numbers_in
 
-CANAL = RULES["canal"]
+CANAL = rule_of("canal", "arrival")
 
 
 @given(

@@ -1,0 +1,111 @@
+"""Options of the feeds that their messages do not tell, by the formats that have them. Data only; the rows of
+FORMATS put them together.
+
+A module reads its options with `options.get(name, default)`; what stands here is what config and the CLI
+accept.
+"""
+
+from lakehouse.formats.row import Option
+
+_BOOLEAN = ("false", "true")
+_CSV = ("protocol", "csv")
+
+TIME_ZONE = Option(
+    "UTC", "zone of the server that prints TIMESTAMP text: an IANA name, or an offset such as +08:00"
+)
+COMPRESSION = {
+    "compression": Option(
+        "none",
+        "large-message-handle-compression of the changefeed",
+        ("none", "lz4", "snappy"),
+        ("large-message-handle-compression",),
+    )
+}
+LARGE = {
+    **COMPRESSION,
+    "claim_check": Option("", "folder that holds the claim-check files"),
+    "claim_check_raw": Option(
+        "false",
+        "claim-check-raw-value: the file is the message's value itself",
+        _BOOLEAN,
+        ("claim-check-raw-value",),
+    ),
+}
+TIDB_EXTENSION = Option(
+    "auto",
+    "enable-tidb-extension: without it order is arrival and there is no watermark",
+    ("auto", "true", "false"),
+    ("enable-tidb-extension",),
+)
+DEBEZIUM = {
+    "decimal_handling_mode": Option(
+        "precise",
+        "decimal.handling.mode, where schemas are off",
+        ("precise", "string", "double"),
+        ("decimal.handling.mode",),
+    ),
+    "time_precision_mode": Option(
+        "adaptive_time_microseconds",
+        "time.precision.mode, where schemas are off",
+        (
+            "adaptive_time_microseconds",
+            "adaptive",
+            "connect",
+            "isostring",
+            "microseconds",
+            "nanoseconds",
+            "structured",
+        ),
+        ("time.precision.mode",),
+    ),
+    "binary_handling_mode": Option(
+        "bytes",
+        "binary.handling.mode",
+        ("bytes", "base64", "base64-url-safe", "hex"),
+        ("binary.handling.mode",),
+    ),
+}
+# The storage sink's settings by their producer's names.
+STORAGE = {
+    "protocol": Option("canal-json", "protocol of the data files", ("canal-json", "csv")),
+    "date-separator": Option(
+        "day", "how folders are dated; only `year` must be told", ("none", "year", "month", "day")
+    ),
+    "file-index-width": Option(
+        "20",
+        "digits of a file's number; read from the names, so it need not be told",
+        spelled=("file-index-digit",),
+    ),
+    "enable-partition-separator": Option("true", "whether a partition has its own folder", _BOOLEAN),
+    "use-table-id-as-path": Option("false", "whether a table's folder is its id", _BOOLEAN),
+    "enable-tidb-extension": Option("false", "canal-json: whether rows carry their commit ts", _BOOLEAN),
+    "terminator": Option("\r\n", "what ends a row, in both protocols"),
+    "delimiter": Option(",", "csv: one to three characters", only_with=_CSV),
+    "quote": Option('"', "csv: one character, or empty: backslash escapes", only_with=_CSV),
+    "null": Option("\\N", "csv: the word for NULL", only_with=_CSV),
+    "include-commit-ts": Option("false", "csv: whether rows carry their commit ts", _BOOLEAN, only_with=_CSV),
+    "output-old-value": Option(
+        "false", "csv: whether an update is a D and an I row", _BOOLEAN, only_with=_CSV
+    ),
+    "output-handle-key": Option(
+        "false",
+        "csv: whether the row handle is a field (classic architecture only)",
+        _BOOLEAN,
+        only_with=_CSV,
+    ),
+    "output-field-header": Option(
+        "false",
+        "csv: whether files begin with a header; seen in the files, so it need not be told",
+        _BOOLEAN,
+        only_with=_CSV,
+    ),
+    "binary-encoding-method": Option(
+        "base64", "csv: how binary values are written", ("base64", "hex"), only_with=_CSV
+    ),
+    "virtual-columns": Option(
+        "",
+        "VIRTUAL columns that no statement of the feed tells: database.table.column, comma-separated",
+        only_with=_CSV,
+    ),
+    "time_zone": TIME_ZONE,
+}

@@ -1,0 +1,107 @@
+"""Settings of the producers that destroy fidelity: what they are unless said, the values that destroy, and
+what they cost. Data only; the rows of FORMATS put them together.
+"""
+
+from lakehouse.formats.row import Setting
+
+Settings = dict[str, Setting]
+
+BINLOG: Settings = {
+    "binlog_row_image": Setting(
+        None,
+        "minimal|noblob",
+        "columns that did not change are absent, and a row can't always be found",
+    ),
+    "binlog_row_value_options": Setting(None, "PARTIAL_JSON", "changes inside JSON values are lost"),
+}
+COMPACTED: Settings = {
+    "cleanup.policy": Setting(
+        None,
+        "compact|.*compact.*",
+        "a compacted topic drops intermediate versions and deletes",
+    )
+}
+TICDC: Settings = {
+    "only-output-updated-columns": Setting(None, "true", "old images lack the columns that did not change"),
+    "column-selectors": Setting(None, ".+", "columns that are left out are unknown, not NULL"),
+    "output-raw-change-event": Setting(
+        None,
+        "true",
+        "updates of a key come unsplit, and without old values the old row stays",
+    ),
+    "event-filters": Setting(None, ".+", "a filtered DDL is gone while its rows go on"),
+}
+TICDC_KAFKA: Settings = COMPACTED | {
+    "dispatcher": Setting(
+        None,
+        "ts",
+        "the rows of one key spread over all partitions, whose order then means nothing",
+    ),
+    "delete-only-output-handle-key-columns": Setting(None, "true", "deletes carry the key alone"),
+    "large-message-handle-option": Setting(
+        None,
+        "handle-key-only",
+        "large rows come without values and become dead letters",
+    ),
+}
+EXTENSION: Settings = {
+    "enable-tidb-extension": Setting(
+        None,
+        "false",
+        "no commit time and no watermark is sent: order is arrival order only",
+    )
+}
+
+OPEN_PROTOCOL: Settings = {
+    "output-old-value": Setting(None, "false", "an update can't be told from an insert")
+}
+TICDC_DEBEZIUM: Settings = {"output-old-value": Setting(None, "false", "old images are not sent")}
+CANAL: Settings = {
+    "canal.instance.filter.query.ddl": Setting(
+        None, "true", "the table's shape goes stale and columns shift"
+    ),
+    "canal.instance.filter.query.dml": Setting(None, "true", "statements that changed rows leave no trace"),
+    "canal.mq.partitionHash": Setting(
+        None,
+        ".+",
+        "an update that changes the key moves to another partition, out of order",
+    ),
+}
+CANAL_PROTOBUF: Settings = {
+    "binlog_transaction_compression": Setting(
+        None,
+        "on|1|true",
+        "all rows of a transaction have one place: of several messages each numbers its own",
+    )
+}
+DEBEZIUM: Settings = {
+    "skipped.operations": Setting("t", "(.*,)?\\s*t\\s*(,.*)?", "truncates never arrive"),
+    "bigint.unsigned.handling.mode": Setting(
+        "long",
+        "long",
+        "BIGINT UNSIGNED of 2^63 and above wraps to negative numbers",
+    ),
+    "decimal.handling.mode": Setting("precise", "double", "decimals are rounded to doubles"),
+    "time.precision.mode": Setting(
+        None,
+        "adaptive|connect|isostring",
+        "times outside 0 to 24 hours or below a millisecond are lost",
+    ),
+    "replace.null.with.default": Setting(
+        "true", "true", "NULL in a column with a default becomes the default"
+    ),
+    "binlog_transaction_compression": Setting(
+        None,
+        "on|1|true",
+        (
+            "all rows of a transaction have one place, and only provide.transaction.metadata=true "
+            "tells their order"
+        ),
+    ),
+}
+
+# what keeps the changes of one key in one partition
+PARTITIONING = (
+    "hash by the primary key (canal.mq.partitionHash, a table or index-value dispatcher), "
+    "or use one partition"
+)

@@ -1,0 +1,215 @@
+"""What a row of FORMATS says: the types of its fields. Data, and functions that load others: cheap to import.
+
+A field of type `Callable[[], T]` imports its module when it is first called. Callers call it once and keep
+the result; nothing is looked up for each row or message.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from lakehouse.events import Event, Message, Position, Stored
+
+Options = Mapping[str, str]
+Decode = Callable[[Message, Options], Iterator[Event]]
+DecodeStored = Callable[[Message, Options], list[Stored]]
+
+
+class Option(NamedTuple):
+    """One setting of the feed that its messages do not tell. Values are text, as YAML and the command line
+    give them. `spelled`: other names that its producer has for it, the usual one first. `only_with`: the
+    option and its value without which this one has no effect.
+    """
+
+    default: str
+    help: str
+    choices: tuple[str, ...] = ()
+    spelled: tuple[str, ...] = ()
+    only_with: tuple[str, str] | None = None
+
+
+class Setting(NamedTuple):
+    """A setting of the producer that can destroy something: what it is unless said (None: harmless), a
+    pattern of the values that destroy, and what they cost.
+    """
+
+    default: str | None
+    harmful: str
+    cost: str
+
+
+class Caveat(NamedTuple):
+    """A warning of `validate` that no single setting causes: the place in the source's YAML, what is lost,
+    what to do, and whether it holds for these options and this `consistency`.
+    """
+
+    path: tuple[str, ...]
+    text: str
+    fix: str
+    applies: Callable[[Options, str | None], bool]
+
+
+class Producer(NamedTuple):
+    """What the formats of one family of producers share.
+
+    `server`: whose conversion rules hold (mysql, mariadb or tidb), None where the option `server` says it;
+    `tso`: a commit_ts is a TSO, else milliseconds; `carries_virtual`: rows have VIRTUAL generated columns;
+    `old_rows`, `whole_images` and `partitioning`: what to set upstream where updates lack old rows, where
+    images lack columns, and where the changes of one key come in several partitions out of order.
+    """
+
+    server: str | None
+    tso: bool
+    carries_virtual: bool
+    old_rows: str
+    whole_images: str
+    partitioning: str
+
+
+class OtherOrder(NamedTuple):
+    """The family of positions that a feed has instead where its options say so."""
+
+    order: str
+    applies: Callable[[Options], bool]
+
+
+class DetectedOption(NamedTuple):
+    """An option of the values auto, true and false on which the order depends, and which each message shows.
+
+    `shows` raises DecodeError for bytes that are no message.
+    """
+
+    name: str
+    shows: Callable[[], Callable[[Message], bool]]
+
+
+class Redelivery(NamedTuple):
+    """How messages that are sent again after a restart are told from new ones in a feed in order of arrival
+    (lakehouse.silver.redelivery).
+
+    `number`: the member that falls at a restart; `least`: how many messages in a row have to be equal to be a
+    replay; `run`: how many messages before a batch are compared with it, at most; `made`: the member with
+    the milliseconds at which a message was made, where one number means that they were made together.
+    """
+
+    number: str
+    least: int
+    run: int
+    made: str | None = None
+
+
+class TransactionEnd(NamedTuple):
+    """How many row events a transaction had, in all and by `database.table`, as its END record counts."""
+
+    id: str
+    event_count: int
+    counts: dict[str, int]
+
+
+class TransactionRow(NamedTuple):
+    """A row's number in its transaction, and its place in the binlog; `id` is None where the record can't be
+    read so far.
+    """
+
+    id: str | None
+    number: int
+    position: Position
+
+
+class Transactions(NamedTuple):
+    """What records that became no change tell of transactions; from these comes the watermark of a feed that
+    has no others (lakehouse.silver.transaction_watermark). `end` and `row` are None for any other record.
+    """
+
+    end: Callable[[Message], TransactionEnd | None]
+    row: Callable[[Message], TransactionRow | None]
+
+
+class LargeMessages(Protocol):
+    """What is undone before decode in a changefeed's large messages: compression and claim check."""
+
+    def names(self, message: Message, options: Options) -> tuple[str, ...]:
+        """The names of the claim-check files that this message needs: names of files, never paths."""
+
+    def prepare(self, message: Message, options: Options, attachments: Mapping[str, bytes]) -> Message:
+        """The message as the decoder wants it; `attachments` holds the files by those names."""
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Records that are no whole message. `kind` is one of
+
+    dead        they never can be: bytes that are no part, or parts of a message some of whose parts are
+                missing
+    duplicate   sent twice by the producer's retry, byte for byte
+    waiting     the first parts of a message whose other parts are not there yet
+    gap         a sequence number is skipped before this record: records were lost; the record itself is also
+                in another outcome
+    """
+
+    kind: str
+    messages: tuple[Message, ...]
+    text: str
+
+
+Join = Callable[[Iterable[Message]], Iterator[Message | Note]]
+
+
+class Format(NamedTuple):
+    """One wire format. What follows `decode_stored` is as most formats have it, unless the row says else.
+
+    Reading
+        decode, decode_stored   events of a message; the second the same with changes as silver stores them,
+                                where that is cheaper
+        parts                   joins the parts of messages that several records hold
+        large                   undoes compression and claim check
+        reads_files             the messages are files of a storage sink, with schema files beside them
+        framed                  a message holds several events in frames (lakehouse.formats.open_frames)
+        schema_encodings        encodings of which values are left to the table's schema
+                                (lakehouse.values.decode_with_schema)
+    Order and completeness
+        order, other_order      the family of positions (lakehouse.events): tidb, binlog, arrival or files
+        has_watermarks          whether its feeds tell how far they are complete
+        transactions            they tell it by the ends of transactions
+        redelivery              how messages sent again are told from new ones where order is arrival
+        tells_servers           events name the server of their binlog
+        sends_row_ids           rows of tables without a key may have a row id
+        counts_partitions       each partition has watermarks of its own, so that their number matters
+    Configuration
+        options, detected       what the messages do not tell, and which of it they show after all
+        tells_time_zone         messages name the zone of TIMESTAMP text, so that the option seldom matters
+        producer                what is the same in all formats of a family
+        harmful_settings        settings of the producer that can destroy something
+        caveats                 further warnings
+    Discovery
+        shape, is_own           formats of one shape can't be told apart by decoding; whether a sample is this
+                                one's. The format of a shape that has no `is_own` is what none other is
+        untyped_question        what to ask where messages carry no types
+        hides_updates           what to set upstream where, without old values, an update looks like an insert
+    """
+
+    decode: Decode
+    order: str
+    options: Mapping[str, Option]
+    has_watermarks: bool
+    producer: Producer
+    harmful_settings: Mapping[str, Setting]
+    decode_stored: DecodeStored | None = None
+    parts: Callable[[], Join] | None = None
+    large: Callable[[], LargeMessages] | None = None
+    reads_files: bool = False
+    framed: bool = False
+    schema_encodings: tuple[str, ...] = ()
+    other_order: OtherOrder | None = None
+    transactions: Callable[[], Transactions] | None = None
+    redelivery: Redelivery | None = None
+    tells_servers: bool = False
+    sends_row_ids: bool = False
+    counts_partitions: bool = False
+    detected: DetectedOption | None = None
+    tells_time_zone: bool = False
+    caveats: tuple[Caveat, ...] = ()
+    shape: str = ""
+    is_own: Callable[[], Callable[[Sequence[Message]], bool]] | None = None
+    untyped_question: str = ""
+    hides_updates: str = ""
