@@ -205,13 +205,15 @@ def _inert_options(format: str, said: Data) -> Iterator[Finding]:
     """Options that have an effect only with a value of another one."""
     options = FORMATS[format].options
     for name in said:
-        needed = options[known].only_with if (known := known_option(format, name)) else None
-        if needed is not None and said.get(needed[0], default := options[needed[0]].default) != needed[1]:
-            yield (
-                ("options", name),
-                f"has no effect on {default} files",
-                f"remove it, or add {needed[0]}: {needed[1]}",
-            )
+        known = known_option(format, name)
+        needed = options[known].only_with if known else None
+        if needed is None:
+            continue
+        other, value = needed
+        default = options[other].default
+        if said.get(other, default) != value:
+            text, fix = f"has no effect on {default} files", f"remove it, or add {other}: {value}"
+            yield ("options", name), text, fix
 
 
 def _time_zone(data: Data) -> Iterator[Finding]:

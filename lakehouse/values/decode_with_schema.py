@@ -55,7 +55,7 @@ def resolver(column_type: ColumnType, encoding: str) -> Rule | None:
     """`resolve` compiled for one column; None where every value is already as it should be."""
     name, _, settings = encoding.partition("/")
     modes = dict(item.split("=", 1) for item in settings.split(",") if "=" in item)
-    reader = _READERS.get(name, {}).get(column_type.family)
+    reader = READERS.get(name, {}).get(column_type.family)
     return _chain(reader(column_type, modes) if reader else None, normal_form(column_type))
 
 
@@ -354,7 +354,10 @@ _DEBEZIUM: dict[str, Callable[[ColumnType, Modes], Rule | None]] = {
     "geometry": _read_geometry,
     "vector": _read_vector,
 }
-_READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
+# How values of an encoding are read, by the family of the column's type. Silver stores the encodings; a row
+# of FORMATS names those that its decoder writes (`schema_encodings`). Values of an encoding without an entry
+# need nothing but their type's normal form.
+READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
     "ticdc-open-legacy": {"text": _read_legacy_text},
     "canal": _TEXTS | {"text": _read_other_text},
     "canal-protobuf": _TEXTS | {"text": _read_other_text},
