@@ -6,7 +6,7 @@ from pathlib import Path
 import typer.main
 from typer.cli import get_docs_for_click
 
-from lakehouse.cli.main import READY, build
+from lakehouse.cli.main import build
 
 INTRODUCTION = """# Command line
 
@@ -30,7 +30,7 @@ command takes them.
 
 def text() -> str:
     """The page."""
-    command = typer.main.get_command(build(READY))
+    command = typer.main.get_command(build())
     page = get_docs_for_click(
         obj=command, ctx=typer.Context(command, info_name="lakehouse"), name="lakehouse"
     )

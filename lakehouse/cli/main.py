@@ -1,217 +1,63 @@
-"""The command line: one function per command, no logic. Heavy modules are imported inside the functions that
-need them.
+"""The command line: the table of commands, the program built from it, and errors as exit codes.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 ok, 1 failed, 2 bad usage or configuration.
-
-A command is offered when its name stands in READY; the functions are here and in lakehouse/cli_*.py.
+Commands import what they call inside their functions, so that --help stays fast.
 """
 
-import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from lakehouse.cli import quality_commands as cli_quality
-from lakehouse.cli import run_commands as cli_pipeline
-from lakehouse.cli import setup_commands as cli_local
+from lakehouse.cli import file_commands, operator_commands, quality_commands, run_commands, setup_commands
 from lakehouse.errors import ConfigError, LakehouseError
 
 EXIT_CODES = (
     "Exit codes: 0 ok, 1 failed, 2 bad usage or configuration. Results go to stdout, progress "
     "and errors to stderr."
 )
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
-Format = Annotated[str | None, typer.Option("--format", help="The wire format, such as ticdc-open.")]
-DecoderOption = Annotated[
-    list[str] | None,
-    typer.Option("--option", metavar="NAME=VALUE", help="A decoder option of the format; may be repeated."),
-]
-
-
-def validate(
-    folder: Annotated[
-        Path, typer.Argument(envvar="LAKEHOUSE_CONFIGS", help="The folder with sources/ and tables/.")
-    ] = Path("configs"),
-    as_json: Json = False,
-) -> None:
-    """Show everything wrong in a configuration: file, line, column and what to do."""
-    from lakehouse.config.load import check
-
-    errors, warnings = check(folder)
-    for severity, found in (("error", errors), ("warning", warnings)):
-        for problem in found:
-            print(
-                json.dumps({"severity": severity, **problem._asdict()})
-                if as_json
-                else f"{severity}: {problem}"
-            )
-    if not as_json:
-        print(f"{folder}: {counted(len(errors), 'error')}, {counted(len(warnings), 'warning')}")
-    raise typer.Exit(2 if errors else 0)
-
-
-def inspect(
-    recording: Annotated[
-        Path | None,
-        typer.Argument(help="A recording (JSON lines), or a storage sink's folder; - reads stdin."),
-    ] = None,
-    key: Annotated[Path | None, typer.Option("--key", help="A file with one message's key.")] = None,
-    value: Annotated[Path | None, typer.Option("--value", help="A file with one message's value.")] = None,
-    format: Format = None,
-    source: Annotated[
-        Path | None,
-        typer.Option(
-            "--source",
-            help="Take all settings from a configs/sources/*.yml; for bronze, the source's name will do.",
-        ),
-    ] = None,
-    option: DecoderOption = None,
-    topic: Annotated[
-        str | None, typer.Option("--topic", help="Read the source's bronze: records of this topic.")
-    ] = None,
-    partition: Annotated[
-        int | None, typer.Option("--partition", min=0, help="Records of this partition.")
-    ] = None,
-    offset: Annotated[
-        str | None, typer.Option("--offset", help="The record at this offset, or a range such as 7-20 or 7-.")
-    ] = None,
-    lake: cli_pipeline.SourceLake = None,
-    as_json: Json = False,
-) -> None:
-    """Decode messages of a recording, of files or of bronze, and print their events."""
-    from lakehouse.cli.output import event_line
-    from lakehouse.discovery.inspect import inspect_messages
-
-    as_text = json.dumps if as_json else event_line
-    if topic is not None or partition is not None or offset is not None:
-        if source is None or any((recording, key, value, format, option)):
-            raise ConfigError(
-                "inspect: --topic, --partition and --offset read bronze, and go with --source and --lake only"
-            )
-        print_all(of_bronze(source, lake, topic, partition, offset), as_text)
-        return
-    chosen, options = decoding(format, source, option)
-    if (
-        recording is not None
-        and (recording.is_file() or recording.is_dir())
-        and key is None
-        and value is None
-    ):
-        from lakehouse.discovery.read_input import read_input, shown_options
-
-        options = shown_options(recording, chosen, options)
-        messages: Iterable[Any] = read_input(recording, chosen, options)
-    else:
-        messages = messages_of(recording, key, value)
-    print_all(inspect_messages(messages, chosen, options), as_text)
-
-
-def ddl(
-    file: Annotated[
-        Path | None, typer.Argument(help="SQL, or JSON lines with a member sql; - or nothing reads stdin.")
-    ] = None,
-    as_json: Json = False,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            "--table", metavar="DB.TABLE", help="Say too what they would do to this gold table as it is now."
-        ),
-    ] = None,
-    lake: cli_pipeline.Lake = "./lake",
-) -> None:
-    """Say what DDL statements mean, before anyone runs them upstream."""
-    from lakehouse.cli.output import meaning_lines
-    from lakehouse.ddl.explain import answers
-
-    with (Path("/dev/stdin") if file in (None, Path("-")) else file).open(encoding="utf-8") as lines:
-        told = answers(lines)
-        print_all(
-            cli_pipeline.backend("operations.ddl_decisions").answers_for(lake, table, told)
-            if table
-            else told,
-            json.dumps if as_json else meaning_lines,
-        )
-
-
-def schema_json(
-    kind: Annotated[str, typer.Argument(help="source or table.")] = "source",
-    to: Annotated[
-        Path | None, typer.Option("--to", help="Write source.json and table.json into this folder instead.")
-    ] = None,
-) -> None:
-    """Print the JSON Schema of a YAML, for editors."""
-    from lakehouse.config.schema import MODELS, schema_text, write
-
-    if kind not in MODELS:
-        raise ConfigError(f"schema json: expected source or table, got {kind}")
-    if to is None:
-        sys.stdout.write(schema_text(kind))
-    else:
-        print_all(write(to), str)
-
-
-def version() -> None:
-    """Print the version."""
-    from importlib.metadata import version as installed
-
-    print(f"lakehouse {installed('lakehouse')}")
-
-
+# Every command, in the order of --help. A name of two words is a command of a group.
 COMMANDS: dict[str, Callable[..., None]] = {
-    "validate": validate,
-    "inspect": inspect,
-    "ddl": ddl,
-    "schema json": schema_json,
-    "version": version,
-    **cli_pipeline.COMMANDS,
-    **cli_local.COMMANDS,
-    **cli_quality.COMMANDS,
+    "demo": setup_commands.demo,
+    "try": run_commands.try_,
+    "show": run_commands.show,
+    "init": setup_commands.init,
+    "doctor": setup_commands.doctor,
+    "validate": file_commands.validate,
+    "plan": run_commands.plan,
+    "run": run_commands.run,
+    "status": run_commands.status,
+    "report": setup_commands.report,
+    "metrics": setup_commands.metrics,
+    "inspect": file_commands.inspect,
+    "produce": setup_commands.produce,
+    "ddl": file_commands.ddl,
+    "ddl approve": operator_commands.ddl_approve,
+    "ddl skip": operator_commands.ddl_skip,
+    "rebuild silver": operator_commands.rebuild_silver,
+    "maintain": operator_commands.maintain,
+    "floor raise": operator_commands.floor_raise,
+    "fidelity": operator_commands.fidelity,
+    "epoch raise": operator_commands.epoch_raise,
+    "partitions retire": operator_commands.partitions_retire,
+    "dead-letters list": operator_commands.dead_letters_list,
+    "dead-letters requeue": operator_commands.dead_letters_requeue,
+    "dead-letters dismiss": operator_commands.dead_letters_dismiss,
+    "rejected list": quality_commands.rejected_list,
+    "rejected requeue": quality_commands.rejected_requeue,
+    "quality check": quality_commands.quality_check,
+    "quality suite": quality_commands.quality_suite,
+    "rebuild": operator_commands.rebuild,
+    "replay": operator_commands.replay,
+    "schema import": operator_commands.schema_import,
+    "schema history": operator_commands.schema_history,
+    "schema json": file_commands.schema_json,
+    "version": file_commands.version,
 }
-# What works today, in the order of --help. Adding a name offers its command.
-READY = (
-    "demo",
-    "try",
-    "show",
-    "init",
-    "doctor",
-    "validate",
-    "plan",
-    "run",
-    "status",
-    "report",
-    "metrics",
-    "inspect",
-    "produce",
-    "ddl",
-    "ddl approve",
-    "ddl skip",
-    "rebuild silver",
-    "maintain",
-    "floor raise",
-    "fidelity",
-    "epoch raise",
-    "partitions retire",
-    "dead-letters list",
-    "dead-letters requeue",
-    "dead-letters dismiss",
-    "rejected list",
-    "rejected requeue",
-    "quality check",
-    "quality suite",
-    "rebuild",
-    "replay",
-    "schema import",
-    "schema history",
-    "schema json",
-    "version",
-)
 GROUPS = {
     "schema": "Schemas: of the YAML files, and of the tables.",
     "epoch": "Epochs of a source.",
@@ -235,8 +81,8 @@ class WithDefault(TyperGroup):
         return super().parse_args(ctx, args if named else [DEFAULT[str(self.name)], *args])
 
 
-def build(names: Iterable[str]) -> typer.Typer:
-    """The command line with these commands; a name of two words is a command of a group."""
+def build() -> typer.Typer:
+    """The command line with all its commands."""
     root = typer.Typer(
         name="lakehouse",
         callback=_global_options,
@@ -245,11 +91,10 @@ def build(names: Iterable[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
         epilog=EXIT_CODES,
     )
-    offered = list(names)
     groups: dict[str, typer.Typer] = {}
-    for name in offered:
+    for name, function in COMMANDS.items():
         group, _, command = name.rpartition(" ")
-        if any(other.startswith(f"{name} ") for other in offered):
+        if any(other.startswith(f"{name} ") for other in COMMANDS):
             group, command = name, DEFAULT[name]
         if group and group not in groups:
             both = group in DEFAULT
@@ -260,7 +105,7 @@ def build(names: Iterable[str]) -> typer.Typer:
                 help=GROUPS[group],
             )
             root.add_typer(groups[group], name=group)
-        (groups[group] if group else root).command(command)(COMMANDS[name])
+        (groups[group] if group else root).command(command)(function)
     return root
 
 
@@ -289,7 +134,7 @@ def _global_options(
 def main() -> None:
     """The console script: an error becomes one sentence on stderr and an exit code."""
     try:
-        build(READY)()
+        build()()
     except Exception as error:
         sys.exit(_failed(error))
 
@@ -307,73 +152,6 @@ def _failed(error: Exception) -> int:
         # Its text may quote what was read: only --debug shows it.
         say(f"internal error: {type(error).__name__}; `lakehouse --debug …` shows where", "error")
     return 2 if isinstance(error, ConfigError) else 1
-
-
-def decoding(format: str | None, source: Path | None, option: list[str] | None) -> tuple[str, dict[str, str]]:
-    """The format and the decoder's options, from a source's YAML or the command line, which wins."""
-    from lakehouse.config.options import decoder_options
-
-    said: dict[str, str] = {}
-    if source is not None:
-        from lakehouse.config.load import load_source, resolve_source
-
-        loaded = resolve_source(load_source(source))
-        said, format = loaded.decoder_options(), format or loaded.format
-    if format is None:
-        raise ConfigError("inspect: expected a format, got none; add --format NAME or --source FILE")
-    return format, {**said, **decoder_options(format, dict(map(setting, option or ())))}
-
-
-def of_bronze(
-    source: Path, lake: str | None, topic: str | None, partition: int | None, offset: str | None
-) -> Iterable[Any]:
-    """The events of records that lie in bronze."""
-    bronze = cli_pipeline.backend("readers.bronze_records")
-    name, root = bronze_of(source, lake)
-    return bronze.inspect_bronze(root, name, bronze.chosen_records(topic, partition, offset))  # type: ignore[no-any-return]
-
-
-def bronze_of(source: Path, lake: str | None) -> tuple[str, str]:
-    """A source's name and the root of its lake, from its YAML or its name alone."""
-    if source.suffix != ".yml":
-        return str(source), lake or "./lake"
-    from lakehouse.config.load import load_source, resolve_source
-
-    own = resolve_source(load_source(source)).lake
-    return source.stem, lake or (own.path if own else "./lake")
-
-
-def setting(text: str, flag: str = "--option") -> tuple[str, str]:
-    """NAME=VALUE as its two parts."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ConfigError(f"{flag} {name}: expected NAME=VALUE")
-    return name, value
-
-
-def messages_of(recording: Path | None, key: Path | None, value: Path | None) -> Iterable[Any]:
-    """The messages that `inspect` is asked to read."""
-    from lakehouse.events import Message
-    from lakehouse.sources.recording import read_recording
-
-    if key is None and value is None:
-        if recording is None and sys.stdin.isatty():
-            raise ConfigError("inspect: expected a recording, got none; name a file, or give --value FILE")
-        return read_recording(Path("/dev/stdin") if recording in (None, Path("-")) else recording)
-    if recording is not None:
-        raise ConfigError("inspect: expected a recording or --key and --value, got both")
-    parts = [None if part is None else part.read_bytes() for part in (key, value)]
-    return [Message("file", 0, 0, parts[0], parts[1])]
-
-
-def print_all(items: Iterable[Any], as_text: Callable[[Any], str]) -> None:
-    """Each item on its line."""
-    for item in items:
-        print(as_text(item))
-
-
-def counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 if __name__ == "__main__":

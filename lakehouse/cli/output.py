@@ -1,7 +1,50 @@
-"""Events and results as lines for people."""
+"""Everything that the commands print: events, problems and results, as lines for people or as JSON."""
 
 import json
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakehouse.config.yaml_reader import Problem
+
+
+def progress(text: str) -> None:
+    """One line of progress, on stderr."""
+    from lakehouse.reporting.logs import say
+
+    say(text)
+
+
+def print_result(result: Any, as_json: bool) -> None:
+    """A result, item by item: as JSON, or as lines for people."""
+    items: Iterable[Any] = (
+        result if isinstance(result, list | tuple | Iterator) else () if result is None else (result,)
+    )
+    for item in items:
+        print(json.dumps(item, default=str) if as_json else result_lines(item), flush=True)
+
+
+def print_all(items: Iterable[Any], as_text: Callable[[Any], str]) -> None:
+    """Each item on its line."""
+    for item in items:
+        print(as_text(item))
+
+
+def print_problems(
+    folder: Path, errors: "Sequence[Problem]", warnings: "Sequence[Problem]", as_json: bool
+) -> None:
+    """What is wrong in a folder's configuration, errors first; for people, their numbers last."""
+    for severity, problems in (("error", errors), ("warning", warnings)):
+        for problem in problems:
+            as_object = {"severity": severity, **problem._asdict()}
+            print(json.dumps(as_object) if as_json else f"{severity}: {problem}")
+    if not as_json:
+        print(f"{folder}: {_counted(len(errors), 'error')}, {_counted(len(warnings), 'warning')}")
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def event_line(event: dict[str, Any]) -> str:

@@ -1,13 +1,13 @@
 """The commands about quality: rejected rows, the suites, and a run of Great Expectations."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lakehouse.cli.run_commands import Configs, Json, Lake, SourceLake, Table, backend, loaded, print_result
+from lakehouse.cli.options import Configs, Json, Lake, SourceLake, Table, loaded
+from lakehouse.cli.output import print_result
 from lakehouse.errors import ConfigError
 
 To = Annotated[Path, typer.Option("--to", metavar="FOLDER", help="Where suites and pages go.")]
@@ -22,7 +22,9 @@ def rejected_list(
     as_json: Json = False,
 ) -> None:
     """List the rows that an expectation keeps out of gold, with the reason and the place of their bytes."""
-    print_result(backend("operations.rejected_rows").list_rejected(lake, table, all_rows), as_json)
+    from lakehouse.spark.operations import rejected_rows
+
+    print_result(rejected_rows.list_rejected(lake, table, all_rows), as_json)
 
 
 def rejected_requeue(
@@ -41,14 +43,16 @@ def rejected_requeue(
     as_json: Json = False,
 ) -> None:
     """Judge a table's rows again, after the suite was mended, and fold the table."""
-    print_result(
-        backend("operations.rejected_rows").requeue(loaded(configs), table, lake, accept, why), as_json
-    )
+    from lakehouse.spark.operations import rejected_rows
+
+    print_result(rejected_rows.requeue(loaded(configs), table, lake, accept, why), as_json)
 
 
 def quality_check(to: To = Path("quality"), lake: Lake = "./lake", as_json: Json = False) -> None:
     """Check the published tables with Great Expectations, whole tables too, and build its Data Docs."""
-    print_result(backend("operations.data_docs").check_lake(lake, to), as_json)
+    from lakehouse.spark.operations import data_docs
+
+    print_result(data_docs.check_lake(lake, to), as_json)
 
 
 def quality_suite(
@@ -85,11 +89,3 @@ def quality_suite(
         )
     suite = suite_of(check.model_dump() for check in found[0].quality)
     return print(json.dumps(gx_suite(table, suite), indent=2))
-
-
-COMMANDS: dict[str, Callable[..., None]] = {
-    "rejected list": rejected_list,
-    "rejected requeue": rejected_requeue,
-    "quality check": quality_check,
-    "quality suite": quality_suite,
-}

@@ -1,14 +1,18 @@
 """The commands around the pipeline: what a newcomer runs first, and what looks at a machine or a lake."""
 
-import importlib
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakehouse.cli.run_commands import Configs, Json, Lake, SourceLake, loaded, print_result, progress
+from lakehouse.cli.options import Configs, Json, Lake, SourceLake, loaded_if_there, setting
+from lakehouse.cli.output import print_result, progress
 from lakehouse.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lakehouse.config.models import SourceConfig
+    from lakehouse.discovery.findings import Finding
 
 Servers = Annotated[str, typer.Option("--bootstrap-servers", help="The brokers, as host:port.")]
 
@@ -21,7 +25,9 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Start an embedded Kafka broker, publish a recorded stream, run all layers, and show what came out."""
-    print_result(_local("demo.run").run_demo(lake, port, progress), as_json)
+    from lakehouse.demo.run import run_demo
+
+    print_result(run_demo(lake, port, progress), as_json)
 
 
 def produce(
@@ -40,12 +46,11 @@ def produce(
     ] = None,
 ) -> None:
     """Publish a recording to a topic, partition by partition."""
-    from lakehouse.cli.main import setting
+    from lakehouse.sources import kafka_produce
 
     options = dict(map(setting, option or ()))
-    print_result(
-        _local("sources.kafka_produce").produce(recording, servers, topic, progress, options=options), False
-    )
+    published = kafka_produce.produce(recording, servers, topic, progress, options=options)
+    print_result(published, as_json=False)
 
 
 def init(
@@ -89,19 +94,17 @@ def init(
     """Write the YAML of a source and its tables, by looking at a topic, a folder or a recording. Nothing is
     overwritten.
     """
-    from lakehouse.cli.main import setting
-
     if bundle is not None:
-        return print_result(
-            [{"files": [str(path) for path in _local("databricks.bundle").write_bundle(bundle)]}], False
-        )
+        from lakehouse.databricks.bundle import write_bundle
+
+        return print_result({"files": [str(path) for path in write_bundle(bundle)]}, as_json=False)
     if sum(given is not None for given in (topic, storage, recording)) != 1 or (topic is None) != (
         servers is None
     ):
         raise ConfigError("init: expected --topic with --bootstrap-servers, or --storage, or --recording")
-    options = dict(setting(text, "--kafka") for text in kafka or ())
-    write = _local("discovery.write_config").init
-    done = write(
+    from lakehouse.discovery import write_config
+
+    files = write_config.init(
         folder,
         format,
         servers,
@@ -110,9 +113,9 @@ def init(
         progress,
         recording=recording,
         name=name,
-        kafka_options=options,
+        kafka_options=dict(setting(text, "--kafka") for text in kafka or ()),
     )
-    return print_result([{"files": done}], False)
+    return print_result({"files": files}, as_json=False)
 
 
 def doctor(
@@ -126,10 +129,19 @@ def doctor(
     """Check machine, brokers, topics, what messages show of their producers, and the lake. Exits with 1 where
     one fails.
     """
-    found = _local("discovery.doctor").doctor(configs, progress, lake=lake, spark=spark)
-    print_result(found if as_json else [{"findings": found}], as_json)
-    if any(finding["state"] == "fail" for finding in found):
+    from lakehouse.discovery import doctor as checks
+
+    findings = checks.doctor(configs, progress, _lake_checks, lake=lake, spark=spark)
+    print_result(findings if as_json else {"findings": findings}, as_json)
+    if checks.failed(findings):
         raise typer.Exit(1)
+
+
+def _lake_checks(source: "SourceConfig", lake: str | None) -> "Iterator[Finding]":
+    """What only Spark can tell of a lake; imported for the first lake that needs a session."""
+    from lakehouse.spark.operations.lake_checks import lake_findings
+
+    return lake_findings(source, lake)
 
 
 def report(
@@ -142,8 +154,9 @@ def report(
     """Write one HTML page with lag, throughput, watermarks, DDL, tables, dead letters and runs. It loads
     nothing.
     """
-    config = loaded(configs) if configs.is_dir() else None
-    print_result(importlib.import_module("lakehouse.spark.readers.report").report(config, lake, to), False)
+    from lakehouse.spark.readers import report as reader
+
+    print_result(reader.report(loaded_if_there(configs), lake, to), as_json=False)
 
 
 def metrics(
@@ -158,25 +171,10 @@ def metrics(
 ) -> None:
     """Print the state of all sources as Prometheus metrics."""
     from lakehouse.reporting.prometheus import exposition, write_metrics
+    from lakehouse.spark.readers.report import observed
 
-    config = loaded(configs) if configs.is_dir() else None
-    text = exposition(importlib.import_module("lakehouse.spark.readers.report").observed(config, lake))
+    text = exposition(observed(loaded_if_there(configs), lake))
     if out is None:
         print(text, end="")
     else:
         write_metrics(text, out)
-
-
-COMMANDS: dict[str, Callable[..., None]] = {
-    "demo": demo,
-    "produce": produce,
-    "init": init,
-    "doctor": doctor,
-    "report": report,
-    "metrics": metrics,
-}
-
-
-def _local(module: str) -> Any:
-    """A module of lakehouse, imported when a command runs."""
-    return importlib.import_module(f"lakehouse.{module}")

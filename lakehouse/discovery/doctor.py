@@ -12,13 +12,12 @@ Nothing is changed, but for jars that are fetched once, and a file or table that
 removed.
 """
 
-import importlib
 import importlib.metadata
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -35,6 +34,8 @@ from lakehouse.sources.kafka_admin import Topic, list_topics, topic_settings
 from lakehouse.sources.recording import read_recording
 
 Progress = Callable[[str], None]
+# What a session finds out about a source's lake: the source, and the lake's root where the caller names one.
+LakeChecks = Callable[[SourceConfig, str | None], Iterable[Finding]]
 DAY = 86_400_000
 RECORDS = 50_000  # of a recording that are looked at
 _GIB = 2**30
@@ -42,15 +43,18 @@ _PACKAGES = (("pyspark", "4.0"), ("delta-spark", "4.0"))
 
 
 def doctor(
-    configs: Path, progress: Progress, *, lake: str | None = None, spark: bool = False
+    configs: Path,
+    progress: Progress,
+    lake_checks: LakeChecks,
+    *,
+    lake: str | None = None,
+    spark: bool = False,
 ) -> list[dict[str, str]]:
-    """All findings, those of the machine first. `spark` starts a session to look at local lakes too; others
-    always need one.
+    """All findings, those of the machine first. `lake_checks` starts a session: for every lake that is remote
+    or in a catalog, and with `spark` for local ones too.
     """
-    findings = []
-    for finding in [*machine(), *configuration(configs), *every_source(configs, lake, spark, progress)]:
-        findings.append(finding._asdict())
-    return findings
+    sources = every_source(configs, progress, lake_checks, lake=lake, spark=spark)
+    return [finding._asdict() for finding in [*machine(), *configuration(configs), *sources]]
 
 
 def failed(findings: list[dict[str, str]]) -> bool:
@@ -163,7 +167,9 @@ def configuration(folder: Path) -> Iterator[Finding]:
         yield Finding("config", str(folder), OK, "")
 
 
-def every_source(configs: Path, lake: str | None, spark: bool, progress: Progress) -> Iterator[Finding]:
+def every_source(
+    configs: Path, progress: Progress, lake_checks: LakeChecks, *, lake: str | None, spark: bool
+) -> Iterator[Finding]:
     """Each source with its lake, where the configuration is valid."""
     if not configs.is_dir() or check(configs)[0]:
         return
@@ -180,7 +186,8 @@ def every_source(configs: Path, lake: str | None, spark: bool, progress: Progres
         own = None if lake is not None else source.lake
         root = lake or (own.path if own else "./lake")
         needs_spark = spark or "://" in root or (own is not None and own.catalog is not None)
-        roots.setdefault(root, partial(_lake, source, root, lake, needs_spark))
+        checks = lake_checks if needs_spark else None
+        roots.setdefault(root, partial(_lake, source, root, lake, checks))
     for look in roots.values():
         yield from look()
 
@@ -367,13 +374,13 @@ def messages_told(name: str, source: SourceConfig, messages: list[Message]) -> I
 # The lake
 
 
-def _lake(source: SourceConfig, root: str, given: str | None, with_spark: bool) -> Iterator[Finding]:
+def _lake(
+    source: SourceConfig, root: str, given: str | None, lake_checks: LakeChecks | None
+) -> Iterator[Finding]:
     if "://" not in root:
         yield from local_folder(root)
-    if with_spark:
-        yield from importlib.import_module("lakehouse.spark.operations.lake_checks").lake_findings(
-            source, given
-        )
+    if lake_checks is not None:
+        yield from lake_checks(source, given)
 
 
 def local_folder(root: str) -> Iterator[Finding]:

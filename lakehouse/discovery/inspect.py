@@ -1,7 +1,5 @@
 """What a decoder makes of messages, as the JSON objects of `lakehouse inspect --json`.
 
-    python -m lakehouse.discovery.inspect FILE --format ticdc-open [--option time_zone=Asia/Shanghai]…
-
 Claim-check files are read here, from the folder that the option `claim_check` names; decoders do no I/O.
 """
 

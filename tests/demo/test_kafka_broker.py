@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.cli.main import READY, build
+from lakehouse.cli.main import build
 from lakehouse.demo.kafka_broker import Broker, start_broker
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import Message
@@ -104,7 +104,7 @@ def test_a_recording_is_produced_from_the_command_line(
         broker.bootstrap,
     ]
 
-    build(READY)([*words, "--option", "kafka.client.id=dump"], standalone_mode=False)
+    build()([*words, "--option", "kafka.client.id=dump"], standalone_mode=False)
 
     assert read_topic(broker.bootstrap, topic) == {0: [], 1: [(b"k", b"v0", []), (b"k", b"v1", [])]}
     assert capsys.readouterr().out.splitlines()[0] == "messages: 2"

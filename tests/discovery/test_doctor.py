@@ -22,6 +22,10 @@ def quiet(_: str) -> None:
     pass
 
 
+def no_session(_: SourceConfig, lake: str | None) -> list[Finding]:
+    raise AssertionError(f"{lake}: a local lake is looked at without a session")
+
+
 def configured(folder: Path, source: str) -> Path:
     (folder / "sources").mkdir(parents=True)
     (folder / "sources" / "shop.yml").write_text(source)
@@ -37,7 +41,7 @@ def test_a_recording_that_is_what_its_yaml_says_is_ok(tmp_path: Path) -> None:
         tmp_path / "c", f"format: ticdc-open\ntables: auto\ntime_zone: UTC\nrecording: {DEMO}\n"
     )
 
-    found = doctor(configs, quiet, lake=str(tmp_path / "lake"))
+    found = doctor(configs, quiet, no_session, lake=str(tmp_path / "lake"))
 
     assert not failed(found)
     assert told(found, "config", "recording", "format", "feed") == [
@@ -48,6 +52,20 @@ def test_a_recording_that_is_what_its_yaml_says_is_ok(tmp_path: Path) -> None:
     ]
     assert {finding["state"] for finding in found} == {"ok"}
     assert not (tmp_path / "lake").exists()
+
+
+def test_what_a_session_finds_out_about_the_lake_comes_last(tmp_path: Path) -> None:
+    source = f"format: ticdc-open\ntables: auto\ntime_zone: UTC\nrecording: {DEMO}\n"
+    configs, root = configured(tmp_path / "c", source), str(tmp_path / "lake")
+
+    def written(_: SourceConfig, lake: str | None) -> list[Finding]:
+        return [Finding("lake", str(lake), "ok", "a table was written and read")]
+
+    local = doctor(configs, quiet, written, lake=root)
+    with_spark = doctor(configs, quiet, written, lake=root, spark=True)
+
+    assert with_spark[:-1] == local
+    assert (with_spark[-1]["about"], with_spark[-1]["text"]) == (root, "a table was written and read")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +134,7 @@ def test_what_is_wrong_is_a_failure_that_says_what_to_do(
 
     found = [
         finding
-        for finding in doctor(configs, quiet, lake=str(tmp_path / "lake"))
+        for finding in doctor(configs, quiet, no_session, lake=str(tmp_path / "lake"))
         if finding["state"] == "fail"
     ]
 
@@ -133,7 +151,7 @@ def test_a_topic_is_looked_at_with_its_retention_and_its_messages(
     input_ = f"kafka: {{bootstrap_servers: '{broker.bootstrap}', topics: [{topic}, {topic}-none]}}\n"
     configs = configured(tmp_path / "c", f"format: ticdc-open\ntime_zone: UTC\ntables: auto\n{input_}")
 
-    found = doctor(configs, quiet, lake=str(tmp_path / "lake"))
+    found = doctor(configs, quiet, no_session, lake=str(tmp_path / "lake"))
 
     assert told(found, "broker", "topic", "compaction", "retention", "partitions", "format", "feed") == [
         ("broker", "ok", ""),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from lakehouse.cli.main import DEFAULT, READY, build
+from lakehouse.cli.main import COMMANDS, DEFAULT, build
 from lakehouse.config.load import problems
 from pipelines import parser
 from tests.support.paths import ROOT
@@ -22,7 +22,7 @@ from tests.support.paths import ROOT
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_OURS = ("test", "check", "docs")
 # a command that a sentence names is there, and needs no arguments
-NAMES = {*READY, *(name.rpartition(" ")[0] for name in READY), *map(" ".join, DEFAULT.items())}
+NAMES = {*COMMANDS, *(name.rpartition(" ")[0] for name in COMMANDS), *map(" ".join, DEFAULT.items())}
 _INLINE = re.compile(r"`((?:lakehouse|\./run)[^`\n]* [^`\n]*)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _LANGUAGE = re.compile(r"^\s*```(\w*)\s*$")
@@ -61,7 +61,7 @@ def parse(line: str) -> None:
     if program.startswith("lakehouse-"):
         parser(program).parse_args(arguments)
     elif not (program == "./run" and arguments[0] in NOT_OURS):
-        command = typer.main.get_command(build(READY))
+        command = typer.main.get_command(build())
         still(command)
         command(arguments, standalone_mode=False)
 

@@ -1,0 +1,249 @@
+"""The commands with which operators decide and repair: DDL, epochs, dead letters, rebuilds, retention.
+
+Each calls one function of lakehouse.spark and prints what it returns. Spark is imported when a command runs,
+never for --help.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakehouse.cli.options import Json, Lake, OnlyCode, OnlySource, Reason, Source, Table, Why, Yes
+from lakehouse.cli.output import print_result, progress
+from lakehouse.errors import ConfigError
+
+
+def ddl_approve(
+    table: Table,
+    why: Why,
+    instead: Annotated[
+        str | None,
+        typer.Option(
+            "--as", metavar="SQL", help="The statement to apply in its place, where it can't be read."
+        ),
+    ] = None,
+    lake: Lake = "./lake",
+) -> None:
+    """Apply the DDL that holds a table; gold's next run goes on behind it."""
+    from lakehouse.spark.operations.ddl_decisions import decide
+
+    print_result(decide(lake, table, "approve", why, instead), as_json=False)
+
+
+def ddl_skip(table: Table, why: Why, lake: Lake = "./lake") -> None:
+    """Ignore the DDL that holds a table: gold keeps its shape and rows, and its next run goes on
+    behind it.
+    """
+    from lakehouse.spark.operations.ddl_decisions import decide
+
+    print_result(decide(lake, table, "skip", why), as_json=False)
+
+
+def rebuild(
+    table: Table,
+    lake: Lake = "./lake",
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="T", help="Only compare: the state at a TSO or position.")
+    ] = None,
+    yes: Yes = False,
+    why: Reason = "",
+    as_json: Json = False,
+) -> None:
+    """Build a gold table anew from silver: say how it differs from the live one, and with --yes replace it in
+    one commit.
+    """
+    from lakehouse.spark.operations import rebuild as operation
+
+    print_result(operation.rebuild_table(lake, table, at, yes, why), as_json)
+
+
+def rebuild_silver(
+    source: Source, lake: Lake = "./lake", yes: Yes = False, why: Reason = "", as_json: Json = False
+) -> None:
+    """Decode all of bronze anew, beside the present silver; say how it differs, and with --yes
+    switch to it.
+    """
+    from lakehouse.spark.operations import rebuild as operation
+
+    print_result(operation.rebuild_silver(lake, source, yes, why), as_json)
+
+
+def maintain(
+    source: OnlySource = None,
+    snapshots: Annotated[
+        str,
+        typer.Option(
+            "--snapshots",
+            metavar="DURATION",
+            help="How long published states stay readable, such as 12h or 30d.",
+        ),
+    ] = "7d",
+    lake: Lake = "./lake",
+    as_json: Json = False,
+) -> None:
+    """OPTIMIZE and VACUUM a lake's tables, so that every kept manifest and every replay still works."""
+    from lakehouse.config.models import seconds_of
+    from lakehouse.spark.operations import maintain as operation
+
+    print_result(operation.maintain(lake, source, seconds_of(snapshots), progress), as_json)
+
+
+def floor_raise(
+    source: Source,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="T", help="The floor: a TSO or position up to the watermark."),
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="DURATION", help="The floor: so long ago, such as 90d."),
+    ] = None,
+    yes: Yes = False,
+    why: Reason = "",
+    lake: Lake = "./lake",
+    as_json: Json = False,
+) -> None:
+    """Fold silver's log below a moment together into one row per live row; what arrives below it later is
+    refused.
+    """
+    from lakehouse.config.models import seconds_of
+    from lakehouse.spark.operations import retention
+
+    seconds = None if older_than is None else seconds_of(older_than)
+    print_result(retention.raise_floor(lake, source, at, seconds, yes, why), as_json)
+
+
+def fidelity(
+    table: Annotated[
+        str | None, typer.Argument(metavar="[DB.TABLE]", help="The table; without it all.")
+    ] = None,
+    lake: Lake = "./lake",
+    as_json: Json = False,
+) -> None:
+    """Say which columns of gold can't hold every value of the source, what their companions hold, and what is
+    left out.
+    """
+    from lakehouse.spark.readers import lossy_columns
+
+    print_result(lossy_columns.fidelity(lake, table), as_json)
+
+
+def epoch_raise(
+    source: Source,
+    why: Why,
+    restored_to: Annotated[
+        int | None, typer.Option("--restored-to", metavar="T", help="Changes above this TSO are void.")
+    ] = None,
+    lake: Lake = "./lake",
+) -> None:
+    """Begin a new epoch: the upstream is a restored or another cluster, or its binlog began anew."""
+    from lakehouse.spark.operations import epochs
+
+    print_result(epochs.raise_epoch(lake, source, why, restored_to), as_json=False)
+
+
+def partitions_retire(
+    source: Source,
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    partition: Annotated[
+        int, typer.Argument(min=0, help="Its partition, which the watermark no longer waits for.")
+    ],
+    why: Why,
+    lake: Lake = "./lake",
+) -> None:
+    """Let the watermark no longer wait for a partition that nothing writes to."""
+    from lakehouse.spark.operations import epochs
+
+    print_result(epochs.retire_partition(lake, source, topic, partition, why), as_json=False)
+
+
+def dead_letters_list(
+    source: OnlySource = None,
+    code: OnlyCode = None,
+    lake: Lake = "./lake",
+    as_json: Json = False,
+) -> None:
+    """List what could not be decoded, and where its bytes are."""
+    from lakehouse.spark.operations import dead_letters
+
+    print_result(dead_letters.list_dead_letters(lake, source, code), as_json)
+
+
+def dead_letters_requeue(
+    source: Source,
+    code: OnlyCode = None,
+    lake: Lake = "./lake",
+) -> None:
+    """Decode dead letters again, after what was wrong is mended."""
+    from lakehouse.spark.operations import dead_letters
+
+    print_result(dead_letters.requeue_dead_letters(lake, source, code), as_json=False)
+
+
+def dead_letters_dismiss(
+    source: Source,
+    why: Why,
+    code: OnlyCode = None,
+    lake: Lake = "./lake",
+) -> None:
+    """Give up dead letters: they no longer keep a table from being exact."""
+    from lakehouse.spark.operations import dead_letters
+
+    print_result(dead_letters.dismiss_dead_letters(lake, source, code, why), as_json=False)
+
+
+def replay(
+    source: Source,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to", metavar="FILE", help="A new recording, or the folder for a storage sink's files."
+        ),
+    ] = None,
+    servers: Annotated[
+        str | None, typer.Option("--bootstrap-servers", help="Publish to these brokers instead.")
+    ] = None,
+    to_topic: Annotated[
+        str | None, typer.Option("--to-topic", help="The topic to publish to. Default: each record's own.")
+    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Only records of this topic.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, help="Only records of this partition.")
+    ] = None,
+    offset: Annotated[
+        str | None,
+        typer.Option("--offset", help="Only this offset, such as 7, or a range, such as 7-20 or 7-."),
+    ] = None,
+    incarnation: Annotated[
+        str | None, typer.Option("--incarnation", help="Only this life of a topic that was created anew.")
+    ] = None,
+    lake: Lake = "./lake",
+) -> None:
+    """Give records of bronze back, unchanged, as a recording or into a topic. Nothing in the lake changes."""
+    if (to is None) == (servers is None):
+        raise ConfigError("replay: expected --to FILE, or --bootstrap-servers")
+    from lakehouse.spark.readers import bronze_records
+
+    chosen = bronze_records.chosen_records(topic, partition, offset, incarnation)
+    print_result(bronze_records.replay(lake, source, chosen, to, servers, to_topic, {}), as_json=False)
+
+
+def schema_import(
+    file: Annotated[Path, typer.Argument(help="A file of CREATE TABLE statements.")],
+    at: Annotated[str, typer.Option("--at", metavar="T", help="The TSO or position at which they hold.")],
+    source: Annotated[str, typer.Option("--source", help="The source they belong to.")],
+    lake: Lake = "./lake",
+) -> None:
+    """Supply the CREATE TABLE of tables whose own was never seen, and refold them."""
+    from lakehouse.spark.operations import schemas
+
+    records = schemas.import_schema(lake, source, file.read_text(encoding="utf-8"), at)
+    print_result(records, as_json=False)
+
+
+def schema_history(table: Table, lake: Lake = "./lake", as_json: Json = False) -> None:
+    """List a table's DDL, in order, with what each statement did."""
+    from lakehouse.spark.operations import schemas
+
+    print_result(schemas.schema_history(lake, table), as_json)

@@ -1,0 +1,106 @@
+"""The options and arguments that several commands share, and what they are read into."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakehouse.cli.output import progress
+from lakehouse.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lakehouse.config.load import Config
+
+
+class Layer(StrEnum):
+    bronze = "bronze"
+    silver = "silver"
+    gold = "gold"
+    all = "all"
+
+
+class ShownLayer(StrEnum):
+    gold = "gold"
+    silver = "silver"
+
+
+class Consistency(StrEnum):
+    resolved = "resolved"
+    eventual = "eventual"
+
+
+Lake = Annotated[str, typer.Option("--lake", envvar="LAKEHOUSE_LAKE", help="The lake's root folder.")]
+SourceLake = Annotated[
+    str | None,
+    typer.Option(
+        "--lake", envvar="LAKEHOUSE_LAKE", help="The lake's root. Default: the source's own, else ./lake."
+    ),
+]
+Configs = Annotated[
+    Path, typer.Option("--configs", envvar="LAKEHOUSE_CONFIGS", help="The folder with sources/ and tables/.")
+]
+Select = Annotated[
+    list[str] | None,
+    typer.Option("--select", metavar="NAME", help="Only this source, or db.table; may be repeated."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+Format = Annotated[str | None, typer.Option("--format", help="The wire format, such as ticdc-open.")]
+DecoderOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="NAME=VALUE", help="A decoder option of the format; may be repeated."),
+]
+At = Annotated[
+    list[str] | None,
+    typer.Option("--at", metavar="T", help="The state at a TSO or position up to the watermark."),
+]
+Source = Annotated[str, typer.Argument(help="The source's name.")]
+Table = Annotated[
+    str,
+    typer.Argument(
+        metavar="DB.TABLE", help="The table, as the source names it; SOURCE:DB.TABLE where several have it."
+    ),
+]
+OnlySource = Annotated[str | None, typer.Option("--source", help="Only this source.")]
+OnlyCode = Annotated[str | None, typer.Option("--code", help="Only this code.")]
+Why = Annotated[str, typer.Option("--why", help="The reason, which is kept.")]
+Reason = Annotated[str, typer.Option("--why", help="A reason to keep.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it; without it, only say what would be done.")]
+
+
+def loaded(configs: Path) -> "Config":
+    """The configuration; its warnings go to stderr."""
+    from lakehouse.config.load import load, warnings
+
+    config = load(configs)
+    for warning in warnings(config):
+        progress(f"warning: {warning}")
+    return config
+
+
+def loaded_if_there(configs: Path) -> "Config | None":
+    """The configuration, or None where there is no such folder."""
+    return loaded(configs) if configs.is_dir() else None
+
+
+def decoding(format: str | None, source: Path | None, option: list[str] | None) -> tuple[str, dict[str, str]]:
+    """The format and the decoder's options, from a source's YAML or the command line, which wins."""
+    from lakehouse.config.options import decoder_options
+
+    configured: dict[str, str] = {}
+    if source is not None:
+        from lakehouse.config.load import load_source, resolve_source
+
+        yaml = resolve_source(load_source(source))
+        configured, format = yaml.decoder_options(), format or yaml.format
+    if format is None:
+        raise ConfigError("inspect: expected a format, got none; add --format NAME or --source FILE")
+    return format, {**configured, **decoder_options(format, dict(map(setting, option or ())))}
+
+
+def setting(text: str, flag: str = "--option") -> tuple[str, str]:
+    """NAME=VALUE as its two parts."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"{flag} {name}: expected NAME=VALUE")
+    return name, value
