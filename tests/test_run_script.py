@@ -39,7 +39,7 @@ def run(
     tree: Path, *arguments: str, user: int | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": str(tree.parent / "bin"), "HOME": str(tree.parent), **variables}
-    command = ["sh", tree / "run", *arguments]
+    command = ["sh", str(tree / "run"), *arguments]
     return subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, timeout=300, user=user
     )
@@ -120,7 +120,7 @@ def test_a_python_that_refuses_pip_outside_of_a_virtual_environment_is_not_asked
         "PIP_CONFIG_FILE": "/dev/null",
     }
 
-    done = run(tree, "validate", **index)
+    done = run(tree, "validate", user=None, **index)
 
     assert "got no connection to the package index" in done.stderr
     assert "externally-managed" not in done.stderr + (tree / ".venv/install.log").read_text()

@@ -191,7 +191,7 @@ def test_growths_feed_tells_rows_whose_old_images_are_what_they_were() -> None:
 def test_growths_page_keeps_the_other_section(tmp_path: Path) -> None:
     page = tmp_path / "growth.md"
     page.write_text(f"# x\n\n## {TITLES['tables']}\n\nkept\n")
-    costs = {
+    costs: dict[tuple[str, ...], list[Cost]] = {
         (*kind, size, layer): [Cost(1.0, 2.0, 3.0)]
         for kind in (("load",), ("recent",), ("scattered",))
         for size in ("5", "50")

@@ -101,8 +101,9 @@ def test_every_command_explains_itself(name: str) -> None:
     done = CliRunner().invoke(build(), [*name.split(), "--help"])
 
     assert done.exit_code == 0
-    assert COMMANDS[name].__doc__ is not None
-    assert COMMANDS[name].__doc__.split("\n")[0].split(".")[0][:50] in " ".join(done.output.split())
+    text = COMMANDS[name].__doc__
+    assert text is not None
+    assert text.split("\n")[0].split(".")[0][:50] in " ".join(done.output.split())
 
 
 def test_every_group_has_a_help() -> None:

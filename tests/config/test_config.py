@@ -7,6 +7,7 @@ import pickle
 import re
 import traceback
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -646,7 +647,7 @@ def test_decoder_options_have_the_decoders_names_however_they_were_spelled(tmp_p
 
 
 def test_the_word_lists_of_config_and_formats_agree() -> None:
-    assert set(FormatName.__args__) == set(FORMATS)
+    assert set(get_args(FormatName)) == set(FORMATS)
     assert {format for formats in ONLY_FOR.values() for format in formats} <= set(FORMATS)
 
 

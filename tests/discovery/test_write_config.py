@@ -164,7 +164,7 @@ def test_what_can_not_be_looked_at_is_one_sentence_and_writes_nothing(
     assert not (tmp_path / "configs").exists()
 
 
-names = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 
 
 @given(names)

@@ -26,6 +26,7 @@ from tests.support.encode_binlog import Logged, canal_entry, canal_flat, canal_p
 from tests.support.encode_binlog import debezium as debezium_records
 from tests.support.encode_tidb import canal_json, csv_row, debezium, schema_file
 from tests.support.engine import Memory
+from tests.support.events import changes_of
 from tests.support.judging import lines, messages, meta, name_of, options
 from tests.support.paths import DATA
 
@@ -197,7 +198,7 @@ def test_flat_messages_encoded_again_are_what_was_recorded(recording: str) -> No
         if recorded["isDdl"] or not recorded["data"]:
             continue
         changes = decode_message("canal", message, {})
-        event = logged(changes, recorded["mysqlType"], recorded["pkNames"] or ())._replace(
+        event = logged(changes_of(changes), recorded["mysqlType"], recorded["pkNames"] or ())._replace(
             time=recorded["es"] // 1000
         )
         assert tree(canal_flat(event, recorded["id"], recorded["mysqlType"])) == recorded
@@ -219,7 +220,7 @@ def test_packets_encoded_again_are_what_was_recorded() -> None:
             )
             columns = change.rowDatas[0].afterColumns or change.rowDatas[0].beforeColumns
             types = {column.name: column.mysqlType for column in columns}
-            event = logged(changes, types, [column.name for column in columns if column.isKey])
+            event = logged(changes_of(changes), types, [column.name for column in columns if column.isKey])
             assert rows_of(canal_entry(event, types)) == rows_of(recorded)
             count += 1
     assert count > 50

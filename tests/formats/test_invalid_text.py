@@ -3,6 +3,7 @@
 """
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from lakehouse.formats.open_frames import framed, frames
 from lakehouse.formats.proto import subscribe_pb2 as pb
 from lakehouse.values.scalars import base64_text
 from tests.support.engine import Memory
+from tests.support.events import change_of, letter_of
 from tests.support.feeds import TiCDC
 from tests.support.wires import TS, WIRES, Wire, dumps
 
@@ -183,7 +185,10 @@ def test_a_dts_key_that_its_charset_cannot_read_is_a_dead_letter() -> None:
 
 
 def test_a_text_of_open_protocol_is_told_in_base64_and_need_be_none() -> None:
-    new = {"id": {"t": 3, "h": True, "f": 11, "v": 1}, "a": {"t": 252, "f": 64, "v": "/w=="}}
+    new: dict[str, dict[str, Any]] = {
+        "id": {"t": 3, "h": True, "f": 11, "v": 1},
+        "a": {"t": 252, "f": 64, "v": "/w=="},
+    }
     key = {"ts": TS, "scm": "d", "tbl": "t", "t": 1}
     ddl = {**key, "ts": TS - 1, "t": 2}, {"q": "CREATE TABLE t (id INT PRIMARY KEY, a TEXT)", "t": 3}
     update = key, {"u": {**new, "a": {**new["a"], "v": "eA=="}}, "p": {"a": new["a"]}}
@@ -193,7 +198,8 @@ def test_a_text_of_open_protocol_is_told_in_base64_and_need_be_none() -> None:
         for at, (k, v) in enumerate((ddl, (key, {"u": new}), update, in_key))
     ]
 
-    _, insert, update_, letter = [decode_message("ticdc-open", message, {})[0] for message in messages]
+    _, *events = [decode_message("ticdc-open", message, {})[0] for message in messages]
+    insert, update_, letter = change_of(events[0]), change_of(events[1]), letter_of(events[2])
 
     assert (insert.after, insert.encoding) == ({"id": 1, "a": {"base64": "/w=="}}, "ticdc-open")
     assert (update_.before, update_.after) == ({"id": 1, "a": {"base64": "/w=="}}, {"id": 1, "a": "x"})

@@ -306,7 +306,7 @@ def binlog(*rows: tuple[str, int, int, str | None, str]) -> list[Message]:
         {"name": "id", "typeName": "INT", "optional": False},
         {"name": "v", "typeName": "VARCHAR", "length": 9, "optional": True},
     ]
-    messages = []
+    messages: list[Message] = []
 
     def add(topic: str, body: dict[str, Any]) -> None:
         messages.append(

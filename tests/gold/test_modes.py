@@ -89,7 +89,8 @@ def test_windows_that_cut_a_commit_in_two_and_late_rows_give_the_same(
     for lineage, changes in lineages(silver):
         here = [change for change in changes if not rand.randrange(3)]
         places = sorted({change.position for change in changes})
-        gold, before = [], (0, 0, 0, 0, 0, 0)
+        gold: list[Row] = []
+        before: Position = (0, 0, 0, 0, 0, 0)
         for at in sorted(rand.sample(places, k=min(len(places), 5))):
             table = mode(silver, lineage, at, MODES[word])
             late = [

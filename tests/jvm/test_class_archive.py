@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.jvm import class_archive
+from lakehouse.jvm.cache import cache_folder
 from lakehouse.jvm.class_archive import archive_options
 from lakehouse.jvm.jars import broker_jars
 from lakehouse.jvm.java import java_home
@@ -39,7 +40,7 @@ def start(class_path: list[Path], options: list[str]) -> list[str]:
 
 
 def archives() -> list[Path]:
-    return sorted(class_archive.cache_folder().glob("classes/*.jsa"))
+    return sorted(cache_folder().glob("classes/*.jsa"))
 
 
 def test_the_first_start_writes_what_the_second_uses(class_path: list[Path]) -> None:

@@ -71,7 +71,7 @@ def logged(events: list[Event]) -> Iterator[Event]:
         elif event["kind"] == "ddl" and "run" not in event:
             yield event
         elif event["kind"] == "row":
-            sides = {
+            sides: dict[str, Any] = {
                 side: {**event[side], **event.get(f"virtual {side}", {})}
                 for side in ("before", "after")
                 if side in event

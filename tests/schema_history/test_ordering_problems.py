@@ -11,11 +11,11 @@ from hypothesis import given
 
 from lakehouse.events import Message
 from lakehouse.schema_history.ordering_problems import KEYLESS, NAME, STATEMENT
-from tests.fold.test_properties import as_set, canonical, seeds, steps
+from tests.fold.test_properties import OPTIONS, as_set, canonical, seeds, steps
 from tests.support.encode_binlog import binlog, canal_flat
 from tests.support.engine import Memory
 from tests.support.source_model import History
-from tests.whole_path.test_eight_formats import OPTIONS, SHORT, types_of
+from tests.whole_path.test_eight_formats import SHORT, types_of
 
 ROW = (
     '{"database":"d","table":"%s","type":"%s","es":1,"pkNames":["id"],'

@@ -86,7 +86,11 @@ class Feed:
     def _add(self, topic: str, value: Json, key: Json | None) -> "Feed":
         self.messages.append(
             Message(
-                topic, 0, len(self.messages), key and json.dumps(key).encode(), json.dumps(value).encode()
+                topic,
+                0,
+                len(self.messages),
+                json.dumps(key).encode() if key else None,
+                json.dumps(value).encode(),
             )
         )
         return self

@@ -84,7 +84,7 @@ def test_a_replicas_several_ids_each_first_met_above_are_none() -> None:
     assert (
         changes(rows)
         == changes(*([row] for row in rows))
-        == changes(rows, [(t, o + 4, *rest) for t, o, *rest in rows])
+        == changes(rows, [(t, o + 4, server, file, place) for t, o, server, file, place in rows])
         == []
     )
 

@@ -51,6 +51,7 @@ def test_whatever_order_topics_arrive_in_the_watermark_stands_right_below_the_fi
         )
         assert state["whole"] == (list(position(whole - 1, rows[whole - 1])) if whole else None)
 
+    assert state is not None
     assert state["whole"] == list(max(place for _, _, place in records))
     assert (state["open"], state["ends"]) == ({}, [])
 

@@ -321,7 +321,8 @@ def task_arguments(parameters: list[str], job: Bundle, each: str | None = None) 
 
 def ordered(job: Bundle) -> list[Bundle]:
     """The job's tasks, each after those it depends on."""
-    waiting, done = list(job["tasks"]), []
+    waiting: list[Bundle] = list(job["tasks"])
+    done: list[Bundle] = []
     while waiting:
         ready = [
             t

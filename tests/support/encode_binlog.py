@@ -16,7 +16,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 from lakehouse.events import Message, Position
@@ -275,10 +275,11 @@ def canal_entry(event: Logged, types: dict[str, str] | None = None) -> canal_pb2
         tableName=event.table,
     )
     if event.shape is None and event.op != "ddl":
-        kind = canal_pb2.ENTRY_TRANSACTIONEND if event.op == "commit" else canal_pb2.ENTRY_TRANSACTIONBEGIN
-        return canal_pb2.Entry(header=header, entryType=kind)
+        ends = event.op == "commit"
+        type_ = canal_pb2.ENTRY_TRANSACTIONEND if ends else canal_pb2.ENTRY_TRANSACTIONBEGIN
+        return canal_pb2.Entry(header=header, entryType=type_)
     if event.op == "ddl":
-        kind = {
+        number = {
             "CREATE": 4,
             "ALTER": 5,
             "ERASE": 6,
@@ -288,9 +289,10 @@ def canal_entry(event: Logged, types: dict[str, str] | None = None) -> canal_pb2
             "CINDEX": 10,
             "DINDEX": 11,
         }[ddl_word(event.query)]
+        kind = cast(canal_pb2.EventType, number)
         change = canal_pb2.RowChange(eventType=kind, isDdl=True, sql=event.query, ddlSchemaName=event.session)
     else:
-        kind = {"insert": 1, "update": 2, "delete": 3}[event.op]
+        kind = cast(canal_pb2.EventType, {"insert": 1, "update": 2, "delete": 3}[event.op])
         rows = [row_data(pair, event, types) for pair in event.pairs]
         change = canal_pb2.RowChange(tableId=7, eventType=kind, rowDatas=rows)
         header.props.add(key="rowsCount", value=str(len(rows)))
@@ -376,7 +378,12 @@ def debezium(event: Logged, name: str = "s", zone: str = "UTC") -> Iterator[Sent
         yield Sent(f"{name}.{event.schema}.{event.table}", None, dumps(body))
     elif event.op == "ddl":
         for statement in one_by_one(event.query):
-            told = {"databaseName": event.schema, "schemaName": None, "ddl": statement, "tableChanges": []}
+            told: dict[str, Any] = {
+                "databaseName": event.schema,
+                "schemaName": None,
+                "ddl": statement,
+                "tableChanges": [],
+            }
             yield Sent(
                 name, dumps({"databaseName": event.schema}), dumps({"source": source, "ts_ms": 1, **told})
             )
@@ -571,14 +578,14 @@ def dts_rows(event: Logged, zone: str, types: dict[str, str] | None = None) -> s
 
 def dts_checkpoint(event: Logged) -> subscribe_pb2.Entry:
     """A checkpoint that covers an event."""
-    place = {"fileName": f"mysql-bin.{event.file:06}", "position": event.offset}
+    file = f"mysql-bin.{event.file:06}"
     entry = subscribe_pb2.Entry(
-        header=subscribe_pb2.Header(version=1, messageType="CHECKPOINT", timestamp=event.time, **place)
+        header=subscribe_pb2.Header(
+            version=1, messageType="CHECKPOINT", timestamp=event.time, fileName=file, position=event.offset
+        )
     )
-    entry.event.checkpointEvent.fileName, entry.event.checkpointEvent.position = (
-        place["fileName"],
-        place["position"],
-    )
+    entry.event.checkpointEvent.fileName = file
+    entry.event.checkpointEvent.position = event.offset
     return entry
 
 

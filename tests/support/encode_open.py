@@ -94,6 +94,7 @@ def row_key(event: Event, schema: TableSchema, wire: Wire) -> dict[str, Any]:
 def row_value(event: Event, schema: TableSchema, wire: Wire) -> dict[str, Any]:
     before, after = event.get("before"), event.get("after")
     if after is None:
+        assert before is not None
         kept = handle_names(schema) if wire.key_only_deletes else set(before)
         return {"d": columns({name: cell for name, cell in before.items() if name in kept}, schema, wire)}
     row = {"u": columns(after, schema, wire)}

@@ -113,6 +113,7 @@ def ddl_word(query: str) -> str:
 def canal_row(event: Event, schema: TableSchema) -> dict[str, Any]:
     before, after = event.get("before"), event.get("after")
     now = before if after is None else after
+    assert now is not None
     types = {name: parse_type(cell["type"]) for name, cell in ordered(now, schema)}
     keys = [column.name for column in schema.columns if column.id in schema.primary_key]
     return {

@@ -7,7 +7,7 @@ against first.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -62,7 +62,7 @@ class Memory:
         self.rules = Rules()
         self._told: tuple[History, dict[str, list[Change]]] | None = None
 
-    def add(self, messages: Iterable[Message]) -> "Memory":
+    def add(self, messages: Iterable[Message]) -> Self:
         self._told = None
         messages = self._new(list(messages))
         told = Told()
@@ -139,9 +139,9 @@ class Memory:
         if self.row_ids and change.row_id is not None and not change.key_names:
             row_id = change.row_id
         elif self.tidb and not change.key_names:
-            half = (
-                f"{change.position[2]}:{image_hash(change.before if change.after is None else change.after)}"
-            )
+            image = change.before if change.after is None else change.after
+            assert image is not None
+            half = f"{change.position[2]}:{image_hash(image)}"
             table = f"{change.database}.{change.table}.{change.physical_table}"
             run = self.runs.setdefault(place, RunCounter())
             row_id = f"{half}:{run.number(table, change.commit_ts or 0, half)}"

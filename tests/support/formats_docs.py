@@ -5,8 +5,6 @@ python -m tests.support.formats_docs        writes them between their marks; tes
                                             page
 """
 
-import re
-
 from lakehouse.formats import FORMATS, sends_watermarks
 from tests.support.paths import ROOT
 
@@ -74,9 +72,10 @@ def losses_table() -> str:
 def page(text: str) -> str:
     """The page with its generated parts as they have to be."""
     for mark, part in generated().items():
-        pattern = re.compile(rf"(<!-- generated: {mark} -->\n).*?(\n<!-- end -->)", re.S)
-        assert len(pattern.findall(text)) == 1, f"docs/formats.md: expected one part marked {mark}"
-        text = pattern.sub(lambda found, part=part: found[1] + part + found[2], text)
+        begin, end = f"<!-- generated: {mark} -->\n", "\n<!-- end -->"
+        assert text.count(begin) == 1, f"docs/formats.md: expected one part marked {mark}"
+        head, _, rest = text.partition(begin)
+        text = f"{head}{begin}{part}{end}{rest.partition(end)[2]}"
     return text
 
 

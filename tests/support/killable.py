@@ -76,7 +76,7 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
         finally:
             kind.now = None
 
-    Lake._save, session.sql, OpsLog.add = named_save, named_sql, named_add  # type: ignore[method-assign]
+    Lake._save, session.sql, OpsLog.add = named_save, named_sql, named_add  # type: ignore[method-assign, assignment]
     try:
         yield writes
     finally:

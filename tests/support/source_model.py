@@ -330,8 +330,8 @@ class History:
             "swap",
             "drop",
         )
-        kinds += ("again", "index", "add key", "drop key", "several")
-        kind = self.random.choice(kinds)
+        keys = ("again", "index", "add key", "drop key", "several")
+        kind = self.random.choice((*kinds, *keys))
         if kind == "create" or not self.tables:
             self._create()
             return

@@ -401,7 +401,7 @@ CASES: dict[str, tuple[str, str]] = {
 
 def known_tests() -> dict[str, str]:
     """Every test by its name, with its file."""
-    found = {}
+    found: dict[str, str] = {}
     for file in sorted(TESTS.rglob("test_*.py")):
         for name in re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.M):
             found.setdefault(name, str(file.relative_to(TESTS.parent)))

@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 from lakehouse.events import Message
 from lakehouse.sources.storage_files import read_tree
 from tests.fold.test_properties import (
+    OPTIONS,
+    ZONE,
     as_set,
     assert_every_state,
     assert_once,
@@ -37,9 +39,7 @@ from tests.support.encode_tidb import canal_json, debezium, storage_tree
 from tests.support.engine import Memory
 from tests.support.source_model import History
 from tests.whole_path.test_eight_formats import (
-    OPTIONS,
     SHORT,
-    ZONE,
     assert_states,
     binlog_silver,
     places,

@@ -155,11 +155,11 @@ def typed_values(draw: st.DrawFn, modes: dict[str, str]) -> tuple[str, Any, Wire
             )
         case "bit":
             bits = draw(st.integers(0, 2**20 - 1))
-            wire = base64.b64encode(bits.to_bytes(3, "little")).decode()
+            sent = base64.b64encode(bits.to_bytes(3, "little")).decode()
             return (
                 "bit(20)",
                 bits,
-                (wire, {"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "20"}}),
+                (sent, {"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "20"}}),
             )
         case "bit1":
             flag = draw(st.booleans())
@@ -167,8 +167,8 @@ def typed_values(draw: st.DrawFn, modes: dict[str, str]) -> tuple[str, Any, Wire
         case "biguint":
             number = draw(st.integers(0, 2**64 - 1))
             if modes["unsigned"] == "precise":
-                digits = draw(st.sampled_from([None, 20]))
-                return "bigint unsigned", number, decimal_wire(Decimal(number), 0, digits, "precise")
+                precision_sent = draw(st.sampled_from([None, 20]))
+                return "bigint unsigned", number, decimal_wire(Decimal(number), 0, precision_sent, "precise")
             return (
                 "bigint unsigned",
                 number,

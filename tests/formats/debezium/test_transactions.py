@@ -99,7 +99,7 @@ def test_silver_tells_of_each_row_that_no_change_was_made_of() -> None:
     floors = {("d", "a"): (0, 12, 15, 0, 0, 0)}
     rows = Rows({"format": "debezium", "options": {}, "order": "binlog", "epochs": (), "floors": floors})
     below, dead = streamed("a", 1, 10, number("x", 1)), streamed("b", 7, 20, number("x", 2)) | {"op": "?"}
-    told = [
+    told: list[dict[str, Any] | bytes] = [
         below,
         dead,
         streamed("t", 1, 25, number("x", 3)) | {"op": "t"},

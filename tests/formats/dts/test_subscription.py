@@ -63,8 +63,8 @@ def payload(message: Message) -> bytes:
     return message.value or b"" if envelope is None else envelope.data
 
 
-def header(kind: int = pb.DML, **parts: Any) -> pb.Header:
-    place = {
+def header(kind: pb.MessageType = pb.DML, **parts: Any) -> pb.Header:
+    place: dict[str, Any] = {
         "sourceType": pb.MYSQL,
         "fileName": "mysql-bin.000005",
         "position": 2000,
@@ -80,7 +80,10 @@ def entries(*items: pb.Entry) -> Message:
 
 
 def dml(
-    op: int, columns: list[tuple[str, str, bool]], *rows: tuple[list[pb.Data], list[pb.Data]], **parts: Any
+    op: pb.DMLType,
+    columns: list[tuple[str, str, bool]],
+    *rows: tuple[list[pb.Data], list[pb.Data]],
+    **parts: Any,
 ) -> pb.Entry:
     told = [
         pb.Column(name=name, originalType=type_, isKey=is_key).SerializeToString()
@@ -101,7 +104,7 @@ def text(value: str, charset: str = "utf8mb4", codec: str = "utf-8") -> pb.Data:
     return pb.Data(dataType=pb.STRING, charset=charset, bv=value.encode(codec))
 
 
-def number(value: Any, kind: int = pb.INT32) -> pb.Data:
+def number(value: Any, kind: pb.DataType = pb.INT32) -> pb.Data:
     return pb.Data(dataType=kind, sv=str(value))
 
 
@@ -207,7 +210,8 @@ def test_however_entries_are_cut_mixed_and_repeated_they_come_back_whole(data: s
     """Several partitions and shards, each with its own sequence, in any mixture; records repeated at once;
     two calls.
     """
-    streams, originals = [], []
+    streams: list[list[Any]] = []
+    originals: list[bytes] = []
     for partition, shard in data.draw(
         st.lists(st.sampled_from([(0, ""), (1, "a"), (1, "b"), (2, "")]), min_size=1, unique=True)
     ):
@@ -296,7 +300,7 @@ def test_begin_commit_rollback_and_heartbeat_give_no_event() -> None:
 
 
 def test_rows_of_one_event_and_of_its_shards_have_their_own_positions() -> None:
-    rows = [([], [number(n), text("x")]) for n in range(2)]
+    rows: list[tuple[list[pb.Data], list[pb.Data]]] = [([], [number(n), text("x")]) for n in range(2)]
     found = events(dml(pb.INSERT, COLUMNS, *rows), dml(pb.INSERT, COLUMNS, *rows, eventIndex=1))
     assert [event.position for event in found] == [
         (2, 5, 2000, 1, row, 1) for row in (0, 1, 2**32, 2**32 + 1)
@@ -329,8 +333,7 @@ def test_a_row_reads_the_same_before_and_after_its_columns_have_left_a_value_out
 ) -> None:
     columns = [("id", "int", keyed), ("n", "int", False)]
     items = [
-        dml(op, columns, (*told(op, [[number(a), number(b)], [number(c), number(d)]]),))
-        for op, a, b, c, d in rows
+        dml(op, columns, told(op, [number(a), number(b)], [number(c), number(d)])) for op, a, b, c, d in rows
     ]
     _columns.cache_clear()
 
@@ -339,9 +342,9 @@ def test_a_row_reads_the_same_before_and_after_its_columns_have_left_a_value_out
     assert events(*items) == before
 
 
-def told(op: int, images: list[list[pb.Data]]) -> list[list[pb.Data]]:
+def told(op: pb.DMLType, before: list[pb.Data], after: list[pb.Data]) -> tuple[list[pb.Data], list[pb.Data]]:
     """The images that a row of this kind has."""
-    return [images[0] if op != pb.INSERT else [], images[1] if op != pb.DELETE else []]
+    return before if op != pb.INSERT else [], after if op != pb.DELETE else []
 
 
 def test_a_row_that_cannot_be_read_leaves_the_rows_beside_it_alone() -> None:
@@ -514,7 +517,7 @@ def in_table(ddl: str, type_: str, data: pb.Data) -> Any:
     return memory.tables(memory.reach)["d.t"][0]["v"]
 
 
-def raw(value: bytes, kind: int = pb.BYTES, charset: str = "") -> pb.Data:
+def raw(value: bytes, kind: pb.DataType = pb.BYTES, charset: str = "") -> pb.Data:
     return pb.Data(dataType=kind, charset=charset, bv=value)
 
 

@@ -97,7 +97,7 @@ def test_the_bytes_of_a_bit_default_and_the_label_of_an_enum_default_are_read() 
 def test_a_row_sent_as_its_key_alone_is_unresolved_unless_it_is_deleted(
     extension: dict[str, Any], why: str
 ) -> None:
-    sent = {"data": [{"id": "1"}], "_tidb": {"commitTs": TS, **extension}}
+    sent: dict[str, Any] = {"data": [{"id": "1"}], "_tidb": {"commitTs": TS, **extension}}
 
     unresolved, deleted = event(**sent), event(**sent, type="DELETE")
 

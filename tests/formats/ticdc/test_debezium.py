@@ -11,6 +11,7 @@ from lakehouse.events import Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats.ticdc.debezium import decode
 from lakehouse.schema import parse_type
 from lakehouse.values.decode_with_schema import resolve
+from tests.support.events import changes_of
 from tests.support.garbage import mutations
 from tests.support.paths import DATA
 from tests.support.recorded_truth import recorded, true_value
@@ -160,7 +161,7 @@ def test_positions_are_commit_ts_and_rank() -> None:
 
 
 def test_an_update_of_the_key_becomes_a_delete_and_an_insert() -> None:
-    halves = list(
+    halves = changes_of(
         decode(
             message(row("u", {"b": 1, "a": "x", "v": 1}, {"b": 1, "a": "y", "v": 2}), {"b": 1, "a": "y"}), {}
         )

@@ -2,8 +2,9 @@
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import cramjam
 import pytest
@@ -17,7 +18,10 @@ from lakehouse.formats.assemble import attachment_names
 from lakehouse.formats.open_frames import framed, frames
 from lakehouse.formats.ticdc.large_messages import decompressed, file_name
 
-COMPRESS = {"lz4": cramjam.lz4.compress, "snappy": cramjam.snappy.compress_raw}
+COMPRESS: dict[str, Callable[[bytes], Any]] = {
+    "lz4": cramjam.lz4.compress,
+    "snappy": cramjam.snappy.compress_raw,
+}
 JSON = b'{"a":1}'
 codec = pytest.mark.parametrize("compression", COMPRESS)
 

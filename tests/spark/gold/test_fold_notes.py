@@ -2,6 +2,8 @@
 position where a row has it.
 """
 
+from typing import Any
+
 import pyarrow as pa
 
 from lakehouse.events import MIN_POSITION
@@ -22,7 +24,7 @@ def test_a_name_that_no_ddl_has_told_reaches_the_end_of_a_large_fold() -> None:
         0,
         Upstream(),
     )
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "database": "d",
             "table": "t",

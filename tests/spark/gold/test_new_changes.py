@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from lakehouse.events import Message
 from lakehouse.spark import limits
+from lakehouse.spark.change_log.changes import collect_changes
 from lakehouse.spark.gold import new_changes
 from lakehouse.spark.gold import table as gold_table
 from lakehouse.spark.gold.plan import Size, TableResult
@@ -30,7 +31,7 @@ def test_small_tables_are_read_together(spark: Any, tmp_path: Path, monkeypatch:
         Feed(History(2, 60).events, random.Random(1), 1, "table").arrival(random.Random(2)),
         tmp_path / "lake",
     )
-    read_group, collect_changes = new_changes.read_group, gold_table.collect_changes
+    read_group = new_changes.read_group
     groups: list[int] = []
     alone: list[str] = []
 
@@ -39,11 +40,14 @@ def test_small_tables_are_read_together(spark: Any, tmp_path: Path, monkeypatch:
         return read_group(works)
 
     monkeypatch.setattr(new_changes, "read_group", noted)
-    monkeypatch.setattr(
-        gold_table, "collect_changes", lambda frame: [alone.append("a table"), collect_changes(frame)][1]
-    )
+
+    def noted_alone(frame: Any) -> Any:
+        alone.append("a table")
+        return collect_changes(frame)
+
+    monkeypatch.setattr(gold_table, "collect_changes", noted_alone)
     monkeypatch.setattr(limits, "GOLD_WINDOW_CHANGES", 0)
-    by_run = []
+    by_run: list[list[int]] = []
     for part in (0.5, 1.0):
         landed = told[: int(len(told) * part)]
         run(write_recording(tmp_path / "feed.jsonl", landed), lake)

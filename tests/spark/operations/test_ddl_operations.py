@@ -50,6 +50,11 @@ class Shop:
     def log(self, spark: Any) -> OpsLog:
         return OpsLog(spark, Lake(str(self.lake)), "shop").load()
 
+    def manifest(self, spark: Any) -> dict[str, Any]:
+        manifest = self.log(spark).last("manifest")
+        assert manifest is not None
+        return manifest
+
     def table(self, name: str, text: str = "") -> None:
         (self.folder / f"configs/tables/d.{name}.yml").write_text(f"source: shop\n{text}")
 
@@ -171,7 +176,7 @@ def test_a_rebuilt_table_equals_the_live_one_after_renames_and_replaces_a_wrong_
     )
     place.run()
     live, lake = place.shown(), str(place.lake)
-    entry = next(one for one in place.log(spark).last("manifest")["tables"] if one["table"] == "b")
+    entry = next(one for one in place.manifest(spark)["tables"] if one["table"] == "b")
     same = {"equal": 3, "only_live": 0, "only_rebuilt": 0, "columns_that_differ": []}
     assert rebuild_table(lake, "d.b", None, False) == {
         "table": "d.b",
@@ -199,10 +204,10 @@ def test_a_rebuilt_table_equals_the_live_one_after_renames_and_replaces_a_wrong_
         1,
         True,
     )
-    after = next(one for one in place.log(spark).last("manifest")["tables"] if one["table"] == "b")
+    after = next(one for one in place.manifest(spark)["tables"] if one["table"] == "b")
     assert after["version"] == entry["version"] + 2
     assert place.shown() == live
-    assert {one["table"] for one in place.log(spark).last("manifest")["tables"]} == {"a", "b"}
+    assert {one["table"] for one in place.manifest(spark)["tables"]} == {"a", "b"}
     assert place.run()[""]["gold"] == "nothing new"
 
 

@@ -160,7 +160,9 @@ def test_a_floor_keeps_every_table_and_refuses_what_comes_below_it(spark: Any, t
         "resolved",
         quiet,
     )
-    counts = OpsLog(spark, Lake(str(lake)), "bank").load().last("done")["counts"]
+    done = OpsLog(spark, Lake(str(lake)), "bank").load().last("done")
+    assert done is not None
+    counts = done["counts"]
     assert (counts["below"], counts["inserted"], book(counts)) == (told["changes_below"], 0, "closed")
     assert {name: tables_shown(lake, tmp_path / "shown", name) for name in expected} == expected
 

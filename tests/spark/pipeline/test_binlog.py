@@ -16,13 +16,13 @@ from lakehouse.spark import limits
 from lakehouse.spark.operations.epochs import raise_epoch
 from lakehouse.spark.pipeline.try_recording import try_recording
 from lakehouse.spark.readers.status import status
+from tests.fold.test_properties import OPTIONS, ZONE
 from tests.schema_history.test_snapshots import first_snapshot
 from tests.support.encode_binlog import binlog, feed
 from tests.support.engine import Memory
 from tests.support.lakes import in_order, quiet, shown, silver_rows, text, write_recording
 from tests.support.paths import DATA
 from tests.support.source_model import MORE_TYPES, History
-from tests.whole_path.test_eight_formats import OPTIONS, ZONE
 
 GENERATED = History(23, 16, raw_updates=True, types=MORE_TYPES)
 

@@ -180,7 +180,7 @@ def test_a_table_version_that_no_bigint_holds_is_a_dead_letter() -> None:
 
 
 def test_a_schema_record_whose_key_is_none_of_its_columns_has_no_key() -> None:
-    change = {
+    change: dict[str, object] = {
         **TABLE,
         "table": {"columns": [{"name": "a", "typeName": "INT"}], "primaryKeyColumnNames": ["id"]},
     }

@@ -61,7 +61,9 @@ def lie(events: list[dict[str, Any]]) -> tuple[int, tuple[bytes, bytes]]:
     """A change of a keyed row, with another value in a column outside of the key."""
     for event in events:
         shape = event.get("shape")
-        for column in shape.columns if shape is not None and shape.handle_key and "after" in event else ():
+        if shape is None or not shape.handle_key or "after" not in event:
+            continue
+        for column in shape.columns:
             if column.id not in shape.handle_key:
                 cell = event["after"][column.name]
                 other = next(value for value in VALUES[cell["type"]] if value != cell["value"])
@@ -80,10 +82,14 @@ def test_silver_in_spark_jobs_equals_silver_on_the_driver(
 
     run(path, tmp_path / "driver")
     monkeypatch.setattr(limits, "SILVER_BATCH_RECORDS", 0)
-    decode, compiled = spark_batch.read_books, []
-    monkeypatch.setattr(
-        spark_batch, "read_books", lambda packed: compiled.append(spark.conf.get(COMPILED)) or decode(packed)
-    )
+    decode = spark_batch.read_books
+    compiled: list[str] = []
+
+    def noted(packed: Any) -> Any:
+        compiled.append(spark.conf.get(COMPILED))
+        return decode(packed)
+
+    monkeypatch.setattr(spark_batch, "read_books", noted)
     run(path, tmp_path / "jobs")
 
     assert (spark.conf.get(COMPILED), compiled) == (

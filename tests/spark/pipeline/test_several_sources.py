@@ -128,7 +128,9 @@ def test_a_source_that_fails_stops_no_other(spark: Any, tmp_path: Path) -> None:
         (tmp_path / f"configs/sources/{name}.yml").write_text(
             f"format: ticdc-open\ntime_zone: UTC\ntables: auto\n{read}\n"
         )
-    config, said, done = load(tmp_path / "configs"), [], []
+    config = load(tmp_path / "configs")
+    said: list[str] = []
+    done: list[dict[str, Any]] = []
 
     with pytest.raises(LakehouseError, match=r"^2 of 3 sources failed: away, lost$"):
         done += runs(config, ("bronze", "silver", "gold"), True, (), str(tmp_path / "lake"), said.append)
@@ -150,7 +152,8 @@ def test_a_continuous_run_of_several_sources_begins_without_a_broker_that_is_awa
     )
     (tmp_path / "configs/sources/away.yml").write_text(text)
     (source,) = selected_sources(load(tmp_path / "configs"), (), str(tmp_path / "lake"))
-    log, said = OpsLog(spark, source.lake, source.name), []
+    log = OpsLog(spark, source.lake, source.name)
+    said: list[str] = []
 
     assert (
         _land_or_wait(spark, Round(source, log, RunRecord(("bronze",), {}), alone=False), Stop(), said.append)

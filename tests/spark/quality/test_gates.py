@@ -78,7 +78,7 @@ class Shop:
                 "VARCHAR(20))"
             )
             self.feed.on(name).ddl(1, sql)
-        rows = {
+        rows: dict[str, list[tuple[int, int, str, str | None]]] = {
             "kept": [(2, 1, "5.00", "a"), (2, 2, "-1.00", None)],
             "healed": [(2, 1, "-5.00", "a"), (2, 2, "-1.00", "a")],
             "loose": [(2, 1, "5.00", "a"), (2, 2, "-1.00", "b")],
