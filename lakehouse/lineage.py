@@ -145,6 +145,18 @@ class History:
         return None
 
 
+class StepIndex:
+    """`Lineage.step_at` for many positions: a lineage's steps are looked through once, not at every call."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self, lineage: Lineage) -> None:
+        self._places = [step.position for step in lineage.steps]
+
+    def __call__(self, position: Position) -> int:
+        return max(bisect_left(self._places, position) - 1, 0)
+
+
 def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | None]) -> str:
     """A digest of the schema history up to `at` and of what was made void: what was folded under another one
     is folded again.

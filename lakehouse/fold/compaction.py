@@ -11,7 +11,8 @@ keep what the source has dropped.
 from collections.abc import Iterable
 
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import UPSTREAM, Change, finish, fold
+from lakehouse.fold.current_rows import finish, fold
+from lakehouse.fold.row_edits import UPSTREAM, Change
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.lineage import Lineage
 from lakehouse.schema import TableSchema

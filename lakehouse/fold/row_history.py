@@ -1,66 +1,93 @@
-"""A lineage's changes one after another: what each commit, and each DDL, made of each row.
+"""The history of a table's rows: what each commit, and each DDL, made of each row.
 
-    changes ─replay─▶ entries     one per row and commit: its image before and after
+    changes ─row_history─▶ entries     one per row and commit: its image before and after
 
-Unlike the fold, which only wants the last state, this goes through all of them: the live rows are taken
-through every DDL where it stands, and an entry says so where that changes a value or removes a row. So the
-rows that the entries leave are the fold's, and the entries up to any moment leave the rows of that moment.
+Unlike the fold to the current rows (current_rows.py), which only wants the last state, this goes through all
+of them: the live rows are taken through every DDL at its place, and an entry says where that changes a value
+or removes a row. So the rows that the entries leave are those of the fold, and the entries up to any moment
+leave the rows of that moment.
 
-At TiCDC the changes of one row at one commit_ts are netted into one entry, however they were cut; elsewhere
-each change is one. Rows of a table without a key are counted per image, the oldest of equal ones goes first.
+At TiCDC the changes of one row at one commit_ts are netted into one entry, however they were cut: a
+transaction that updates a row twice, and a replay that is cut in between, must give the same entries.
+Elsewhere each change is one. Rows of a table without a key are counted per image, the oldest of equal ones
+goes first.
+
+Each part is there for a sequence of changes that the simpler form gets wrong:
+
+    DELETE 1, ADD COLUMN, INSERT 1    the last images of rows that are gone go through DDL too: else the row
+                                      that comes back is compared with one of the old schema
+    MODIFY of the key's type          a row keeps its number while its key becomes another one, so that its
+                                      versions are still those of one row
+    a snapshot sends rows again       TRUNCATE ends every row, a snapshot only opens them: a row that it
+                                      sends again was never away, and gets no new version
+    no key: DELETE, then its INSERT   where partitions are read one after another: what a delete owes is
+                                      remembered, and the insert that comes later adds no row
+    no key: INSERT refused, DELETE    the delete is of the refused image, not of an equal row that passed
+
+Each step of a lineage is decided first, by pure functions: what its DDL is (`ddl_plan`), which commits follow
+it (`commits_of`), what a commit makes of one row (`net_edits`). Then it is done to the tracks (tracks.py),
+and what was done is returned.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from lakehouse.ddl_effects import Clear
-from lakehouse.events import MIN_POSITION, Position
-from lakehouse.fold.current_rows import (
+from lakehouse.events import Position
+from lakehouse.fold.current_rows import changes_key, target_step
+from lakehouse.fold.row_edits import (
     DELETE,
+    NEVER_INSERTED,
+    NO_KEY,
     PUT,
     REFUSE,
     UPSTREAM,
     Change,
-    Deltas,
-    changes_key,
+    ChangeReader,
+    RowEdit,
     image_text,
     row_key,
-    target_step,
+)
+from lakehouse.fold.tracks import (
+    Entry,
+    KeyOf,
+    Shown,
+    Track,
+    Tracks,
+    Unmatched,
+    add_one,
+    apply_moves,
+    key_by,
+    take_one,
 )
 from lakehouse.fold.upcast import Move, Row, Upstream, compile_kept, compile_moves
-from lakehouse.lineage import Lineage, key_ids
-
-Shown = Callable[[Row], Any]
+from lakehouse.lineage import Lineage, StepIndex, key_ids
 
 
-class Entry(NamedTuple):
-    """What one commit or DDL made of one row; an image of None says that it was not there. Images are in the
-    schema of `step`. `row` is the same number as long as it is the same row, through deletes and changes of
-    the key by DDL.
+class Known(NamedTuple):
+    """A row as it is known from before the changes: there, or gone."""
+
+    row: Row
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowHistory:
+    """What changes made of a table's rows, and all that was found on the way.
+
+    `entries` are in position order, `rows` are there in the end. `unknown` are column names that the schema
+    at their position lacks, with the first such position, `problems` say what the changes lack to give the
+    source's rows, `applied` counts the changes that edit a row.
     """
 
-    row: int
-    position: Position
-    time: int | None
-    op: str
-    before: Row | None
-    after: Row | None
-    step: int
-
-
-@dataclass(slots=True)
-class Track:
-    """One row through time: its image now (None: it is gone), the last one it had, and since when a snapshot
-    leaves it open.
-    """
-
-    number: int
-    row: Row | None
-    last: Row
-    open_since: tuple[Position, int | None] | None = None
+    entries: list[Entry]
+    rows: list[Row]
+    unknown: dict[str, Position]
+    problems: frozenset[str]
+    applied: int
 
 
 def plain(row: Row) -> Any:
@@ -68,7 +95,7 @@ def plain(row: Row) -> Any:
     return {column_id: value for column_id, value in row.items() if value is not None}
 
 
-def replay(
+def row_history(
     lineage: Lineage,
     changes: Iterable[Change],
     at: Position,
@@ -76,328 +103,308 @@ def replay(
     *,
     by_commit: bool,
     shown: Shown = plain,
-) -> list[Entry]:
-    """The entries of a lineage up to `at`, in position order. Changes come in any order. `by_commit`:
-    positions are TiCDC's.
+    known: Sequence[Known] = (),
+    step: int = 0,
+) -> RowHistory:
+    """The history of a lineage's rows up to `at`. Changes come in any order. `by_commit`: positions are
+    TiCDC's. `known` are the rows at `step`, from where it goes on; their numbers in the entries count from 1.
     """
-    machine = Replay(lineage, upstream, by_commit=by_commit, shown=shown)
-    machine.run(changes, at)
-    return machine.finish()
-
-
-class Replay:
-    """The rows of a lineage at one of its steps, and the entries that led there. `seed` before `run` goes on
-    from known rows.
-    """
-
-    def __init__(
-        self, lineage: Lineage, upstream: Upstream, *, by_commit: bool, shown: Shown = plain, step: int = 0
-    ) -> None:
-        self.lineage, self.upstream, self.by_commit, self.shown = lineage, upstream, by_commit, shown
-        # by key; without one by image, the copies that are there in the order in which they came
-        self.live: dict[Any, deque[Track]] = defaultdict(deque)
-        self.gone: dict[Any, list[Track]] = defaultdict(list)
-        self.owed: dict[str, tuple[Row, int]] = {}
-        self.refused: dict[str, tuple[Row, int]] = {}
-        self.entries: list[Entry] = []
-        self.count = 0
-        self.unknown: dict[str, Position] = {}
-        self.problems: list[str] = []
-        self.time: int | None = None
-        self.applied = 0
-        self._enter(step)
-
-    def _enter(self, step: int) -> None:
-        self.step, self.ids = step, key_ids(self.lineage, step)
-        self.deltas = Deltas(self.lineage, step, self.upstream, self.ids)
-
-    def seed(self, row: Row, *, live: bool) -> int:
-        """A row as it is known from before the changes; returns its number."""
-        return self._new(self._key(row), row if live else None, row).number
-
-    def run(self, changes: Iterable[Change], at: Position) -> None:
-        target = target_step(self.lineage, at)
-        ordered = sorted(
-            (change for change in changes if change.position <= at), key=lambda change: change.position
+    tracks, unmatched = _seeded(known, key_by(key_ids(lineage, step))), Unmatched()
+    time: int | None = None
+    entries: list[Entry] = []
+    unknown: dict[str, Position] = {}
+    problems: set[str] = set()
+    applied = 0
+    for index, stretch in _stretches(lineage, changes, at, step):
+        if index > step:
+            plan = ddl_plan(lineage, index, upstream, time)
+            time = plan.time
+            entries += tracks.close_all(index - 1)
+            entries += _apply_ddl(tracks, unmatched, plan, shown)
+        ids = key_ids(lineage, index)
+        found = ChangeReader(lineage, index, upstream, ids).read(stretch)
+        commits, time = commits_of(stretch, found.edits, by_commit, time)
+        done = (
+            _apply_keyed(tracks, commits, index, ids)
+            if ids
+            else _apply_counted(tracks, unmatched, commits, index)
         )
-        for step, group in groupby(ordered, key=lambda change: self.lineage.step_at(change.position)):
-            while self.step < step:
-                self._cross()
-            for _, commit in groupby(group, key=self._commit_of):
-                self._commit(list(commit))
-        while self.step < target:
-            self._cross()
-
-    def finish(self) -> list[Entry]:
-        """All entries in position order; what a snapshot has not brought again is gone."""
-        self._close_open()
-        self._leave()
-        self.entries.sort(key=lambda entry: entry.position)
-        return self.entries
-
-    def _leave(self) -> None:
-        self.unknown = {**self.deltas.unknown, **self.unknown}
-        self.applied += self.deltas.applied
-
-    def rows(self) -> list[Row]:
-        return [track.row for tracks in self.live.values() for track in tracks if track.row is not None]
-
-    # --- rows ---
-
-    def _key(self, row: Row) -> Any:
-        return row_key(row, self.ids) if self.ids else image_text(row)
-
-    def _new(self, key: Any, row: Row | None, last: Row) -> Track:
-        self.count += 1
-        track = Track(self.count, row, last)
-        (self.gone if row is None else self.live)[key].append(track)
-        return track
-
-    def _end(self, key: Any, track: Track) -> None:
-        self.live[key].remove(track)
-        self.gone[key].append(track)
-        track.row = None
-
-    def _begin(self, key: Any, track: Track, row: Row) -> None:
-        if track.row is None:
-            self.gone[key].remove(track)
-            self.live[key].append(track)
-        track.row = track.last = row
-
-    def _add(
-        self,
-        track: Track,
-        position: Position,
-        time: int | None,
-        op: str,
-        before: Row | None,
-        after: Row | None,
-    ) -> None:
-        self.entries.append(Entry(track.number, position, time, op, before, after, self.step))
-
-    # --- commits ---
-
-    def _commit_of(self, change: Change) -> Position:
-        return (*change.position[:2], 0, 0, 0, 0) if self.by_commit else change.position
-
-    def _commit(self, changes: list[Change]) -> None:
-        self.time = max(
-            (change.commit_ts for change in changes if change.commit_ts is not None), default=self.time
-        )
-        if self.ids:
-            self._keyed(changes)
-        else:
-            self._counted(changes)
-
-    def _keyed(self, changes: list[Change]) -> None:
-        touched: dict[Any, _Net] = {}
-        for change in changes:
-            moved = False
-            for delta in self.deltas.of((change,)):
-                key = row_key(delta.row, self.ids)
-                if key is None:
-                    self.problems.append("an image without its key")
-                    continue
-                if delta.kind == REFUSE:
-                    continue  # the row stays as it was; an update that changed its key has ended the old one
-                net = touched.get(key)
-                if net is None:
-                    net = touched[key] = self._net(key, change)
-                net.take(delta.kind, delta.row, change, moved=moved)
-                moved = delta.kind == DELETE
-        for key, net in touched.items():
-            self._settle(key, net)
-
-    def _net(self, key: Any, change: Change) -> "_Net":
-        track = next(iter(self.live.get(key, ())), None)
-        if track is not None and track.open_since is not None:
-            if change.op == "snapshot":
-                track.open_since = None
-            else:
-                self._close(key, track)
-        gone = self.gone.get(key)
-        known = track if track is not None else gone[-1] if gone else None
-        return _Net(known, None if known is None else known.row)
-
-    def _settle(self, key: Any, net: "_Net") -> None:
-        before = net.before if net.before is not None else net.told
-        if before is None and net.row is None:
-            return
-        track = net.track or self._new(key, None, net.row or before or {})
-        if net.row is not None:
-            self._begin(key, track, net.row)
-        elif track.row is not None:
-            self._end(key, track)
-        self._add(track, net.position, self.time, net.op(), before, net.row)
-
-    def _counted(self, changes: list[Change]) -> None:
-        """A keyless table's commit: per image as many more or fewer as its halves say."""
-        counts: dict[str, int] = {}
-        last: dict[str, tuple[Change, Row]] = {}
-        for change in changes:
-            for delta in self.deltas.of((change,)):
-                text = image_text(delta.row)
-                if delta.kind == REFUSE:
-                    self.refused[text] = delta.row, self.refused.get(text, (delta.row, 0))[1] + 1
-                    continue
-                if delta.kind == DELETE and (refused := self.refused.get(text)) is not None and refused[1]:
-                    self.refused[text] = refused[0], refused[1] - 1  # it was never here
-                    continue
-                counts[text] = counts.get(text, 0) + (-1 if delta.kind == DELETE else 1)
-                last[text] = change, delta.row
-        for text, count in counts.items():
-            change, row = last[text]
-            for _ in range(abs(count)):
-                (self._one_more if count > 0 else self._one_less)(text, row, change)
-
-    def _one_more(self, text: str, row: Row, change: Change) -> None:
-        owed, live, gone = self.owed.get(text), self.live[text], self.gone[text]
-        if owed is not None and owed[1]:
-            self.owed[text] = owed[0], owed[1] - 1
-        elif change.op == "snapshot" and live and live[0].open_since is not None:
-            live[0].open_since = None
-            live.rotate(-1)
-        else:
-            # the one that went last comes back: a row that is deleted and inserted at one moment has not
-            # changed
-            track = gone[-1] if gone else self._new(text, None, row)
-            self._begin(text, track, row)
-            self._add(
-                track,
-                change.position,
-                self.time,
-                "snapshot" if change.op == "snapshot" else "insert",
-                None,
-                row,
-            )
-
-    def _one_less(self, text: str, row: Row, change: Change) -> None:
-        track = next((track for track in self.live[text] if track.open_since is None), None)
-        if track is None:
-            self.problems.append("a delete of a row that no change inserted")
-            self.owed[text] = row, self.owed.get(text, (row, 0))[1] + 1
-            return
-        self._add(track, change.position, self.time, "delete", track.row, None)
-        self._end(text, track)
-
-    # --- DDL ---
-
-    def _cross(self) -> None:
-        """On to the next step: what its DDL does to the live rows."""
-        self._close_open()
-        self._leave()
-        step = self.lineage.steps[self.step + 1]
-        told = self.lineage.times.get(step.position)
-        self.time = told if told is not None else self.time
-        live = compile_moves(self.lineage, self.step, self.step + 1, self.upstream)
-        kept = compile_kept(self.lineage, self.step, self.step + 1, self.upstream)
-        rekeyed = changes_key(self.lineage, self.step + 1)
-        self._enter(self.step + 1)
-        snapshot = step.ddl is None and any(isinstance(effect, Clear) for effect in step.effects)
-        tracks = [track for by_key in (self.live, self.gone) for same in by_key.values() for track in same]
-        if snapshot:
-            self._open(tracks, step.position)
-        elif live or kept:
-            for track in tracks:
-                self._move(track, live, kept, step.position)
-        if rekeyed or live or kept:
-            self._rekey(tracks, [] if rekeyed or snapshot else live)
-
-    def _open(self, tracks: list[Track], position: Position) -> None:
-        """A complete snapshot begins the table anew: a row that it brings again has never been away."""
-        known = {column.id for column in self.lineage.steps[self.step].schema.columns}
-        for track in tracks:
-            track.last = {column_id: value for column_id, value in track.last.items() if column_id in known}
-            if track.row is not None:
-                track.row, track.open_since = track.last, (position, self.time)
-
-    def _close_open(self) -> None:
-        for key, tracks in list(self.live.items()):
-            for track in [track for track in tracks if track.open_since is not None]:
-                self._close(key, track)
-
-    def _close(self, key: Any, track: Track) -> None:
-        assert track.open_since is not None
-        position, time = track.open_since
-        self._add(track, position, time, "delete", track.row, None)
-        track.open_since = None
-        self._end(key, track)
-
-    def _move(self, track: Track, live: list[Move], kept: list[Move], position: Position) -> None:
-        before = _moved(kept, track.last)
-        assert before is not None
-        if track.row is None:
-            track.last = before
-            return
-        after = _moved(live, track.row)
-        if after is None:
-            self._add(track, position, self.time, "delete", before, None)
-        elif self.shown(before) != self.shown(after) and self.ids:
-            self._add(track, position, self.time, "update", before, after)
-        elif self.shown(before) != self.shown(after):
-            self._add(track, position, self.time, "delete", before, None)
-            self._add(track, position, self.time, "insert", None, after)
-        track.row, track.last = after, after if after is not None else before
-
-    def _rekey(self, tracks: list[Track], live: list[Move]) -> None:
-        """Rows under the key of this step. What is owed, or was refused, goes on where the key does."""
-        self.owed, self.refused = _carried(self.owed, live), _carried(self.refused, live)
-        self.live.clear()
-        self.gone.clear()
-        for track in sorted(tracks, key=lambda track: track.number):
-            (self.gone if track.row is None else self.live)[self._key(track.last)].append(track)
+        entries += done.entries
+        unknown = {**found.unknown, **unknown}
+        problems |= found.problems | done.problems
+        applied += found.applied
+    entries += tracks.close_all(max(target_step(lineage, at), step))
+    entries.sort(key=lambda entry: entry.position)
+    return RowHistory(entries, tracks.rows(), unknown, frozenset(problems), applied)
 
 
-@dataclass(slots=True)
-class _Net:
-    """One row within one commit: its track, its image before, what a delete tells of one that is not known,
-    and its image now.
+def _seeded(known: Iterable[Known], key_of: KeyOf) -> Tracks:
+    tracks = Tracks()
+    for row, live in known:
+        tracks.add(key_of(row), row if live else None, row)
+    return tracks
+
+
+def _stretches(
+    lineage: Lineage, changes: Iterable[Change], at: Position, first: int
+) -> Iterator[tuple[int, list[Change]]]:
+    """Each step from the first to the one in force at `at`, with its changes in position order; changes of
+    steps before the first are with it.
+    """
+    step_at = StepIndex(lineage)
+    by_step: dict[int, list[Change]] = {}
+    for change in changes:
+        if change.position <= at:
+            by_step.setdefault(max(step_at(change.position), first), []).append(change)
+    for index in range(first, max(target_step(lineage, at), first) + 1):
+        yield index, sorted(by_step.get(index, ()), key=lambda change: change.position)
+
+
+# --- deciding
+
+
+class Commit(NamedTuple):
+    """The edits of one commit, and the commit time."""
+
+    time: int | None
+    edits: list[RowEdit]
+
+
+def commits_of(
+    changes: Iterable[Change], edits: Iterable[RowEdit], by_commit: bool, time: int | None
+) -> tuple[list[Commit], int | None]:
+    """The commits that some changes belong to, and the time of the last one. `time` is that of the commit
+    before them, which a commit without a time of its own has too.
+    """
+    parts = 2 if by_commit else 6
+    times: dict[Any, int | None] = {}
+    for commit, group in groupby(changes, key=lambda change: change.position[:parts]):
+        time = max((change.commit_ts for change in group if change.commit_ts is not None), default=time)
+        times[commit] = time
+    commits = groupby(edits, key=lambda edit: edit.position[:parts])
+    return [Commit(times[commit], list(group)) for commit, group in commits], time
+
+
+class Net(NamedTuple):
+    """What one commit makes of one row: its image before, as far as it is known or a delete tells it, and
+    after.
     """
 
-    track: Track | None
     before: Row | None
-    row: Row | None = None
-    told: Row | None = None
-    position: Position = MIN_POSITION
-    last_op: str = ""
-    begun: bool = False
+    row: Row | None
+    position: Position
+    op: str
 
-    def take(self, kind: str, row: Row, change: Change, *, moved: bool) -> None:
-        if not self.begun:
-            self.row, self.begun = self.before, True
-            if kind == DELETE and self.before is None:
-                self.told = row
-        self.position = change.position
-        self.last_op = "insert" if moved and change.op == "update" else change.op
-        if kind == DELETE:
-            self.row = None
-        elif kind == PUT or self.row is None:
-            self.row = row
+
+def net_edits(known: Row | None, edits: list[RowEdit]) -> Net | None:
+    """One row's edits within a commit, netted; `known` is its image before. None where a row that is not
+    there comes and goes within the commit.
+    """
+    row = known
+    for edit in edits:
+        if edit.kind == DELETE:
+            row = None
+        elif edit.kind == PUT or row is None:
+            row = edit.row
         else:
-            self.row = {**self.row, **row}
-
-    def op(self) -> str:
-        """Insert or update is judged by whether the row existed."""
-        if self.row is None:
-            return "delete"
-        if self.last_op == "snapshot":
-            return "snapshot"
-        return (
-            "update"
-            if self.before is not None or self.told is not None or self.last_op == "update"
-            else "insert"
-        )
+            row = {**row, **edit.row}
+    # a delete of a row that no change has shown before tells what it was
+    before = edits[0].row if known is None and edits[0].kind == DELETE else known
+    if before is None and row is None:
+        return None
+    last = edits[-1]
+    return Net(before, row, last.position, _net_op(before, row, last.op))
 
 
-def _carried(counted: dict[str, tuple[Row, int]], moves: list[Move]) -> dict[str, tuple[Row, int]]:
-    found = [(moved, n) for row, n in counted.values() if moves and (moved := _moved(moves, row)) is not None]
-    return {image_text(row): (row, n) for row, n in found}
+def _net_op(before: Row | None, row: Row | None, op: str) -> str:
+    """Whether a row was inserted or updated depends on whether it existed, not on what the change says."""
+    if row is None:
+        return "delete"
+    if op == "snapshot":
+        return "snapshot"
+    return "update" if before is not None or op == "update" else "insert"
 
 
-def _moved(moves: list[Move], row: Row) -> Row | None:
-    moved: Row | None = dict(row)
-    for move in moves:
-        if moved is None:
-            return None
-        moved = move(moved)
-    return moved
+@dataclass(frozen=True, slots=True)
+class DdlPlan:
+    """What the DDL of a step does to the rows: `live` to those that are there, `kept` to the last images of
+    those that are gone. `snapshot`: it is no DDL, but the beginning of a complete snapshot, which may send
+    rows of the `columns` again.
+    """
+
+    step: int
+    position: Position
+    time: int | None
+    live: list[Move]
+    kept: list[Move]
+    rekeyed: bool
+    snapshot: bool
+    columns: frozenset[int]
+    ids: tuple[int, ...]
+
+
+def ddl_plan(lineage: Lineage, index: int, upstream: Upstream, time: int | None) -> DdlPlan:
+    """What the DDL of a step does; `time` is that of the commit before it."""
+    step = lineage.steps[index]
+    told = lineage.times.get(step.position)
+    return DdlPlan(
+        index,
+        step.position,
+        told if told is not None else time,
+        compile_moves(lineage, index - 1, index, upstream),
+        compile_kept(lineage, index - 1, index, upstream),
+        changes_key(lineage, index),
+        step.ddl is None and any(isinstance(effect, Clear) for effect in step.effects),
+        frozenset(column.id for column in step.schema.columns),
+        key_ids(lineage, index),
+    )
+
+
+# --- doing: commits
+
+
+class Done(NamedTuple):
+    """The entries of some commits, and what they lack."""
+
+    entries: list[Entry]
+    problems: set[str]
+
+
+def _apply_keyed(tracks: Tracks, commits: Iterable[Commit], step: int, ids: tuple[int, ...]) -> Done:
+    """Apply the commits of a table with a key."""
+    done = Done([], set())
+    for time, edits in commits:
+        by_key: dict[Any, list[RowEdit]] = {}
+        for edit in edits:
+            key = row_key(edit.row, ids)
+            if key is None:
+                done.problems.add(NO_KEY)
+            elif edit.kind != REFUSE:
+                # a refused row stays as it was; an update that changed its key has ended the old one
+                by_key.setdefault(key, []).append(edit)
+        for key, same in by_key.items():
+            done.entries.extend(_apply_row(tracks, key, same, time, step))
+    return done
+
+
+def _apply_row(
+    tracks: Tracks, key: Any, edits: list[RowEdit], time: int | None, step: int
+) -> Iterator[Entry]:
+    """Apply one row's edits of a commit."""
+    track = tracks.of_key(key)
+    if track is not None and track.open_since is not None:
+        # a snapshot sends the row again: it has never been away. Any other change comes after the snapshot,
+        # so that it was not in it
+        if edits[0].op == "snapshot":
+            track.open_since = None
+        else:
+            yield tracks.close(key, track, step)
+    net = net_edits(None if track is None else track.row, edits)
+    if net is None:
+        return
+    if track is None:
+        track = tracks.add(key, None, net.row or net.before or {})
+    if net.row is not None:
+        tracks.put(key, track, net.row)
+    elif track.row is not None:
+        tracks.end(key, track)
+    yield Entry(track.number, net.position, time, net.op, net.before, net.row, step)
+
+
+def _apply_counted(tracks: Tracks, unmatched: Unmatched, commits: Iterable[Commit], step: int) -> Done:
+    """Apply the commits of a table without a key: of each image as many more or fewer rows as the commit's
+    edits say.
+    """
+    done = Done([], set())
+    for time, edits in commits:
+        counts = Counter[str]()
+        last: dict[str, RowEdit] = {}
+        for edit in edits:
+            text = image_text(edit.row)
+            if edit.kind == REFUSE:
+                add_one(unmatched.refused, text, edit.row)
+            elif edit.kind != DELETE or not take_one(unmatched.refused, text):
+                counts[text] += -1 if edit.kind == DELETE else 1
+                last[text] = edit
+        for text, count in counts.items():
+            change = _one_more if count > 0 else _one_less
+            for _ in range(abs(count)):
+                change(done, tracks, unmatched, text, last[text], time, step)
+    return done
+
+
+def _one_more(
+    done: Done, tracks: Tracks, unmatched: Unmatched, text: str, edit: RowEdit, time: int | None, step: int
+) -> None:
+    live, gone = tracks.live[text], tracks.gone[text]
+    if take_one(unmatched.owed, text):
+        return
+    if edit.op == "snapshot" and live and live[0].open_since is not None:
+        live[0].open_since = None
+        live.rotate(-1)
+        return
+    # the one that went last comes back: a row that is deleted and inserted at one moment has not changed
+    track = gone[-1] if gone else tracks.add(text, None, edit.row)
+    tracks.put(text, track, edit.row)
+    op = "snapshot" if edit.op == "snapshot" else "insert"
+    done.entries.append(Entry(track.number, edit.position, time, op, None, edit.row, step))
+
+
+def _one_less(
+    done: Done, tracks: Tracks, unmatched: Unmatched, text: str, edit: RowEdit, time: int | None, step: int
+) -> None:
+    track = next((track for track in tracks.live[text] if track.open_since is None), None)
+    if track is None:
+        done.problems.add(NEVER_INSERTED)
+        add_one(unmatched.owed, text, edit.row)
+        return
+    done.entries.append(Entry(track.number, edit.position, time, "delete", track.row, None, step))
+    tracks.end(text, track)
+
+
+# --- doing: DDL
+
+
+def _apply_ddl(tracks: Tracks, unmatched: Unmatched, plan: DdlPlan, shown: Shown) -> list[Entry]:
+    """Take all rows over a DDL: those that are there, and the last images of those that are gone, so that a
+    row that comes back is compared with what it would be today.
+    """
+    every = tracks.all()
+    entries: list[Entry] = []
+    if plan.snapshot:
+        _open(every, plan)
+    elif plan.live or plan.kept:
+        for track in every:
+            entries += _move(track, plan, shown)
+    if plan.rekeyed or plan.live or plan.kept:
+        # what is unmatched is found by its image, so it goes on only where rows do
+        unmatched.move([] if plan.rekeyed or plan.snapshot else plan.live)
+        tracks.rekey(every, key_by(plan.ids))
+    return entries
+
+
+def _open(tracks: Iterable[Track], plan: DdlPlan) -> None:
+    """A complete snapshot begins: every row is open, until the snapshot has sent it again."""
+    for track in tracks:
+        track.last = {key: value for key, value in track.last.items() if key in plan.columns}
+        if track.row is not None:
+            track.row, track.open_since = track.last, (plan.position, plan.time)
+
+
+def _move(track: Track, plan: DdlPlan, shown: Shown) -> Iterator[Entry]:
+    """Take one row over a DDL; an entry where that changes what is shown of it."""
+    before = apply_moves(plan.kept, track.last)
+    assert before is not None
+    if track.row is None:
+        track.last = before
+        return
+    after = apply_moves(plan.live, track.row)
+    number, position, time, step = track.number, plan.position, plan.time, plan.step
+    if after is None:
+        yield Entry(number, position, time, "delete", before, None, step)
+    elif shown(before) != shown(after) and plan.ids:
+        yield Entry(number, position, time, "update", before, after, step)
+    elif shown(before) != shown(after):
+        yield Entry(number, position, time, "delete", before, None, step)
+        yield Entry(number, position, time, "insert", None, after, step)
+    track.row, track.last = after, after if after is not None else before

@@ -42,8 +42,8 @@ class Carrier:
     """Carries images of one step of a lineage, in one encoding, to a target step. Compiled once, applied per
     row.
 
-    `unknown` collects the names that the schema does not have: a DDL that is still to come, or was filtered
-    upstream.
+    `unknown` are the names that were looked up since `take_unknown`, and that the schema does not have: a DDL
+    that is still to come, or was filtered upstream. Each name is looked up once.
     """
 
     def __init__(self, lineage: Lineage, source: int, target: int, encoding: str, upstream: Upstream) -> None:
@@ -67,6 +67,11 @@ class Carrier:
                 column_id, resolve = found
                 row[column_id] = value if resolve is None or value is None else resolve(value)
         return self.move(row)
+
+    def take_unknown(self) -> set[str]:
+        """The unknown names of the images since the last call: each name is given out once."""
+        taken, self.unknown = self.unknown, set()
+        return taken
 
     def move(self, row: Row) -> Row | None:
         """Apply the effects between source and target to a row that is already by id."""

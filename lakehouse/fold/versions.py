@@ -14,7 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from lakehouse.fold.row_history import Entry, Shown, plain
+from lakehouse.fold.row_history import plain
+from lakehouse.fold.tracks import Entry, Shown
 from lakehouse.fold.upcast import Move, Row, Upstream, compile_kept
 from lakehouse.lineage import Lineage
 

@@ -12,14 +12,16 @@ a column of that name, the own one has an underscore more.
 
 import base64
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import Change, Deltas, finish, fold, row_key, target_step
-from lakehouse.fold.row_history import Entry, Replay, Shown, plain
+from lakehouse.fold.current_rows import finish, fold, target_step
+from lakehouse.fold.row_edits import Change, ChangeReader, row_key
+from lakehouse.fold.row_history import Known, plain, row_history
+from lakehouse.fold.tracks import Entry, Shown
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.fold.versions import Keeper, Last, Version, last_known, versions
 from lakehouse.gold.columns import GoldColumn, gold_column
@@ -183,8 +185,7 @@ class Mode:
             self.unknown, self.applied = folded.unknown, folded.applied
             self.problems |= folded.problems
             return finish(folded)
-        machine = Replay(self.lineage, self.upstream, by_commit=self.clock.by_commit, shown=self.shown)
-        entries = self._run(machine, changes)
+        entries = self._entries(changes)
         if self.word == "append":
             return [self._log_row(entry) for entry in entries]
         if self.word == "history":
@@ -203,19 +204,15 @@ class Mode:
         return [row | self.tag for row in self._advance(changes, known)]
 
     def _advance(self, changes: Iterable[Change], known: Iterable[Row]) -> list[Row]:
-        machine = Replay(
-            self.lineage, self.upstream, by_commit=self.clock.by_commit, shown=self.shown, step=self.target
-        )
         by_key: dict[Any, list[Row]] = defaultdict(list)
         for row in known:
             by_key[row_key(row, self.ids)].append(row)
         if self.word == "history":
-            return self._advance_history(machine, changes, by_key)
-        seeded = {
-            machine.seed(source_part(rows[-1]), live=self._is_live(rows[-1])): rows[-1]
-            for rows in by_key.values()
-        }
-        entries = self._run(machine, changes)
+            return self._advance_history(changes, by_key)
+        seeded = {number: rows[-1] for number, rows in enumerate(by_key.values(), 1)}
+        entries = self._entries(
+            changes, [Known(source_part(row), self._is_live(row)) for row in seeded.values()], self.target
+        )
         if self.word == "append":
             return [self._log_row(entry) for entry in entries]
         before = {
@@ -230,15 +227,13 @@ class Mode:
             rows.append(seeded[number] if unchanged else self._soft_row(last))
         return rows
 
-    def _advance_history(
-        self, machine: Replay, changes: Iterable[Change], by_key: dict[Any, list[Row]]
-    ) -> list[Row]:
+    def _advance_history(self, changes: Iterable[Change], by_key: dict[Any, list[Row]]) -> list[Row]:
         known: dict[int, list[Version]] = {}
-        for rows in by_key.values():
+        for number, rows in enumerate(by_key.values(), 1):
             told = [Version(source_part(row), self.target, row[FROM_TS], row.get(TO_TS)) for row in rows]
-            told.sort(key=lambda version: version.since)
-            known[machine.seed(told[-1].row, live=told[-1].until is None)] = told
-        entries = self._run(machine, changes)
+            known[number] = sorted(told, key=lambda version: version.since)
+        last = [Known(told[-1].row, told[-1].until is None) for told in known.values()]
+        entries = self._entries(changes, last, self.target)
         return [
             self._version_row(version)
             for told in versions(entries, self.shown, known).values()
@@ -271,18 +266,25 @@ class Mode:
         statement that has emptied the table: what it leaves in gold's history is not found by the keys of
         rows that go on.
         """
-        deltas = Deltas(self.lineage, self.target, self.upstream, self.ids)
-        keys = {row_key(delta.row, self.ids) for delta in deltas.of(changes)}
-        self.unknown = {**deltas.unknown, **self.unknown}
-        self.problems |= deltas.problems
-        return None if deltas.cleared else keys - {None}
+        found = ChangeReader(self.lineage, self.target, self.upstream, self.ids).read(changes)
+        self.unknown = {**found.unknown, **self.unknown}
+        self.problems |= found.problems
+        return None if found.cleared else {row_key(edit.row, self.ids) for edit in found.edits} - {None}
 
-    def _run(self, machine: Replay, changes: Iterable[Change]) -> list[Entry]:
-        machine.run(changes, self.at)
-        entries = machine.finish()
-        self.unknown = {**machine.unknown, **self.unknown}
-        self.applied += machine.applied
-        return entries
+    def _entries(self, changes: Iterable[Change], known: Sequence[Known] = (), step: int = 0) -> list[Entry]:
+        history = row_history(
+            self.lineage,
+            changes,
+            self.at,
+            self.upstream,
+            by_commit=self.clock.by_commit,
+            shown=self.shown,
+            known=known,
+            step=step,
+        )
+        self.unknown = {**history.unknown, **self.unknown}
+        self.applied += history.applied
+        return history.entries
 
     def _is_live(self, row: Row) -> bool:
         return not row[DELETED] if DELETED in row else row[OP] != "delete"

@@ -5,7 +5,7 @@ So a verdict depends on a change, on the changes of the same row before it where
 nothing else: not on the batch it came in, nor on any later DDL. What a DDL fills or converts is never judged.
 """
 
-from lakehouse.fold.current_rows import Change, Key, is_partial, row_key
+from lakehouse.fold.row_edits import Change, Key, is_partial, row_key
 from lakehouse.fold.upcast import Carrier, Row, Upstream
 from lakehouse.lineage import Lineage, key_ids
 

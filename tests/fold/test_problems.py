@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from lakehouse.fold.current_rows import OLD_ROW_STAYS, Change, fold
+from lakehouse.fold.current_rows import fold
+from lakehouse.fold.row_edits import OLD_ROW_STAYS, Change
+from lakehouse.fold.row_history import row_history
 from tests.support.feeds import TiCDC
 
 KEYLESS = "CREATE TABLE t (id INT, a INT)"
@@ -14,7 +16,11 @@ def problems(feed: TiCDC) -> set[str]:
     changes = [
         Change(c.position, c.op, c.before, c.after, c.encoding, c.flags) for c in memory.changes.values()
     ]
-    return fold(feed.lineage(), changes, memory.reach).problems
+    found = fold(feed.lineage(), changes, memory.reach).problems
+    for by_commit in (True, False):
+        history = row_history(feed.lineage(), changes, memory.reach, by_commit=by_commit)
+        assert history.problems == found, "the history of the rows lacks what the rows lack"
+    return found
 
 
 def row(feed: TiCDC, at: int, kind: str, new: dict[str, Any], old: dict[str, Any] | None = None) -> TiCDC:

@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import Change, finish, fold, image_text, rekeyings, row_key, target_step
-from lakehouse.fold.row_history import Entry, replay
+from lakehouse.fold.current_rows import finish, fold, rekeyings, target_step
+from lakehouse.fold.row_edits import Change, image_text, row_key
+from lakehouse.fold.row_history import row_history
+from lakehouse.fold.tracks import Entry
 from lakehouse.fold.upcast import Row
 from lakehouse.fold.versions import Keeper, Version, last_known, versions
 from lakehouse.lineage import Lineage, key_ids
@@ -49,7 +51,7 @@ def lineages(silver: Memory) -> Iterator[tuple[Lineage, list[Change]]]:
 
 
 def entries_of(silver: Memory, lineage: Lineage, changes: Iterable[Change], at: Position) -> list[Entry]:
-    return replay(lineage, changes, at, silver.upstream, by_commit=True)
+    return row_history(lineage, changes, at, silver.upstream, by_commit=True).entries
 
 
 def bag(rows: Iterable[Row]) -> Counter[str]:
@@ -128,8 +130,8 @@ def test_intervals_are_never_empty_never_overlap_and_never_meet_alike(
             change._replace(commit_ts=(change.commit_ts or 0) // 10**slow - rand.randrange(3))
             for change in changes
         ]
-        found = replay(lineage, changes, silver.reach, silver.upstream, by_commit=slow == 0)
-        for stretch in versions(found).values():
+        found = row_history(lineage, changes, silver.reach, silver.upstream, by_commit=slow == 0)
+        for stretch in versions(found.entries).values():
             for version in stretch[:-1]:
                 assert version.until is not None
             assert all(version.until is None or version.since < version.until for version in stretch)

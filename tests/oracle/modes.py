@@ -9,8 +9,9 @@ from typing import Any
 
 from lakehouse.ddl_effects import Retype
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import Change, finish, fold, image_text, rekeyings, row_key, target_step
-from lakehouse.fold.row_history import plain, replay
+from lakehouse.fold.current_rows import finish, fold, rekeyings, target_step
+from lakehouse.fold.row_edits import Change, image_text, row_key
+from lakehouse.fold.row_history import plain, row_history
 from lakehouse.fold.upcast import Row
 from lakehouse.fold.versions import Keeper, versions
 from lakehouse.gold.modes import CURRENT, DELETED, OP, POSITION, Mode, source_part
@@ -72,7 +73,8 @@ def _as_of(
 ) -> None:
     target = target_step(lineage, place(there[-1]))
     keep = Keeper(lineage, target, silver.upstream)
-    found = versions(replay(lineage, changes, place(there[-1]), silver.upstream, by_commit=True))
+    history = row_history(lineage, changes, place(there[-1]), silver.upstream, by_commit=True)
+    found = versions(history.entries)
     told = [version for stretch in found.values() for version in stretch]
     assert all(v.until is None or v.since < v.until for v in told), f"an empty interval in {lineage.id}"
     for ts in chance.sample(there, k=min(SAMPLE, len(there))):

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.fold.current_rows import REJECTED, Change, finish, fold, settle
-from lakehouse.fold.row_history import Replay
+from lakehouse.fold.current_rows import finish, fold, settle
+from lakehouse.fold.row_edits import REJECTED, Change
+from lakehouse.fold.row_history import row_history
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.quality.row_states import States
@@ -155,23 +156,21 @@ def test_a_history_has_no_version_that_is_refused_and_ends_with_the_newest_state
     told: Any,
 ) -> None:
     changes, states = played(told)
-    machine = Replay(lineage(), Upstream(), by_commit=True)
 
-    machine.run(judged(changes), place(10**6))
+    history = row_history(lineage(), judged(changes), place(10**6), by_commit=True)
 
-    entries = machine.finish()
-    assert sorted(named(machine.rows()), key=str) == sorted((states or [{}])[-1].values(), key=str)
-    assert all(passes(row) for row in named(entry.after for entry in entries if entry.after is not None))
-    assert machine.problems == []
+    assert sorted(named(history.rows), key=str) == sorted((states or [{}])[-1].values(), key=str)
+    assert all(
+        passes(row) for row in named(entry.after for entry in history.entries if entry.after is not None)
+    )
+    assert history.problems == frozenset()
 
 
 @given(st.lists(st.tuples(values, values), max_size=12), st.data())
 def test_a_history_without_a_key_ends_no_row_that_was_refused(images: Any, data: Any) -> None:
     changes, kept = came_and_went(images, data)
-    machine = Replay(lineage(KEYLESS), Upstream(), by_commit=True)
 
-    machine.run(judged(changes, KEYLESS), place(10**6))
+    history = row_history(lineage(KEYLESS), judged(changes, KEYLESS), place(10**6), by_commit=True)
 
-    machine.finish()
-    assert sorted(map(str, named(machine.rows()))) == sorted(map(str, kept))
-    assert machine.problems == []
+    assert sorted(map(str, named(history.rows))) == sorted(map(str, kept))
+    assert history.problems == frozenset()

@@ -14,7 +14,7 @@ import msgspec
 from lakehouse.ddl.policy import Rules
 from lakehouse.discovery.inspect import events_of
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
-from lakehouse.fold.current_rows import Change
+from lakehouse.fold.row_edits import Change
 from lakehouse.fold.upcast import Upstream
 from lakehouse.formats import order_of
 from lakehouse.formats.debezium.connector import transaction_end

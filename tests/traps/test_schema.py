@@ -245,7 +245,8 @@ def test_t67_a_table_created_again_has_none_of_the_old_rows() -> None:
 
 
 def test_t70_a_column_that_no_ddl_has_added_is_found_and_its_rows_are_kept() -> None:
-    from lakehouse.fold.current_rows import Change, fold
+    from lakehouse.fold.current_rows import fold
+    from lakehouse.fold.row_edits import Change
 
     feed = created().insert(3, id=2, a="y", filtered="new")
     memory = feed.memory

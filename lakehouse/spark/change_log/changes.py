@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import Change
+from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.spark.ops.log import OpsLog

@@ -27,7 +27,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.fold.current_rows import NO_KEY, rekeyings
+from lakehouse.fold.current_rows import rekeyings
+from lakehouse.fold.row_edits import NO_KEY
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import GoldColumn
 from lakehouse.lineage import Lineage
@@ -176,16 +177,17 @@ def _of_piece(changes: DataFrame, piece: Piece, target: int) -> DataFrame:
 
 def _carry(piece: Piece) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.fold.current_rows import Deltas
+        from lakehouse.fold.row_edits import ChangeReader
         from lakehouse.lineage import key_ids
         from lakehouse.spark.change_log.changes import changes_of
 
         ids = key_ids(piece.lineage, piece.end)
-        deltas = Deltas(piece.lineage, piece.end, piece.upstream, ids)
+        reader = ChangeReader(piece.lineage, piece.end, piece.upstream, ids)
         for batch in batches:
-            yield _delta_batch(deltas.of(changes_of(batch)), ids)
-        notes = [note(name, place) for name, place in deltas.unknown.items()]
-        yield _note_batch([*notes, *map(note, sorted(deltas.problems))])
+            found = reader.read(changes_of(batch))
+            yield _delta_batch(found.edits, ids)
+            notes = [note(name, place) for name, place in found.unknown.items()]
+            yield _note_batch([*notes, *map(note, sorted(found.problems))])
 
     return work
 
@@ -194,7 +196,7 @@ def _cross(piece: Piece) -> Worker:
     """Rows of the piece before, as first images of this one's key."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.fold.current_rows import PUT, Delta
+        from lakehouse.fold.row_edits import PUT, RowEdit
         from lakehouse.fold.upcast import Carrier
         from lakehouse.lineage import key_ids
         from lakehouse.spark.gold.fold_job import decode_row
@@ -209,13 +211,13 @@ def _cross(piece: Piece) -> Worker:
                 for kind, text in zip(kinds, images, strict=True)
                 if not kind.startswith(NOTE)
             )
-            yield _delta_batch((Delta(MIN_POSITION, PUT, row) for row in rows if row is not None), ids)
+            yield _delta_batch((RowEdit(MIN_POSITION, PUT, row) for row in rows if row is not None), ids)
 
     return work
 
 
 def _delta_batch(deltas: Iterable[Any], ids: tuple[int, ...]) -> pa.RecordBatch:
-    from lakehouse.fold.current_rows import image_text, row_key
+    from lakehouse.fold.row_edits import image_text, row_key
     from lakehouse.spark.gold.fold_job import encode_key, encode_row
 
     keys: list[str] = []
@@ -326,22 +328,21 @@ def count_group(key: str, group: Iterable[tuple[str, str, str]]) -> Iterator[tup
 
 
 def count_all(triples: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
-    """The rows of a keyless table from all of its deltas, by the fold of a small one."""
-    from lakehouse.fold.current_rows import Delta, count_rows, image_text
+    """The rows of a keyless table from all of its edits, by the fold of a small one."""
+    from lakehouse.fold.current_rows import count_keyless
+    from lakehouse.fold.row_edits import Edits, RowEdit, image_text
 
     notes: set[str] = set()
-
-    def deltas() -> Iterator[Delta]:
-        for key, kind, image in triples:
-            if key == NOTE:
-                notes.add(kind)
-            else:
-                yield Delta(MIN_POSITION, kind, decode_row(image))
-
-    rows, problems = count_rows(deltas())
-    for row in rows:
+    edits: list[RowEdit] = []
+    for key, kind, image in triples:
+        if key == NOTE:
+            notes.add(kind)
+        else:
+            edits.append(RowEdit(MIN_POSITION, kind, decode_row(image)))
+    folded = count_keyless([], [Edits(edits, {}, frozenset(), 0, 0)])
+    for row in folded.keyless:
         yield image_text(row), "put", encode_row(row)
-    for kind in sorted({*notes, *map(note, problems)}):
+    for kind in sorted({*notes, *map(note, folded.problems)}):
         yield NOTE, kind, "{}"
 
 

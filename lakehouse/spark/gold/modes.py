@@ -17,7 +17,8 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from lakehouse.ddl_effects import Clear, RemoveRows
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import DELETE, Change, Deltas, image_text, rekeyings, row_key
+from lakehouse.fold.current_rows import rekeyings
+from lakehouse.fold.row_edits import DELETE, Change, ChangeReader, image_text, row_key
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, type_rows
 from lakehouse.gold.modes import PARTS, Mode, remade
@@ -97,7 +98,7 @@ def _deal(mode: Mode, parts: int, schema: pa.Schema) -> Worker:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.spark.gold.modes import Dealer
 
-        dealer = Dealer(Deltas(lineage, target, upstream, ids), ids, parts)
+        dealer = Dealer(ChangeReader(lineage, target, upstream, ids), ids, parts)
         for batch in batches:
             rows = [dealt for row in batch.to_pylist() for dealt in dealer.deal(row)]
             yield pa.RecordBatch.from_pylist(rows, schema=schema)
@@ -108,13 +109,13 @@ def _deal(mode: Mode, parts: int, schema: pa.Schema) -> Worker:
 class Dealer:
     """Which part of a large table a change belongs to."""
 
-    def __init__(self, deltas: Deltas, ids: tuple[int, ...], parts: int) -> None:
-        self.deltas, self.ids, self.parts = deltas, ids, parts
+    def __init__(self, reader: ChangeReader, ids: tuple[int, ...], parts: int) -> None:
+        self.reader, self.ids, self.parts = reader, ids, parts
 
     def deal(self, row: dict[str, Any]) -> list[dict[str, Any]]:
         if self.parts == 1:
             return [{**row, BUCKET: 0}]
-        found = [(delta.kind, self._part(delta.row)) for delta in self.deltas.of((change_of(row),))]
+        found = [(edit.kind, self._part(edit.row)) for edit in self.reader.read((change_of(row),)).edits]
         parts = {part for _, part in found}
         if len(parts) < 2:
             return [{**row, BUCKET: parts.pop() if parts else 0}]

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import Change
+from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, between, by_lineage, named_changes

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position, just_above
-from lakehouse.fold.current_rows import Change, finish, fold, settle
+from lakehouse.fold.current_rows import finish, fold, settle
+from lakehouse.fold.row_edits import Change
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
 from lakehouse.gold.modes import Mode, own_columns

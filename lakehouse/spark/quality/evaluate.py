@@ -24,7 +24,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from lakehouse.errors import QualityError, did_you_mean
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import REJECTED
+from lakehouse.fold.row_edits import REJECTED
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.lineage import Lineage

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import REJECTED, Change
+from lakehouse.fold.row_edits import REJECTED, Change
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Held, History, Lineage, Name
 from lakehouse.ops.records import TableEntry

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import Change
+from lakehouse.fold.row_edits import Change
 from lakehouse.gold.columns import GoldColumn, Typed, gold_columns, type_rows
 from lakehouse.gold.modes import Mode, computed_column, own_columns
 from lakehouse.gold.options import GoldOptions, from_plain

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.fold.current_rows import Change, Deltas, rekeyings
+from lakehouse.fold.current_rows import rekeyings
+from lakehouse.fold.row_edits import Change, ChangeReader
 from lakehouse.gold.modes import PARTS, Mode
 from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Lineage
@@ -41,7 +42,7 @@ def silver_row(change: Change) -> dict[str, Any]:
 
 
 def dealt(mode: Mode, changes: list[Change], parts: int) -> list[list[Change]]:
-    dealer = Dealer(Deltas(valued(mode.lineage), mode.target, mode.upstream, mode.ids), mode.ids, parts)
+    dealer = Dealer(ChangeReader(valued(mode.lineage), mode.target, mode.upstream, mode.ids), mode.ids, parts)
     found: list[list[Change]] = [[] for _ in range(parts)]
     for change in changes:
         for row in dealer.deal(silver_row(change)):

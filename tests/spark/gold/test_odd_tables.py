@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.events import Message
-from lakehouse.fold.current_rows import OLD_ROW_STAYS
+from lakehouse.fold.row_edits import OLD_ROW_STAYS
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording

@@ -18,7 +18,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from lakehouse.discovery.read_input import shown_options
 from lakehouse.events import MIN_POSITION, Message, Position
-from lakehouse.fold.current_rows import Change, finish, fold
+from lakehouse.fold.current_rows import finish, fold
+from lakehouse.fold.row_edits import Change
 from lakehouse.formats import FORMATS, order_of
 from lakehouse.gold.columns import gold_columns, type_rows
 from lakehouse.lineage import History, Interval, Lineage, Step
