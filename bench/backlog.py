@@ -3,8 +3,8 @@
 Publishes seeded Open Protocol messages of that size to a broker of its own, runs `lakehouse run all --once`
 with a driver of 2 GB, and samples the memory of its whole process tree (Python, JVM, Python workers; without
 the broker). Memory that grows with the backlog would show in the second half of the run: its peak may be at
-most 1.1 times that of the first. The result goes to docs/backlog.md. Exit code 1 when it is exceeded, or when
-a row is missing at the end.
+most 1.1 times that of the first. `--report FILE` writes the result as a page. Exit code 1 when it is
+exceeded, or when a row is missing at the end.
 """
 
 import argparse
@@ -76,9 +76,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--folder", type=Path, default=None, help="where broker and lake may lie while it runs"
     )
-    parser.add_argument(
-        "--report", type=Path, default=None, help="the file to write, such as docs/backlog.md"
-    )
+    parser.add_argument("--report", type=Path, default=None, help="the file to write, such as backlog.md")
     return parser.parse_args()
 
 

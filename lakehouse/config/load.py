@@ -8,7 +8,7 @@ line, column and what to do; `warnings` gives what is allowed but costs fidelity
 `resolve_source` resolve references, late: what `load` gives holds none of the values.
 
 The models are in lakehouse/config/models.py, what they can't see in lakehouse/config/checks.py, and the words
-of a problem in lakehouse/config_problems.py.
+of a problem in lakehouse/config/problems.py.
 """
 
 from collections.abc import Iterable, Mapping

@@ -152,7 +152,7 @@ class LostRows(msgspec.Struct, frozen=True):
 
 
 class Transactions(msgspec.Struct, frozen=True):
-    """How far a Debezium feed is complete (lakehouse/silver/transactions.py)."""
+    """How far a Debezium feed is complete (lakehouse/silver/transaction_watermark.py)."""
 
     open: dict[str, OpenTransaction] = {}
     ends: tuple[tuple[str, int], ...] = ()

@@ -1,9 +1,9 @@
 """Expectations: which there are, what a table's suite is, and the same suite as Great Expectations writes it.
 
-    table YAML `quality:` ─▶ Check … ─▶ Suite ─┬─▶ columns over a batch (spark/expectations.py), which judge
-    each row before gold
-                                                └─▶ a GX suite (JSON), which people open, run and edit, and
-                                                which Data Docs show
+    table YAML `quality:` ─▶ Check … ─▶ Suite ─┬─▶ columns over a batch, which judge each row before gold
+                                               │   (lakehouse/spark/quality/expectations.py)
+                                               └─▶ a GX suite (JSON) that people open, run and edit, and that
+                                                   Data Docs show
 
 An expectation of ROWS says something of one row by itself, so that its verdict depends on nothing but the
 row: it may reject a row or stop a table. One of TABLES needs the whole table; it can only warn, and is

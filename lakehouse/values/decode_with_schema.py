@@ -3,7 +3,7 @@
 A decoder knows the message alone. What it could not make canonical it left as the wire has it, and named the
 format as the row's encoding; here the column's type settles it: ENUM indexes and SET masks become labels,
 Debezium's numbers and base64 become decimals, dates and times. Then the value is brought into its type's one
-normal form (normal_form.py).
+normal form (lakehouse/values/normal_form.py).
 
 Outcomes: the canonical value, or the value unchanged where the type can't read it (gold then writes NULL and
 keeps the text). Never an exception, and None stays None. `resolver` gives the compiled form, None where

@@ -1,13 +1,12 @@
 """Gold's type for a MySQL type, and the way of a value into it and back.
 
-    canonical value ──to_python──▶ the Python value that Arrow writes   (ValueError: gold's type can't hold
-    it)
+    canonical value ──to_python──▶ the Python value that Arrow writes (ValueError: gold's type can't hold it)
     canonical value ◀─to_canonical── the Python value that Spark or Arrow reads
 
-Going there and back gives the canonical value in its normal form (resolve.py), so a gold table prints as the
-source's rows. On ValueError the caller writes NULL and keeps the source's text in the raw companion: zero and
-partial dates, an ENUM index without labels, text where a number belongs, a number out of the type's range.
-The error never holds the value.
+Going there and back gives the canonical value in its normal form (lakehouse/values/decode_with_schema.py), so
+a gold table prints as the source's rows. On ValueError the caller writes NULL and keeps the source's text in
+the raw companion: zero and partial dates, an ENUM index without labels, text where a number belongs, a number
+out of the type's range. The error never holds the value.
 
 No Spark and no Arrow here: types are Spark's DDL text and Arrow's own names.
 """

@@ -93,7 +93,9 @@ def _happen(source: dict[int, Row], standing: dict[int, Row], key: int, change: 
 
 
 def judged(changes: list[Change], schema: Any = KEYED) -> Iterator[Change]:
-    """As spark/judge.py does it: each change completed, and refused where the row after it does not pass."""
+    """As lakehouse/spark/quality/evaluate.py does it: each change completed, and refused where the row after
+    it does not pass.
+    """
     states = States(lineage(schema), Upstream(), remember=True)
     for change in changes:
         step, before, after = states.after(change)

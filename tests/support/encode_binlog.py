@@ -5,9 +5,9 @@ producers write of them.
                                   statements, each at its place
     canal_flat, canal_packet, debezium, dts ──▶ messages
 
-Cells are those of tests/support/encode_open.py: the server's text. test_encoders.py encodes recordings anew
-and compares. Left out: the columns that a Debezium DDL lists in `tableChanges` (its text says the same),
-embedded schemas.
+Cells are those of tests/support/encode_open.py: the server's text. tests/formats/test_encoders.py encodes
+recordings anew and compares. Left out: the columns that a Debezium DDL lists in `tableChanges` (its text says
+the same), embedded schemas.
 """
 
 import base64

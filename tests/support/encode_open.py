@@ -3,7 +3,8 @@ it.
 
 An event is written as the recordings' truth writes it: {"kind": "row", "schema", "table", "commit_ts",
 "before", "after"}, "ddl" with "query", or "resolved". A cell is {"type", "value", "num"?}: the server's text.
-Flags come from the table's schema. test_encode_open.py encodes recordings anew and compares the bytes.
+Flags come from the table's schema. tests/formats/test_encode_open.py encodes recordings anew and compares the
+bytes.
 """
 
 import base64

@@ -2,8 +2,8 @@
 would write of them.
 
 Events are those of tests/support/encode_open.py: {"kind": "row", "schema", "table", "commit_ts", "before"?,
-"after"?} with cells {"type", "value", "num"?}, "ddl" with "query", or "resolved". test_encoders.py encodes
-recordings anew and compares.
+"after"?} with cells {"type", "value", "num"?}, "ddl" with "query", or "resolved".
+tests/formats/test_encoders.py encodes recordings anew and compares.
 
 Left out: the columns that a Debezium DDL lists in `tableChanges` (its text says the same), embedded schemas,
 column ids of schema files.

@@ -1,8 +1,9 @@
 """The generated parts of docs/formats.md: the formats and their options from FORMATS, what is lost from
 tests/accept.txt and the encoders.
 
-python -m tests.support.formats_docs        writes them between their marks; test_formats_docs.py pins the
-                                            page
+    python -m tests.support.formats_docs
+
+writes them between their marks; tests/formats/test_formats_docs.py pins the page.
 """
 
 from lakehouse.formats import FORMATS, sends_watermarks

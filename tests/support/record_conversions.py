@@ -1,5 +1,5 @@
-"""Records what a MariaDB makes of values at MODIFY COLUMN and of defaults at ADD COLUMN, for test_convert.py
-and test_defaults.py.
+"""Records what a MariaDB makes of values at MODIFY COLUMN and of defaults at ADD COLUMN, for
+tests/values/test_convert.py and tests/values/test_defaults.py.
 
     python -m tests.support.record_conversions --port 3306 [--user root] --to tests/data
 

@@ -1,5 +1,5 @@
 """What the storage sink's CSV encoder writes, in every setting: the other direction of
-formats/storage_csv.py.
+lakehouse/formats/ticdc/storage_csv.py.
 """
 
 from lakehouse.formats.ticdc.storage_csv import Dialect

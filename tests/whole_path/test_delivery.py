@@ -1,6 +1,6 @@
 """However the messages of any format come, the tables are the source's at every commit: permuted as far as
-the format's order rule allows, in any batches, twice, and again from somewhere back. (test_fold_properties.py
-has the same for Open Protocol, and more.)
+the format's order rule allows, in any batches, twice, and again from somewhere back.
+(tests/fold/test_properties.py has the same for Open Protocol, and more.)
 
     commit ts   partitions interleave, a restart sends again in other pieces, some messages are lost before it
                 (B A B)
@@ -127,7 +127,8 @@ def test_by_binlog_position(format: str, seed: int, count: int, chance: int, res
     once = binlog_silver(format).add(sent[0])
 
     told = delivered(format, sent, rand)
-    whole = format == "tencent-dts"  # parts are joined over batches by what bronze holds: test_assembling.py
+    # parts are joined over batches by what bronze holds: tests/formats/test_assemble.py
+    whole = format == "tencent-dts"
     silver = binlog_silver(format).add(told) if whole else batched(binlog_silver(format), told, rand)
 
     assert_states(silver, history, places(format, log))

@@ -1,8 +1,8 @@
 """One source, eight formats: whatever it did, each gives its tables, at every commit.
 
 The source is source_model's; encode_open, encode_tidb and encode_binlog write what the producers would
-(test_encoders.py proves it). Tables, names, columns, their order and every value are compared; what a
-format's producer loses before a byte is written stands in LOSSES.
+(tests/formats/test_encoders.py proves it). Tables, names, columns, their order and every value are compared;
+what a format's producer loses before a byte is written stands in LOSSES.
 """
 
 import random

@@ -179,7 +179,7 @@ def _shape(annotation: Any) -> str:
         ("timedelta", "duration"),
         ("dict[", "mapping"),
         ("list[", "list"),
-        ("config_models.", "mapping"),
+        ("config.models.", "mapping"),
         ("bool", "`true`, `false`"),
         ("int", "number"),
     )

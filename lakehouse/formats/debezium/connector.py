@@ -11,7 +11,7 @@ Specification: Debezium's documentation of the connectors, the topics and the ne
 Order: binlog file number, offset, phase, row, half; source.ts_ms runs backwards and is information only
 (commit_ts, in ms). Outcomes: RowChange, SchemaChange (kind `snapshot` while a snapshot runs), DeadLetter for
 a row; DecodeError for anything else. Without an embedded schema values stay as the wire has them: encoding
-"debezium", followed by the handling modes that are not the defaults (debezium_values.py). Not supported: Avro
+"debezium", followed by the handling modes that are not the defaults (values.py). Not supported: Avro
 and Protobuf converters.
 """
 

@@ -1,7 +1,7 @@
 """The common values of a Tencent DTS row, straight from the bytes of a `Data` message to members of an
 image's JSON text.
 
-A reader gives what the column's cells give (dts_values.py), which it asks for rare forms and all that is
+A reader gives what the column's cells give (values.py), which it asks for rare forms and all that is
 wrong. The two common forms are told by their first bytes, with lengths below 128: dataType and sv (numbers,
 of less than 80 characters); dataType, charset and bv (text, times). Such values are not kept: rows whose
 values are mostly their own cost less so.

@@ -1,7 +1,7 @@
 """Tencent DTS data subscription in Protobuf (MySQL, TDSQL-C, TDSQL for MySQL, MariaDB, Percona).
 
     value  Envelope {version = 1, total, index, data}; the parts of one Entries are joined before
-           (dts_envelopes.py)
+           (envelopes.py)
     data   Entries {Entry…}, Entry {Header, Event}: BEGIN, DML, COMMIT, DDL, ROLLBACK, HEARTBEAT, CHECKPOINT
     DML    columns {name, originalType, isKey}, rows {oldColumns, newColumns}, each value {dataType, charset,
            sv, bv}

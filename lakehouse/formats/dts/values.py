@@ -24,7 +24,7 @@ from lakehouse.values.charsets import decode_text
 from lakehouse.values.normal_form import bytes_vector, vector_text
 from lakehouse.values.scalars import ZONED, base64_text, bit_number, integer, number, timestamp_utc
 
-# what a column keeps of the values that dts_quick.py leaves to it: an update repeats most of the old image,
+# what a column keeps of the values that fast_values.py leaves to it: an update repeats most of the old image,
 # and labels are few
 _KEPT, _KEPT_BYTES = 64, 256
 _NIL, _NA, _STRING, _BYTES = pb.NIL, pb.NA, pb.STRING, pb.BYTES

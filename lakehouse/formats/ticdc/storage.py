@@ -5,8 +5,8 @@ as a header.
     …/meta/schema_{v}_{checksum}.json {"Query", "TableColumns", …}  a DDL, or a schema record where Query is
     empty
     …/{v}/…/CDC{n}.csv                rows: op, table, schema, [commit ts], [is-update], [handle key], columns
-                                      (formats/storage_csv.py)
-    …/{v}/…/CDC{n}.json               one canal-json object per line (formats/ticdc_canal_json.py)
+                                      (storage_csv.py)
+    …/{v}/…/CDC{n}.json               one canal-json object per line (canal_json.py)
 
 Producers: TiCDC 6.5 to 8.5 (classic) and the new architecture. Specification: docs.pingcap.com, "Sync data to
 storage services", "CSV". Headers of a data file: `schema`, its schema file's bytes; `virtual`, a JSON list of

@@ -1,5 +1,5 @@
 """Bronze: land bytes with their origin, decode nothing, lose nothing, append only. Recordings here, Kafka in
-topics.py.
+kafka.py.
 
 A recording lands the messages that bronze does not have. Every record has (topic, incarnation, partition,
 offset): the incarnation tells a topic that was created anew, whose offsets start again, from the one before.

@@ -57,8 +57,8 @@ def tables(draw: st.DrawFn) -> tuple[Dialect, tuple[str, ...], list[list[Value]]
     loose = st.lists(
         st.sampled_from([*PIECES, dialect.delimiter.decode()]) | st.text(max_size=3), max_size=5
     ).map("".join)
-    # A part of a delimiter at a text's end can't be told from the delimiter that follows (storage_csv): no
-    # text has one alone.
+    # A part of a delimiter at a text's end can't be told from the delimiter that follows
+    # (lakehouse/formats/ticdc/storage_csv.py): no text has one alone.
     text = loose.map(
         lambda value: dialect.delimiter.decode().join(
             _without(part, marks) for part in value.split(dialect.delimiter.decode())
