@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -103,7 +104,7 @@ def test_the_schema_reads_the_encodings_that_the_rows_of_formats_name() -> None:
 
 
 def test_the_configurations_word_list_is_the_table_of_formats() -> None:
-    assert FormatName.__args__ == tuple(FORMATS)
+    assert get_args(FormatName) == tuple(FORMATS)
 
 
 def test_one_format_reads_the_files_of_a_storage_sink() -> None:

@@ -7,10 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Message
+from lakehouse.formats.row import Redelivery
 from lakehouse.silver.redelivery import Aligner, Sent, rule_of, sent
 from tests.support.feeds import Canal
 
-CANAL, TICDC = rule_of("canal", "arrival"), rule_of("ticdc-canal-json", "arrival")
+
+def rule(format: str) -> Redelivery:
+    found = rule_of(format, "arrival")
+    assert found is not None
+    return found
+
+
+CANAL, TICDC = rule("canal"), rule("ticdc-canal-json")
 CREATE = "CREATE TABLE t (id INT, a VARCHAR(9))"
 
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
-from lakehouse.formats.dts.envelopes import Note, join
+from lakehouse.formats.dts.envelopes import join
 from lakehouse.formats.dts.subscription import _columns, decode
 from lakehouse.formats.proto import subscribe_pb2 as pb
+from lakehouse.formats.row import Note
 from tests.support.engine import Memory
 from tests.support.garbage import mutations
 from tests.support.paths import DATA

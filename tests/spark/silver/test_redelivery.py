@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Message
-from lakehouse.silver.redelivery import rule_of, sent
+from lakehouse.silver.redelivery import sent
 from lakehouse.spark.silver.redelivery import _marks, _numbers_in
+from tests.silver.test_redelivery import rule
 
-CANAL = rule_of("canal", "arrival")
+CANAL = rule("canal")
 
 
 @given(
