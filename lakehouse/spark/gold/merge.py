@@ -25,7 +25,8 @@ PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     "delta.feature.timestampNtz": "supported",
 }
-OP = "_lakehouse_op"
+# longer than any name of a column at MySQL (64 characters), so that no source column has it
+OP = "_lakehouse_put_or_delete_" + "_" * 64
 # A table of more rows than this is written in the order of its key, and a MERGE says which keys it is about:
 # Delta then opens and rewrites the files of these keys alone (docs/growth.md).
 ORDERED_ROWS, ROWS_PER_FILE = 400_000, 200_000
@@ -168,9 +169,10 @@ def merge_sql(
     names = ", ".join(quote(name) for name in values)
     return (
         f"MERGE INTO {target} t USING {quote(view)} s ON {condition}"
-        f" WHEN MATCHED AND s.{OP} = 'delete' THEN DELETE"
+        f" WHEN MATCHED AND s.{quote(OP)} = 'delete' THEN DELETE"
         f" WHEN MATCHED THEN UPDATE SET {update}"
-        f" WHEN NOT MATCHED AND s.{OP} = 'put' THEN INSERT ({names}) VALUES ({', '.join(values.values())})"
+        f" WHEN NOT MATCHED AND s.{quote(OP)} = 'put'"
+        f" THEN INSERT ({names}) VALUES ({', '.join(values.values())})"
     )
 
 

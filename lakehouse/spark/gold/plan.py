@@ -122,13 +122,15 @@ class Outcome(NamedTuple):
 
 class TableResult(NamedTuple):
     """What a run made of one gold table: its entry in the manifest (None: it is not published), what was done
-    in words ("": nothing), problems of the source that it showed, and what the fold found.
+    in words ("": nothing), problems of the source that it showed, what the fold found, and the error that
+    ended it.
     """
 
     entry: TableEntry | None
     what: str = ""
     problems: tuple[str, ...] = ()
     found: Found = NOTHING_FOUND
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)

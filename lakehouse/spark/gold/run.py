@@ -9,6 +9,7 @@ folded whole. The manifest is the last write; a crash before it only repeats mer
 """
 
 import functools
+import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -20,6 +21,7 @@ import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, Position, just_below
 from lakehouse.lineage import History, Lineage
 from lakehouse.ops.records import Epoch, Manifest, TableEntry
@@ -68,6 +70,8 @@ from lakehouse.spark.quality.gates import Gate, open_gates
 from lakehouse.spark.session import keeping, many_rows
 from lakehouse.spark.silver.tables import read_silver
 
+LOG = logging.getLogger(__name__)
+
 
 def run_gold(
     spark: SparkSession,
@@ -95,6 +99,9 @@ def run_gold(
     history = load_history(spark, lake, feed.name, done, log, {**feed.told, "virtual": feed.virtual})
     run = open_run(log, feed, history, window, last, rebuild=rebuild, stops=True)
     results = apply_tables(run, progress)
+    errors = [result.error for result in results if result.error is not None]
+    if errors and len(errors) == len(results):
+        raise errors[0]  # no fault of a table
     manifest = Manifest(
         batch=window.batch,
         watermark=window.position,
@@ -103,7 +110,8 @@ def run_gold(
         auto=feed.tables is None,
         tables=finished(run, results),
         applied=sum(result.found.applied for result in results),
-        asked=asked,
+        # a table that failed is tried again by the next run, whether or not there is something new
+        asked=None if errors else asked,
         generation=log.generation,
         rebuilds=len(requests),
         problems=(
@@ -263,15 +271,37 @@ def table_work(run: GoldRun, plan: Plan, new: NewChanges, progress: Progress) ->
     frame = (run.silver if plan.whole else new.frame) if together else None
 
     def work(read: Read) -> TableResult:
-        if isinstance(plan, ShardsPlan):
-            result = apply_shards(run, plan, new, read)
-        else:
-            result = apply_table(run, plan, new, read)
+        try:
+            if isinstance(plan, ShardsPlan):
+                result = apply_shards(run, plan, new, read)
+            else:
+                result = apply_table(run, plan, new, read)
+        except Exception as error:  # whatever it is, the other tables go on
+            LOG.debug("%s failed", plan.gold, exc_info=error)
+            result = failed_result(run, plan, error)
+            progress(f"gold    {plan.gold}: {result.what}")
+            return result
         if result.what and result.entry is not None:
             progress(f"gold    {plan.options.merged or result.entry.name}: {result.what}")
         return result
 
     return TableWork(plan.lineages, frame, total(sizes), work)
+
+
+def failed_result(run: GoldRun, plan: Plan, error: Exception) -> TableResult:
+    """What is published of a table whose run failed: it stays as it was, behind, and is folded whole by the
+    next run; a new one is not there yet. The text names the error, and no value that it may quote.
+    """
+    condition = getattr(error, "getCondition", None)
+    said = str(error) if isinstance(error, LakehouseError) else condition() if callable(condition) else None
+    named = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    why = f"its run failed: {named}; `lakehouse --debug` shows more"
+    problems = (f"{plan.options.merged or '.'.join(plan.lineages[-1].intervals[-1].name)}: {why}",)
+    if plan.known is None:
+        return TableResult(None, why, problems, error=error)
+    since = plan.known.since if plan.known.state == "behind" else run.window.position_before
+    entry = msgspec.structs.replace(plan.known, shape="", state="behind", since=since, why=why)
+    return TableResult(entry, why, problems, error=error)
 
 
 def _reading(run: GoldRun) -> AbstractContextManager[None]:

@@ -6,6 +6,7 @@ another source has claimed, or that a table has which nobody claimed, is left al
 `<name>__<source>` then, unless its YAML says the name.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -62,11 +63,25 @@ def gold_entry(spark: SparkSession, lake: Lake, table: str) -> tuple[OpsLog, dic
     return the_one(found, table, lake.root)
 
 
+# of a folder's name on most file systems 255 are allowed; what is appended to a taken name needs some
+NAME_BYTES = 200
+
+
 def plain_name(name: Name, target: str | None) -> str:
-    """The gold name that a table takes if it is free: its YAML's, else `db__table`."""
-    return target or "".join(
-        char if char.isalnum() or char == "_" else "_" for char in f"{name[0]}__{name[1]}"
-    )
+    """The gold name that a table takes if it is free: its YAML's, else `db__table`, shortened where a folder
+    could not have it.
+    """
+    joined = f"{name[0]}__{name[1]}"
+    return target or shortened("".join(char if char.isalnum() or char == "_" else "_" for char in joined))
+
+
+def shortened(name: str) -> str:
+    """The name, or where a folder or file could not have it its beginning and a hash of all of it."""
+    encoded = name.encode()
+    if len(encoded) <= NAME_BYTES:
+        return name
+    digest = hashlib.blake2b(encoded, digest_size=6).hexdigest()
+    return f"{encoded[: NAME_BYTES - len(digest) - 1].decode(errors='ignore')}_{digest}"
 
 
 def free_of(taken: set[str], names: Iterable[str]) -> str:

@@ -32,7 +32,7 @@ from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.layout import with_computed
 from lakehouse.spark.gold.merge import frame_of
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops.gold_names import named, the_one
+from lakehouse.spark.ops.gold_names import named, shortened, the_one
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
@@ -69,7 +69,7 @@ def free_file(folder: Path, source: str, name: Name, written: list[Path]) -> Pat
     """A table's file; the source's name stands before it where another source has a table of the
     same name.
     """
-    path = folder / f"{name[0]}.{name[1]}.jsonl".replace("/", "_")
+    path = folder / f"{shortened(f'{name[0]}.{name[1]}')}.jsonl".replace("/", "_")
     return folder / f"{source}:{path.name}" if path in written else path
 
 
