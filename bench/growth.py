@@ -25,6 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from pyspark.sql import functions as F
 
 from bench.bench import children, quiet
@@ -36,6 +37,7 @@ from lakehouse.config.models import KafkaInput, SourceConfig
 from lakehouse.demo.kafka_broker import start_broker
 from lakehouse.events import Message
 from lakehouse.formats.open_frames import framed
+from lakehouse.ops.records import Done
 from lakehouse.sources.kafka_produce import produce
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
@@ -193,15 +195,21 @@ def multiply(spark: Any, root: Path, feed: Feed, count: int, began: int) -> None
     with many_rows(spark):
         lake.append(written(feed.count + 1, feed.count + count), "silver", f"{feed.topic}_changes")
     log = OpsLog(spark, lake, feed.topic).load()
-    done = log.last("done")
+    done = log.last(Done)
     assert done is not None
     size = len(held["after"]) + len(held["key"])
     feed.count += count
     feed.ts = began + feed.count * 1024
-    for table in done["tables"]:
-        table["n"], table["bytes"] = table["n"] + count, table["bytes"] + count * size
-        table["high"][1] = feed.ts
-    log.add("done", done)
+    tables = tuple(
+        replace(
+            table,
+            n=table.n + count,
+            bytes=table.bytes + count * size,
+            high=(table.high[0], feed.ts, *table.high[2:]),
+        )
+        for table in done.tables
+    )
+    log.add(replace(done, tables=tables))
 
 
 def after(key: Any, mixed: Any) -> Any:

@@ -16,6 +16,7 @@ from lakehouse.config.models import KafkaInput, SourceConfig
 from lakehouse.demo.kafka_broker import start_broker
 from lakehouse.discovery.detect_format import guess_format
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.records import Manifest
 from lakehouse.sources.kafka_admin import list_topics
 from lakehouse.sources.kafka_produce import produce
 from lakehouse.sources.recording import read_recording
@@ -80,11 +81,13 @@ def details(lake: str) -> dict[str, Any]:
 
     spark, place = get_session(), Lake(lake)
     log = OpsLog(spark, place, SOURCE).load()
-    manifest = log.last("manifest") or {"tables": []}
+    manifest = log.last(Manifest)
     ddl = read_silver(spark, place, SOURCE, "schema_changes").orderBy("position").select("ddl").collect()
     rows = {
         "bronze": place.read(spark, "bronze", SOURCE).count(),
         "silver": read_silver(spark, place, SOURCE, "changes").count(),
-        "gold": sum(place.read(spark, "gold", entry["gold"]).count() for entry in manifest["tables"]),
+        "gold": sum(
+            place.read(spark, "gold", entry.gold).count() for entry in (manifest.tables if manifest else ())
+        ),
     }
     return {"rows": rows, "ddl_applied": [row.ddl for row in ddl]}

@@ -117,6 +117,11 @@ OpenRuns = dict[str, dict[str, OpenRun]]
 joined by NUL)."""
 
 
+def run_place(topic: str, incarnation: str, partition: int) -> str:
+    """A partition as the key of its open runs."""
+    return "\x00".join((topic, incarnation, str(partition)))
+
+
 class SentState(msgspec.Struct, frozen=True):
     """Where a feed in order of arrival stands in a partition: the last offset that was compared with the run
     before it, the last number and time that its messages carry, and whether the feed is sending again what it
@@ -225,4 +230,4 @@ class Servers(msgspec.Struct, frozen=True):
 
 def plain(value: Any) -> Any:
     """The value as JSON holds it: dicts, lists and scalars."""
-    return msgspec.to_builtins(value, builtin_types=())
+    return msgspec.json.decode(msgspec.json.encode(value))

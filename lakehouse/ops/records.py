@@ -172,6 +172,11 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         return f"{self.database}.{self.table}"
 
+    @property
+    def lineages(self) -> tuple[str, ...]:
+        """The lineages whose rows it has."""
+        return (self.lineage,) if self.shards is UNSET or not self.shards else self.shards
+
 
 class Manifest(Record, frozen=True, kw_only=True):
     """One published state of gold.
@@ -199,6 +204,10 @@ class Manifest(Record, frozen=True, kw_only=True):
     generation: int = 1
     rebuilds: int = 0
     problems: tuple[str, ...] = ()
+
+    def position_of(self, entry: TableEntry) -> Position:
+        """Up to where a table's changes are in it: a table that is behind stands before the watermark."""
+        return entry.since if entry.state == "behind" and entry.since else self.watermark
 
 
 class InferredColumn(msgspec.Struct, frozen=True):
@@ -467,7 +476,7 @@ def decode(kind: str, text: str) -> Record | None:
 
 def encode(record: Record) -> str:
     """The record as it is stored."""
-    return json.dumps(plain(record))
+    return json.dumps(msgspec.to_builtins(record))
 
 
 def to_json(value: msgspec.Struct) -> dict[str, Any]:

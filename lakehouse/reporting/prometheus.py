@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lakehouse.errors import EnvironmentError_
+from lakehouse.ops.records import OffsetsLost
 
 STATES = ("exact", "incomplete", "behind", "retired")
 Observed = Mapping[str, Any]
@@ -109,10 +110,9 @@ def _feed(name: str, source: Observed, status: Mapping[str, Any]) -> Iterator[Sa
     yield _sample("lakehouse_silent_partitions", len(status.get("no_watermark_seen", ())), source=name)
     missing: dict[tuple[str, int], int] = {}
     for gap in source["gaps"]:
-        if "missing" in gap:  # of a topic that was created anew nobody knows how many
-            missing[gap["topic"], gap["partition"]] = (
-                missing.get((gap["topic"], gap["partition"]), 0) + gap["missing"]
-            )
+        if isinstance(gap, OffsetsLost):  # of a topic that was created anew nobody knows how many
+            place = gap.topic, gap.partition
+            missing[place] = missing.get(place, 0) + gap.missing
     for (topic, number), lost in missing.items():
         yield _sample("lakehouse_missing_offsets", lost, source=name, topic=topic, partition=str(number))
 

@@ -12,13 +12,15 @@ first met above what came before. Neither is a change; nor is server id 0, which
 stands until an epoch is raised above it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from lakehouse.events import Message, Stored
 from lakehouse.formats.binlog import Server
+from lakehouse.ops.progress import BinlogNames, BinlogPlace, ServerChange, ServerPlace, Servers
+from lakehouse.ops.records import Epoch
 
 _SHARD = "ShardId"
 
@@ -109,84 +111,59 @@ def _shard_of(headers: tuple[tuple[str, bytes | None], ...]) -> str:
     return ""
 
 
-def judged(known: Mapping[str, Any] | None, stretches: Iterable[Stretch]) -> dict[str, Any] | None:
+def judged(known: Servers | None, stretches: Iterable[Stretch]) -> Servers | None:
     """What is known of a source's servers after these stretches too: base names by epoch, each place's ids
     and highest position, and the changes. A server is told once.
     """
-    names = {(e["epoch"], e["shard"]): list(e["names"]) for e in (known or {}).get("names", [])}
-    places = {_place(e): {**e, "ids": list(e["ids"])} for e in (known or {}).get("places", [])}
-    changes = list((known or {}).get("changes", []))
+    known = known or Servers()
+    names = {(one.epoch, one.shard): one.names for one in known.names}
+    places = {one.place: one for one in known.places}
+    changes = list(known.changes)
     for stretch in sorted(
         stretches,
         key=lambda one: (one.epoch, one.shard, one.topic, one.incarnation, one.partition, one.first),
     ):
-        origin = {
-            "topic": stretch.topic,
-            "incarnation": stretch.incarnation,
-            "partition": stretch.partition,
-            "shard": stretch.shard,
-        }
-        entry = places.get(_place(origin))
-        if entry is None or entry["epoch"] < stretch.epoch:
-            entry = places[_place(origin)] = {
-                **origin,
-                "epoch": stretch.epoch,
-                "high": [],
-                "ids": [],
-                "was": None,
-            }
-        called = names.setdefault((stretch.epoch, stretch.shard), [])
+        place = ServerPlace(stretch.topic, stretch.incarnation, stretch.partition, stretch.shard)
+        before = places.get(place)
+        if before is None or before.epoch < stretch.epoch:
+            before = BinlogPlace(*place, epoch=stretch.epoch, high=(), ids=(), was=None)
+        ids, called = before.ids, names.get((stretch.epoch, stretch.shard), ())
         for met in stretch.met:
             server_id, base = met.server
-            lower = server_id not in entry["ids"] and met.at < max(tuple(entry["high"]), met.before)
+            lower = server_id not in ids and met.at < max(before.high, met.before)
             renamed = bool(called) and base not in called
-            if (lower or renamed) and not any(
-                (c["epoch"], c["server"], c["base"]) == (stretch.epoch, server_id, base) for c in changes
-            ):
-                was = entry["was"] if met.was is None else met.was
-                changes.append(
-                    {
-                        **origin,
-                        "epoch": stretch.epoch,
-                        "offset": met.offset,
-                        "was": was,
-                        "server": server_id,
-                        "base": base,
-                        "number": met.at[0],
-                    }
-                )
-            entry["ids"] += [server_id] if server_id not in entry["ids"] else []
-            called += [base] if base not in called else []
-        entry["high"], entry["was"] = list(max(tuple(entry["high"]), tuple(stretch.high[1:3]))), stretch.was
+            if (lower or renamed) and not _is_among(changes, stretch.epoch, met.server):
+                was = before.was if met.was is None else met.was
+                change = ServerChange(*place, stretch.epoch, met.offset, was, server_id, base, met.at[0])
+                changes.append(change)
+            ids = ids if server_id in ids else (*ids, server_id)
+            called = called if base in called else (*called, base)
+        names[stretch.epoch, stretch.shard] = called
+        high = max(before.high, stretch.high[1:3])
+        places[place] = BinlogPlace(*place, epoch=before.epoch, high=high, ids=ids, was=stretch.was)
     if not places:
         return None
-    told = [{"epoch": epoch, "shard": shard, "names": called} for (epoch, shard), called in names.items()]
-    return {"names": told, "places": list(places.values()), "changes": changes}
+    told = (BinlogNames(epoch, shard, called) for (epoch, shard), called in names.items())
+    return Servers(tuple(told), tuple(places.values()), tuple(changes))
 
 
-def _place(entry: Mapping[str, Any]) -> tuple[str, str, int, str]:
-    return entry["topic"], entry["incarnation"], entry["partition"], entry["shard"]
+def _is_among(changes: Iterable[ServerChange], epoch: int, server: Server) -> bool:
+    return any((one.epoch, one.server, one.base) == (epoch, *server) for one in changes)
 
 
-def standing(
-    known: Mapping[str, Any] | None, epochs: Iterable[Mapping[str, Any]], reached: int
-) -> list[dict[str, Any]]:
+def standing(known: Servers | None, epochs: Iterable[Epoch], reached: int) -> list[ServerChange]:
     """The changes that no epoch, of those raised up to the one reached, has left behind. One in which the
     upstream goes on does not.
     """
-    raised = max(
-        (record["epoch"] for record in epochs if record["epoch"] <= reached and not record.get("goes_on")),
-        default=0,
-    )
-    return [change for change in (known or {}).get("changes", []) if change["epoch"] >= raised]
+    raised = max((one.epoch for one in epochs if one.epoch <= reached and not one.goes_on), default=0)
+    return [change for change in (known.changes if known else ()) if change.epoch >= raised]
 
 
-def told_change(source: str, change: Mapping[str, Any]) -> str:
+def told_change(source: str, change: ServerChange) -> str:
     """A change in words."""
-    ids = f"{change['server']}" if change["was"] is None else f"{change['was']} → {change['server']}"
+    ids = f"{change.server}" if change.was is None else f"{change.was} → {change.server}"
     return (
-        f"the upstream's binlog changed servers at {change['topic']}/{change['partition']} offset "
-        f"{change['offset']} (server id {ids}, file"
-        f" {change['base']} {change['number']}): rows since may be out of order; `lakehouse epoch raise "
-        f"{source} --why …`, then a snapshot"
+        f"the upstream's binlog changed servers at {change.topic}/{change.partition} offset {change.offset} "
+        f"(server id {ids}, file {change.base} {change.number}): rows since may be out of order; "
+        f"`lakehouse epoch raise {source} --why …`, then a snapshot"
     )

@@ -9,11 +9,12 @@ own, so it counts from 0 again and merges.
 """
 
 import hashlib
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 
 from lakehouse.events import DELETE, UPSERT, Image, Position, RowChange
+from lakehouse.ops.progress import OpenRun
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -43,22 +44,22 @@ def with_rank(position: Position, rank: int) -> Position:
 class RunCounter:
     """Numbers equal halves within the runs of one partition, in the order in which they arrived."""
 
-    def __init__(self, state: dict[str, Any] | None = None) -> None:
-        self.runs: dict[str, list[Any]] = dict(state or {})
+    def __init__(self, runs: Mapping[str, OpenRun] | None = None) -> None:
+        self.runs = {
+            table: OpenRun(run.commit_ts, run.ended, dict(run.halves)) for table, run in (runs or {}).items()
+        }
 
     def number(self, table: str, commit_ts: int, half: str) -> int:
         """n of this half: 0 for the first of its kind in the run. `table` names the physical table."""
         run = self.runs.get(table)
-        if run is None or run[0] != commit_ts or run[1]:
-            run = self.runs[table] = [commit_ts, False, {}]
-        counts: dict[str, int] = run[2]
-        n = counts.get(half, 0)
-        counts[half] = n + 1
+        if run is None or run.commit_ts != commit_ts or run.ended:
+            run = self.runs[table] = OpenRun(commit_ts, False, {})
+        n = run.halves.get(half, 0)
+        run.halves[half] = n + 1
         return n
 
     def resolved(self, resolved_ts: int) -> None:
         """A resolved event ends every run at or below it."""
-        for run in self.runs.values():
-            if run[0] <= resolved_ts:
-                run[1] = True
-                run[2] = {}
+        for table, run in self.runs.items():
+            if run.commit_ts <= resolved_ts:
+                self.runs[table] = OpenRun(run.commit_ts, True, {})

@@ -17,12 +17,14 @@ comes after all. State is JSON.
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from lakehouse.events import Position
+from lakehouse.events import MIN_POSITION, Position
+from lakehouse.ops.progress import LostRows, OpenTransaction, Ranges, Transactions
 
 _REMEMBERED = 1000
 _LAST_ROW = 2**63 - 1
+# a transaction's id, and how many rows it has
+End = tuple[str, int]
 
 
 @dataclass(slots=True)
@@ -70,122 +72,126 @@ def snapshot_position(position: Position) -> Position:
     return (*position[:4], 0, 0)
 
 
-def aborted(state: Mapping[str, Any] | None) -> list[Position]:
+def aborted(state: Transactions | None) -> list[Position]:
     """The places of full snapshots that were broken off: another one began or ended later, and their last row
     never came.
     """
-    whole = {tuple(position) for position in (state or {}).get("snapshots", [])}
-    begun = {tuple(position) for position in (state or {}).get("begun", [])}
-    last = max(whole | begun, default=())
+    if state is None:
+        return []
+    whole, begun = set(state.snapshots), set(state.begun)
+    last = max(whole | begun, default=MIN_POSITION)
     return sorted(position for position in begun - whole if position < last)
 
 
 def advance(
-    state: Mapping[str, Any] | None, told: Told, *, settled: bool = False, again: bool = False
-) -> dict[str, Any]:
+    state: Transactions | None, told: Told, *, settled: bool = False, again: bool = False
+) -> Transactions:
     """The state after a batch: `whole` is the watermark, `snapshots` are the whole ones, `begun` all of which
     the first row came.
 
     `settled` says that nothing is on its way: the input is a recording; `again` that the records have been in
     a batch before.
     """
-    before = state or {"open": {}, "ends": [], "closed": [], "whole": None, "snapshots": [], "ddls": []}
-    closed = dict.fromkeys(before["closed"])
-    open_ = _opened(before["open"], {id_: seen for id_, seen in told.rows.items() if id_ not in closed})
-    fresh = told.snapshots - {tuple(position) for position in before["snapshots"]}
-    awaited = _awaited(before["ends"], open_, fresh)
-    ends = deque([*awaited, *([id_, count] for id_, count in told.ends if count)])
-    lost = _lost({} if fresh else before.get("lost") or {}, Told() if again else told)
-    places = _ended(ends, len(ends) if settled else len(awaited), open_, closed, lost)
-    whole = [*([tuple(before["whole"])] if before["whole"] else []), *places]
-    snapshots = sorted({*map(tuple, before["snapshots"]), *told.snapshots})
+    before = state or Transactions()
+    closed = dict.fromkeys(before.closed)
+    open_ = _opened(before.open, {id_: seen for id_, seen in told.rows.items() if id_ not in closed})
+    fresh = told.snapshots - set(before.snapshots)
+    awaited = _awaited(before.ends, open_, fresh)
+    ends = deque([*awaited, *((id_, count) for id_, count in told.ends if count)])
+    lost = _lost(LostRows() if fresh else before.lost, Told() if again else told)
+    places, lost = _ended(ends, len(ends) if settled else len(awaited), open_, closed, lost)
+    whole = [*([before.whole] if before.whole else []), *places]
+    snapshots = sorted({*before.snapshots, *told.snapshots})
     whole += [(*position[:4], _LAST_ROW, 1) for position in snapshots]
-    ready = {*map(tuple, before["ddls"]), *(told.ddls if settled else ())}
-    snapshot = max(snapshots, default=())
-    if not ends and all(tuple(transaction["last"]) < snapshot for transaction in open_.values()):
+    ready = {*before.ddls, *(told.ddls if settled else ())}
+    snapshot = max(snapshots, default=MIN_POSITION)
+    if not ends and all(transaction.last < snapshot for transaction in open_.values()):
         whole += ready
         ready = set()
     highest = max(whole, default=None)
-    waiting = [
-        list(position) for position in sorted({*ready, *told.ddls}) if highest is None or position > highest
-    ]
-    return {
-        "open": open_,
-        "ends": list(ends),
-        "closed": list(closed)[-_REMEMBERED:],
-        "whole": highest and list(highest),
-        "snapshots": [list(position) for position in snapshots],
-        "ddls": waiting,
-        "lost": lost,
-        "begun": [list(position) for position in sorted({*map(tuple, before.get("begun", [])), *told.begun})],
-    }
+    waiting = [position for position in sorted({*ready, *told.ddls}) if highest is None or position > highest]
+    return Transactions(
+        open=open_,
+        ends=tuple(ends),
+        closed=tuple(closed)[-_REMEMBERED:],
+        whole=highest,
+        snapshots=tuple(snapshots),
+        ddls=tuple(waiting),
+        lost=lost,
+        begun=tuple(sorted({*before.begun, *told.begun})),
+    )
 
 
-def _awaited(ends: Iterable[list[Any]], open_: Mapping[str, Any], fresh: set[Position]) -> list[list[Any]]:
+def _awaited(ends: Iterable[End], open_: Mapping[str, OpenTransaction], fresh: set[Position]) -> list[End]:
     """The ENDs of earlier batches. A snapshot that is whole from this batch on has what their transactions
     did, whose rows may be lost; but for those that have rows above it.
     """
-    return [
-        end for end in ends if not fresh or (end[0] in open_ and tuple(open_[end[0]]["last"]) > max(fresh))
-    ]
+    return [end for end in ends if not fresh or (end[0] in open_ and open_[end[0]].last > max(fresh))]
 
 
-def _lost(before: Mapping[str, Any], told: Told) -> dict[str, Any]:
+def _lost(before: LostRows, told: Told) -> LostRows:
     """How many records are `unknown`, and what had been `seen` of the transactions that some were taken to be
     of: where rows of one come after all, they were of others.
     """
-    unknown, seen = before.get("unknown", 0) + told.lost, dict(before.get("seen", {}))
+    unknown, seen = before.unknown + told.lost, dict(before.seen)
     for id_ in seen.keys() & told.rows.keys():
         joined = _joined(seen[id_], told.rows[id_][0])
         unknown += _size(joined) - _size(seen[id_])
         seen[id_] = joined
-    return {"unknown": unknown, "seen": dict(list(seen.items())[-_REMEMBERED:])}
+    return LostRows(unknown, dict(list(seen.items())[-_REMEMBERED:]))
 
 
 def _ended(
-    ends: deque[list[Any]], late: int, open_: dict[str, Any], closed: dict[str, None], lost: dict[str, Any]
-) -> list[tuple[int, ...]]:
-    """Take out the ENDs, first come first, that are whole: the last places of their transactions.
+    ends: deque[End],
+    late: int,
+    open_: dict[str, OpenTransaction],
+    closed: dict[str, None],
+    lost: LostRows,
+) -> tuple[list[Position], LostRows]:
+    """Take out the ENDs, first come first, that are whole: the last places of their transactions, and the
+    rows that are lost then.
 
     Of the first `late` ENDs nothing should be on its way any more: what they miss is taken to be what was
     lost.
     """
-    places = []
+    places, unknown, taken = [], lost.unknown, dict(lost.seen)
     while ends:
         id_, count = ends[0]
-        seen = open_[id_]["seen"] if id_ in open_ else []
+        seen = open_[id_].seen if id_ in open_ else ()
         missing = 0 if id_ in closed else count - _size(seen, count)
-        if missing and (late <= 0 or missing > lost["unknown"]):
+        if missing and (late <= 0 or missing > unknown):
             break
         if missing:
-            lost["unknown"] -= missing
-            lost["seen"][id_] = seen
+            unknown -= missing
+            taken[id_] = seen
         late, closed[id_] = late - 1, None
         ends.popleft()
         if id_ in open_:
-            places.append(tuple(open_.pop(id_)["last"]))
-    return places
+            places.append(open_.pop(id_).last)
+    return places, LostRows(unknown, taken)
 
 
-def _opened(before: Mapping[str, Any], rows: Mapping[str, tuple[set[int], Position]]) -> dict[str, Any]:
+def _opened(
+    before: Mapping[str, OpenTransaction], rows: Mapping[str, tuple[set[int], Position]]
+) -> dict[str, OpenTransaction]:
     opened = dict(before)
     for id_, (numbers, highest) in rows.items():
-        known = opened.get(id_, {"seen": [], "last": list(highest)})
-        opened[id_] = {"seen": _joined(known["seen"], numbers), "last": max(known["last"], list(highest))}
+        known = opened.get(id_, OpenTransaction((), highest))
+        opened[id_] = OpenTransaction(_joined(known.seen, numbers), max(known.last, highest))
     return opened
 
 
-def _joined(seen: list[list[int]], numbers: set[int]) -> list[list[int]]:
+def _joined(seen: Ranges, numbers: set[int]) -> Ranges:
     """Ranges of numbers, with more numbers."""
-    ranges: list[list[int]] = []
-    for low, high in sorted([*map(tuple, seen), *((number, number) for number in numbers)]):
+    ranges: list[tuple[int, int]] = []
+    for low, high in sorted([*seen, *((number, number) for number in numbers)]):
         if ranges and low <= ranges[-1][1] + 1:
-            ranges[-1][1] = max(ranges[-1][1], high)
+            ranges[-1] = ranges[-1][0], max(ranges[-1][1], high)
         else:
-            ranges.append([low, high])
-    return ranges
+            ranges.append((low, high))
+    return tuple(ranges)
 
 
-def _size(seen: Iterable[Iterable[int]], count: int = _LAST_ROW) -> int:
+def _size(seen: Ranges, count: int = _LAST_ROW) -> int:
     """How many numbers from 1 to `count` are in ranges."""
     return sum(max(0, min(high, count) - max(low, 1) + 1) for low, high in seen)

@@ -13,12 +13,11 @@ keys.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from lakehouse.ops.progress import Partition, Place, TopicOffset
+from lakehouse.ops.records import Gap, OffsetsLost, Read, TopicCreatedAgain
 from lakehouse.sources.kafka_admin import Topic
 
-Partition = tuple[str, int]
-Place = tuple[str, str, int]
 Start = str | Mapping[str, Mapping[str, int]]
 
 
@@ -34,19 +33,16 @@ class Reading:
     incarnations: dict[str, str] = field(default_factory=dict)
     following: dict[Partition, int] = field(default_factory=dict)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Read:
         """As the ops log keeps it."""
-        places = [
-            {"topic": topic, "partition": number, "offset": offset}
-            for (topic, number), offset in sorted(self.following.items())
-        ]
-        return {
-            "stream": self.stream,
-            "topics": list(self.topics),
-            "ids": self.ids,
-            "incarnations": self.incarnations,
-            "next": places,
-        }
+        following = sorted(self.following.items())
+        return Read(
+            stream=self.stream,
+            topics=self.topics,
+            ids=self.ids,
+            incarnations=self.incarnations,
+            next=tuple(TopicOffset(*place, offset) for place, offset in following),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +56,12 @@ class Lost:
     end: int
 
 
-def reading_of(record: Mapping[str, Any] | None) -> Reading | None:
+def reading_of(record: Read | None) -> Reading | None:
     """The reading of an ops record."""
     if record is None:
         return None
-    following = {(entry["topic"], entry["partition"]): entry["offset"] for entry in record["next"]}
-    return Reading(
-        record["stream"],
-        tuple(record["topics"]),
-        dict(record["ids"]),
-        dict(record["incarnations"]),
-        following,
-    )
+    following = {(one.topic, one.partition): one.offset for one in record.next}
+    return Reading(record.stream, record.topics, dict(record.ids), dict(record.incarnations), following)
 
 
 def created_anew(reading: Reading | None, topics: Iterable[Topic]) -> list[str]:
@@ -209,11 +199,12 @@ def first_offsets(start: Start, topics: Iterable[Topic]) -> dict[Partition, int]
     return found
 
 
-def told_loss(gap: Mapping[str, Any]) -> str:
+def told_loss(gap: Gap) -> str:
     """A loss in words."""
-    if "by" in gap:
-        return f"topic {gap['topic']} was created anew: what its former life held unread is not known"
-    return (
-        f"{gap['missing']} offsets of {gap['topic']}/{gap['partition']} from {gap['first']} on were "
-        "deleted before they were read"
-    )
+    match gap:
+        case TopicCreatedAgain():
+            return f"topic {gap.topic} was created anew: what its former life held unread is not known"
+        case OffsetsLost():
+            place = f"{gap.topic}/{gap.partition} from {gap.first} on"
+            return f"{gap.missing} offsets of {place} were deleted before they were read"
+    raise TypeError(f"expected what a topic lost, got {type(gap).__name__}")

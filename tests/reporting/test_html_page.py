@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.ops.records import OffsetsLost
 from lakehouse.reporting.html_page import page
 from lakehouse.reporting.svg_charts import (
     Bar,
@@ -136,7 +137,11 @@ def observed() -> dict[str, Any]:
                 }
             ],
         },
-        "gaps": [{"topic": "shop", "partition": 1, "first": 30, "missing": 12}],
+        "gaps": [
+            OffsetsLost(
+                topic="shop", incarnation="a", partition=1, first=30, last=41, missing=12, seen_at=BEGUN
+            )
+        ],
         "epochs": [{"epoch": 1, "why": "restored", "at": BEGUN}],
     }
 

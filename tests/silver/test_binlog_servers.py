@@ -3,11 +3,13 @@
 import random
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Message, SchemaChange, Watermark
 from lakehouse.formats.binlog import server_of
+from lakehouse.ops.records import Epoch
 from lakehouse.silver.batch_summary import from_bytes, merged, summarise, to_bytes
 from lakehouse.silver.binlog_servers import Stretches, judged, standing, told_change
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS
@@ -32,10 +34,7 @@ def changes(*batches: list[Row]) -> list[tuple[Any, ...]]:
     known = None
     for rows in batches:
         known = judged(known, collected(rows))
-    return [
-        (c["topic"], c["offset"], c["was"], c["server"], c["base"])
-        for c in (known or {"changes": []})["changes"]
-    ]
+    return [(c.topic, c.offset, c.was, c.server, c.base) for c in (known.changes if known else ())]
 
 
 def test_t19_a_new_server_below_the_highest_position_is_a_change_in_one_batch_or_two() -> None:
@@ -116,16 +115,16 @@ def test_shards_of_one_topic_have_positions_of_their_own() -> None:
         collected([("a", 1, 2, "bin.000002", 5)], shard="2"),
     )
 
-    assert judged(judged(None, one), two)["changes"] == []  # type: ignore[index]
+    assert judged(judged(None, one), two).changes == ()  # type: ignore[union-attr]
 
 
 def test_a_change_stands_until_an_epoch_above_it_is_reached_and_the_next_one_counts_again() -> None:
     known = judged(None, collected([("a", 0, 1, "bin.000007", 100), ("a", 1, 2, "bin.000003", 5)]))
-    raised = {"epoch": 1}
+    raised = Epoch(epoch=1, places=(), why="")
     assert (
         len(standing(known, [], 0))
         == len(standing(known, [raised], 0))
-        == len(standing(known, [{**raised, "goes_on": True}], 1))
+        == len(standing(known, [msgspec.structs.replace(raised, goes_on=True)], 1))
         == 1
     )
     assert standing(known, [raised], 1) == []
@@ -193,12 +192,12 @@ def test_any_reading_of_one_binlog_is_no_change_and_another_servers_is_found_whe
 ) -> None:
     chance = random.Random(seed)
     rows = binlog_read(chance, (100, 160), [1, 2, 3])
-    assert through(rows, chance)["changes"] == []
+    assert through(rows, chance).changes == ()
 
     other = binlog_read(chance, (20, 60), [4])
     both = with_offsets(
         [(topic, server_id, file, position, 0) for topic, _, server_id, file, position in [*rows, *other]]
     )
-    found = through(both, chance)["changes"]
+    found = through(both, chance).changes
     is_met = {row[0] for row in rows} & {row[0] for row in other}
-    assert [change["server"] for change in found] == ([4] if is_met else [])
+    assert [change.server for change in found] == ([4] if is_met else [])

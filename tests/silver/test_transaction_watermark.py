@@ -1,11 +1,11 @@
 """The watermark of a Debezium feed: never past a row that is missing, and at the end once nothing is."""
 
-import json
-
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Position
+from lakehouse.ops.progress import LostRows, Transactions
 from lakehouse.silver.transaction_watermark import Told, advance
 
 # A transaction is how many rows it has; its rows lie in topics of their own, its END in one that all share.
@@ -14,6 +14,11 @@ sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
 
 def position(transaction: int, row: int) -> Position:
     return (0, 1, 100 * (transaction + 1) + row, 1, 0, 1)
+
+
+def stored(state: Transactions) -> Transactions:
+    """The state as the next run reads it."""
+    return msgspec.json.decode(msgspec.json.encode(state), type=Transactions)
 
 
 @given(sizes, st.data())
@@ -39,7 +44,7 @@ def test_whatever_order_topics_arrive_in_the_watermark_stands_right_below_the_fi
             (f"t{number}", rows[number]) for number in range(data.draw(st.integers(0, shown)), ended)
         ]
         shown = ended
-        state = json.loads(json.dumps(advance(state, told)))
+        state = stored(advance(state, told))
 
         whole = next(
             (
@@ -49,35 +54,35 @@ def test_whatever_order_topics_arrive_in_the_watermark_stands_right_below_the_fi
             ),
             len(rows),
         )
-        assert state["whole"] == (list(position(whole - 1, rows[whole - 1])) if whole else None)
+        assert state.whole == (position(whole - 1, rows[whole - 1]) if whole else None)
 
     assert state is not None
-    assert state["whole"] == list(max(place for _, _, place in records))
-    assert (state["open"], state["ends"]) == ({}, [])
+    assert state.whole == max(place for _, _, place in records)
+    assert (state.open, state.ends) == ({}, ())
 
 
 def test_a_ddl_counts_from_the_next_batch_on_and_only_while_nothing_is_open() -> None:
     ddl = (0, 1, 500, 1, 0, 0)
     first = advance(None, Told(ddls={ddl}))
-    assert first["whole"] is None
-    assert advance(first, Told())["whole"] == list(ddl)
-    assert advance(None, Told(ddls={ddl}), settled=True)["whole"] == list(ddl)
+    assert first.whole is None
+    assert advance(first, Told()).whole == ddl
+    assert advance(None, Told(ddls={ddl}), settled=True).whole == ddl
 
     opened = advance(first, Told(rows={"t": ({1}, position(0, 1))}))
-    assert opened["whole"] is None
-    assert advance(opened, Told(ends=[("t", 1)]))["whole"] == list(ddl)
+    assert opened.whole is None
+    assert advance(opened, Told(ends=[("t", 1)])).whole == ddl
 
 
 def test_a_snapshot_is_whole_with_its_last_row() -> None:
     told = Told()
     told.row(("snapshot", "snapshot=first"), (0, 1, 300, 0, 0, 1))
-    assert advance(None, told)["whole"] is None
+    assert advance(None, told).whole is None
 
     told.row(("snapshot", "snapshot=last"), (0, 1, 300, 0, 0, 1))
 
     state = advance(None, told)
-    assert state["snapshots"] == [[0, 1, 300, 0, 0, 0]]
-    assert (0, 1, 300, 0, 0, 1) < tuple(state["whole"]) < (0, 1, 300, 1, 0, 0)
+    assert state.snapshots == ((0, 1, 300, 0, 0, 0),)
+    assert state.whole is not None and (0, 1, 300, 0, 0, 1) < state.whole < (0, 1, 300, 1, 0, 0)
 
 
 def test_an_end_that_comes_twice_holds_nothing() -> None:
@@ -87,7 +92,7 @@ def test_an_end_that_comes_twice_holds_nothing() -> None:
 
     state = advance(advance(None, told), Told(ends=[("b", 1)]))
 
-    assert (state["whole"], state["ends"]) == (list(position(1, 1)), [])
+    assert (state.whole, state.ends) == (position(1, 1), ())
 
 
 def test_a_whole_snapshot_ends_the_wait_for_rows_that_were_lost_before_it() -> None:
@@ -97,18 +102,16 @@ def test_a_whole_snapshot_ends_the_wait_for_rows_that_were_lost_before_it() -> N
 
     held, freed = advance(advance(None, lost), after), advance(advance(advance(None, lost), snapshot), after)
 
-    assert (held["whole"], held["ends"]) == (None, [["a", 2], ["b", 1], ["c", 1]])
-    assert (freed["whole"], freed["ends"]) == (list(at), [])
+    assert (held.whole, held.ends) == (None, (("a", 2), ("b", 1), ("c", 1)))
+    assert (freed.whole, freed.ends) == (at, ())
 
 
 def test_a_transaction_that_was_never_ended_holds_no_ddl_above_a_later_snapshot() -> None:
     ddl = (0, 1, 900, 1, 0, 0)
     opened = advance(None, Told(rows={"x": ({1}, position(0, 1))}))
 
-    assert advance(opened, Told(ddls={ddl}), settled=True)["whole"] is None
-    assert advance(opened, Told(ddls={ddl}, snapshots={(0, 1, 700, 0, 0, 0)}), settled=True)["whole"] == list(
-        ddl
-    )
+    assert advance(opened, Told(ddls={ddl}), settled=True).whole is None
+    assert advance(opened, Told(ddls={ddl}, snapshots={(0, 1, 700, 0, 0, 0)}), settled=True).whole == ddl
 
 
 def test_what_can_t_be_read_stands_for_a_row_of_an_end_that_has_waited() -> None:
@@ -116,41 +119,41 @@ def test_what_can_t_be_read_stands_for_a_row_of_an_end_that_has_waited() -> None
     later = Told(rows={"b": ({1}, position(1, 1))}, ends=[("b", 2)])
 
     arriving = advance(None, lost)
-    waited = advance(json.loads(json.dumps(arriving)), later)
+    waited = advance(stored(arriving), later)
 
-    assert (arriving["whole"], arriving["ends"]) == (None, [["a", 2]])
-    assert (waited["whole"], waited["ends"], waited["lost"]["unknown"]) == (
-        list(position(0, 1)),
-        [["b", 2]],
+    assert (arriving.whole, arriving.ends) == (None, (("a", 2),))
+    assert (waited.whole, waited.ends, waited.lost.unknown) == (
+        position(0, 1),
+        (("b", 2),),
         0,
     )
-    assert advance(waited, Told())["ends"] == [["b", 2]], "it stood for one row, and no more"
+    assert advance(waited, Told()).ends == (("b", 2),), "it stood for one row, and no more"
 
 
 def test_a_complete_snapshot_has_what_could_not_be_read() -> None:
     state = advance(advance(None, Told(lost=3)), Told(snapshots={(0, 1, 700, 0, 0, 0)}))
-    assert state["lost"] == {"unknown": 0, "seen": {}}
+    assert state.lost == LostRows()
 
 
 def test_a_transaction_that_is_whole_with_a_lost_row_is_not_opened_by_its_late_rows() -> None:
     state = advance(None, Told(ends=[("a", 1)], lost=1), settled=True)
-    assert (state["whole"], state["ends"]) == (None, [])
-    assert advance(state, Told(rows={"a": ({1}, position(0, 1))}))["open"] == {}
+    assert (state.whole, state.ends) == (None, ())
+    assert advance(state, Told(rows={"a": ({1}, position(0, 1))})).open == {}
 
 
 def test_an_end_that_a_lost_record_was_taken_for_gives_it_back_when_its_row_comes() -> None:
     state = advance(advance(None, Told(ends=[("a", 1), ("b", 1)], lost=1)), Told())
-    assert (state["ends"], state["lost"]["unknown"]) == ([["b", 1]], 0)
+    assert (state.ends, state.lost.unknown) == ((("b", 1),), 0)
 
-    state = advance(json.loads(json.dumps(state)), Told(rows={"a": ({1}, position(0, 1))}))
+    state = advance(stored(state), Told(rows={"a": ({1}, position(0, 1))}))
 
-    assert (state["ends"], state["open"], state["lost"]["unknown"]) == ([], {}, 0)
+    assert (state.ends, state.open, state.lost.unknown) == ((), {}, 0)
 
 
 def test_records_that_are_decoded_again_are_lost_once() -> None:
     state = advance(None, Told(ends=[("a", 1)], lost=1), settled=True)
-    assert advance(state, Told(lost=1), again=True)["lost"]["unknown"] == 0
-    assert advance(state, Told(rows={"a": ({1}, position(0, 1))}), again=True)["lost"]["unknown"] == 0
+    assert advance(state, Told(lost=1), again=True).lost.unknown == 0
+    assert advance(state, Told(rows={"a": ({1}, position(0, 1))}), again=True).lost.unknown == 0
 
 
 @given(sizes, st.data())
@@ -173,7 +176,7 @@ def test_whatever_can_t_be_read_nothing_waits_for_ever(rows: list[int], data: st
         for (id_, number, place), is_dead in zip(arriving[low:high], dead[low:high], strict=True):
             if not is_dead:
                 told.row((f"tx={id_};{number}",), place)
-        state, shown = json.loads(json.dumps(advance(state, told))), ended
+        state, shown = stored(advance(state, told)), ended
     state = advance(state, Told())
 
-    assert (state["ends"], state["open"], state["lost"]["unknown"]) == ([], {}, 0)
+    assert (state.ends, state.open, state.lost.unknown) == ((), {}, 0)

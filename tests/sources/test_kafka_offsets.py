@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from lakehouse.ops.progress import Place
+from lakehouse.ops.records import Read
 from lakehouse.sources.kafka_admin import Topic
 from lakehouse.sources.kafka_offsets import (
     Lost,
-    Place,
     Reading,
     advanced,
     backlog,
@@ -73,7 +74,7 @@ class Bronze:
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str, int, int], str] = {}
-        self.record: dict[str, object] | None = None
+        self.record: Read | None = None
         self.checkpoints: set[int] = set()
         self.missing = 0
 

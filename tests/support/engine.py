@@ -26,6 +26,7 @@ from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import History, Lineage, Name, key_ids
+from lakehouse.ops.progress import Transactions
 from lakehouse.schema_history.build import build
 from lakehouse.schema_history.ordering_problems import Spread, report_disorder, report_repeats
 from lakehouse.schema_history.ordering_problems import Told as Statement
@@ -58,7 +59,7 @@ class Memory:
         self.runs: dict[tuple[str, int], RunCounter] = {}
         self.dead: list[Any] = []
         self.aligners: dict[tuple[str, int], Aligner] = {}
-        self.transactions: dict[str, Any] | None = None
+        self.transactions: Transactions | None = None
         self.rules = Rules()
         self._told: tuple[History, dict[str, list[Change]]] | None = None
 
@@ -153,7 +154,7 @@ class Memory:
     @property
     def watermark(self) -> Position:
         if self.format == "debezium":
-            return tuple((self.transactions or {}).get("whole") or MIN_POSITION)  # type: ignore[return-value]
+            return (self.transactions and self.transactions.whole) or MIN_POSITION
         return min(self.marks.values(), default=MIN_POSITION)
 
     @property
@@ -168,7 +169,7 @@ class Memory:
         return upstream_of(self.format, self.options)
 
     def history(self) -> History:
-        snapshots = [tuple(position) for position in (self.transactions or {}).get("snapshots", [])]
+        snapshots = list(self.transactions.snapshots) if self.transactions else []
         arrival = self.format == "canal" or (self.format == "ticdc-canal-json" and not self.tidb)
         scattered = arrival and len(self.marks) > 1
         virtual = not self.format.startswith("ticdc")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from lakehouse.ops.records import Record
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 
@@ -69,10 +70,10 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
         table = "/".join(query.partition("`")[2].partition("`")[0].split("/")[-2:])
         return writes.around(f"{verb} {table}", lambda: sql(self, query, *arguments, **named))
 
-    def named_add(self: OpsLog, what: str, body: Any) -> int:
-        kind.now = what
+    def named_add(self: OpsLog, record: Record) -> int:
+        kind.now = record.kind
         try:
-            return add(self, what, body)
+            return add(self, record)
         finally:
             kind.now = None
 

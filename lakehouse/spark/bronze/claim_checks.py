@@ -4,7 +4,7 @@ first seen.
 Payloads expire at their storage; decoding reads the lake's copies alone, so that silver can be built again.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.formats import FORMATS
 from lakehouse.formats.assemble import ATTACHMENT, attachment_names
+from lakehouse.ops.progress import NextOffset, OffsetRange
+from lakehouse.ops.records import Looked
 from lakehouse.sources.storage_files import LocalFiles
 from lakehouse.spark.bronze.offsets import after, in_ranges
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
@@ -40,8 +42,8 @@ def land_attachments(
     if not has_attachments(format, options) or not lake.exists(spark, "bronze", source):
         return 0
     bronze = lake.read(spark, "bronze", source)
-    looked = log.last("looked")
-    fresh = bronze.where(after(looked["next"])) if looked else bronze
+    looked = log.last(Looked)
+    fresh = bronze.where(after(looked.next)) if looked else bronze
     ends = (
         fresh.groupBy("topic", "incarnation", "partition")
         .agg((F.max("offset") + 1).alias("offset"))
@@ -53,11 +55,9 @@ def land_attachments(
     names, landed = _copy(spark, lake, source, fresh, format, options)
     if names:
         progress(f"bronze  {source}: {names} claim-check payloads asked for")
-    known = {
-        (entry["topic"], entry["incarnation"], entry["partition"]): entry
-        for entry in [*(looked["next"] if looked else []), *ends]
-    }
-    log.add("looked", {"next": list(known.values())})
+    known = {one.place: one for one in (looked.next if looked else ())}
+    known |= {one.place: one for one in (NextOffset(**row) for row in ends)}
+    log.add(Looked(next=tuple(known.values())))
     return landed
 
 
@@ -67,7 +67,7 @@ def land_named(
     source: str,
     format: str,
     options: Mapping[str, str],
-    ranges: list[dict[str, object]],
+    ranges: Collection[OffsetRange],
 ) -> None:
     """Copy the payloads that these records name and the lake does not have: their storage may have them by
     now.

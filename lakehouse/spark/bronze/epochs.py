@@ -3,12 +3,12 @@ function of origin alone.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.sources.kafka_offsets import Place
+from lakehouse.ops.progress import NextOffset, Place
+from lakehouse.ops.records import Epoch
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
@@ -32,32 +32,19 @@ def bronze_ends(spark: SparkSession, lake: Lake, source: str) -> dict[Place, int
 
 def begin_epoch(
     log: OpsLog, ends: dict[Place, int], why: str, restored_to: int | None = None, *, goes_on: bool = False
-) -> dict[str, Any]:
+) -> Epoch:
     """What lies behind `ends`, and all of what is not among them, belongs to a new epoch, above everything
     before it.
 
     `goes_on`: the upstream is the same, so that no table misses anything by it.
     """
-    number = max((record["epoch"] for record in log.all("epoch")), default=0) + 1
-    places = [
-        {"topic": t, "incarnation": i, "partition": p, "offset": offset}
-        for (t, i, p), offset in sorted(ends.items())
-    ]
-    log.add(
-        "epoch", {"epoch": number, "from": places, "restored_to": restored_to, "why": why, "goes_on": goes_on}
-    )
-    return {"epoch": number, "from": places, "restored_to": restored_to}
+    number = max((known.epoch for known in log.all(Epoch)), default=0) + 1
+    places = tuple(NextOffset(*place, offset) for place, offset in sorted(ends.items()))
+    record = Epoch(epoch=number, places=places, restored_to=restored_to, why=why, goes_on=goes_on)
+    log.add(record)
+    return record
 
 
 def epochs_of(log: OpsLog) -> Epochs:
     """Where each partition enters the epochs."""
-    return [
-        (
-            record["epoch"],
-            {
-                (entry["topic"], entry["incarnation"], entry["partition"]): entry["offset"]
-                for entry in record["from"]
-            },
-        )
-        for record in log.all("epoch")
-    ]
+    return [(one.epoch, {place.place: place.offset for place in one.places}) for one in log.all(Epoch)]

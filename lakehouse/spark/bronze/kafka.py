@@ -19,10 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import ConfigError, EnvironmentError_
+from lakehouse.ops.progress import Partition
+from lakehouse.ops.records import OffsetsLost, Partitions, Read, Record, TopicCreatedAgain
 from lakehouse.sources.kafka_admin import Topic, list_topics, offsets_at
 from lakehouse.sources.kafka_offsets import (
     Lost,
-    Partition,
     Reading,
     Start,
     advanced,
@@ -36,6 +37,7 @@ from lakehouse.sources.kafka_offsets import (
     reading_of,
 )
 from lakehouse.spark.bronze.epochs import begin_epoch, bronze_ends
+from lakehouse.spark.bronze.offsets import of_place
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
@@ -80,10 +82,10 @@ def land_topics(
     """Land what the topics hold now; returns how many records are new. `first`: the checkpoint has not been
     looked at in this run.
     """
-    topics = _settled(kafka, reading_of(log.last("read")))
+    topics = _settled(kafka, reading_of(log.last(Read)))
     _missing(name, kafka, topics, progress if first else lambda _: None)
     reading = _reading(spark, lake, name, kafka, log, topics, progress, first=first)
-    landed, after, news = 0, topics, list[tuple[str, dict[str, Any]]]()
+    landed, after, news = 0, topics, list[Record]()
     if (waiting := backlog(reading, topics)) > 0:
         with many_rows(spark) if waiting > SMALL_BACKLOG else nullcontext():
             landed, ends = _pass(spark, lake, name, kafka, reading, topics, progress, stopped)
@@ -93,16 +95,16 @@ def land_topics(
                 found.end, ends.get((found.place[0], found.place[2]), 0)
             )
             _note_lost(spark, lake, name, log, found, progress)
-        news.append(("read", advanced(reading, ends).record()))
+        news.append(advanced(reading, ends).record())
     # taken again after the end offsets were fixed: a partition that is new holds the watermark
-    partitions = [
-        [topic.name, number]
+    partitions = tuple(
+        (topic.name, number)
         for topic in after
         for number in topic.offsets
         if number < (kafka.partitions or number + 1)
-    ]
-    if (log.last("partitions") or {}).get("listed") != partitions:
-        news.append(("partitions", {"listed": partitions}))
+    )
+    if (known := log.last(Partitions)) is None or known.listed != partitions:
+        news.append(Partitions(listed=partitions))
     if news:
         log.add_all(news)
     return landed
@@ -150,7 +152,7 @@ def _reading(
     first: bool,
 ) -> Reading:
     """The reading to go on with, recorded before anything is read with it."""
-    known = reading_of(log.last("read"))
+    known = reading_of(log.last(Read))
     anew = created_anew(known, topics)
     if (
         known is not None
@@ -172,7 +174,7 @@ def _reading(
             _note_anew(log, topic, known, reading, progress)
         if anew and kafka.arrival:  # offsets are the order of such a feed, and they have begun again
             begin_epoch(log, ends, f"created anew: {', '.join(anew)}", goes_on=True)
-    log.add("read", reading.record())
+    log.add(reading.record())
     return reading
 
 
@@ -181,16 +183,8 @@ def _note_anew(log: OpsLog, topic: str, known: Reading | None, reading: Reading,
     ends = {
         str(number): offset for (name, number), offset in sorted(known.following.items()) if name == topic
     }
-    log.add(
-        "gap",
-        {
-            "topic": topic,
-            "incarnation": known.incarnations[topic],
-            "by": reading.incarnations[topic],
-            "read": ends,
-            "seen_at": _now(),
-        },
-    )
+    was, by = known.incarnations[topic], reading.incarnations[topic]
+    log.add(TopicCreatedAgain(topic=topic, incarnation=was, by=by, read=ends, seen_at=_now()))
     progress(
         f"warning: {topic}: the topic was created anew: everything in it is landed; what its former life "
         "held unread is gone"
@@ -325,25 +319,22 @@ def _note_lost(
 ) -> None:
     """Say what of a range is not in bronze although it was to be read."""
     topic, incarnation, number = found.place
-    mine = (F.col("topic") == topic) & (F.col("incarnation") == incarnation) & (F.col("partition") == number)
     rows = lake.read_or_empty(spark, "bronze", name, BRONZE_SCHEMA).where(
-        mine & F.col("offset").between(found.first, found.end - 1)
+        of_place(found.place) & F.col("offset").between(found.first, found.end - 1)
     )
     missing = found.end - found.first - rows.select("offset").distinct().count()
     if not missing:
         return
-    log.add(
-        "gap",
-        {
-            "topic": topic,
-            "incarnation": incarnation,
-            "partition": number,
-            "first": found.first,
-            "last": found.end - 1,
-            "missing": missing,
-            "seen_at": _now(),
-        },
+    lost = OffsetsLost(
+        topic=topic,
+        incarnation=incarnation,
+        partition=number,
+        first=found.first,
+        last=found.end - 1,
+        missing=missing,
+        seen_at=_now(),
     )
+    log.add(lost)
     progress(
         f"warning: {topic}/{number}: {missing} offsets are missing from {found.first} on: they were deleted "
         "before they were read"

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
+from lakehouse.ops.records import Scan as ScanRecord
 from lakehouse.sources.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
@@ -43,7 +44,8 @@ def land_storage(
     first scan of a run must.
     """
     landed, following, metadata = landed_files(spark, lake, source)
-    done = (log.last("scan") or {}).get("checkpoint")
+    last = log.last(ScanRecord)
+    done = last.checkpoint if last else None
     files: FileSystem = SparkFiles(spark, root, landed) if is_remote(root) else LocalFiles(root)
     scan = new_files(files, landed, options, done, sweep)
     if lack_schema(scan.files, landed, options):
@@ -75,7 +77,7 @@ def land_storage(
         )
     report(scan, source, has_commit_ts(options), progress)
     if scan.checkpoint is not None and scan.checkpoint != done:
-        log.add("scan", {"checkpoint": scan.checkpoint})
+        log.add(ScanRecord(checkpoint=scan.checkpoint))
     return count
 
 

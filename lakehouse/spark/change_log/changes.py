@@ -13,6 +13,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import History, Lineage, Name
+from lakehouse.ops.records import Done, Epoch
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.spark.ops.log import OpsLog
 
@@ -62,18 +63,18 @@ def between(low: Position | None, high: Position | None) -> Column:
 def not_void(log: OpsLog) -> Column:
     """Changes of an epoch that a restore upstream has made void are none."""
     condition = F.lit(True)
-    for record in log.all("epoch"):
-        if record["restored_to"] is not None:
-            condition = condition & ~(
-                (F.col("position.epoch") < record["epoch"]) & (F.col("position.p1") > record["restored_to"])
-            )
+    for one in log.all(Epoch):
+        if one.restored_to is not None:
+            older = F.col("position.epoch") < one.epoch
+            condition = condition & ~(older & (F.col("position.p1") > one.restored_to))
     return condition
 
 
 def not_aborted(log: OpsLog) -> Column:
     """Rows of a full snapshot that was broken off are void; the complete one has them all again."""
     condition = F.lit(True)
-    for epoch, p1, p2, p3, *_ in aborted((log.last("done") or {}).get("transactions")):
+    done = log.last(Done)
+    for epoch, p1, p2, p3, *_ in aborted(done.transactions if done else None):
         here = (F.col("position.epoch") == epoch) & (F.col("position.p1") == p1)
         here = here & (F.col("position.p2") == p2) & (F.col("position.p3") == p3)
         full = ~F.coalesce(F.array_contains("flags", "snapshot=incremental"), F.lit(False))

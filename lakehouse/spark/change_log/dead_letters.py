@@ -6,36 +6,35 @@ again. Offsets that retention took, and a topic that was created anew, stand amo
 `lost`, of no known table.
 """
 
-from typing import Any
-
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.ops.records import Closing, Dismissed, Done, Epoch, Gap
 from lakehouse.silver.binlog_servers import standing, told_change
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 
 LOST = "lost"
 Name = tuple[str, str]
-Closing = dict[str, Any]
 
 
 def closing(code: str | None, batch: int, gaps: int) -> Closing:
     """Closes the letters of `code` (None: of any) up to a batch, and the first `gaps` losses."""
-    return {"code": code, "batch": batch, "gaps": gaps if code in (None, LOST) else 0}
+    return Closing(code, batch, gaps if code in (None, LOST) else 0)
 
 
 def closings(log: OpsLog) -> list[Closing]:
     """What has been closed: by operators, and by batches that decoded letters again."""
-    return [*log.all("dismissed"), *(done["requeued"] for done in log.all("done") if done.get("requeued"))]
+    dismissed = [Closing(one.code, one.batch, one.gaps) for one in log.all(Dismissed)]
+    return [*dismissed, *(done.requeued for done in log.all(Done) if done.requeued)]
 
 
 def is_open(log: OpsLog) -> Column:
     """Whether a row of silver's dead letters is open."""
     closed = F.lit(False)
     for one in closings(log):
-        mine = F.lit(True) if one["code"] is None else F.col("code") == one["code"]
-        closed = closed | (mine & (F.col("batch") <= one["batch"]))
+        mine = F.lit(True) if one.code is None else F.col("code") == one.code
+        closed = closed | (mine & (F.col("batch") <= one.batch))
     return ~closed
 
 
@@ -43,7 +42,8 @@ def open_counts(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> di
     """Open dead letters by table; None: of no known table."""
     from lakehouse.spark.silver.tables import read_silver
 
-    dead = [(tuple(entry["name"]), entry["n"]) for entry in (log.last("done") or {"dead": []})["dead"]]
+    done = log.last(Done)
+    dead = [(one.name, one.n) for one in (done.dead if done else ())]
     if dead and closings(log):
         rows = (
             read_silver(spark, lake, source, "dead_letters")
@@ -55,17 +55,18 @@ def open_counts(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> di
         dead = [((row.database, row.table), row["count"]) for row in rows]
     found: dict[Name | None, int] = {}
     for (database, table), number in dead:
-        name = None if table is None else (database, table)
+        name = None if database is None or table is None else (database, table)
         found[name] = found.get(name, 0) + number
     return found
 
 
-def open_losses(log: OpsLog) -> list[dict[str, Any]]:
+def open_losses(log: OpsLog) -> list[Gap]:
     """What the topics lost and nobody has dismissed."""
-    return log.all("gap")[max((one["gaps"] for one in closings(log)), default=0) :]
+    return log.all(Gap)[max((one.gaps for one in closings(log)), default=0) :]
 
 
 def server_changes(log: OpsLog, reached: int) -> list[str]:
     """Where the upstream's binlog changed servers, in words, at a time that is in epoch `reached`."""
-    found = standing((log.last("done") or {}).get("servers"), log.all("epoch"), reached)
+    done = log.last(Done)
+    found = standing(done.servers if done else None, log.all(Epoch), reached)
     return [told_change(log.source, change) for change in found]

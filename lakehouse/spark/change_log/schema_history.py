@@ -12,6 +12,9 @@ from pyspark.sql import functions as F
 from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.events import Position
 from lakehouse.lineage import History, Name
+from lakehouse.ops.progress import TableSize, plain
+from lakehouse.ops.records import Decision as DecisionRecord
+from lakehouse.ops.records import Done, Imported, Inferred
 from lakehouse.schema_history.build import build
 from lakehouse.schema_history.ordering_problems import Spread, Told, report_disorder, report_repeats
 from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
@@ -25,7 +28,7 @@ def load_history(
     spark: SparkSession,
     lake: Lake,
     source: str,
-    done: dict[str, Any],
+    done: Done,
     log: OpsLog,
     settings: Mapping[str, Any] | None = None,
 ) -> History:
@@ -34,7 +37,7 @@ def load_history(
     """
     rows = (
         read_silver(spark, lake, source, "schema_changes")
-        .where((F.col("batch") <= done["batch"]) & not_void(log))
+        .where((F.col("batch") <= done.batch) & not_void(log))
         .collect()
     )
     records = [
@@ -51,32 +54,24 @@ def load_history(
         for row in rows
     ]
     records += [
-        Record(
-            "schema",
-            r["database"],
-            r["table"],
-            tuple(r["position"]),
-            None,
-            r["columns"],
-            tuple(r["key"]) or None,
-        )
-        for r in log.all("imported")
+        Record("schema", one.database, one.table, one.position, None, plain(one.columns), one.key or None)
+        for one in log.all(Imported)
     ]
     records += [
-        Record("inferred", r["database"], r["table"], tuple(r["position"]), None, r["columns"])
-        for r in log.all("inferred")
+        Record("inferred", one.database, one.table, one.position, None, plain(one.columns))
+        for one in log.all(Inferred)
     ]
     changes = read_silver(spark, lake, source, "changes").where(
-        (F.col("batch") <= done["batch"]) & not_void(log) & not_aborted(log)
+        (F.col("batch") <= done.batch) & not_void(log) & not_aborted(log)
     )
     rules = rules_of(log, (settings or {}).get("on_ddl") or [])
-    sightings, virtual = SilverSightings(changes, done["tables"]), bool((settings or {}).get("virtual"))
+    sightings, virtual = SilverSightings(changes, done.tables), bool((settings or {}).get("virtual"))
     history = build(
         records, sightings, rules, whole_snapshots(done), ordered=is_ordered(done), virtual=virtual
     )
     if not is_ordered(done):
         report_disorder(history, spread_of(changes, rows))
-    if done.get("arrival"):
+    if done.arrival:
         report_repeats(
             history,
             [Told(tuple(row.position), row.database, row.table, row.ddl, row.commit_ts) for row in rows],
@@ -110,30 +105,27 @@ def spread_of(changes: DataFrame, statements: Iterable[Any]) -> Spread:
 def rules_of(log: OpsLog, policies: Iterable[tuple[list[str], dict[str, str]]]) -> Rules:
     """What the YAMLs (names with their `on_ddl`) and the operators say of DDLs."""
     decisions = {
-        (tuple(record["position"]), record["ddl"]): Decision(record["decision"], record.get("instead"))
-        for record in log.all("decision")
+        (one.position, one.ddl): Decision(one.decision, one.instead) for one in log.all(DecisionRecord)
     }
     return Rules({(name[0], name[1]): policy for name, policy in policies}, decisions)
 
 
-def is_ordered(done: dict[str, Any]) -> bool:
+def is_ordered(done: Done) -> bool:
     """Whether places of different partitions compare: not where order is arrival, and there are several."""
-    return not (
-        done.get("arrival") and len({(entry["topic"], entry["partition"]) for entry in done["next"]}) > 1
-    )
+    return not (done.arrival and len({(one.topic, one.partition) for one in done.next}) > 1)
 
 
-def whole_snapshots(done: dict[str, Any]) -> list[Position]:
+def whole_snapshots(done: Done) -> list[Position]:
     """The places of the snapshots whose last row has arrived."""
-    return [tuple(position) for position in (done.get("transactions") or {}).get("snapshots", [])]
+    return list(done.transactions.snapshots) if done.transactions else []
 
 
 class SilverSightings:
     """Sightings from the done record's bounds, and from silver itself where they leave a doubt."""
 
-    def __init__(self, changes: DataFrame, tables: list[dict[str, Any]]) -> None:
+    def __init__(self, changes: DataFrame, tables: Iterable[TableSize]) -> None:
         self.changes = changes
-        self.bounds = {tuple(entry["name"]): entry for entry in tables}
+        self.bounds = {one.name: one for one in tables}
         self.shapes: dict[tuple[Name, Position, Position | None], Shape | None] = {}
 
     def names(self) -> Iterable[Name]:
@@ -141,13 +133,11 @@ class SilverSightings:
 
     def maybe(self, name: Name, low: Position, high: Position | None) -> bool:
         entry = self.bounds.get(name)
-        return (
-            entry is not None and tuple(entry["high"]) > low and (high is None or tuple(entry["low"]) < high)
-        )
+        return entry is not None and entry.high > low and (high is None or entry.low < high)
 
     def key_names(self, name: Name) -> tuple[str, ...]:
         entry = self.bounds.get(name)
-        return tuple(entry.get("keys") or ()) if entry else ()
+        return (entry.keys or ()) if entry else ()
 
     def shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
         if (name, low, high) not in self.shapes:

@@ -1,37 +1,29 @@
 """W(source): the smallest watermark over the partitions that count; everything at or below it has arrived."""
 
-from typing import Any
-
 from lakehouse.events import MIN_POSITION, Position
+from lakehouse.ops.progress import Partition
+from lakehouse.ops.records import Done, Partitions, Retired
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.done_record import WHOLE_SOURCE
 
-Partition = tuple[str, int]
 
-
-def partition_watermarks(done: dict[str, Any]) -> dict[Partition, Position]:
+def partition_watermarks(done: Done) -> dict[Partition, Position]:
     """The highest watermark of each partition, over all its incarnations, as the done record keeps it."""
-    return {(entry["topic"], entry["partition"]): tuple(entry["position"]) for entry in done["marks"]}
+    return {(mark.topic, mark.partition): mark.position for mark in done.marks}
 
 
-def counting_partitions(done: dict[str, Any], log: OpsLog) -> list[Partition]:
+def counting_partitions(done: Done | None, log: OpsLog) -> list[Partition]:
     """The partitions that count: those listed by the broker or met in bronze, without those that were
     retired.
 
     Where the source has one watermark for all of it, that stands for them.
     """
-    if any(entry["partition"] == WHOLE_SOURCE for entry in done["marks"]):
+    if done is not None and any(mark.partition == WHOLE_SOURCE for mark in done.marks):
         return [("", WHOLE_SOURCE)]
-    retired = {
-        (entry["topic"], partition) for entry in log.all("retired") for partition in entry["partitions"]
-    }
-    listed = {
-        (topic, partition)
-        for entry in (log.last("partitions") or {}).get("listed", [])
-        for topic, partition in [tuple(entry)]
-    }
-    met = {(entry["topic"], entry["partition"]) for entry in done["next"]}
-    return sorted((listed | met) - retired)
+    retired = {(one.topic, partition) for one in log.all(Retired) for partition in one.partitions}
+    listed = log.last(Partitions)
+    met = {(one.topic, one.partition) for one in (done.next if done else ())}
+    return sorted({*(listed.listed if listed else ()), *met} - retired)
 
 
 def source_watermark(

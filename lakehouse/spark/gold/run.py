@@ -15,16 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, Position, just_below
 from lakehouse.lineage import History, Lineage
-from lakehouse.ops.records import Epoch, Manifest, TableEntry
+from lakehouse.ops.records import Done, Epoch, Manifest, Rebuild, TableEntry
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.sources.kafka_offsets import told_loss
 from lakehouse.spark import limits
@@ -80,22 +78,22 @@ def run_gold(
     log: OpsLog,
     progress: Progress,
     again: frozenset[str] = frozenset(),
-) -> dict[str, Any] | None:
+) -> Manifest | None:
     """Publish one manifest, or None where nothing is new. Lineages in `again` are folded again whatever is
     known of them.
     """
-    done, last = log.last("done"), published(log)
+    done, last = log.last(Done), log.last(Manifest)
     if done is None:
         return None
     infer_columns(log, feed.drift_timeout)
     position, holder = find_watermark(feed, log, done)
-    window = window_of(feed, log, done["batch"], position, last)
+    window = window_of(feed, log, done.batch, position, last)
     asked = asked_of(feed, log)
     nothing_new = (window.batch, window.position) == (window.batch_before, window.position_before)
     if last is not None and nothing_new and last.asked == asked and not again:
         return None
-    requests = log.all("rebuild")
-    rebuild = again | {record["lineage"] for record in requests[last.rebuilds if last is not None else 0 :]}
+    requests = log.all(Rebuild)
+    rebuild = again | {request.lineage for request in requests[last.rebuilds if last is not None else 0 :]}
     history = load_history(spark, lake, feed.name, done, log, {**feed.told, "virtual": feed.virtual})
     run = open_run(log, feed, history, window, last, rebuild=rebuild, stops=True)
     results = apply_tables(run, progress)
@@ -105,7 +103,7 @@ def run_gold(
     manifest = Manifest(
         batch=window.batch,
         watermark=window.position,
-        held_by=tuple(holder) if holder else None,
+        held_by=holder,
         consistency=feed.consistency,
         auto=feed.tables is None,
         tables=finished(run, results),
@@ -120,18 +118,11 @@ def run_gold(
             *(problem for result in results for problem in result.problems),
         ),
     )
-    body: dict[str, Any] = msgspec.to_builtins(manifest)
-    log.add("manifest", body)
+    log.add(manifest)
     waits = any(entry.held is not None and entry.held.by == "rows" for entry in manifest.tables)
     if feed.drift_timeout == 0 and waits:
-        return run_gold(spark, lake, feed, log, progress) or body
-    return body
-
-
-def published(log: OpsLog) -> Manifest | None:
-    """The last manifest."""
-    record = log.last("manifest")
-    return None if record is None else msgspec.convert(record, Manifest)
+        return run_gold(spark, lake, feed, log, progress) or manifest
+    return manifest
 
 
 def window_of(feed: GoldFeed, log: OpsLog, batch: int, position: Position, last: Manifest | None) -> Window:
@@ -157,7 +148,7 @@ def open_run(
     QualityError where a suite does not suit its table.
     """
     spark, lake = log.spark, log.lake
-    done = log.last("done") or {}
+    done = log.last(Done)
     entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
     refresh = last is not None and (last.consistency != feed.consistency or last.generation != log.generation)
     silver = read_silver(spark, lake, feed.name, "changes")
@@ -171,7 +162,7 @@ def open_run(
         policies=feed.policies,
         virtual=feed.virtual,
     )
-    epochs = tuple(msgspec.convert(record, Epoch) for record in log.all("epoch"))
+    epochs = tuple(log.all(Epoch))
     losses = (*server_changes(log, window.position[0]), *map(told_loss, open_losses(log)))
     return GoldRun(
         spark=spark,
@@ -180,12 +171,12 @@ def open_run(
         history=history,
         window=window,
         silver=silver,
-        sizes={tuple(table["name"]): Size(table["n"], table["bytes"]) for table in done["tables"]},
+        sizes={table.name: Size(table.n, table.bytes) for table in (done.tables if done else ())},
         entries=entries,
         refresh=refresh,
         rebuild=rebuild,
         epochs=epochs,
-        void=(*(epoch.restored_to for epoch in epochs), *aborted(done.get("transactions"))),
+        void=(*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None)),
         dead=open_counts(spark, lake, feed.name, log),
         losses=losses,
         gates=gates,

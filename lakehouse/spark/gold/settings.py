@@ -10,12 +10,40 @@ from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import GoldOptions, to_plain
 from lakehouse.lineage import Name
+from lakehouse.ops.progress import Partition
+from lakehouse.ops.records import (
+    Accepted,
+    Decision,
+    Dismissed,
+    Done,
+    Epoch,
+    Gap,
+    Generation,
+    Imported,
+    Inferred,
+    Rebuild,
+    Record,
+    Retired,
+)
 from lakehouse.quality.suite import Suite
 from lakehouse.spark.change_log.watermark import counting_partitions, partition_watermarks, source_watermark
-from lakehouse.spark.ops.log import OPERATORS, OpsLog
+from lakehouse.spark.ops.log import OpsLog
 
 MILLIS = Clock()
 UPSTREAM = Upstream()
+# what operators say, and what topics lost: gold runs again when there is more of it
+OPERATORS: tuple[type[Record], ...] = (
+    Epoch,
+    Retired,
+    Decision,
+    Imported,
+    Dismissed,
+    Rebuild,
+    Generation,
+    Inferred,
+    Accepted,
+    Gap,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +86,14 @@ def asked_of(feed: GoldFeed, log: OpsLog) -> str:
     ]
     suites = sorted((name, suite.digest) for name, suite in feed.suites.items() if suite.digest)
     asked = json.dumps(
-        [tables, suites, feed.policies, feed.virtual, *(log.all(kind) for kind in OPERATORS)], default=str
+        [tables, suites, feed.policies, feed.virtual, *(log.stored(kind) for kind in OPERATORS)], default=str
     )
     return hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()
 
 
-def find_watermark(feed: GoldFeed, log: OpsLog, done: dict[str, Any]) -> tuple[Position, Any]:
+def find_watermark(feed: GoldFeed, log: OpsLog, done: Done) -> tuple[Position, Partition | None]:
     """W and the partition that holds it; under `eventual` everything that has arrived."""
     if feed.consistency == "eventual":
-        return tuple(done["reach"] or MIN_POSITION), None
+        return done.reach or MIN_POSITION, None
     marks = partition_watermarks(done)
     return source_watermark(marks, counting_partitions(done, log))

@@ -6,19 +6,16 @@ gives the same.
 """
 
 import time
-from typing import Any
 
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position
 from lakehouse.lineage import Held, Lineage
-from lakehouse.ops.records import HeldAt, TableEntry
+from lakehouse.ops.records import Done, HeldAt, Inferred, InferredColumn, Manifest, TableEntry
 from lakehouse.spark.change_log.changes import not_void
 from lakehouse.spark.change_log.schema_history import SilverSightings
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.tables import read_silver
-
-Entry = dict[str, Any]
 
 
 def waiting(position: Position, columns: tuple[str, ...]) -> Held:
@@ -54,31 +51,25 @@ def infer_columns(log: OpsLog, timeout: float | None) -> int:
     """Record the columns of rows that have waited for `timeout` seconds as inferred; returns of how many
     tables.
     """
-    manifest, done = log.last("manifest"), log.last("done")
+    manifest, done = log.last(Manifest), log.last(Done)
     if timeout is None or manifest is None or done is None:
         return 0
-    entries = [entry for entry in manifest["tables"] if (entry.get("held") or {}).get("by") == "rows"]
-    late = [entry for entry in entries if time.time() * 1000 - entry["held"]["seen"] >= timeout * 1000]
-    for entry in late:
-        record = _record(log, done, entry)
-        if record not in log.all("inferred"):
-            log.add("inferred", record)
+    waits = [(entry, held) for entry in manifest.tables if (held := entry.held) and held.by == "rows"]
+    late = [(entry, held) for entry, held in waits if time.time() * 1000 - held.seen >= timeout * 1000]
+    for entry, held in late:
+        record = _record(log, done, entry, held)
+        if record not in log.all(Inferred):
+            log.add(record)
     return len(late)
 
 
-def _record(log: OpsLog, done: Entry, entry: Entry) -> Entry:
+def _record(log: OpsLog, done: Done, entry: TableEntry, held: HeldAt) -> Inferred:
     """The columns, of the types that the rows tell, right below the first row that has them."""
-    held = entry["held"]
-    below = (*held["position"][:5], held["position"][5] - 1)
+    below: Position = (*held.position[:5], held.position[5] - 1)
     changes = read_silver(log.spark, log.lake, log.source, "changes").where(
-        (F.col("batch") <= done["batch"]) & not_void(log)
+        (F.col("batch") <= done.batch) & not_void(log)
     )
-    shape = SilverSightings(changes, done["tables"]).shape((entry["database"], entry["table"]), below, None)
+    shape = SilverSightings(changes, done.tables).shape((entry.database, entry.table), below, None)
     types = shape.types if shape is not None else {}
-    columns = [{"name": name, "type": types.get(name, "")} for name in held["columns"]]
-    return {
-        "database": entry["database"],
-        "table": entry["table"],
-        "position": list(below),
-        "columns": columns,
-    }
+    columns = tuple(InferredColumn(name, types.get(name, "")) for name in held.columns)
+    return Inferred(database=entry.database, table=entry.table, position=below, columns=columns)

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.config.load import Config
 from lakehouse.errors import EnvironmentError_, LakehouseError, QualityError
+from lakehouse.ops.records import Manifest, TableEntry
 from lakehouse.quality.suite import Suite, gx_suite, suite_of
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
@@ -55,9 +56,7 @@ def check_lake(root: str, folder: Path) -> list[dict[str, Any]]:
     )
 
 
-def _check(
-    tables: list[tuple[Lake, tuple[str, Suite, dict[str, Any]]]], folder: Path
-) -> list[dict[str, Any]]:
+def _check(tables: list[tuple[Lake, tuple[str, Suite, TableEntry]]], folder: Path) -> list[dict[str, Any]]:
     spark = get_session()
     if not tables:
         raise LakehouseError("quality: expected a published table with `quality:` in its YAML, found none")
@@ -65,7 +64,7 @@ def _check(
     context = _context(folder)
     found = []
     for lake, (name, suite, entry) in tables:
-        frame = lake.read(spark, "gold", entry["gold"], entry["version"])
+        frame = lake.read(spark, "gold", entry.gold, entry.version)
         result = _run(context, name, frame)
         found += [
             _outcome(name, check, told)
@@ -75,14 +74,14 @@ def _check(
     return [{"page": str(folder / INDEX)}, *found]
 
 
-def suites_of_lake(spark: SparkSession, lake: Lake, source: str) -> list[tuple[str, Suite, dict[str, Any]]]:
+def suites_of_lake(spark: SparkSession, lake: Lake, source: str) -> list[tuple[str, Suite, TableEntry]]:
     """Per published table with expectations: its name, its suite and its entry in the manifest."""
     settings = sources(spark, lake).get(source, {})
     suites = {(database, table): suite_of(entries) for database, table, entries in settings.get("suites", ())}
-    manifest = OpsLog(spark, lake, source).load().last("manifest") or {"tables": []}
-    live = [entry for entry in manifest["tables"] if entry["state"] != "retired"]
-    named = [(entry, suites[name]) for entry in live for name in map(tuple, entry["names"]) if name in suites]
-    return [(f"{entry['database']}.{entry['table']}", suite, entry) for entry, suite in named]
+    manifest = OpsLog(spark, lake, source).load().last(Manifest)
+    live = [entry for entry in (manifest.tables if manifest else ()) if entry.state != "retired"]
+    named = [(entry, suites[name]) for entry in live for name in entry.names if name in suites]
+    return [(entry.name, suite, entry) for entry, suite in named]
 
 
 def write_suites(folder: Path, suites: dict[str, Suite]) -> list[Path]:

@@ -10,6 +10,7 @@ from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import ConfigError, DdlError, LakehouseError
 from lakehouse.events import just_above
 from lakehouse.gold.upstream import upstream_of
+from lakehouse.ops.records import Decision, HeldAt
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import gold_entry
 from lakehouse.spark.ops.lake_record import sources
@@ -24,42 +25,39 @@ def decide(root: str, table: str, action: str, why: str, instead: str | None = N
     nothing new.
     """
     log, entry = gold_entry(get_session(), Lake(root), table)
-    held = entry["held"]
-    known = (
-        next((record for record in reversed(log.all("decision")) if _is_of(record, held)), None)
-        if held
-        else None
-    )
+    held = entry.held
     if held is None:
-        raise LakehouseError(f"{table}: expected a table that a DDL holds, it is {entry['state']}")
-    if held["by"] == "rows":
+        raise LakehouseError(f"{table}: expected a table that a DDL holds, it is {entry.state}")
+    if held.by == "rows":
         raise LakehouseError(
             f"{table}: its rows have columns that no DDL has added: set drift_timeout, or `lakehouse schema "
             "import`"
         )
     if action == "approve":
         _check_approval(table, held, instead)
-    said = {"decision": action, "instead": instead}
-    answer = {"table": table, **said, "ddl": held["ddl"], "position": held["position"]}
-    if known is not None and {name: known[name] for name in said} == said:
-        return {**answer, "recorded": False}
-    log.add(
-        "decision",
-        {**said, "table": table, "position": held["position"], "ddl": held["ddl"] or "", "why": why},
-    )
-    return {**answer, "recorded": True}
+    ddl = held.ddl or ""
+    known = [one for one in log.all(Decision) if (one.position, one.ddl) == (held.position, ddl)]
+    is_new = not known or (known[-1].decision, known[-1].instead) != (action, instead)
+    if is_new:
+        log.add(
+            Decision(decision=action, instead=instead, table=table, position=held.position, ddl=ddl, why=why)
+        )
+    return {
+        "table": table,
+        "decision": action,
+        "instead": instead,
+        "ddl": held.ddl,
+        "position": list(held.position),
+        "recorded": is_new,
+    }
 
 
-def _is_of(record: Entry, held: Entry) -> bool:
-    return bool(record["position"] == held["position"] and record["ddl"] == (held["ddl"] or ""))
-
-
-def _check_approval(table: str, held: Entry, instead: str | None) -> None:
-    if held["by"] == "reject":
+def _check_approval(table: str, held: HeldAt, instead: str | None) -> None:
+    if held.by == "reject":
         raise LakehouseError(
             f"{table}: its on_ddl rejects this DDL: change the YAML, or `lakehouse ddl skip` it"
         )
-    if held["by"] == "reader" and instead is None:
+    if held.by == "reader" and instead is None:
         raise LakehouseError(
             f"{table}: this DDL can't be applied as it stands: say what it means with --as SQL, or "
             "`lakehouse ddl skip` it"
@@ -93,14 +91,15 @@ def table_now(root: str, table: str) -> Table:
     log, entry = gold_entry(spark, lake, table)
     settings = sources(spark, lake)[log.source]
     reader = Reader(spark, lake, log.source, settings)
-    lineage = next((one for one in reader.history.lineages if one.id == entry["lineage"]), None)
+    lineage = next((one for one in reader.history.lineages if one.id == entry.lineage), None)
     if lineage is None:
         raise LakehouseError(f"{table}: expected a table of its own, it is several tables as one")
-    at = tuple(entry["since"]) if entry["state"] == "behind" else tuple((reader.manifest or {})["watermark"])
+    assert reader.manifest is not None
+    at = reader.manifest.position_of(entry)
     policies = {(name[0], name[1]): policy for name, policy in settings.get("on_ddl") or []}
     policy: dict[str, str] = next(
         (policies[i.name] for i in reversed(lineage.intervals) if i.name in policies), {}
     )
     upstream = upstream_of(settings["format"], settings["options"])
     schema = lineage.schema_at(just_above(at))
-    return Table((entry["database"], entry["table"]), schema, policy, upstream.server, upstream.zone)
+    return Table((entry.database, entry.table), schema, policy, upstream.server, upstream.zone)

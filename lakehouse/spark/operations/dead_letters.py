@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.records import Dismissed, Done, Gap, Planned, to_json
 from lakehouse.sources.kafka_offsets import told_loss
 from lakehouse.spark.bronze.claim_checks import land_named
 from lakehouse.spark.change_log.dead_letters import LOST, closing, is_open, open_losses
@@ -49,9 +50,12 @@ def letters_of(spark: SparkSession, lake: Lake, log: OpsLog, code: str | None) -
         for row in rows
     ]
     lost = open_losses(log)
-    for number, gap in enumerate(log.all("gap") if code in (None, LOST) else ()):
+    for number, gap in enumerate(log.all(Gap) if code in (None, LOST) else ()):
+        plain = to_json(gap)
         origin = {
-            name: gap[name] for name in ("topic", "incarnation", "partition", "first", "last") if name in gap
+            name: plain[name]
+            for name in ("topic", "incarnation", "partition", "first", "last")
+            if name in plain
         }
         found.append(
             {
@@ -61,7 +65,7 @@ def letters_of(spark: SparkSession, lake: Lake, log: OpsLog, code: str | None) -
                 "table": None,
                 "origin": origin,
                 "batch": None,
-                "open": number >= len(log.all("gap")) - len(lost),
+                "open": number >= len(log.all(Gap)) - len(lost),
             }
         )
     return found
@@ -72,8 +76,9 @@ def dismiss_dead_letters(root: str, source: str, code: str | None, why: str) -> 
     spark, lake, log, _ = opened(root, source)
     letters = [letter for letter in letters_of(spark, lake, log, code) if letter["open"]]
     if letters:
-        batch = (log.last("done") or {"batch": 0})["batch"]
-        log.add("dismissed", {**closing(code, batch, len(log.all("gap"))), "why": why})
+        done = log.last(Done)
+        closed = closing(code, done.batch if done else 0, len(log.all(Gap)))
+        log.add(Dismissed(code=closed.code, batch=closed.batch, gaps=closed.gaps, why=why))
     return {"source": source, "dismissed": len(letters)}
 
 
@@ -85,8 +90,8 @@ def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, 
     """
     spark, lake, log, settings = opened(root, source)
     with layer_lock(spark, lake, source, ["silver"]):
-        last, done = log.load().last("planned"), log.last("done")
-        if last is None or done is None or done["batch"] < last["batch"]:
+        last, done = log.load().last(Planned), log.last(Done)
+        if last is None or done is None or done.batch < last.batch:
             raise LakehouseError(f"{source}: a silver batch is not done yet; `lakehouse run silver` first")
         letters = [
             letter

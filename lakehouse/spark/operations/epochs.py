@@ -5,6 +5,7 @@ is a record of the ops log (or a silver batch of its own), so that a rebuild fro
 from typing import Any
 
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.records import Done, Retired, to_json
 from lakehouse.spark.bronze.epochs import begin_epoch, bronze_ends
 from lakehouse.spark.change_log.watermark import counting_partitions
 from lakehouse.spark.ops.lake_record import opened
@@ -26,21 +27,20 @@ def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> di
             f"--restored-to {restored_to}: expected a moment at or above silver's floor {floor}"
         )
     with layer_lock(spark, lake, source, ["silver"]):
-        return {
-            "source": source,
-            **begin_epoch(log.load(), bronze_ends(spark, lake, source), why, restored_to),
-        }
+        begun = begin_epoch(log.load(), bronze_ends(spark, lake, source), why, restored_to)
+    places = [to_json(one) for one in begun.places]
+    return {"source": source, "epoch": begun.epoch, "from": places, "restored_to": begun.restored_to}
 
 
 def retire_partition(root: str, source: str, topic: str, partition: int, why: str) -> dict[str, Any]:
     """The watermark no longer waits for a partition."""
     _, _, log, _ = opened(root, source)
-    counting = counting_partitions(log.last("done") or {"marks": [], "next": []}, log)
+    counting = counting_partitions(log.last(Done), log)
     if (topic, partition) not in counting:
         known = ", ".join(f"{name}/{number}" for name, number in counting if number != WHOLE_SOURCE)
         raise LakehouseError(
             f"{topic}/{partition}: expected a partition that the watermark waits for, which are "
             f"{known or 'none'}"
         )
-    log.add("retired", {"topic": topic, "partitions": [partition], "why": why})
+    log.add(Retired(topic=topic, partitions=(partition,), why=why))
     return {"source": source, "retired": f"{topic}/{partition}"}

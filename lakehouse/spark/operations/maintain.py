@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.records import Manifest
 from lakehouse.spark.gold.merge import version_of
 from lakehouse.spark.lake import SILVER_TABLES, Lake
 from lakehouse.spark.ops.lake_record import sources
@@ -75,7 +77,8 @@ def maintain_source(
             progress(f"{layer}.{name}: optimized")
     with layer_lock(spark, lake, source, ["gold"]):
         log.load()
-        tables = [entry["gold"] for entry in (log.last("manifest") or {"tables": []})["tables"]]
+        manifest = log.last(Manifest)
+        tables = [entry.gold for entry in (manifest.tables if manifest else ())]
         published = optimize_gold(spark, lake, log, snapshots, progress)
         hours = {table: vacuum_gold(spark, lake, log, table, snapshots) for table in tables}
     return {
@@ -95,23 +98,23 @@ def optimize_gold(spark: SparkSession, lake: Lake, log: OpsLog, snapshots: float
     """OPTIMIZE each table whose newest version has the rows that its manifest names, and publish the versions
     that come of it.
     """
-    manifest = log.last("manifest")
+    manifest = log.last(Manifest)
     if manifest is None:
         return False
     entries = []
-    for entry in manifest["tables"]:
-        ref = lake.ref("gold", entry["gold"])
-        if has_same_rows(spark, ref, entry["version"]):
+    for entry in manifest.tables:
+        ref = lake.ref("gold", entry.gold)
+        if has_same_rows(spark, ref, entry.version):
             keep_history(spark, ref, snapshots)
             optimize(
                 spark, ref, {} if capabilities(spark).keys else GOLD_FILES
             )  # Databricks chooses sizes by itself
-            progress(f"gold.{entry['gold']}: optimized")
-            entry = {**entry, "version": version_of(spark, lake, entry["gold"])}
+            progress(f"gold.{entry.gold}: optimized")
+            entry = replace(entry, version=version_of(spark, lake, entry.gold))
         entries.append(entry)
-    if entries == manifest["tables"]:
+    if tuple(entries) == manifest.tables:
         return False
-    log.add("manifest", {**manifest, "tables": entries})
+    log.add(replace(manifest, tables=tuple(entries)))
     return True
 
 
@@ -153,11 +156,11 @@ def kept_versions(log: OpsLog, table: str, snapshots: float) -> set[int]:
     """The versions of a gold table that the last manifest names, or one that was in force less than
     `snapshots` seconds ago.
     """
-    manifests = [(at, body) for _, kind, at, body in log.records if kind == "manifest"]
+    manifests = log.dated(Manifest)
     since = (time.time() - snapshots) * 1000
     ends = [at for at, _ in manifests[1:]] + [math.inf]
-    kept = [body for (_, body), end in zip(manifests, ends, strict=True) if end >= since]
-    return {entry["version"] for body in kept for entry in body["tables"] if entry["gold"] == table}
+    kept = [manifest for (_, manifest), end in zip(manifests, ends, strict=True) if end >= since]
+    return {entry.version for manifest in kept for entry in manifest.tables if entry.gold == table}
 
 
 def hours_of(seconds: float) -> int:

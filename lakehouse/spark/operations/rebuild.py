@@ -19,6 +19,16 @@ from pyspark.sql import types as T
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
+from lakehouse.ops.records import (
+    Done,
+    Epoch,
+    Generation,
+    Manifest,
+    Planned,
+    Rebuild,
+    Rebuilding,
+    TableEntry,
+)
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.plan import GoldRun, Window
 from lakehouse.spark.gold.run import fold_shadow, open_run, run_gold
@@ -51,12 +61,12 @@ def rebuild_table(root: str, table: str, at: str | None, yes: bool, why: str = "
     """
     spark, lake = get_session(), Lake(root)
     log, entry = gold_entry(spark, lake, table)
-    source, manifest = log.source, log.last("manifest")
+    source, manifest = log.source, log.last(Manifest)
     settings = sources(spark, lake)[source]
     assert manifest is not None
     if yes and at is not None:
         raise LakehouseError("rebuild: --at compares only; leave out --yes, or --at")
-    watermark = tuple(manifest["watermark"])
+    watermark = manifest.watermark
     position = watermark if at is None else parse_position(at, watermark)
     check_floor(log, at or "now", position)
     published, compared_with = at_position(log, entry, position)
@@ -65,14 +75,13 @@ def rebuild_table(root: str, table: str, at: str | None, yes: bool, why: str = "
     return {**outcome, "replaced": request(spark, lake, source, settings, log, entry, why) if yes else False}
 
 
-def at_position(log: OpsLog, entry: Entry, position: Position) -> tuple[Entry, str]:
+def at_position(log: OpsLog, entry: TableEntry, position: Position) -> tuple[TableEntry, str]:
     """The table's entry in the manifest of a moment, else in the last one."""
-    for manifest in reversed(log.all("manifest")):
-        found = next((one for one in manifest["tables"] if one["lineage"] == entry["lineage"]), None)
-        if tuple(manifest["watermark"]) == position and found is not None:
-            return found, "the manifest of that moment" if manifest is not log.last(
-                "manifest"
-            ) else "the live table"
+    for manifest in reversed(log.all(Manifest)):
+        found = next((one for one in manifest.tables if one.lineage == entry.lineage), None)
+        if manifest.watermark == position and found is not None:
+            is_last = manifest is log.last(Manifest)
+            return found, "the live table" if is_last else "the manifest of that moment"
     return entry, "the live table"
 
 
@@ -82,27 +91,24 @@ def shadow_run(
     source: str,
     settings: Entry,
     log: OpsLog,
-    manifest: Entry,
+    manifest: Manifest,
     position: Position,
 ) -> GoldRun:
     """A gold run over what the manifest saw, up to a position, that publishes nothing."""
-    feed = feed_of(source, settings, manifest["consistency"])
-    done = next(record for record in reversed(log.all("done")) if record["batch"] == manifest["batch"])
-    window = Window(manifest["batch"], position, manifest["batch"], position)
+    feed = feed_of(source, settings, manifest.consistency)
+    done = next(record for record in reversed(log.all(Done)) if record.batch == manifest.batch)
+    window = Window(manifest.batch, position, manifest.batch, position)
     history = load_history(spark, lake, source, done, log, {**feed.told, "virtual": feed.virtual})
     return open_run(log, feed, history, window, None, stops=False)
 
 
-def shadow_difference(run: GoldRun, entry: Entry, published: Entry) -> Entry:
+def shadow_difference(run: GoldRun, entry: TableEntry, published: TableEntry) -> Entry:
     """How many rows the live and the rebuilt table have in common, and not."""
-    shadow = f"_rebuild_{entry['gold']}"
+    shadow = f"_rebuild_{entry.gold}"
     try:
-        if not fold_shadow(run, entry["lineage"], shadow):
-            raise LakehouseError(
-                f"{entry['database']}.{entry['table']}: expected a table of its own, at a moment at which it "
-                "lives"
-            )
-        live = run.lake.read(run.spark, "gold", published["gold"], published["version"])
+        if not fold_shadow(run, entry.lineage, shadow):
+            raise LakehouseError(f"{entry.name}: expected a table of its own, at a moment at which it lives")
+        live = run.lake.read(run.spark, "gold", published.gold, published.version)
         with many_rows(run.spark):
             return difference(live, run.lake.read(run.spark, "gold", shadow))
     finally:
@@ -159,16 +165,16 @@ def discard(spark: SparkSession, lake: Lake, table: str) -> None:
 
 
 def request(
-    spark: SparkSession, lake: Lake, source: str, settings: Entry, log: OpsLog, entry: Entry, why: str
+    spark: SparkSession, lake: Lake, source: str, settings: Entry, log: OpsLog, entry: TableEntry, why: str
 ) -> str | bool:
     """Ask gold to fold the table anew; it is done at once where no other gold run goes on."""
-    log.add("rebuild", {"lineage": entry["lineage"], "why": why})
+    log.add(Rebuild(lineage=entry.lineage, why=why))
     try:
         with layer_lock(spark, lake, source, ["gold"]):
             log.load()
-            manifest = log.last("manifest")
+            manifest = log.last(Manifest)
             assert manifest is not None
-            run_gold(spark, lake, feed_of(source, settings, manifest["consistency"]), log, quiet)
+            run_gold(spark, lake, feed_of(source, settings, manifest.consistency), log, quiet)
             return True
     except LakehouseError as error:
         return f"requested: {error}"
@@ -199,19 +205,18 @@ def rebuild_silver(root: str, source: str, yes: bool, why: str = "") -> Entry:
     with layer_lock(spark, lake, source, ["silver"]):
         log.load()
         catch_up(spark, beside, feed, log, scratch)
-        planned, done = scratch.last("planned"), scratch.last("done")
+        planned, done = scratch.last(Planned), scratch.last(Done)
         assert planned is not None and done is not None
-        log.add_all([("planned", planned), ("done", done), ("generation", {"number": number, "why": why})])
+        log.add_all([planned, done, Generation(number=number, why=why)])
     return {**outcome, "switched": True}
 
 
 def check_bronze(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> None:
     """Bronze must still hold the first record that silver ever read of each partition."""
     first: dict[tuple[str, str, int], int] = {}
-    for plan in log.all("planned"):
-        for entry in plan["ranges"]:
-            place = (entry["topic"], entry["incarnation"], entry["partition"])
-            first[place] = min(first.get(place, entry["first"]), entry["first"])
+    for plan in log.all(Planned):
+        for one in plan.ranges:
+            first[one.place] = min(first.get(one.place, one.first), one.first)
     held = (
         lake.read(spark, "bronze", source)
         .groupBy("topic", "incarnation", "partition")
@@ -233,11 +238,11 @@ def check_bronze(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> N
 
 def next_generation(log: OpsLog, *, again: bool) -> int:
     """The generation to build: the one that is begun and not in use yet, unless it is to begin `again`."""
-    begun = max((record["number"] for record in log.all("rebuilding")), default=log.generation)
+    begun = max((record.number for record in log.all(Rebuilding)), default=log.generation)
     if begun > log.generation and not again:
         return begun
-    log.add("rebuilding", {"number": begun + 1})
-    return int(begun) + 1
+    log.add(Rebuilding(number=begun + 1))
+    return begun + 1
 
 
 def generation(spark: SparkSession, lake: Lake, source: str, number: int) -> tuple[Lake, OpsLog]:
@@ -251,8 +256,8 @@ def generation(spark: SparkSession, lake: Lake, source: str, number: int) -> tup
 
 def catch_up(spark: SparkSession, beside: Lake, feed: Feed, log: OpsLog, scratch: OpsLog) -> None:
     """Decode what bronze has and the new generation has not; epochs are the source's own."""
-    for record in log.all("epoch")[len(scratch.all("epoch")) :]:
-        scratch.add("epoch", record)
+    for record in log.all(Epoch)[len(scratch.all(Epoch)) :]:
+        scratch.add(record)
     run_silver(spark, beside, feed, scratch, quiet)
 
 

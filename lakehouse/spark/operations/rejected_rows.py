@@ -2,11 +2,14 @@
 
 from typing import Any
 
+from msgspec import UNSET
 from pyspark.sql import functions as F
 
 from lakehouse.config.load import Config
 from lakehouse.errors import LakehouseError
+from lakehouse.events import MIN_POSITION, Position
 from lakehouse.gold.upstream import upstream_of
+from lakehouse.ops.records import Accepted, Done, Manifest
 from lakehouse.quality.suite import suite_of
 from lakehouse.spark.change_log.changes import not_void, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
@@ -30,24 +33,21 @@ class Rejections:
     def __init__(self, lake: Lake, source: str, settings: dict[str, Any]) -> None:
         self.spark, self.lake, self.source, self.settings = get_session(), lake, source, settings
         self.log = OpsLog(self.spark, lake, source).load()
-        self.manifest = self.log.last("manifest") or {"tables": [], "watermark": [0] * 6}
-        done = self.log.last("done")
+        manifest, done = self.log.last(Manifest), self.log.last(Done)
+        self.tables = manifest.tables if manifest else ()
+        self.watermark = manifest.watermark if manifest else MIN_POSITION
         self.history = load_history(self.spark, lake, source, done, self.log, settings) if done else None
         self.silver = read_silver(self.spark, lake, source, "changes").where(not_void(self.log))
         self.rows = rejected_rows(self.spark, lake, source)
 
     def lineage(self, name: str) -> Any:
-        found = [
-            entry["lineage"] for entry in self.manifest["tables"] if name in map(".".join, entry["names"])
-        ]
+        found = [entry.lineage for entry in self.tables if name in map(".".join, entry.names)]
         return next((one for one in (self.history.lineages if self.history else ()) if one.id in found), None)
 
     def of(self, lineage: Any, *, all_: bool) -> list[dict[str, Any]]:
         """Rejected changes of a table in order; without `all_` those alone that nothing came after."""
         mine = self.rows.where(F.col("lineage") == lineage.id)
-        rows = (
-            mine if all_ else open_rejections(mine, lineage, self.silver, tuple(self.manifest["watermark"]))
-        )
+        rows = mine if all_ else open_rejections(mine, lineage, self.silver, self.watermark)
         return [
             {
                 "source": self.source,
@@ -60,7 +60,7 @@ class Rejections:
             for row in rows.orderBy("position", "key").collect()
         ]
 
-    def stopping(self, lineage: Any, suite: list[dict[str, Any]], place: list[int]) -> list[str]:
+    def stopping(self, lineage: Any, suite: list[dict[str, Any]], place: Position) -> list[str]:
         """The identities of the changes at the place where a table stands, which its checks stop."""
         virtual, upstream = (
             self.settings["virtual"],
@@ -70,7 +70,7 @@ class Rejections:
         judged = judge.frame(self.silver.where(of_lineage(lineage)), partial=True)
         failing = judged.where(F.arrays_overlap("failed", F.array(*[F.lit(index) for index in judge.stops])))
         rows = failing.select("position", identity().alias("name")).orderBy("position").collect()
-        stood = [row for row in rows if commit_of(tuple(row.position), upstream) >= tuple(place)]
+        stood = [row for row in rows if commit_of(tuple(row.position), upstream) >= place]
         first = commit_of(tuple(stood[0].position), upstream) if stood else None
         return [row.name for row in stood if commit_of(tuple(row.position), upstream) == first]
 
@@ -80,7 +80,7 @@ def list_rejected(root: str, table: str | None, all_: bool) -> list[dict[str, An
     lake, found = Lake(root), []
     for source, settings in sources(get_session(), lake).items():
         told = Rejections(lake, source, settings)
-        names = {name for entry in told.manifest["tables"] for name in map(".".join, entry["names"])}
+        names = {name for entry in told.tables for name in map(".".join, entry.names)}
         lineages = {
             lineage.id: lineage
             for name in sorted(names)
@@ -120,13 +120,14 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
             told.spark, source.lake, source.gold, told.log, lambda _: None, again=frozenset([lineage.id])
         )
     after = Rejections(source.lake, source.name, source.settings).of(lineage, all_=True)
-    entry = next(one for one in (told.log.last("manifest") or {})["tables"] if one["lineage"] == lineage.id)
+    manifest = told.log.last(Manifest)
+    entry = next(one for one in (manifest.tables if manifest else ()) if one.lineage == lineage.id)
     return {
         "table": table,
         "rejected_before": len(before),
         "rejected_now": len(after),
-        "state": entry["state"],
-        "why": entry["why"],
+        "state": entry.state,
+        "why": entry.why,
     }
 
 
@@ -136,22 +137,17 @@ def _accept(
     """Record the rows by name. The records are kept with the suite's own verdicts, so that a rebuild gives
     the same table.
     """
-    earlier = [
-        name
-        for record in told.log.all("accepted")
-        if record["lineage"] == lineage.id
-        for name in record["changes"]
-    ]
+    earlier = [name for one in told.log.all(Accepted) if one.lineage == lineage.id for name in one.changes]
     names = [" ".join([row["key"], *map(str, row["position"])]) for row in before]
-    entry = next(one for one in told.manifest["tables"] if one["lineage"] == lineage.id)
+    entry = next(one for one in told.tables if one.lineage == lineage.id)
     suite = next(
         (
             suite.plain()
             for name, suite in feed.suites.items()
-            if ".".join(name) in map(".".join, entry["names"])
+            if ".".join(name) in map(".".join, entry.names)
         ),
         None,
     )
-    if entry.get("stopped") and suite:
-        names += told.stopping(lineage, suite, entry["stopped"][0])
-    told.log.add("accepted", {"lineage": lineage.id, "changes": sorted({*earlier, *names}), "why": why})
+    if entry.stopped is not UNSET and suite:
+        names += told.stopping(lineage, suite, entry.stopped[0])
+    told.log.add(Accepted(lineage=lineage.id, changes=tuple(sorted({*earlier, *names})), why=why))

@@ -10,11 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.formats import FORMATS
 from lakehouse.formats.ticdc.storage_layout import DataFile, classify
+from lakehouse.ops.progress import OffsetRange
+from lakehouse.ops.records import Done, Planned, to_json
 from lakehouse.spark.change_log.dead_letters import closing, is_open
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
@@ -29,44 +32,41 @@ Json = dict[str, Any]
 
 
 def decode_again(
-    spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, ranges: list[Json], code: str | None
+    spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, ranges: list[OffsetRange], code: str | None
 ) -> Counter[str]:
     """The counts of decoding these ranges, which are all that letters of `code` (None: of any) came from. No
     batch may be under way.
     """
-    last, done = log.last("planned") or {}, log.last("done") or {}
+    last, done = log.last(Planned), log.last(Done)
     counts: Counter[str] = Counter()
+    if last is None or done is None:
+        return counts
     parts = [ranges[start : start + RANGES] for start in range(0, len(ranges), RANGES)]
     for number, part in enumerate(parts, 1):
-        plan = {
-            "batch": done["batch"] + number,
-            "generation": last["generation"],
-            "small": True,
-            "ranges": part,
-            "again": True,
-        }
-        if number == len(parts):
-            plan["requeue"] = closing(code, done["batch"], 0)
-        log.add("planned", plan)
-        counts.update(run_batch(spark, lake, feed, log, plan))
+        plan = Planned(
+            batch=done.batch + number,
+            generation=last.generation,
+            small=True,
+            ranges=tuple(part),
+            again=True,
+            requeue=closing(code, done.batch, 0) if number == len(parts) else None,
+        )
+        log.add(plan)
+        counts.update(to_json(run_batch(spark, lake, feed, log, plan)))
     return counts
 
 
-def ranges_of(origins: Iterable[Json]) -> list[Json]:
+def ranges_of(origins: Iterable[Json]) -> list[OffsetRange]:
     """The records of origins, neighbours as one range."""
-    ranges: list[Json] = []
+    ranges: list[OffsetRange] = []
     for topic, incarnation, partition, offset in sorted(
         {(o["topic"], o.get("incarnation", ""), o["partition"], o["offset"]) for o in origins}
     ):
-        place = {"topic": topic, "incarnation": incarnation, "partition": partition}
-        if (
-            ranges
-            and all(ranges[-1][name] == value for name, value in place.items())
-            and ranges[-1]["last"] == offset - 1
-        ):
-            ranges[-1]["last"] = offset
+        one = OffsetRange(topic, incarnation, partition, first=offset, last=offset)
+        if ranges and ranges[-1].place == one.place and ranges[-1].last == offset - 1:
+            ranges[-1] = msgspec.structs.replace(ranges[-1], last=offset)
         else:
-            ranges.append({**place, "first": offset, "last": offset})
+            ranges.append(one)
     return ranges
 
 
@@ -74,7 +74,8 @@ def decode_late_files(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, 
     """Decode a storage sink's data files again that had no schema file, once one of them has it. To be called
     with all batches done.
     """
-    if not FORMATS[feed.format].reads_files or not (log.last("done") or {"dead": []})["dead"]:
+    done = log.last(Done)
+    if not FORMATS[feed.format].reads_files or done is None or not done.dead:
         return
     letters = read_silver(spark, lake, feed.name, "dead_letters").where(
         is_open(log) & (F.col("code") == "schema")

@@ -21,6 +21,7 @@ from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, Name, key_ids
+from lakehouse.ops.records import Done, Floor, Manifest
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
@@ -51,12 +52,12 @@ def raise_floor(
         )
     with layer_lock(spark, lake, source, ["silver", "gold"]):
         log = OpsLog(spark, lake, source).load()
-        done, manifest = log.last("done"), log.last("manifest")
-        if done is None or manifest is None or manifest["batch"] != done["batch"]:
+        done, manifest = log.last(Done), log.last(Manifest)
+        if done is None or manifest is None or manifest.batch != done.batch:
             raise LakehouseError(
                 f"{source}: gold has not taken all that silver has; `lakehouse run gold` first"
             )
-        place = floor_below(moment(settings, at, older_than, tuple(manifest["watermark"])))
+        place = floor_below(moment(settings, at, older_than, manifest.watermark))
         lineages = [
             one
             for one in load_history(spark, lake, source, done, log, settings).lineages
@@ -67,7 +68,7 @@ def raise_floor(
         }
         folded = [one for one in lineages if one.id not in kept]
         changes = read_silver(spark, lake, source, "changes").where(
-            (F.col("batch") <= done["batch"]) & not_void(log)
+            (F.col("batch") <= done.batch) & not_void(log)
         )
         outcome = {
             "source": source,
@@ -78,17 +79,9 @@ def raise_floor(
         if not yes or not folded:
             return {**outcome, "done": False}
         names = sorted({i.name for one in folded for i in one.intervals if i.low < place})
-        log.add(
-            "floor",
-            {
-                "generation": log.generation,
-                "place": list(place),
-                "names": [list(name) for name in names],
-                "why": why,
-            },
-        )
+        log.add(Floor(generation=log.generation, place=place, names=tuple(names), why=why))
         with many_rows(spark):
-            rows = snapshot_rows(spark, lake, source, changes, folded, place, settings, done["batch"])
+            rows = snapshot_rows(spark, lake, source, changes, folded, place, settings, done.batch)
             lake.replace_where(rows, "silver", f"{source}_changes", predicate(folded, place))
         return {**outcome, "done": True}
 

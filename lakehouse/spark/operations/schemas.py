@@ -6,7 +6,8 @@ from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.schema import TableSchema
+from lakehouse.events import Position
+from lakehouse.ops.records import Imported, ImportedColumn, Manifest
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import named, the_one
 from lakehouse.spark.ops.lake_record import opened
@@ -19,46 +20,35 @@ def import_schema(root: str, source: str, text: str, at: str) -> list[dict[str, 
     next run.
     """
     _, _, log, _ = opened(root, source)
-    manifest = log.last("manifest")
+    manifest = log.last(Manifest)
     if manifest is None:
         raise LakehouseError(f"{source}: gold has published nothing yet; `lakehouse run gold` first")
-    position = parse_position(at, tuple(manifest["watermark"]))
+    position = parse_position(at, manifest.watermark)
     records = [_schema_record(statement, position) for statement in read(text)]
-    known = log.all("imported")
+    known = log.all(Imported)
     for record in records:
         if record not in known:
-            log.add("imported", record)
+            log.add(record)
     return [
-        {"imported": f"{record['database']}.{record['table']}", "new": record not in known}
-        for record in records
+        {"imported": f"{record.database}.{record.table}", "new": record not in known} for record in records
     ]
 
 
-def _schema_record(statement: E.Statement, position: Any) -> dict[str, Any]:
+def _schema_record(statement: E.Statement, position: Position) -> Imported:
     if not isinstance(statement, E.CreateTable) or statement.database is None:
         raise ConfigError("schema import: expected CREATE TABLE `db`.`table` statements only")
     schema = create(statement)
     key = [column.name for column_id in schema.primary_key if (column := schema.by_id(column_id)) is not None]
-    return {
-        "database": statement.database,
-        "table": statement.table,
-        "position": list(position),
-        "columns": _columns(schema),
-        "key": key,
-    }
-
-
-def _columns(schema: TableSchema) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": c.name,
-            "type": str(c.type),
-            "not_null": c.not_null,
-            "default": c.default,
-            "generated": c.generated,
-        }
-        for c in schema.columns
-    ]
+    return Imported(
+        database=statement.database,
+        table=statement.table,
+        position=position,
+        columns=tuple(
+            ImportedColumn(one.name, str(one.type), one.not_null, one.default, one.generated)
+            for one in schema.columns
+        ),
+        key=tuple(key),
+    )
 
 
 def schema_history(root: str, table: str) -> list[dict[str, Any]]:

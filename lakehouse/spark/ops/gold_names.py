@@ -18,6 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
 from lakehouse.lineage import Name
+from lakehouse.ops.records import Manifest, TableEntry
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
@@ -51,14 +52,15 @@ def the_one(found: Mapping[str, Found], table: str, root: str) -> Found:
     return next(iter(found.values()))
 
 
-def gold_entry(spark: SparkSession, lake: Lake, table: str) -> tuple[OpsLog, dict[str, Any]]:
+def gold_entry(spark: SparkSession, lake: Lake, table: str) -> tuple[OpsLog, TableEntry]:
     """A live gold table's source, as its log, and its entry in the last manifest."""
     known, name = named(spark, lake, table)
     found = {}
     for source in known:
         log = OpsLog(spark, lake, source).load()
-        for entry in (log.last("manifest") or {"tables": []})["tables"]:
-            if f"{entry['database']}.{entry['table']}" == name and entry["state"] != "retired":
+        manifest = log.last(Manifest)
+        for entry in manifest.tables if manifest else ():
+            if entry.name == name and entry.state != "retired":
                 found[source] = log, entry
     return the_one(found, table, lake.root)
 

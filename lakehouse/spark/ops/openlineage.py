@@ -4,9 +4,9 @@ listens.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from lakehouse import __version__
+from lakehouse.ops.records import Manifest, Run
 from lakehouse.reporting.openlineage import (
     GOLD_READS,
     SILVER_TABLES,
@@ -23,40 +23,37 @@ from lakehouse.spark.ops.log import OpsLog
 PRODUCER = f"https://pypi.org/project/lakehouse/{__version__}"
 
 
-def emit_run(log: OpsLog, body: dict[str, Any]) -> int:
+def emit_run(log: OpsLog, run: Run) -> int:
     """Send the events of a run's record, where the environment asks for them; returns how many arrived."""
     if not is_asked_for():
         return 0
-    return send(event for run in layer_runs(log, body) for event in events(run, job_namespace(), PRODUCER))
+    return send(event for one in layer_runs(log, run) for event in events(one, job_namespace(), PRODUCER))
 
 
-def layer_runs(log: OpsLog, body: dict[str, Any]) -> Iterator[LayerRun]:
+def layer_runs(log: OpsLog, run: Run) -> Iterator[LayerRun]:
     """A run's layers, each with what it read and wrote."""
-    for layer in body["layers"]:
-        inputs, outputs = _EDGES[layer](log, body)
-        facts = {name: body[name] for name in ("landed", "batches", "published")} | {
-            "seconds": body["seconds"].get(layer, 0)
-        }
-        yield LayerRun(log.source, layer, body["begun"], body["ended"], inputs, outputs, body["error"], facts)
+    for layer in run.layers:
+        inputs, outputs = _EDGES[layer](log, run)
+        facts: dict[str, float] = {"landed": run.landed, "batches": run.batches, "published": run.published}
+        facts["seconds"] = run.seconds.get(layer, 0)
+        yield LayerRun(log.source, layer, run.begun, run.ended, inputs, outputs, run.error, facts)
 
 
-def _bronze(log: OpsLog, body: dict[str, Any]) -> tuple[list[Dataset], list[Dataset]]:
-    read = body.get("read") or {}
-    inputs = [topic_dataset(read["bootstrap"], topic) for topic in read.get("topics", ())]
-    inputs += [path_dataset(path, str(Path.cwd())) for path in read.get("paths", ())]
-    return inputs, [table_dataset(log.lake, "bronze", log.source)._replace(rows=body["landed"])]
+def _bronze(log: OpsLog, run: Run) -> tuple[list[Dataset], list[Dataset]]:
+    inputs = [topic_dataset(run.read.bootstrap or "", topic) for topic in run.read.topics]
+    inputs += [path_dataset(path, str(Path.cwd())) for path in run.read.paths]
+    return inputs, [table_dataset(log.lake, "bronze", log.source)._replace(rows=run.landed)]
 
 
-def _silver(log: OpsLog, body: dict[str, Any]) -> tuple[list[Dataset], list[Dataset]]:
+def _silver(log: OpsLog, run: Run) -> tuple[list[Dataset], list[Dataset]]:
     outputs = [table_dataset(log.lake, "silver", f"{log.source}_{name}") for name in SILVER_TABLES]
     return [table_dataset(log.lake, "bronze", log.source)], outputs
 
 
-def _gold(log: OpsLog, body: dict[str, Any]) -> tuple[list[Dataset], list[Dataset]]:
-    tables = (log.last("manifest") or {"tables": []})["tables"]
-    outputs = [
-        table_dataset(log.lake, "gold", entry["gold"]) for entry in tables if entry["state"] != "retired"
-    ]
+def _gold(log: OpsLog, run: Run) -> tuple[list[Dataset], list[Dataset]]:
+    manifest = log.last(Manifest)
+    tables = [entry for entry in (manifest.tables if manifest else ()) if entry.state != "retired"]
+    outputs = [table_dataset(log.lake, "gold", entry.gold) for entry in tables]
     return [table_dataset(log.lake, "silver", f"{log.source}_{name}") for name in GOLD_READS], outputs
 
 

@@ -4,6 +4,7 @@ in its book.
 
 from lakehouse.events import Position
 from lakehouse.lineage import Name
+from lakehouse.ops.records import Floor
 from lakehouse.spark.ops.log import OpsLog
 
 Floors = dict[Name, Position]
@@ -12,13 +13,7 @@ Floors = dict[Name, Position]
 def floors_of(log: OpsLog) -> Floors:
     """The floor of each table that has one, in silver's present generation."""
     floors: Floors = {}
-    for record in log.all("floor"):
-        if record["generation"] == log.generation:
-            place = tuple(record["place"])
-            floors.update(
-                {
-                    (name[0], name[1]): max(place, floors.get((name[0], name[1]), place))
-                    for name in record["names"]
-                }
-            )
+    for record in log.all(Floor):
+        if record.generation == log.generation:
+            floors |= {name: max(record.place, floors.get(name, record.place)) for name in record.names}
     return floors

@@ -9,14 +9,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.records import Run, RunInput
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.openlineage import emit_run
 
 # A continuous run tells what it did this often, in seconds.
 EVERY = 60.0
+NOTHING = RunInput()
 
 
 @dataclass(slots=True)
@@ -27,7 +28,7 @@ class RunRecord:
     """
 
     layers: tuple[str, ...]
-    read: dict[str, Any] = field(default_factory=dict)
+    read: RunInput = NOTHING
     begun: float = field(default_factory=time.time)
     landed: int = 0
     batches: int = 0
@@ -55,19 +56,19 @@ class RunRecord:
 
     def write(self, log: OpsLog, error: Exception | None = None) -> None:
         """Append it to the log, and tell the lineage of what it wrote to whoever listens."""
-        body: dict[str, Any] = {
-            "layers": list(self.layers),
-            "read": self.read,
-            "begun": int(self.begun * 1000),
-            "ended": int(time.time() * 1000),
-            "landed": self.landed,
-            "batches": self.batches,
-            "published": self.published,
-            "seconds": {layer: round(taken, 3) for layer, taken in self.seconds.items()},
-            "error": None if error is None else error_text(error),
-        }
-        log.add("run", body)
-        emit_run(log, body)
+        run = Run(
+            layers=self.layers,
+            read=self.read,
+            begun=int(self.begun * 1000),
+            ended=int(time.time() * 1000),
+            landed=self.landed,
+            batches=self.batches,
+            published=self.published,
+            seconds={layer: round(taken, 3) for layer, taken in self.seconds.items()},
+            error=None if error is None else error_text(error),
+        )
+        log.add(run)
+        emit_run(log, run)
 
     def flush(self, log: OpsLog, *, now: bool = False) -> "RunRecord":
         """Of a continuous run: written and begun anew once it is old enough, or `now`."""
@@ -78,7 +79,7 @@ class RunRecord:
 
 
 @contextmanager
-def recorded(log: OpsLog, layers: tuple[str, ...], read: dict[str, Any]) -> Iterator[RunRecord]:
+def recorded(log: OpsLog, layers: tuple[str, ...], read: RunInput) -> Iterator[RunRecord]:
     """One run; its record is written at its end, and at its failure too."""
     record = RunRecord(layers, read)
     try:

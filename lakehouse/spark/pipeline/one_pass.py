@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
+from lakehouse.ops.records import Manifest, RunInput
 from lakehouse.sources.recording import read_recording
 from lakehouse.spark.bronze.claim_checks import land_attachments
 from lakehouse.spark.bronze.kafka import land_topics
@@ -37,29 +38,30 @@ def messages_of(path: Path) -> Iterator[Message]:
 
 
 def outcome(
-    name: str, lake: Lake, log: OpsLog, landed: int, batches: int, published: dict[str, Any] | None
+    name: str, lake: Lake, log: OpsLog, landed: int, batches: int, published: Manifest | None
 ) -> dict[str, Any]:
     """What a run came to, for people and scripts."""
-    manifest = log.last("manifest") or {"tables": [], "watermark": None}
+    manifest = log.last(Manifest)
+    tables = manifest.tables if manifest else ()
     return {
         "source": name,
         "new_messages": landed,
         "silver_batches": batches,
         "gold": "published" if published else "nothing new",
-        "watermark": manifest["watermark"],
+        "watermark": list(manifest.watermark) if manifest else None,
         "tables": [
             {
-                "table": f"{entry['database']}.{entry['table']}",
-                "state": entry["state"],
-                "why": entry.get("why"),
-                "notes": entry["notes"],
-                "location": lake.path("gold", entry["gold"])
+                "table": entry.name,
+                "state": entry.state,
+                "why": entry.why,
+                "notes": list(entry.notes),
+                "location": lake.path("gold", entry.gold)
                 if lake.catalog is None
-                else lake.ref("gold", entry["gold"]),
+                else lake.ref("gold", entry.gold),
             }
-            for entry in manifest["tables"]
+            for entry in tables
         ],
-        "problems": manifest.get("problems", []),
+        "problems": list(manifest.problems) if manifest else [],
     }
 
 
@@ -115,7 +117,7 @@ def pass_over(
     stop: Stop,
     progress: Progress,
     landing: Callable[[], int],
-) -> dict[str, Any] | None:
+) -> Manifest | None:
     """The layers in their order, once, bronze by `landing`; counts are added to the record. Returns what gold
     published.
     """
@@ -136,24 +138,22 @@ def pass_over(
     return published
 
 
-def read_by(source: Source) -> dict[str, Any]:
+def read_by(source: Source) -> RunInput:
     """What bronze reads, for the run's record: topics with their brokers, or paths."""
     config = source.config
     if config.kafka is not None:
-        return {
-            "bootstrap": config.kafka.bootstrap_servers,
-            "topics": config.kafka.topics or [config.kafka.topic_pattern],
-        }
-    return {"paths": [config.storage.path] if config.storage is not None else list(config.recording or ())}
+        topics = config.kafka.topics or [config.kafka.topic_pattern or ""]
+        return RunInput(config.kafka.bootstrap_servers, tuple(topics))
+    return RunInput(paths=(config.storage.path,) if config.storage else tuple(config.recording or ()))
 
 
 def refuse_rejected(log: OpsLog) -> None:
     """A run in which a table's `on_ddl` rejects a DDL has failed, once everything else is published."""
-    entries = (log.last("manifest") or {"tables": []})["tables"]
+    manifest = log.last(Manifest)
     rejected = [
-        f"{e['database']}.{e['table']}"
-        for e in entries
-        if (e.get("held") or {}).get("by") == "reject" and e["state"] == "behind"
+        entry.name
+        for entry in (manifest.tables if manifest else ())
+        if entry.held and entry.held.by == "reject" and entry.state == "behind"
     ]
     if rejected:
         names = ", ".join(rejected)

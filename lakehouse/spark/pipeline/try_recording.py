@@ -10,6 +10,7 @@ from lakehouse.errors import ConfigError
 from lakehouse.formats import FORMATS, order_of
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.ops.file_lock import has_flock, is_remote
+from lakehouse.ops.records import RunInput
 from lakehouse.spark.bronze.claim_checks import land_attachments
 from lakehouse.spark.bronze.recordings import land_messages
 from lakehouse.spark.bronze.storage import land_storage
@@ -66,7 +67,7 @@ def try_recording(
         register(spark, place, name, settings)
         log = OpsLog(spark, place, name).load()
         began = log.seq
-        with recorded(log, LAYERS, {"paths": [str(path)]}) as record:
+        with recorded(log, LAYERS, RunInput(paths=(str(path),))) as record:
             with record.timed("bronze"):
                 if FORMATS[format_].reads_files:
                     record.landed = land_storage(spark, place, name, str(path), options, log, progress)

@@ -23,7 +23,7 @@ from lakehouse.events import Position
 from lakehouse.fold.row_edits import REJECTED, Change
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Held, History, Lineage, Name
-from lakehouse.ops.records import TableEntry
+from lakehouse.ops.records import Accepted, TableEntry
 from lakehouse.quality.suite import Suite
 from lakehouse.spark.change_log.changes import between, named_changes, of_lineage
 from lakehouse.spark.column_types import columns
@@ -287,7 +287,7 @@ def open_gates(
 ) -> Gates:
     """The gates of a run; QualityError where a suite does not suit its table, before anything is written."""
     found: dict[str, Judge] = {}
-    accepted = {record["lineage"]: tuple(record["changes"]) for record in log.all("accepted")}
+    accepted = {record.lineage: record.changes for record in log.all(Accepted)}
     for name, suite in suites.items():
         mine = [
             lineage

@@ -13,6 +13,7 @@ from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.gold.lossy_columns import as_text, beyond, left_out
 from lakehouse.gold.shards import options_of
 from lakehouse.lineage import Lineage
+from lakehouse.ops.records import TableEntry
 from lakehouse.spark.lake import Lake, quote
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.readers.show import Reader
@@ -30,9 +31,9 @@ def fidelity(root: str, table: str | None) -> list[Entry]:
         reader = Reader(spark, lake, source, settings)
         lineages = {one.id: one for one in reader.history.lineages} if reader.manifest else {}
         found += [
-            report(reader, entry, lineages[entry["lineage"]])
+            report(reader, entry, lineages[entry.lineage])
             for name, entry in sorted(reader.entries().items())
-            if table in (None, ".".join(name)) and entry["lineage"] in lineages
+            if table in (None, ".".join(name)) and entry.lineage in lineages
         ]
     if table is not None and not found:
         raise LakehouseError(
@@ -41,16 +42,16 @@ def fidelity(root: str, table: str | None) -> list[Entry]:
     return found
 
 
-def report(reader: Reader, entry: Entry, lineage: Lineage) -> Entry:
+def report(reader: Reader, entry: TableEntry, lineage: Lineage) -> Entry:
     assert reader.manifest is not None
-    at = tuple(entry["since"]) if entry["state"] == "behind" else tuple(reader.manifest["watermark"])
+    at = reader.manifest.position_of(entry)
     schema = lineage.schema_at(just_above(at))
     options = options_of(lineage, options_in(reader.settings))
     columns = gold_columns(schema, {}, virtual=reader.settings["virtual"], options=options)
-    used = companions(reader.lake.read(reader.spark, "gold", entry["gold"], entry["version"]), columns)
+    used = companions(reader.lake.read(reader.spark, "gold", entry.gold, entry.version), columns)
     return {
-        "table": f"{entry['database']}.{entry['table']}",
-        "state": entry["state"],
+        "table": entry.name,
+        "state": entry.state,
         "schema": "inferred" if schema.inferred else "told by DDL",
         "columns": [
             {
@@ -65,7 +66,7 @@ def report(reader: Reader, entry: Entry, lineage: Lineage) -> Entry:
             for column in columns
         ],
         "left_out": [f"{name}: {why}" for name, why in left_out(schema, columns).items()],
-        "notes": entry["notes"],
+        "notes": list(entry.notes),
     }
 
 

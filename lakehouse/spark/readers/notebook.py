@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.ops.records import Manifest
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
@@ -20,10 +21,10 @@ def manifests_of(
         {
             "source": source,
             "published_at": datetime.fromtimestamp(at / 1000, UTC).isoformat(" ", "seconds"),
-            "watermark": body["watermark"],
-            "states": {f"{entry['database']}.{entry['table']}": entry["state"] for entry in body["tables"]},
+            "watermark": list(manifest.watermark),
+            "states": {entry.name: entry.state for entry in manifest.tables},
         }
-        for source, at, body in _published(spark, Lake(root, catalog, dict(schemas or {})))
+        for source, at, manifest in _published(spark, Lake(root, catalog, dict(schemas or {})))
     ]
 
 
@@ -38,27 +39,19 @@ def at_manifest(
     today's views.
     """
     lake = Lake(root, catalog, dict(schemas or {}))
-    _, _, body = _published(spark, lake)[number]
+    _, _, manifest = _published(spark, lake)[number]
     return {
-        free_name(f"gold_{entry['gold']}", {}): lake.read(spark, "gold", entry["gold"], entry["version"])
-        for entry in body["tables"]
+        free_name(f"gold_{entry.gold}", {}): lake.read(spark, "gold", entry.gold, entry.version)
+        for entry in manifest.tables
     }
 
 
-def _published(spark: SparkSession, lake: Lake) -> list[tuple[str, int, dict[str, Any]]]:
+def _published(spark: SparkSession, lake: Lake) -> list[tuple[str, int, Manifest]]:
     logs = ((source, OpsLog(spark, lake, source).load()) for source in sources(spark, lake))
-    return sorted(
-        (
-            (source, at, body)
-            for source, log in logs
-            for _, kind, at, body in log.records
-            if kind == "manifest"
-        ),
-        key=_when,
-    )
+    return sorted(((source, at, one) for source, log in logs for at, one in log.dated(Manifest)), key=_when)
 
 
-def _when(entry: tuple[str, int, dict[str, Any]]) -> tuple[int, str]:
+def _when(entry: tuple[str, int, Manifest]) -> tuple[int, str]:
     return entry[1], entry[0]
 
 

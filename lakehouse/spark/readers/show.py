@@ -19,6 +19,7 @@ from lakehouse.gold.options import GoldOptions, from_plain
 from lakehouse.gold.shards import aligned, options_of
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import History, Lineage, Name, split_name
+from lakehouse.ops.records import Done, Manifest, TableEntry
 from lakehouse.quality.suite import suite_of
 from lakehouse.spark.change_log.changes import (
     between,
@@ -112,8 +113,8 @@ class Reader:
     def __init__(self, spark: SparkSession, lake: Lake, source: str, settings: dict[str, Any]) -> None:
         self.spark, self.lake, self.source, self.settings = spark, lake, source, settings
         self.log = OpsLog(spark, lake, source).load()
-        self.manifest = self.log.last("manifest")
-        self.done = self.log.last("done")
+        self.manifest = self.log.last(Manifest)
+        self.done = self.log.last(Done)
         self._history: History | None = None
         self._changes: dict[str, list[tuple[Change, int]]] | None = None
 
@@ -126,11 +127,9 @@ class Reader:
             )
         return self._history
 
-    def entries(self) -> dict[Name, dict[str, Any]]:
-        entries = (self.manifest or {}).get("tables", [])
-        return {
-            (entry["database"], entry["table"]): entry for entry in entries if entry["state"] != "retired"
-        }
+    def entries(self) -> dict[Name, TableEntry]:
+        entries = self.manifest.tables if self.manifest else ()
+        return {(one.database, one.table): one for one in entries if one.state != "retired"}
 
     def live_names(self) -> list[Name]:
         return sorted(self.entries())
@@ -141,7 +140,7 @@ class Reader:
             return True
         if live or self.done is None:
             return False
-        met = [entry["name"] for entry in self.done["tables"]]
+        met = [one.name for one in self.done.tables]
         met += [interval.name for lineage in self.history.lineages for interval in lineage.intervals]
         return any(".".join(name) == table for name in met)
 
@@ -153,12 +152,12 @@ class Reader:
     def live(self, name: Name) -> Iterator[str]:
         """The rows of the Delta table, at the version that the manifest names."""
         entry = self.entries()[name]
-        at = self._watermark() if entry["state"] != "behind" else tuple(entry["since"])
-        ids = entry.get("shards") or [entry["lineage"]]
+        at = self._manifest().position_of(entry)
+        ids = entry.lineages
         modes = by_name(self._mode(lineage, at) for lineage in self.history.lineages if lineage.id in ids)
         columns = self._aligned(modes)[0]
         return self._frame_lines(
-            modes[0], columns, self.lake.read(self.spark, "gold", entry["gold"], entry["version"])
+            modes[0], columns, self.lake.read(self.spark, "gold", entry.gold, entry.version)
         )
 
     def _frame_lines(self, mode: Mode, columns: list[GoldColumn], frame: DataFrame) -> Iterator[str]:
@@ -233,7 +232,7 @@ class Reader:
         if self._changes is None:
             assert self.done is not None
             silver = read_silver(self.spark, self.lake, self.source, "changes").where(
-                (F.col("batch") <= self.done["batch"]) & not_void(self.log) & not_aborted(self.log)
+                (F.col("batch") <= self.done.batch) & not_void(self.log) & not_aborted(self.log)
             )
             told = silver.where(between(None, self._watermark()))
             self._changes, _ = by_lineage(self.history, collect_changes(told))
@@ -260,10 +259,13 @@ class Reader:
         )
         return [gate for lineage in self.history.lineages if (gate := gates.of(lineage)) is not None]
 
-    def _watermark(self) -> Position:
+    def _manifest(self) -> Manifest:
         if self.manifest is None:
             raise LakehouseError(f"{self.source}: gold has published nothing yet; `lakehouse run gold` does")
-        return tuple(self.manifest["watermark"])
+        return self.manifest
+
+    def _watermark(self) -> Position:
+        return self._manifest().watermark
 
     def _mode(self, lineage: Lineage, at: Position) -> Mode:
         upstream = upstream_of(self.settings["format"], self.settings["options"])
@@ -277,15 +279,11 @@ class Reader:
 
     def _options(self, lineage: Lineage) -> GoldOptions:
         """Those that gold was built with, else those that the lake knows of."""
-        entries = (self.manifest or {}).get("tables", [])
-        built = next(
-            (entry for entry in entries if lineage.id in (entry.get("shards") or [entry["lineage"]])), None
-        )
-        return (
-            from_plain(built["options"])
-            if built and "options" in built
-            else options_of(lineage, options_in(self.settings))
-        )
+        entries = self.manifest.tables if self.manifest else ()
+        built = next((entry for entry in entries if lineage.id in entry.lineages), None)
+        if built is None or built.options is None:
+            return options_of(lineage, options_in(self.settings))
+        return from_plain(built.options)
 
     def _aligned(self, modes: list[Mode]) -> list[list[GoldColumn]]:
         """The columns of a table; of its shards' each in one order."""

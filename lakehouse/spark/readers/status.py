@@ -9,6 +9,8 @@ from lakehouse.config.load import Config
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION
 from lakehouse.lineage import split_name
+from lakehouse.ops.progress import Counts
+from lakehouse.ops.records import Done, Manifest, Run, to_json
 from lakehouse.sources.kafka_offsets import told_loss
 from lakehouse.spark.bronze.kafka import listed
 from lakehouse.spark.change_log.changes import between
@@ -45,60 +47,58 @@ def last_runs(spark: SparkSession, lake: Lake, name: str, number: int) -> dict[s
     """The last runs that did something or failed, newest first."""
     if not number:
         return {}
-    return {
-        "runs": [run_line(body) for body in reversed(OpsLog(spark, lake, name).load().all("run")[-number:])]
-    }
+    runs = OpsLog(spark, lake, name).load().all(Run)[-number:]
+    return {"runs": [run_line(run) for run in reversed(runs)]}
 
 
-def run_line(run: dict[str, Any]) -> dict[str, Any]:
+def run_line(run: Run) -> dict[str, Any]:
     """A run's record for people."""
     return {
-        "begun": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(run["begun"] / 1000)) + " UTC",
-        "seconds": round((run["ended"] - run["begun"]) / 1000, 1),
-        "layers": run["layers"],
-        "landed": run["landed"],
-        "batches": run["batches"],
-        "published": bool(run["published"]),
-        "outcome": run["error"] or "ok",
+        "begun": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(run.begun / 1000)) + " UTC",
+        "seconds": round((run.ended - run.begun) / 1000, 1),
+        "layers": list(run.layers),
+        "landed": run.landed,
+        "batches": run.batches,
+        "published": bool(run.published),
+        "outcome": run.error or "ok",
     }
 
 
 def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | None) -> dict[str, Any]:
     log = OpsLog(spark, lake, name).load()
-    done, manifest = log.last("done"), log.last("manifest")
+    done, manifest = log.last(Done), log.last(Manifest)
     if done is None:
         return {"source": name, "state": "nothing has run yet", **lag(source, None)}
     partitions = counting_partitions(done, log)
     marks = partition_watermarks(done)
     position, holder = source_watermark(marks, partitions)
-    tables = (manifest or {}).get("tables", [])
-    met = {tuple(entry["name"]) for entry in done["tables"]}
-    known = {tuple(name) for entry in tables for name in entry["names"]}
+    tables = manifest.tables if manifest else ()
+    met = {one.name for one in done.tables}
+    known = {name for entry in tables for name in entry.names}
+    unknown = [] if manifest and manifest.auto else sorted(".".join(name) for name in met - known)
     return {
         "source": name,
-        "last_silver_batch": done["batch"],
-        "last_run": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(log.records[-1][2] / 1000)) + " UTC",
+        "last_silver_batch": done.batch,
+        "last_run": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(log.records[-1].at / 1000)) + " UTC",
         "watermark": list(position) if position != MIN_POSITION else None,
         "held_by": f"{holder[0]}/{holder[1]}" if holder else None,
         "no_watermark_seen": [
             f"{topic}/{number}" for topic, number in partitions if (topic, number) not in marks
         ],
-        "gold_watermark": (manifest or {}).get("watermark"),
-        "consistency": (manifest or {}).get("consistency"),
+        "gold_watermark": list(manifest.watermark) if manifest else None,
+        "consistency": manifest.consistency if manifest else None,
         "dead_letters": sum(open_counts(spark, lake, name, log).values()),
-        "books": book(done["counts"]),
-        "not_configured": []
-        if (manifest or {}).get("auto")
-        else sorted(f"{database}.{table}" for database, table in met - known),
+        "books": book(done.counts),
+        "not_configured": unknown,
         "gaps": [told_loss(gap) for gap in open_losses(log)],
-        "problems": (manifest or {}).get("problems", []),
+        "problems": list(manifest.problems) if manifest else [],
         "tables": [
             {
-                "table": f"{entry['database']}.{entry['table']}",
-                "state": entry["state"],
-                "why": entry["why"],
-                "notes": entry["notes"],
-                "version": entry["version"],
+                "table": entry.name,
+                "state": entry.state,
+                "why": entry.why,
+                "notes": list(entry.notes),
+                "version": entry.version,
             }
             for entry in tables
         ],
@@ -106,21 +106,15 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
     }
 
 
-def book(counts: dict[str, int]) -> str:
+def book(counts: Counts) -> str:
     """Whether a batch's decoded changes are all accounted for (model: decoded = inserted + duplicate +
     conflict + below the floor).
     """
-    left = (
-        counts["decoded"]
-        - counts["inserted"]
-        - counts["duplicate"]
-        - counts["conflict"]
-        - counts.get("below", 0)
-    )
+    left = counts.decoded - counts.inserted - counts.duplicate - counts.conflict - counts.below
     return "closed" if left == 0 else f"open: {left} decoded changes are not accounted for"
 
 
-def lag(source: Source | None, done: dict[str, Any] | None) -> dict[str, Any]:
+def lag(source: Source | None, done: Done | None) -> dict[str, Any]:
     """How many messages of the topic silver has not done, and how old its watermark is."""
     if source is None or source.config.kafka is None:
         return {}
@@ -129,9 +123,7 @@ def lag(source: Source | None, done: dict[str, Any] | None) -> dict[str, Any]:
         topics = listed(kafka)
     except LakehouseError as error:
         return {"broker": str(error)}
-    following = {
-        (entry["topic"], entry["partition"]): entry["offset"] for entry in (done or {"next": []})["next"]
-    }
+    following = {(one.topic, one.partition): one.offset for one in (done.next if done else ())}
     behind = {
         f"{topic.name}/{number}": end - max(following.get((topic.name, number), first), first)
         for topic in topics
@@ -140,9 +132,9 @@ def lag(source: Source | None, done: dict[str, Any] | None) -> dict[str, Any]:
     return {"lag_messages": sum(behind.values()), "lag_by_partition": behind, **age(done, source)}
 
 
-def age(done: dict[str, Any] | None, source: Source) -> dict[str, Any]:
+def age(done: Done | None, source: Source) -> dict[str, Any]:
     """Seconds between now and the watermark's own time, for feeds whose watermark is a TSO."""
-    marks = [entry["position"][1] for entry in (done or {"marks": []})["marks"]]
+    marks = [mark.position[1] for mark in (done.marks if done else ())]
     if not marks or source.silver.order != "tidb":
         return {}
     return {"lag_seconds": max(0, round(time.time() - (min(marks) >> 18) / 1000))}
@@ -158,15 +150,16 @@ def plan(config: Config, lake: str | None) -> list[dict[str, Any]]:
 
 def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
     lake, log = source.lake, OpsLog(spark, source.lake, source.name).load()
-    done, manifest = log.last("done"), log.last("manifest")
+    done, manifest = log.last(Done), log.last(Manifest)
     ranges, _, _ = next_ranges(spark, lake, source.silver, done)
-    entry: dict[str, Any] = {"source": source.name, "silver_would_read": ranges, **lag(source, done)}
+    would_read = [to_json(one) for one in ranges]
+    entry: dict[str, Any] = {"source": source.name, "silver_would_read": would_read, **lag(source, done)}
     if done is None:
         return entry
-    before = tuple((manifest or {}).get("watermark", MIN_POSITION))
+    before = manifest.watermark if manifest else MIN_POSITION
     position, _ = source_watermark(partition_watermarks(done), counting_partitions(done, log))
     if source.gold.consistency == "eventual":
-        position = tuple(done["reach"] or MIN_POSITION)
+        position = done.reach or MIN_POSITION
     window = between(before, position)
     changes = (
         read_silver(spark, lake, source.name, "changes")
@@ -188,20 +181,17 @@ def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
 
 
 def table_changes(
-    spark: SparkSession, source: Source, log: OpsLog, done: dict[str, Any], manifest: dict[str, Any] | None
+    spark: SparkSession, source: Source, log: OpsLog, done: Done, manifest: Manifest | None
 ) -> dict[str, Any]:
     """Tables that gold would create for a new YAML, and those whose YAML is gone: their data stays until it
     is removed by hand.
     """
-    held = {
-        (entry["database"], entry["table"])
-        for entry in (manifest or {}).get("tables", [])
-        if entry["state"] != "retired"
-    }
+    tables = manifest.tables if manifest else ()
+    held = {(entry.database, entry.table) for entry in tables if entry.state != "retired"}
     if source.gold.tables is None:
         wanted = set(
             load_history(spark, source.lake, source.name, done, log, source.settings).live(
-                tuple(done["reach"] or MIN_POSITION)
+                done.reach or MIN_POSITION
             )
         )
     else:

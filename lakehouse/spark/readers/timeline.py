@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION
 from lakehouse.formats import FORMATS
+from lakehouse.ops.records import Done, Epoch, Manifest, Planned, Run, to_json
 from lakehouse.spark.change_log.dead_letters import open_losses
 from lakehouse.spark.change_log.watermark import counting_partitions, partition_watermarks, source_watermark
 from lakehouse.spark.lake import Lake
@@ -40,24 +41,20 @@ def observe(spark: SparkSession, lake: Lake, name: str, source: Source | None) -
         "ddl": ddl_timeline(spark, lake, name, settings),
         "dead_letters": dead_letters(spark, lake, name),
         "gaps": open_losses(log),
-        "epochs": [
-            {"epoch": body["epoch"], "why": body["why"], "at": at}
-            for _, kind, at, body in log.records
-            if kind == "epoch"
-        ],
+        "epochs": [{"epoch": one.epoch, "why": one.why, "at": at} for at, one in log.dated(Epoch)],
     }
 
 
 def runs(log: OpsLog, number: int) -> list[dict[str, Any]]:
     """The last runs that did something or failed, oldest first."""
-    return log.all("run")[-number:] if number else []
+    return [to_json(run) for run in log.all(Run)[-number:]] if number else []
 
 
 def totals(log: OpsLog) -> dict[str, int]:
     """What silver has counted since the lake began."""
     found: dict[str, int] = {}
-    for body in log.all("done"):
-        for name, number in body["counts"].items():
+    for done in log.all(Done):
+        for name, number in to_json(done.counts).items():
             found[name] = found.get(name, 0) + number
     return found
 
@@ -66,31 +63,31 @@ def batches(spark: SparkSession, lake: Lake, log: OpsLog, settings: dict[str, An
     """Silver's batches: when, how long, how much, and the source's time up to which all had arrived
     (`fresh`).
     """
-    planned = {body["batch"]: at for _, kind, at, body in log.records if kind == "planned"}
-    done = [(at, body) for _, kind, at, body in log.records if kind == "done"][-BATCHES:]
+    planned = {plan.batch: at for at, plan in log.dated(Planned)}
+    done = log.dated(Done)[-BATCHES:]
     by_position = settings.get("order") == "tidb"
     newest = (
-        {}
-        if by_position or not done
-        else newest_commits(spark, lake, log.source, settings, done[0][1]["batch"])
+        {} if by_position or not done else newest_commits(spark, lake, log.source, settings, done[0][1].batch)
     )
     return [
         {
-            "batch": body["batch"],
+            "batch": one.batch,
             "at": at,
-            "seconds": max(0.0, (at - planned.get(body["batch"], at)) / 1000),
-            "bytes": body.get("bytes", 0),
-            **{
-                name: body["counts"].get(name, 0)
-                for name in ("messages", "inserted", "duplicate", "conflict", "ddl", "dead")
-            },
-            "fresh": watermark_millis(body, log) if by_position else newest.get(body["batch"]),
+            "seconds": max(0.0, (at - planned.get(one.batch, at)) / 1000),
+            "bytes": one.bytes,
+            "messages": one.counts.messages,
+            "inserted": one.counts.inserted,
+            "duplicate": one.counts.duplicate,
+            "conflict": one.counts.conflict,
+            "ddl": one.counts.ddl,
+            "dead": one.counts.dead,
+            "fresh": watermark_millis(one, log) if by_position else newest.get(one.batch),
         }
-        for at, body in done
+        for at, one in done
     ]
 
 
-def watermark_millis(done: dict[str, Any], log: OpsLog) -> int | None:
+def watermark_millis(done: Done, log: OpsLog) -> int | None:
     """The time of a TiCDC source's watermark after a batch; None where a partition has sent none."""
     position, _ = source_watermark(partition_watermarks(done), counting_partitions(done, log))
     return None if position == MIN_POSITION else tso_millis(position[1])
@@ -118,14 +115,13 @@ def newest_commits(
 
 def manifests(log: OpsLog) -> list[dict[str, Any]]:
     """What gold published: when, the states of its tables, and its watermark."""
-    found = [(at, body) for _, kind, at, body in log.records if kind == "manifest"][-BATCHES:]
     return [
         {
             "at": at,
-            "watermark": body["watermark"],
-            "states": _counted([entry["state"] for entry in body["tables"]]),
+            "watermark": list(one.watermark),
+            "states": _counted([entry.state for entry in one.tables]),
         }
-        for at, body in found
+        for at, one in log.dated(Manifest)[-BATCHES:]
     ]
 
 

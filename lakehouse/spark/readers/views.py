@@ -35,6 +35,7 @@ from lakehouse.formats import FORMATS
 from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage
+from lakehouse.ops.records import Done, Manifest
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.change_log.changes import of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
@@ -114,27 +115,22 @@ def _with_source(
 
 def _manifests(spark: SparkSession, lake: Lake, names: list[str]) -> DataFrame:
     logs = ((source, OpsLog(spark, lake, source).load()) for source in names)
-    rows = [
-        (source, at, body["watermark"])
-        for source, log in logs
-        for _, kind, at, body in log.records
-        if kind == "manifest"
-    ]
+    rows = [(source, at, list(one.watermark)) for source, log in logs for at, one in log.dated(Manifest)]
     frame = spark.createDataFrame(rows, _MANIFEST) if rows else _empty(spark, _MANIFEST)
     return frame.withColumn("published_at", F.timestamp_millis("published_at"))
 
 
-def manifest_of(log: OpsLog, at: str | None) -> dict[str, Any]:
+def manifest_of(log: OpsLog, at: str | None) -> Manifest | None:
     """The last manifest, or the last one at a moment."""
-    manifests = [(when, body) for _, kind, when, body in log.records if kind == "manifest"]
+    manifests = log.dated(Manifest)
     if at is not None and manifests:
-        upto = _upto(at, tuple(manifests[-1][1]["watermark"]))
-        manifests = [(when, body) for when, body in manifests if upto(when, tuple(body["watermark"]))]
+        upto = _upto(at, manifests[-1][1].watermark)
+        manifests = [(when, one) for when, one in manifests if upto(when, one.watermark)]
         if not manifests:
             raise LakehouseError(
                 f"{log.source}: expected a manifest at or before {at}, the first one is later"
             )
-    return manifests[-1][1] if manifests else {"tables": []}
+    return manifests[-1][1] if manifests else None
 
 
 def _upto(at: str, watermark: Position) -> Callable[[int, Position], bool]:
@@ -156,9 +152,9 @@ def _gold(
 ) -> dict[str, DataFrame]:
     manifest = manifest_of(OpsLog(spark, lake, source).load(), at)
     found: dict[str, DataFrame] = {}
-    for entry in manifest["tables"]:
-        name = free_name(f"gold_{entry['gold']}", {**taken, **found})
-        found[name] = lake.read(spark, "gold", entry["gold"], entry["version"])
+    for entry in manifest.tables if manifest else ():
+        name = free_name(f"gold_{entry.gold}", {**taken, **found})
+        found[name] = lake.read(spark, "gold", entry.gold, entry.version)
     return found
 
 
@@ -169,11 +165,11 @@ def _silver(
     dropped ones the next.
     """
     log = OpsLog(spark, lake, source).load()
-    done = log.last("done")
+    done = log.last(Done)
     if done is None:
         return {}
     lineages = load_history(spark, lake, source, done, log, settings).lineages
-    changes = read_silver(spark, lake, source, "changes").where(F.col("batch") <= done["batch"])
+    changes = read_silver(spark, lake, source, "changes").where(F.col("batch") <= done.batch)
     found: dict[str, DataFrame] = {}
     for lineage in sorted(
         lineages, key=lambda one: (one.end is not None, tuple(-part for part in one.start))

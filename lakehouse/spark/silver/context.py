@@ -2,8 +2,7 @@
 payloads.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -11,6 +10,7 @@ from pyspark.sql import functions as F
 from lakehouse.formats import FORMATS
 from lakehouse.formats.assemble import Beside
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts, join_schemas
+from lakehouse.ops.progress import OffsetRange
 from lakehouse.spark.lake import Lake
 
 
@@ -20,14 +20,12 @@ def beside(
     source: str,
     format: str,
     options: Mapping[str, str],
-    ranges: list[dict[str, Any]],
+    ranges: Iterable[OffsetRange],
 ) -> Beside:
     """What the records of these ranges need."""
     row = FORMATS[format]
     if row.parts is not None:
-        return Beside(
-            {(entry["topic"], entry["incarnation"], entry["partition"]): entry["first"] for entry in ranges}
-        )
+        return Beside({one.place: one.first for one in ranges})
     if not row.reads_files:
         return Beside()
     bronze = lake.read(spark, "bronze", source)

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.events import Position
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.lake import Lake
@@ -73,7 +74,7 @@ def distinct_changes(
     changes: DataFrame,
     summary: Summary,
     batch: int,
-    top: list[int] | None,
+    top: Position | None,
 ) -> Distinct:
     """Split a batch's changes into new ones, duplicates and conflicts."""
     total = summary.counts["decoded"]
@@ -103,9 +104,9 @@ def _firsts(keyed: DataFrame, order: str) -> DataFrame:
     return ranked.withColumn("_twins", twins).where("_rank = 1").drop("_rank", "_first")
 
 
-def overlaps(summary: Summary, top: list[int] | None) -> bool:
+def overlaps(summary: Summary, top: Position | None) -> bool:
     """Whether silver may hold changes of a batch: its lowest position is not above everything before."""
-    return summary.low is not None and top is not None and list(summary.low) <= top
+    return summary.low is not None and top is not None and summary.low <= top
 
 
 def is_distinct(
@@ -115,7 +116,7 @@ def is_distinct(
     hashes: Iterable[bytes],
     summary: Summary,
     batch: int,
-    top: list[int] | None,
+    top: Position | None,
 ) -> bool:
     """Whether, by the hashes of its changes, nothing of a batch is there twice. False where it can't be told
     cheaply.

@@ -2,17 +2,37 @@
 transactions.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.events import Position
+from lakehouse.ops.progress import (
+    Counts,
+    DeadCount,
+    Mark,
+    NextOffset,
+    OpenRuns,
+    Place,
+    SentState,
+    TableSize,
+)
+from lakehouse.ops.records import Done, Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.binlog_servers import judged
 from lakehouse.silver.transaction_watermark import Told, advance
 
 # the partition of a watermark that speaks of all of the source
 WHOLE_SOURCE = -1
+
+
+class Sent(NamedTuple):
+    """Whether the feed's order is that of arrival, or of files, and where it stands in what it sends."""
+
+    arrival: bool
+    states: tuple[SentState, ...]
 
 
 def transactions_told(changes: DataFrame, others: DataFrame) -> Told:
@@ -54,93 +74,85 @@ def transactions_told(changes: DataFrame, others: DataFrame) -> Told:
 
 
 def done_record(
-    plan: dict[str, Any],
-    done: dict[str, Any] | None,
-    summary: Summary,
-    runs: dict[str, Any],
-    counts: dict[str, int],
-) -> dict[str, Any]:
+    plan: Planned, done: Done | None, summary: Summary, runs: OpenRuns, counts: Counts, sent: Sent
+) -> Done:
     """The batch's last write: progress, what silver now holds of every table, and the books."""
-    following = {
-        (e["topic"], e["incarnation"], e["partition"]): e["offset"] for e in (done["next"] if done else [])
-    }
-    for entry in plan["ranges"]:
-        place = (entry["topic"], entry["incarnation"], entry["partition"])
-        following[place] = max(
-            following.get(place, 0), entry["last"] + 1
-        )  # a requeued batch reads what is long done
-    resume = {
-        (e["topic"], e["incarnation"], e["partition"]): e["offset"] for e in (done or {}).get("resume", [])
-    }
-    for r in plan["ranges"]:
-        resume.pop((r["topic"], r["incarnation"], r["partition"]), None)
-    resume.update(summary.resume)
-    marks = _highest_marks(done, summary)
     transactions = None
     if summary.told is not None:
-        known = (done or {}).get("transactions")
-        transactions = advance(known, summary.told, settled=summary.settled, again=bool(plan.get("again")))
-        if transactions["whole"]:
-            marks = [{"topic": "", "partition": WHOLE_SOURCE, "position": transactions["whole"]}]
-    return {
-        "transactions": transactions,
-        "batch": plan["batch"],
-        "runs": runs,
-        "resume": [
-            {"topic": t, "incarnation": i, "partition": p, "offset": o}
-            for (t, i, p), o in sorted(resume.items())
-        ],
-        "bytes": sum(seen["bytes"] for seen in summary.tables.values()),
-        "counts": counts,
-        "top": _higher(done, "top", summary.high),
-        "reach": _higher(done, "reach", summary.reach),
-        "next": [
-            {"topic": t, "incarnation": i, "partition": p, "offset": o}
-            for (t, i, p), o in sorted(following.items())
-        ],
-        "marks": marks,
-        "dead": _dead_counts(done, summary),
-        "tables": _tables(done, summary),
-        "servers": judged((done or {}).get("servers"), summary.servers),
-    }
+        known = done.transactions if done else None
+        transactions = advance(known, summary.told, settled=summary.settled, again=plan.again)
+    marks = _highest_marks(done, summary)
+    if transactions is not None and transactions.whole:
+        marks = (Mark("", WHOLE_SOURCE, transactions.whole),)
+    # out of order: runs of keyless rows and parts that wait are as they were
+    stays = done if plan.again else None
+    servers = judged(done.servers if done else None, summary.servers)
+    return Done(
+        transactions=transactions,
+        batch=plan.batch,
+        runs=stays.runs if stays else runs,
+        resume=stays.resume if stays else _resume(plan, done, summary),
+        bytes=sum(seen["bytes"] for seen in summary.tables.values()),
+        counts=counts,
+        top=_higher(done.top if done else None, summary.high),
+        reach=_higher(done.reach if done else None, summary.reach),
+        next=_next(plan, done),
+        marks=marks,
+        dead=_dead_counts(done, summary),
+        tables=_tables(done, summary),
+        servers=stays.servers if stays else servers,
+        arrival=sent.arrival,
+        requeued=plan.requeue,
+        sent=sent.states,
+    )
 
 
-def _tables(done: dict[str, Any] | None, summary: Summary) -> list[dict[str, Any]]:
+def _next(plan: Planned, done: Done | None) -> tuple[NextOffset, ...]:
+    following = {one.place: one.offset for one in (done.next if done else ())}
+    for one in plan.ranges:  # a requeued batch reads what is long done
+        following[one.place] = max(following.get(one.place, 0), one.last + 1)
+    return _offsets(following)
+
+
+def _resume(plan: Planned, done: Done | None, summary: Summary) -> tuple[NextOffset, ...]:
+    resume = {one.place: one.offset for one in (done.resume if done else ())}
+    for one in plan.ranges:
+        resume.pop(one.place, None)
+    return _offsets({**resume, **summary.resume})
+
+
+def _offsets(offsets: Mapping[Place, int]) -> tuple[NextOffset, ...]:
+    return tuple(NextOffset(*place, offset) for place, offset in sorted(offsets.items()))
+
+
+def _tables(done: Done | None, summary: Summary) -> tuple[TableSize, ...]:
     """What silver holds of every table after the batch."""
-    tables = {tuple(entry["name"]): entry for entry in (done["tables"] if done else [])}
+    tables = {one.name: one for one in (done.tables if done else ())}
     for name, seen in summary.tables.items():
         old = tables.get(name)
-        tables[name] = {
-            "name": list(name),
-            "low": min(old["low"], list(seen["low"])) if old else list(seen["low"]),
-            "high": max(old["high"], list(seen["high"])) if old else list(seen["high"]),
-            "n": seen["n"] + (old["n"] if old else 0),
-            "bytes": seen["bytes"] + (old["bytes"] if old else 0),
-            "keys": (old and old.get("keys")) or seen["keys"],
-        }
-    return list(tables.values())
+        keys = seen["keys"] and tuple(seen["keys"])
+        if old is None:
+            tables[name] = TableSize(name, seen["low"], seen["high"], seen["n"], seen["bytes"], keys)
+        else:
+            low, high = min(old.low, seen["low"]), max(old.high, seen["high"])
+            number, size = old.n + seen["n"], old.bytes + seen["bytes"]
+            tables[name] = TableSize(name, low, high, number, size, old.keys or keys)
+    return tuple(tables.values())
 
 
-def _highest_marks(done: dict[str, Any] | None, summary: Summary) -> list[dict[str, Any]]:
-    marks = {
-        (entry["topic"], entry["partition"]): tuple(entry["position"])
-        for entry in (done["marks"] if done else [])
-    }
+def _highest_marks(done: Done | None, summary: Summary) -> tuple[Mark, ...]:
+    marks = {(one.topic, one.partition): one.position for one in (done.marks if done else ())}
     for place, (position, _, _) in summary.marks.items():
         marks[place] = max(marks.get(place, position), position)
-    return [
-        {"topic": topic, "partition": partition, "position": list(position)}
-        for (topic, partition), position in sorted(marks.items())
-    ]
+    return tuple(Mark(*place, position) for place, position in sorted(marks.items()))
 
 
-def _dead_counts(done: dict[str, Any] | None, summary: Summary) -> list[dict[str, Any]]:
-    counts = {tuple(entry["name"]): entry["n"] for entry in (done["dead"] if done else [])}
+def _dead_counts(done: Done | None, summary: Summary) -> tuple[DeadCount, ...]:
+    counts = {one.name: one.n for one in (done.dead if done else ())}
     for name, number in summary.dead.items():
         counts[name] = counts.get(name, 0) + number
-    return [{"name": list(name), "n": number} for name, number in counts.items()]
+    return tuple(DeadCount(name, number) for name, number in counts.items())
 
 
-def _higher(done: dict[str, Any] | None, name: str, position: tuple[int, ...] | None) -> list[int] | None:
-    known = [done[name]] if done and done[name] else []
-    return max(known + ([list(position)] if position else []), default=None)
+def _higher(known: Position | None, position: Position | None) -> Position | None:
+    return max((one for one in (known, position) if one), default=None)

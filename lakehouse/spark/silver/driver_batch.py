@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.formats import FORMATS
+from lakehouse.ops.progress import OpenRuns, run_place
+from lakehouse.ops.records import Done, Planned
 from lakehouse.silver.batch_summary import Summary, summarise
 from lakehouse.silver.identity import RunCounter
 from lakehouse.silver.transaction_watermark import Told
@@ -64,7 +66,7 @@ def transactions_told_rows(events: list[Event]) -> Told:
     return told
 
 
-def number_rows(events: list[Event], runs: dict[str, Any]) -> dict[str, Any]:
+def number_rows(events: list[Event], runs: OpenRuns) -> OpenRuns:
     """Set `row_id` on keyless halves, in arrival order; returns the runs that stay open."""
     counters: dict[str, RunCounter] = {}
     for event in sorted(
@@ -77,7 +79,7 @@ def number_rows(events: list[Event], runs: dict[str, Any]) -> dict[str, Any]:
             event["index"],
         ),
     ):
-        place = "\x00".join((event["topic"], event["incarnation"], str(event["partition"])))
+        place = run_place(event["topic"], event["incarnation"], event["partition"])
         if event["kind"] == "watermark":
             counters.setdefault(place, RunCounter(runs.get(place))).resolved(event["resolved_ts"] or 0)
         elif event.get("half") is not None:
@@ -179,20 +181,20 @@ def run_local_batch(
     feed: "Feed",
     table: pa.Table,
     settings: dict[str, Any],
-    plan: dict[str, Any],
-    done: dict[str, Any] | None,
-) -> tuple[Summary, dict[str, Any], dict[str, int]]:
+    plan: Planned,
+    done: Done | None,
+) -> tuple[Summary, OpenRuns, dict[str, int]]:
     """Decode and write one small batch; returns its summary, open runs and counts."""
     events, summary = decode_rows(table, settings)
     if FORMATS[feed.format].transactions is not None:
         summary.told, summary.settled = transactions_told_rows(events), feed.settled
-    runs = (
-        number_rows(events, (done or {}).get("runs", {})) if summary.keyless else (done or {}).get("runs", {})
-    )
+    runs = done.runs if done else {}
+    if summary.keyless:
+        runs = number_rows(events, runs)
     changes = [event for event in events if event["kind"] == "change"]
     known = {}
-    if overlaps(summary, (done or {}).get("top")):
-        for row in known_afters(spark, lake, feed, changes, summary, plan["batch"]):
+    if overlaps(summary, done.top if done else None):
+        for row in known_afters(spark, lake, feed, changes, summary, plan.batch):
             known[identity_of({**row, "position": tuple(row["position"].values())}, feed.order)] = row[
                 "after"
             ]
@@ -202,7 +204,7 @@ def run_local_batch(
         summary.dead[name] = summary.dead.get(name, 0) + 1
     writes = {
         "changes": new,
-        "schema_changes": new_schema_rows(spark, lake, feed, events, plan["batch"]),
+        "schema_changes": new_schema_rows(spark, lake, feed, events, plan.batch),
         "dead_letters": [event for event in events if event["kind"] == "dead_letter"] + conflicts,
         "watermarks": risen(summary, done),
     }
@@ -220,12 +222,9 @@ def run_local_batch(
     )
 
 
-def risen(summary: Summary, done: dict[str, Any] | None) -> list[Event]:
+def risen(summary: Summary, done: Done | None) -> list[Event]:
     """One watermark per partition whose resolved position rises."""
-    before = {
-        (entry["topic"], entry["partition"]): tuple(entry["position"])
-        for entry in (done or {}).get("marks", [])
-    }
+    before = {(mark.topic, mark.partition): mark.position for mark in (done.marks if done else ())}
     return [
         {
             "topic": place[0],
@@ -240,7 +239,7 @@ def risen(summary: Summary, done: dict[str, Any] | None) -> list[Event]:
 
 
 def append_rows(
-    spark: SparkSession, lake: Lake, feed: "Feed", plan: dict[str, Any], name: str, events: list[Event]
+    spark: SparkSession, lake: Lake, feed: "Feed", plan: Planned, name: str, events: list[Event]
 ) -> None:
     """Append events, if there are any, to a silver table under the batch's transaction."""
     if not events:
@@ -248,9 +247,9 @@ def append_rows(
     from lakehouse.spark.silver.tables import silver_schema
 
     schema = silver_schema(name)
-    rows = [_silver_row(feed, plan["batch"], name, event) for event in events]
+    rows = [_silver_row(feed, plan.batch, name, event) for event in events]
     arrow = pa.Table.from_pylist(rows, schema=_arrow_schema(schema))
-    txn = (f"silver:{feed.name}:{name}:{plan['generation']}", plan["batch"])
+    txn = (f"silver:{feed.name}:{name}:{plan.generation}", plan.batch)
     lake.append(spark.createDataFrame(arrow, schema).coalesce(1), "silver", f"{feed.name}_{name}", txn)
 
 

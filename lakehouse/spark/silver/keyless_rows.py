@@ -2,16 +2,17 @@
 arrival order.
 """
 
-import json
 from collections.abc import Callable
-from typing import Any
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.ops.progress import OpenRun, OpenRuns, run_place
 from lakehouse.spark.session import kept
 
+_RUNS = msgspec.json.Decoder(dict[str, OpenRun])
 PLACE = ["topic", "incarnation", "partition"]
 OUT = (
     "topic string, incarnation string, partition int, offset bigint, index int, rank bigint, n "
@@ -19,9 +20,7 @@ OUT = (
 )
 
 
-def number_halves(
-    changes: DataFrame, others: DataFrame, runs: dict[str, Any]
-) -> tuple[DataFrame, dict[str, Any]]:
+def number_halves(changes: DataFrame, others: DataFrame, runs: OpenRuns) -> tuple[DataFrame, OpenRuns]:
     """The changes of a batch with `row_id` set on keyless halves, and the runs that are open at its end.
 
     `runs` are those that the batch before left open, by partition: a run goes on across batches.
@@ -42,7 +41,7 @@ def number_halves(
     rows = halves.unionByName(resolved, allowMissingColumns=True)
     numbered = kept(rows.groupBy(*PLACE).applyInArrow(_number(runs), OUT))
     state = {
-        row.topic + "\x00" + row.incarnation + "\x00" + str(row.partition): json.loads(row.runs)
+        run_place(row.topic, row.incarnation, row.partition): _RUNS.decode(row.runs)
         for row in numbered.where("runs is not null").collect()
     }
     numbers = numbered.where("runs is null").drop("runs")
@@ -57,15 +56,13 @@ def number_halves(
     return joined.withColumn("row_id", row_id).drop("n"), {**runs, **state}
 
 
-def _number(runs: dict[str, Any]) -> Callable[[pa.Table], pa.Table]:
+def _number(runs: OpenRuns) -> Callable[[pa.Table], pa.Table]:
     def number(group: pa.Table) -> pa.Table:
         from lakehouse.silver.identity import RunCounter
 
         rows = sorted(group.to_pylist(), key=lambda row: (row["offset"], row["index"], row["rank"] or 0))
         place = {name: rows[0][name] for name in ("topic", "incarnation", "partition")}
-        counter = RunCounter(
-            runs.get("\x00".join((place["topic"], place["incarnation"], str(place["partition"]))))
-        )
+        counter = RunCounter(runs.get(run_place(**place)))
         out = []
         for row in rows:
             if row["half"] is None:
@@ -89,7 +86,7 @@ def _number(runs: dict[str, Any]) -> Callable[[pa.Table], pa.Table]:
                 "index": None,
                 "rank": None,
                 "n": None,
-                "runs": json.dumps(counter.runs),
+                "runs": msgspec.json.encode(counter.runs).decode(),
             }
         )
         types = [

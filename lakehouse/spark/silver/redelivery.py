@@ -6,7 +6,7 @@ partition's run is read.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,9 +15,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.formats.row import Redelivery
+from lakehouse.ops.progress import OffsetRange, Place, SentState
+from lakehouse.ops.records import Done
 from lakehouse.silver.redelivery import Aligner, Sent, restarted
+from lakehouse.spark.bronze.offsets import of_place
 
-Place = tuple[str, str, int]
 Numbers = dict[Place, list[tuple[int, int, int | None]]]
 SENT = "offset bigint, number bigint, mark binary, made bigint"
 _NUMBER = r'[{{,]\s*"{}"\s*:\s*([0-9]{{1,18}})\s*[,}}]'
@@ -31,64 +33,47 @@ class Replays(NamedTuple):
 
     copies: dict[Place, frozenset[int]]
     broken: int
-    state: list[dict[str, Any]]
+    state: tuple[SentState, ...]
 
 
 def find_replays(
     bronze: DataFrame,
     rule: Redelivery,
-    ranges: list[dict[str, Any]],
-    done: dict[str, Any] | None,
+    ranges: Sequence[OffsetRange],
+    done: Done | None,
     table: pa.Table | None = None,
 ) -> Replays:
     """`bronze` is all of the source's records, `table` those of the ranges where they are at hand."""
-    before = {(e["topic"], e["incarnation"], e["partition"]): e for e in (done or {}).get("sent", [])}
+    before = {one.place: one for one in (done.sent if done else ())}
     numbers = _numbers(bronze, rule, ranges) if table is None else _numbers_in(table, rule)
     copies: dict[Place, frozenset[int]] = {}
     broken = 0
-    for entry in ranges:
-        place = (entry["topic"], entry["incarnation"], entry["partition"])
-        state = before.get(place, {"offset": -1, "number": None, "replaying": False})
-        if (
-            entry["first"] <= state["offset"]
-        ):  # records that are read again for their dead letters: they were laid beside the run before
+    for one in ranges:
+        state = before.get(one.place, SentState(*one.place, offset=-1, number=None))
+        if one.first <= state.offset:
+            # records that are read again for their dead letters: they were laid beside the run before
             continue
-        told = [
-            (state["number"], state.get("made")),
-            *[(number, made) for _, number, made in sorted(numbers.get(place, ()))],
-        ]
+        met = sorted(numbers.get(one.place, ()))
+        told = [(state.number, state.made), *[(number, made) for _, number, made in met]]
         replaying = False
-        if state["replaying"] or any(restarted(one, *two) for one, two in pairwise(told)):
-            copies[place], aligner, torn = _copies(bronze, rule, place, entry)
+        if state.replaying or any(restarted(earlier, *later) for earlier, later in pairwise(told)):
+            copies[one.place], aligner, torn = _copies(bronze, rule, one)
             replaying = aligner.is_replaying
             broken += torn
-        before[place] = {
-            "topic": place[0],
-            "incarnation": place[1],
-            "partition": place[2],
-            "offset": entry["last"],
-            "number": told[-1][0],
-            "made": told[-1][1],
-            "replaying": replaying,
-        }
-    return Replays(copies, broken, [before[place] for place in sorted(before)])
+        number, made = told[-1]
+        before[one.place] = SentState(*one.place, one.last, number, made, replaying)
+    return Replays(copies, broken, tuple(before[place] for place in sorted(before)))
 
 
 def _within(place: Place, first: int, last: int) -> Column:
-    topic, incarnation, partition = place
-    mine = (
-        (F.col("topic") == topic) & (F.col("incarnation") == incarnation) & (F.col("partition") == partition)
-    )
-    return mine & F.col("offset").between(first, last)
+    return of_place(place) & F.col("offset").between(first, last)
 
 
-def _numbers(bronze: DataFrame, rule: Redelivery, ranges: list[dict[str, Any]]) -> Numbers:
+def _numbers(bronze: DataFrame, rule: Redelivery, ranges: Iterable[OffsetRange]) -> Numbers:
     """The offsets and numbers of the messages that have one, by partition."""
     wanted = F.lit(False)
-    for entry in ranges:
-        wanted = wanted | _within(
-            (entry["topic"], entry["incarnation"], entry["partition"]), entry["first"], entry["last"]
-        )
+    for one in ranges:
+        wanted = wanted | _within(one.place, one.first, one.last)
     text = F.col("value").cast("string")
     number = F.regexp_extract(text, _NUMBER.format(rule.number), 1).alias("number")
     made = (F.regexp_extract(text, _LAST.format(rule.made), 1) if rule.made else F.lit("")).alias("made")
@@ -122,13 +107,12 @@ def _by_place(rows: list[dict[str, Any]]) -> Numbers:
     return numbers
 
 
-def _copies(
-    bronze: DataFrame, rule: Redelivery, place: Place, entry: dict[str, Any]
-) -> tuple[frozenset[int], Aligner, int]:
+def _copies(bronze: DataFrame, rule: Redelivery, read: OffsetRange) -> tuple[frozenset[int], Aligner, int]:
     """The copies in a range, the partition's aligner behind it, and how many replays broke in it."""
-    run = bronze.where(_within(place, entry["first"] - rule.run, entry["last"])).select("offset", "value")
+    mine = _within(read.place, read.first - rule.run, read.last)
+    run = bronze.where(mine).select("offset", "value")
     rows = sorted(run.mapInArrow(_marks(rule), SENT).toArrow().to_pylist(), key=lambda row: row["offset"])
-    cut = sum(row["offset"] < entry["first"] for row in rows)
+    cut = sum(row["offset"] < read.first for row in rows)
     messages = [Sent(row["number"], row["mark"], row["made"]) for row in rows]
     aligner = Aligner(rule)
     aligner.copies(messages[:cut])

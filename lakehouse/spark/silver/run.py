@@ -8,14 +8,17 @@ ranges; writes that had been committed are skipped by Delta, and rows of its own
 
 import math
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.ops.progress import Counts, OffsetRange
+from lakehouse.ops.records import Done, Planned
 from lakehouse.silver.redelivery import rule_of
 from lakehouse.spark import limits
 from lakehouse.spark.bronze.claim_checks import has_attachments, with_attachments
@@ -28,7 +31,7 @@ from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.session import many_rows
 from lakehouse.spark.silver.columns import INPUT
 from lakehouse.spark.silver.context import beside
-from lakehouse.spark.silver.done_record import done_record
+from lakehouse.spark.silver.done_record import Sent, done_record
 from lakehouse.spark.silver.driver_batch import run_local_batch
 from lakehouse.spark.silver.redelivery import Replays, find_replays
 from lakehouse.spark.silver.spark_batch import ARROW_ROWS, run_spark_batch
@@ -52,11 +55,10 @@ def run_silver(
     while not stopped() and (plan := next_plan(spark, lake, feed, log)) is not None:
         counts = run_batch(spark, lake, feed, log, plan)
         progress(
-            f"silver  {feed.name}: batch {plan['batch']}: {counts['messages']} messages, "
-            f"{counts['inserted']} changes,"
-            f" {counts['duplicate']} duplicates, {counts['ddl']} DDLs, {counts['dead']} dead letters"
+            f"silver  {feed.name}: batch {plan.batch}: {counts.messages} messages, {counts.inserted} changes,"
+            f" {counts.duplicate} duplicates, {counts.ddl} DDLs, {counts.dead} dead letters"
         )
-        if counts["broken_replays"]:
+        if counts.broken_replays:
             progress(
                 f"warning: {feed.name}: messages were sent again and then went on otherwise than before: "
                 "tables may have seen the past"
@@ -65,34 +67,33 @@ def run_silver(
     return done
 
 
-def next_plan(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog) -> dict[str, Any] | None:
+def next_plan(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog) -> Planned | None:
     """The batch that was planned and not done, else a new one over the next bounded ranges, else None."""
-    last, done = log.last("planned"), log.last("done")
-    if last is not None and (done is None or done["batch"] < last["batch"]):
+    last, done = log.last(Planned), log.last(Done)
+    if last is not None and (done is None or done.batch < last.batch):
         return last
     ranges, small, arrow_rows = next_ranges(spark, lake, feed, done)
     if not ranges:
         return None
-    generation = last["generation"] if last else uuid.uuid4().hex
-    plan = {
-        "batch": (done["batch"] if done else 0) + 1,
-        "generation": generation,
-        "small": small,
-        "arrow_rows": arrow_rows,
-        "ranges": _with_context(ranges, done),
-    }
-    log.add("planned", plan)
+    plan = Planned(
+        batch=(done.batch if done else 0) + 1,
+        generation=last.generation if last else uuid.uuid4().hex,
+        small=small,
+        arrow_rows=arrow_rows,
+        ranges=_with_context(ranges, done),
+    )
+    log.add(plan)
     return plan
 
 
 def next_ranges(
-    spark: SparkSession, lake: Lake, feed: Feed, done: dict[str, Any] | None
-) -> tuple[list[dict[str, Any]], bool, int]:
+    spark: SparkSession, lake: Lake, feed: Feed, done: Done | None
+) -> tuple[tuple[OffsetRange, ...], bool, int]:
     """Per partition the records to read next, from the first one not done, bounded; whether they are few; and
     how many of them a Python worker may take at once.
     """
     bronze = lake.read_or_empty(spark, "bronze", feed.name, BRONZE_SCHEMA)
-    fresh = bronze.where(after(done["next"])) if done and done["next"] else bronze
+    fresh = bronze.where(after(done.next)) if done and done.next else bronze
     narrow = fresh.select(
         "topic", "incarnation", "partition", "offset", (F.coalesce("size", F.lit(0)) + 100).alias("bytes")
     )
@@ -131,47 +132,31 @@ def next_ranges(
     return _ranges(rows), False, max(1, min(ARROW_ROWS, int(ARROW_BYTES / mean)))
 
 
-def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    ordered = sorted(rows, key=lambda row: (row["topic"], row["incarnation"], row["partition"]))
-    return [
-        {
-            "topic": row["topic"],
-            "incarnation": row["incarnation"],
-            "partition": row["partition"],
-            "first": row["offset_min"],
-            "last": row["offset_max"],
-        }
-        for row in ordered
-    ]
-
-
-def _with_context(ranges: list[dict[str, Any]], done: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Ranges that say from where on to read, where parts before their first record are needed."""
-    resume = {
-        (e["topic"], e["incarnation"], e["partition"]): e["offset"] for e in (done or {}).get("resume", [])
-    }
-    for entry in ranges:
-        entry["context"] = resume.get(
-            (entry["topic"], entry["incarnation"], entry["partition"]), entry["first"]
-        )
-    return ranges
-
-
-def run_batch(
-    spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: dict[str, Any]
-) -> dict[str, int]:
-    """Decode and write one planned batch; returns its counts."""
-    bronze = lake.read(spark, "bronze", feed.name).where(in_ranges(plan["ranges"]))
-    bronze = with_attachments(spark, lake, feed.name, feed.format, feed.options, bronze)
-    done = log.last("done")
-    small = plan["small"] and not has_attachments(feed.format, feed.options)
-    table = bronze.select(*INPUT).toArrow() if small else None
-    seen = Replays({}, 0, [])
-    if (rule := rule_of(feed.format, feed.order)) is not None:
-        seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan["ranges"], done, table)
-    near = replace(
-        beside(spark, lake, feed.name, feed.format, feed.options, plan["ranges"]), copies=seen.copies
+def _ranges(rows: list[dict[str, Any]]) -> tuple[OffsetRange, ...]:
+    ranges = (
+        OffsetRange(row["topic"], row["incarnation"], row["partition"], row["offset_min"], row["offset_max"])
+        for row in rows
     )
+    return tuple(sorted(ranges, key=lambda one: one.place))
+
+
+def _with_context(ranges: Iterable[OffsetRange], done: Done | None) -> tuple[OffsetRange, ...]:
+    """Ranges that say from where on to read, where parts before their first record are needed."""
+    resume = {one.place: one.offset for one in (done.resume if done else ())}
+    return tuple(msgspec.structs.replace(one, context=resume.get(one.place, one.first)) for one in ranges)
+
+
+def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: Planned) -> Counts:
+    """Decode and write one planned batch; returns its counts."""
+    bronze = lake.read(spark, "bronze", feed.name).where(in_ranges(plan.ranges))
+    bronze = with_attachments(spark, lake, feed.name, feed.format, feed.options, bronze)
+    done = log.last(Done)
+    small = plan.small and not has_attachments(feed.format, feed.options)
+    table = bronze.select(*INPUT).toArrow() if small else None
+    seen = Replays({}, 0, ())
+    if (rule := rule_of(feed.format, feed.order)) is not None:
+        seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan.ranges, done, table)
+    near = replace(beside(spark, lake, feed.name, feed.format, feed.options, plan.ranges), copies=seen.copies)
     settings = {
         "format": feed.format,
         "options": feed.options,
@@ -182,25 +167,12 @@ def run_batch(
         "beside": near,
     }
     if table is not None:
-        summary, runs, counts = run_local_batch(spark, lake, feed, table, settings, plan, done)
+        summary, runs, counted = run_local_batch(spark, lake, feed, table, settings, plan, done)
     else:
-        summary, runs, counts = run_spark_batch(spark, lake, feed, bronze, settings, plan, done)
-    counts = {
-        **counts,
-        "decoded": counts["decoded"] + counts["below"],
-        "copies": sum(len(offsets) for offsets in seen.copies.values()),
-        "broken_replays": seen.broken,
-    }
-    record = done_record(plan, done, summary, runs, counts)
-    if plan.get("again") and done:  # out of order: runs of keyless rows and parts that wait are as they were
-        record |= {"runs": done["runs"], "resume": done["resume"], "servers": done.get("servers")}
-    log.add(
-        "done",
-        {
-            **record,
-            "arrival": feed.order in ("arrival", "files"),
-            "requeued": plan.get("requeue"),
-            "sent": seen.state,
-        },
-    )
+        summary, runs, counted = run_spark_batch(spark, lake, feed, bronze, settings, plan, done)
+    copies = sum(len(offsets) for offsets in seen.copies.values())
+    decoded = counted["decoded"] + counted["below"]
+    counts = Counts(**{**counted, "decoded": decoded}, copies=copies, broken_replays=seen.broken)
+    sent = Sent(feed.order in ("arrival", "files"), seen.state)
+    log.add(done_record(plan, done, summary, runs, counts, sent))
     return counts

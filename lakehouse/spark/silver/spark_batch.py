@@ -9,6 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.formats import FORMATS
+from lakehouse.ops.progress import OpenRuns
+from lakehouse.ops.records import Done, Planned
 from lakehouse.silver.batch_summary import Summary, from_bytes, merged
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.session import capabilities, keeping, many_rows
@@ -31,29 +33,28 @@ def run_spark_batch(
     feed: Feed,
     bronze: DataFrame,
     settings: dict[str, Any],
-    plan: dict[str, Any],
-    done: dict[str, Any] | None,
-) -> tuple[Summary, dict[str, Any], dict[str, int]]:
+    plan: Planned,
+    done: Done | None,
+) -> tuple[Summary, OpenRuns, dict[str, int]]:
     """Decode and write one batch of any size in Spark jobs."""
-    bounded = _bounded(spark, plan.get("arrow_rows", ARROW_ROWS))
+    bounded = _bounded(spark, plan.arrow_rows or ARROW_ROWS)
     with many_rows(spark), keeping(), bounded, staged(spark, lake, feed, decode(bronze, settings)) as packed:
         books = read_books(packed)
         summary = merged(from_bytes(row.book) for row in books)
         changes, others = changes_frame(packed), others_frame(packed)
         if FORMATS[feed.format].transactions is not None:
             summary.told, summary.settled = transactions_told(changes, others), feed.settled
-        runs = (done or {}).get("runs", {})
-        top = (done or {}).get("top")
+        runs, top = (done.runs, done.top) if done else ({}, None)
         if summary.keyless:
             changes, runs = number_halves(changes, others, runs)
         if not summary.keyless and is_distinct(
-            spark, lake, feed, (row.hashes for row in books), summary, plan["batch"], top
+            spark, lake, feed, (row.hashes for row in books), summary, plan.batch, top
         ):
             result = Distinct(
                 changes if summary.counts["decoded"] else None, None, summary.counts["decoded"], 0, 0
             )
         else:
-            result = distinct_changes(spark, lake, feed, changes, summary, plan["batch"], top)
+            result = distinct_changes(spark, lake, feed, changes, summary, plan.batch, top)
         if result.conflicts is not None:
             for row in result.conflicts.groupBy("database", "table").count().collect():
                 summary.dead[row.database, row.table] = (
@@ -123,7 +124,7 @@ class Writer:
     spark: SparkSession
     lake: Lake
     feed: Feed
-    plan: dict[str, Any]
+    plan: Planned
 
     def changes(self, frame: DataFrame | None) -> None:
         if frame is not None:
@@ -134,7 +135,7 @@ class Writer:
         if summary.counts["ddl"]:
             told = others.where("kind = 'schema_change'").toArrow().to_pylist()
             told = [{**row, "position": tuple(row["position"].values())} for row in told]
-            fresh = new_schema_rows(self.spark, self.lake, self.feed, told, self.plan["batch"])
+            fresh = new_schema_rows(self.spark, self.lake, self.feed, told, self.plan.batch)
             append_rows(self.spark, self.lake, self.feed, self.plan, "schema_changes", fresh)
 
     def dead_letters(self, others: DataFrame, conflicts: DataFrame | None, summary: Summary) -> None:
@@ -153,9 +154,9 @@ class Writer:
     def _append(self, name: str, frame: DataFrame) -> None:
         origin = F.struct("topic", "incarnation", "partition", "offset", "index", "path")
         frame = frame.withColumn("source", F.lit(self.feed.name)).withColumn(
-            "batch", F.lit(self.plan["batch"]).cast("bigint")
+            "batch", F.lit(self.plan.batch).cast("bigint")
         )
         if "origin" not in frame.columns and "offset" in frame.columns:
             frame = frame.withColumn("origin", origin)
-        txn = (f"silver:{self.feed.name}:{name}:{self.plan['generation']}", self.plan["batch"])
+        txn = (f"silver:{self.feed.name}:{name}:{self.plan.generation}", self.plan.batch)
         self.lake.append(frame.select(*silver_schema(name).names), "silver", f"{self.feed.name}_{name}", txn)

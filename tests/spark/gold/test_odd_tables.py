@@ -9,6 +9,7 @@ from typing import Any
 
 from lakehouse.events import Message
 from lakehouse.fold.row_edits import OLD_ROW_STAYS
+from lakehouse.ops.records import Done, Manifest
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
@@ -114,9 +115,9 @@ def test_what_a_change_does_not_tell_leaves_its_table_incomplete_for_good(spark:
 
     landed(feed.messages, feed.format, tmp_path)
 
-    manifest = OpsLog(spark, Lake(str(tmp_path / "lake")), "recording").load().last("manifest")
+    manifest = OpsLog(spark, Lake(str(tmp_path / "lake")), "recording").load().last(Manifest)
     assert manifest is not None
-    states = {entry["table"]: (entry["state"], entry["why"]) for entry in manifest["tables"]}
+    states = {entry.table: (entry.state, entry.why) for entry in manifest.tables}
     assert states == {"t": ("incomplete", OLD_ROW_STAYS), "u": ("exact", None)}
 
 
@@ -136,6 +137,6 @@ def test_what_a_restarted_canal_sends_again_has_no_second_effect(spark: Any, tmp
     tables = landed(messages, "canal", tmp_path, first=9)  # in the middle of what comes again
 
     assert in_order(tables["d.t"]) == in_order(expected)
-    done = OpsLog(spark, Lake(str(tmp_path / "lake")), "recording").load().last("done")
+    done = OpsLog(spark, Lake(str(tmp_path / "lake")), "recording").load().last(Done)
     assert done is not None
-    assert [(entry["number"], entry["replaying"]) for entry in done["sent"]] == [(5, False)]
+    assert [(one.number, one.replaying) for one in done.sent] == [(5, False)]

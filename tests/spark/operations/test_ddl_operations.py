@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lakehouse.config.load import load
 from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.ops.records import Manifest, TableEntry
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.ddl_decisions import decide
 from lakehouse.spark.operations.epochs import raise_epoch
@@ -50,8 +52,8 @@ class Shop:
     def log(self, spark: Any) -> OpsLog:
         return OpsLog(spark, Lake(str(self.lake)), "shop").load()
 
-    def manifest(self, spark: Any) -> dict[str, Any]:
-        manifest = self.log(spark).last("manifest")
+    def manifest(self, spark: Any) -> Manifest:
+        manifest = self.log(spark).last(Manifest)
         assert manifest is not None
         return manifest
 
@@ -176,7 +178,7 @@ def test_a_rebuilt_table_equals_the_live_one_after_renames_and_replaces_a_wrong_
     )
     place.run()
     live, lake = place.shown(), str(place.lake)
-    entry = next(one for one in place.manifest(spark)["tables"] if one["table"] == "b")
+    entry = next(one for one in place.manifest(spark).tables if one.table == "b")
     same = {"equal": 3, "only_live": 0, "only_rebuilt": 0, "columns_that_differ": []}
     assert rebuild_table(lake, "d.b", None, False) == {
         "table": "d.b",
@@ -192,7 +194,7 @@ def test_a_rebuilt_table_equals_the_live_one_after_renames_and_replaces_a_wrong_
         0,
         [],
     )
-    assert not (place.lake / "gold" / f"_rebuild_{entry['gold']}").exists()
+    assert not (place.lake / "gold" / f"_rebuild_{entry.gold}").exists()
 
     spoil(spark, place, entry)
     assert place.shown()["d.b"] != live["d.b"]
@@ -204,23 +206,19 @@ def test_a_rebuilt_table_equals_the_live_one_after_renames_and_replaces_a_wrong_
         1,
         True,
     )
-    after = next(one for one in place.manifest(spark)["tables"] if one["table"] == "b")
-    assert after["version"] == entry["version"] + 2
+    after = next(one for one in place.manifest(spark).tables if one.table == "b")
+    assert after.version == entry.version + 2
     assert place.shown() == live
-    assert {one["table"] for one in place.manifest(spark)["tables"]} == {"a", "b"}
+    assert {one.table for one in place.manifest(spark).tables} == {"a", "b"}
     assert place.run()[""]["gold"] == "nothing new"
 
 
-def spoil(spark: Any, place: Shop, entry: dict[str, Any]) -> None:
+def spoil(spark: Any, place: Shop, entry: TableEntry) -> None:
     """A row is lost in the Delta table, and the manifest names that version."""
-    log = place.log(spark)
-    spark.sql(f"DELETE FROM {log.lake.ref('gold', entry['gold'])} WHERE id = 2")
-    manifest = log.last("manifest")
-    assert manifest is not None
-    tables = [
-        {**one, "version": one["version"] + (one["gold"] == entry["gold"])} for one in manifest["tables"]
-    ]
-    log.add("manifest", {**manifest, "tables": tables})
+    log, manifest = place.log(spark), place.manifest(spark)
+    spark.sql(f"DELETE FROM {log.lake.ref('gold', entry.gold)} WHERE id = 2")
+    tables = tuple(replace(one, version=one.version + (one.gold == entry.gold)) for one in manifest.tables)
+    log.add(replace(manifest, tables=tables))
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.ops.records import Rebuilding, Scan
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops import log as ops_log
 from lakehouse.spark.ops.log import OpsLog
@@ -19,12 +20,12 @@ def test_the_files_of_a_log_are_put_together_by_the_run_that_passes_the_next_mul
 ) -> None:
     monkeypatch.setattr(ops_log, "TIDY", 3)
     log = OpsLog(spark, Lake(str(tmp_path)), "shop")
-    log.add("planned", {"batch": 1})
-    log.add("done", {"batch": 1})
+    log.add(Scan(checkpoint=1))
+    log.add(Rebuilding(number=2))
     log.tidy(0)
     assert files(spark, log.lake) == 2
 
-    log.add("manifest", {"batch": 1})
+    log.add(Scan(checkpoint=2))
     log.tidy(2)
 
     assert files(spark, log.lake) == 1

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.records import Done, Manifest
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.maintain import maintain
 from lakehouse.spark.operations.rebuild import rebuild_table
@@ -93,7 +94,7 @@ def bank(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, li
         )
         assert total(spark, lake) == 600
     log = OpsLog(spark, Lake(str(lake)), "bank").load()
-    return lake, [str(manifest["watermark"]) for manifest in log.all("manifest")]
+    return lake, [str(list(manifest.watermark)) for manifest in log.all(Manifest)]
 
 
 def test_the_sum_over_three_tables_is_the_same_at_every_manifest(
@@ -160,10 +161,10 @@ def test_a_floor_keeps_every_table_and_refuses_what_comes_below_it(spark: Any, t
         "resolved",
         quiet,
     )
-    done = OpsLog(spark, Lake(str(lake)), "bank").load().last("done")
+    done = OpsLog(spark, Lake(str(lake)), "bank").load().last(Done)
     assert done is not None
-    counts = done["counts"]
-    assert (counts["below"], counts["inserted"], book(counts)) == (told["changes_below"], 0, "closed")
+    counts = done.counts
+    assert (counts.below, counts.inserted, book(counts)) == (told["changes_below"], 0, "closed")
     assert {name: tables_shown(lake, tmp_path / "shown", name) for name in expected} == expected
 
 

@@ -156,12 +156,12 @@ def test_a_continuous_run_of_several_sources_begins_without_a_broker_that_is_awa
     said: list[str] = []
 
     assert (
-        _land_or_wait(spark, Round(source, log, RunRecord(("bronze",), {}), alone=False), Stop(), said.append)
+        _land_or_wait(spark, Round(source, log, RunRecord(("bronze",)), alone=False), Stop(), said.append)
         == 0
     )
     assert [line.partition(",")[0] for line in said] == ["warning: 127.0.0.1:1: expected a Kafka broker"]
     with pytest.raises(LakehouseError, match=r"^127.0.0.1:1: expected a Kafka broker"):
-        _land_or_wait(spark, Round(source, log, RunRecord(("bronze",), {}), alone=True), Stop(), said.append)
+        _land_or_wait(spark, Round(source, log, RunRecord(("bronze",)), alone=True), Stop(), said.append)
 
 
 def test_two_that_claim_a_name_at_the_same_moment_both_leave_it(
