@@ -32,6 +32,7 @@ from bench.generate import FIRST_TS, NARROW, WIDE, Field, change, table_names
 from bench.measure import Cost, measured
 from lakehouse.events import Message
 from lakehouse.formats import order_of
+from lakehouse.ops.progress import OffsetRange
 from lakehouse.schema import Column, TableSchema, parse_type
 from lakehouse.spark.bronze.recordings import land_messages
 from lakehouse.spark.lake import Lake
@@ -198,7 +199,7 @@ def one_round(spark: Any, lake: Lake, format_: str, copy: Path, costs: Costs) ->
         "bench",
         format_,
         OPTIONS,
-        [{"topic": "bench", "incarnation": "", "partition": 0, "first": 0}],
+        [OffsetRange("bench", "", 0, first=0, last=0)],
     )
     settings = {
         "format": format_,
