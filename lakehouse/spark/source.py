@@ -1,14 +1,17 @@
 """A source's configuration as the layers want it."""
 
-import json
 from dataclasses import dataclass
-from typing import Any
+
+import msgspec
+from msgspec import UNSET
 
 from lakehouse.config.load import Config, kafka_options, resolve_source
 from lakehouse.config.models import SourceConfig, TableConfig
 from lakehouse.formats import FORMATS, order_of, sends_watermarks
 from lakehouse.gold.options import ColumnOptions, GoldOptions, from_plain, to_plain
 from lakehouse.gold.upstream import clock_of, upstream_of
+from lakehouse.lineage import Name
+from lakehouse.ops.records import SourceSettings
 from lakehouse.quality.suite import Suite, suite_of
 from lakehouse.spark.bronze.kafka import KafkaInput
 from lakehouse.spark.gold.settings import GoldFeed
@@ -27,59 +30,68 @@ class Source:
     gold: GoldFeed
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> SourceSettings:
         """What a reader of the lake must know of it."""
         return settings_of(self.silver, self.gold)
 
 
-def settings_of(silver: Feed, gold: GoldFeed) -> dict[str, Any]:
+def settings_of(silver: Feed, gold: GoldFeed) -> SourceSettings:
     """What a reader of the lake must know of a source."""
-    told = {
-        "format": silver.format,
-        "order": silver.order,
-        "options": silver.options,
-        "virtual": gold.virtual,
-        "row_ids": silver.row_ids,
-        "settled": silver.settled,
-        "drift_timeout": gold.drift_timeout,
-        **gold.told,
-    }
-    tables = [[list(name), to_plain(options)] for name, options in sorted(gold.options.items())]
-    suites = (
-        {"suites": [[*name, suite.plain()] for name, suite in gold.suites.items()]} if gold.suites else {}
+    said, suites = gold.said, gold.suites.items()
+    settings = SourceSettings(
+        format=silver.format,
+        order=silver.order,
+        options=silver.options,
+        virtual=gold.virtual,
+        row_ids=silver.row_ids,
+        settled=silver.settled,
+        drift_timeout=gold.drift_timeout,
+        keys=said.keys,
+        on_ddl=said.on_ddl,
+        auto=gold.tables is None,
+        tables=tuple((name, to_plain(options)) for name, options in sorted(gold.options.items())),
+        suites=tuple((*name, tuple(suite.plain())) for name, suite in suites) if suites else UNSET,
     )
-    return json.loads(
-        json.dumps({**told, "auto": gold.tables is None, "tables": tables, **suites})
-    )  # as it is read again
+    return msgspec.json.decode(msgspec.json.encode(settings), type=SourceSettings)  # as it is read again
 
 
-def silver_feed_of(name: str, settings: dict[str, Any]) -> Feed:
+def silver_feed_of(name: str, settings: SourceSettings) -> Feed:
     """The silver feed that a source's recorded settings describe."""
-    row_ids, settled = settings.get("row_ids", False), settings.get("settled", False)
-    return Feed(name, settings["format"], settings["order"], settings["options"], row_ids, settled=settled)
+    return Feed(
+        name,
+        settings.format,
+        settings.order,
+        settings.options,
+        settings.row_ids,
+        settled=settings.settled,
+    )
 
 
-def feed_of(name: str, settings: dict[str, Any], consistency: str) -> GoldFeed:
+def feed_of(name: str, settings: SourceSettings, consistency: str) -> GoldFeed:
     """The gold feed that a source's recorded settings describe, for commands that have no YAML at hand."""
     options = options_in(settings)
     return GoldFeed(
         name,
-        upstream_of(settings["format"], settings["options"]),
+        upstream_of(settings.format, settings.options),
         consistency,
-        settings["virtual"],
-        None if settings.get("auto", True) else frozenset(options),
+        settings.virtual,
+        None if settings.auto else frozenset(options),
         options=options,
-        clock=clock_of(settings["format"], settings["order"]),
-        drift_timeout=settings.get("drift_timeout"),
-        suites={
-            (database, table): suite_of(entries) for database, table, entries in settings.get("suites", ())
-        },
+        clock=clock_of(settings.format, settings.order),
+        drift_timeout=settings.drift_timeout,
+        suites=suites_in(settings),
     )
 
 
-def options_in(settings: dict[str, Any]) -> dict[tuple[str, str], GoldOptions]:
+def options_in(settings: SourceSettings) -> dict[tuple[str, str], GoldOptions]:
     """The tables' options, from what the lake knows of a source."""
-    return {(name[0], name[1]): from_plain(said) for name, said in settings.get("tables") or []}
+    return {name: from_plain(said) for name, said in settings.tables}
+
+
+def suites_in(settings: SourceSettings) -> dict[Name, Suite]:
+    """The tables' expectations, from what the lake knows of a source."""
+    suites = () if settings.suites is UNSET else settings.suites
+    return {(database, table): suite_of(entries) for database, table, entries in suites}
 
 
 def selected_sources(config: Config, select: tuple[str, ...], lake: str | None) -> list[Source]:

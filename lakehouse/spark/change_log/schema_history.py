@@ -3,7 +3,7 @@ does.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +14,7 @@ from lakehouse.events import Position
 from lakehouse.lineage import History, Name
 from lakehouse.ops.progress import TableSize, plain
 from lakehouse.ops.records import Decision as DecisionRecord
-from lakehouse.ops.records import Done, Imported, Inferred
+from lakehouse.ops.records import Done, Imported, Inferred, Said
 from lakehouse.schema_history.build import build
 from lakehouse.schema_history.ordering_problems import Spread, Told, report_disorder, report_repeats
 from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
@@ -23,6 +23,8 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.tables import read_silver
 
+NOTHING_SAID = Said()
+
 
 def load_history(
     spark: SparkSession,
@@ -30,9 +32,9 @@ def load_history(
     source: str,
     done: Done,
     log: OpsLog,
-    settings: Mapping[str, Any] | None = None,
+    said: Said = NOTHING_SAID,
 ) -> History:
-    """The lineages of a source as of a done batch. Of its `settings` the YAMLs' `keys` count, for tables
+    """The lineages of a source as of a done batch. Of what YAMLs say the `keys` count, for tables
     whose messages and DDL tell none, their `on_ddl`, and `virtual`: whether rows carry VIRTUAL columns.
     """
     rows = (
@@ -64,8 +66,8 @@ def load_history(
     changes = read_silver(spark, lake, source, "changes").where(
         (F.col("batch") <= done.batch) & not_void(log) & not_aborted(log)
     )
-    rules = rules_of(log, (settings or {}).get("on_ddl") or [])
-    sightings, virtual = SilverSightings(changes, done.tables), bool((settings or {}).get("virtual"))
+    rules = rules_of(log, said.on_ddl)
+    sightings, virtual = SilverSightings(changes, done.tables), said.virtual
     history = build(
         records, sightings, rules, whole_snapshots(done), ordered=is_ordered(done), virtual=virtual
     )
@@ -76,10 +78,9 @@ def load_history(
             history,
             [Told(tuple(row.position), row.database, row.table, row.ddl, row.commit_ts) for row in rows],
         )
-    keys = (settings or {}).get("keys") or {}
     for lineage in history.lineages:
-        named = keys.get(".".join(lineage.intervals[-1].name))
-        lineage.key_names = tuple(named) if named else lineage.key_names
+        named = said.keys.get(".".join(lineage.intervals[-1].name))
+        lineage.key_names = named or lineage.key_names
     return history
 
 
@@ -102,12 +103,12 @@ def spread_of(changes: DataFrame, statements: Iterable[Any]) -> Spread:
     )
 
 
-def rules_of(log: OpsLog, policies: Iterable[tuple[list[str], dict[str, str]]]) -> Rules:
+def rules_of(log: OpsLog, policies: Iterable[tuple[Name, dict[str, str]]]) -> Rules:
     """What the YAMLs (names with their `on_ddl`) and the operators say of DDLs."""
     decisions = {
         (one.position, one.ddl): Decision(one.decision, one.instead) for one in log.all(DecisionRecord)
     }
-    return Rules({(name[0], name[1]): policy for name, policy in policies}, decisions)
+    return Rules(dict(policies), decisions)
 
 
 def is_ordered(done: Done) -> bool:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.fold.upcast import Upstream
@@ -24,6 +23,7 @@ from lakehouse.ops.records import (
     Rebuild,
     Record,
     Retired,
+    Said,
 )
 from lakehouse.quality.suite import Suite
 from lakehouse.spark.change_log.watermark import counting_partitions, partition_watermarks, source_watermark
@@ -64,16 +64,14 @@ class GoldFeed:
     suites: dict[Name, Suite] = field(default_factory=dict)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def said(self) -> Said:
         """What the tables' YAMLs say that the schema history needs."""
-        return {
-            "keys": {
-                ".".join(name): list(options.key) for name, options in self.options.items() if options.key
-            },
-            "on_ddl": [
-                [list(name), options.on_ddl] for name, options in self.options.items() if options.on_ddl
-            ],
-        }
+        options = self.options.items()
+        return Said(
+            virtual=self.virtual,
+            keys={".".join(name): one.key for name, one in options if one.key},
+            on_ddl=tuple((name, one.on_ddl) for name, one in options if one.on_ddl),
+        )
 
 
 def asked_of(feed: GoldFeed, log: OpsLog) -> str:

@@ -19,12 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.config.load import Config
 from lakehouse.errors import EnvironmentError_, LakehouseError, QualityError
 from lakehouse.ops.records import Manifest, TableEntry
-from lakehouse.quality.suite import Suite, gx_suite, suite_of
+from lakehouse.quality.suite import Suite, gx_suite
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import get_session
-from lakehouse.spark.source import selected_sources
+from lakehouse.spark.source import selected_sources, suites_in
 
 INDEX = "gx/uncommitted/data_docs/local_site/index.html"
 
@@ -76,8 +76,8 @@ def _check(tables: list[tuple[Lake, tuple[str, Suite, TableEntry]]], folder: Pat
 
 def suites_of_lake(spark: SparkSession, lake: Lake, source: str) -> list[tuple[str, Suite, TableEntry]]:
     """Per published table with expectations: its name, its suite and its entry in the manifest."""
-    settings = sources(spark, lake).get(source, {})
-    suites = {(database, table): suite_of(entries) for database, table, entries in settings.get("suites", ())}
+    settings = sources(spark, lake).get(source)
+    suites = suites_in(settings) if settings else {}
     manifest = OpsLog(spark, lake, source).load().last(Manifest)
     live = [entry for entry in (manifest.tables if manifest else ()) if entry.state != "retired"]
     named = [(entry, suites[name]) for entry in live for name in entry.names if name in suites]

@@ -96,10 +96,10 @@ def table_now(root: str, table: str) -> Table:
         raise LakehouseError(f"{table}: expected a table of its own, it is several tables as one")
     assert reader.manifest is not None
     at = reader.manifest.position_of(entry)
-    policies = {(name[0], name[1]): policy for name, policy in settings.get("on_ddl") or []}
+    policies = dict(settings.on_ddl)
     policy: dict[str, str] = next(
         (policies[i.name] for i in reversed(lineage.intervals) if i.name in policies), {}
     )
-    upstream = upstream_of(settings["format"], settings["options"])
+    upstream = upstream_of(settings.format, settings.options)
     schema = lineage.schema_at(just_above(at))
     return Table((entry.database, entry.table), schema, policy, upstream.server, upstream.zone)

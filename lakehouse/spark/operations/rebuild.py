@@ -27,6 +27,7 @@ from lakehouse.ops.records import (
     Planned,
     Rebuild,
     Rebuilding,
+    SourceSettings,
     TableEntry,
 )
 from lakehouse.spark.change_log.schema_history import load_history
@@ -89,7 +90,7 @@ def shadow_run(
     spark: SparkSession,
     lake: Lake,
     source: str,
-    settings: Entry,
+    settings: SourceSettings,
     log: OpsLog,
     manifest: Manifest,
     position: Position,
@@ -98,7 +99,7 @@ def shadow_run(
     feed = feed_of(source, settings, manifest.consistency)
     done = next(record for record in reversed(log.all(Done)) if record.batch == manifest.batch)
     window = Window(manifest.batch, position, manifest.batch, position)
-    history = load_history(spark, lake, source, done, log, {**feed.told, "virtual": feed.virtual})
+    history = load_history(spark, lake, source, done, log, feed.said)
     return open_run(log, feed, history, window, None, stops=False)
 
 
@@ -165,7 +166,13 @@ def discard(spark: SparkSession, lake: Lake, table: str) -> None:
 
 
 def request(
-    spark: SparkSession, lake: Lake, source: str, settings: Entry, log: OpsLog, entry: TableEntry, why: str
+    spark: SparkSession,
+    lake: Lake,
+    source: str,
+    settings: SourceSettings,
+    log: OpsLog,
+    entry: TableEntry,
+    why: str,
 ) -> str | bool:
     """Ask gold to fold the table anew; it is done at once where no other gold run goes on."""
     log.add(Rebuild(lineage=entry.lineage, why=why))

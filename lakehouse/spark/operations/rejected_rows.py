@@ -9,7 +9,7 @@ from lakehouse.config.load import Config
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.gold.upstream import upstream_of
-from lakehouse.ops.records import Accepted, Done, Manifest
+from lakehouse.ops.records import Accepted, Done, Manifest, SourceSettings
 from lakehouse.quality.suite import suite_of
 from lakehouse.spark.change_log.changes import not_void, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
@@ -30,13 +30,13 @@ from lakehouse.spark.source import selected_sources
 class Rejections:
     """One source's rejected rows."""
 
-    def __init__(self, lake: Lake, source: str, settings: dict[str, Any]) -> None:
+    def __init__(self, lake: Lake, source: str, settings: SourceSettings) -> None:
         self.spark, self.lake, self.source, self.settings = get_session(), lake, source, settings
         self.log = OpsLog(self.spark, lake, source).load()
         manifest, done = self.log.last(Manifest), self.log.last(Done)
         self.tables = manifest.tables if manifest else ()
         self.watermark = manifest.watermark if manifest else MIN_POSITION
-        self.history = load_history(self.spark, lake, source, done, self.log, settings) if done else None
+        self.history = load_history(self.spark, lake, source, done, self.log, settings.said) if done else None
         self.silver = read_silver(self.spark, lake, source, "changes").where(not_void(self.log))
         self.rows = rejected_rows(self.spark, lake, source)
 
@@ -63,8 +63,8 @@ class Rejections:
     def stopping(self, lineage: Any, suite: list[dict[str, Any]], place: Position) -> list[str]:
         """The identities of the changes at the place where a table stands, which its checks stop."""
         virtual, upstream = (
-            self.settings["virtual"],
-            upstream_of(self.settings["format"], self.settings["options"]),
+            self.settings.virtual,
+            upstream_of(self.settings.format, self.settings.options),
         )
         judge = Judge(lineage, suite_of(suite), upstream, {}, virtual)
         judged = judge.frame(self.silver.where(of_lineage(lineage)), partial=True)

@@ -21,7 +21,7 @@ from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, Name, key_ids
-from lakehouse.ops.records import Done, Floor, Manifest
+from lakehouse.ops.records import Done, Floor, Manifest, SourceSettings
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
@@ -60,7 +60,7 @@ def raise_floor(
         place = floor_below(moment(settings, at, older_than, manifest.watermark))
         lineages = [
             one
-            for one in load_history(spark, lake, source, done, log, settings).lineages
+            for one in load_history(spark, lake, source, done, log, settings.said).lineages
             if one.start < place
         ]
         kept = {
@@ -86,17 +86,19 @@ def raise_floor(
         return {**outcome, "done": True}
 
 
-def moment(settings: Entry, at: str | None, older_than: float | None, watermark: Position) -> Position:
+def moment(
+    settings: SourceSettings, at: str | None, older_than: float | None, watermark: Position
+) -> Position:
     if at is not None:
         return parse_position(at, watermark)
-    if older_than is None or settings["order"] != "tidb":
+    if older_than is None or settings.order != "tidb":
         raise LakehouseError(
             "floor raise: expected --at T, or --older-than on a feed whose positions are TSOs"
         )
     return (watermark[0], min(watermark[1], int((time.time() - older_than) * 1000) << 18), *watermark[2:])
 
 
-def reason(lineage: Lineage, place: Position, settings: Entry) -> str | None:
+def reason(lineage: Lineage, place: Position, settings: SourceSettings) -> str | None:
     """Why a table keeps its log: its mode shows more than the newest rows, or its fold needs it."""
     options = options_of(lineage, options_in(settings))
     if options.merged or not options.plain:
@@ -142,11 +144,11 @@ def snapshot_rows(
     changes: DataFrame,
     lineages: list[Lineage],
     place: Position,
-    settings: Entry,
+    settings: SourceSettings,
     batch: int,
 ) -> DataFrame:
     """Silver rows for what lives at the floor."""
-    upstream = upstream_of(settings["format"], settings["options"])
+    upstream = upstream_of(settings.format, settings.options)
     schema = silver_schema("changes")
     rows = spark.createDataFrame(pa.Table.from_pylist([], schema=_arrow(schema)), schema)
     for lineage in lineages:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
 from lakehouse.lineage import Name
-from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.ops.records import Manifest, SourceSettings, TableEntry
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
@@ -29,7 +29,7 @@ THREADS = 8
 Found = TypeVar("Found")
 
 
-def named(spark: SparkSession, lake: Lake, table: str) -> tuple[dict[str, dict[str, Any]], str]:
+def named(spark: SparkSession, lake: Lake, table: str) -> tuple[dict[str, SourceSettings], str]:
     """The sources that may have `DB.TABLE`, or the one of `SOURCE:DB.TABLE`, with their settings; and the
     table's name.
     """

@@ -5,12 +5,14 @@ is read.
 import json
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakehouse import __version__
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.records import SourceSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import get_session
@@ -27,17 +29,17 @@ SCHEMA = StructType(
 )
 
 
-def sources(spark: SparkSession, lake: Lake) -> dict[str, dict[str, Any]]:
+def sources(spark: SparkSession, lake: Lake) -> dict[str, SourceSettings]:
     """The settings of every source that ever wrote here, the newest wins. Refuses a lake of a newer
     layout.
     """
-    return {row.source: json.loads(row.settings) for row in _records(spark, lake)}
+    return {row.source: _settings(row) for row in _records(spark, lake)}
 
 
-def register(spark: SparkSession, lake: Lake, source: str, settings: dict[str, Any]) -> None:
+def register(spark: SparkSession, lake: Lake, source: str, settings: SourceSettings) -> None:
     """Record how a source is read, where that is new."""
     records = _records(spark, lake)
-    known = next((json.loads(row.settings) for row in reversed(records) if row.source == source), None)
+    known = next((_settings(row) for row in reversed(records) if row.source == source), None)
     if known == settings:
         return
     seq = records[-1].seq + 1 if records else 1
@@ -46,10 +48,14 @@ def register(spark: SparkSession, lake: Lake, source: str, settings: dict[str, A
         "layout": LAYOUT,
         "version": __version__,
         "source": source,
-        "settings": json.dumps(settings),
+        "settings": json.dumps(msgspec.to_builtins(settings)),
     }
     frame = spark.createDataFrame(pa.Table.from_pylist([row]), SCHEMA)
     lake.append(frame.coalesce(1), "ops", "lake")
+
+
+def _settings(row: Any) -> SourceSettings:
+    return msgspec.json.decode(row.settings, type=SourceSettings)
 
 
 def _records(spark: SparkSession, lake: Lake) -> list[Any]:
@@ -65,7 +71,7 @@ def _records(spark: SparkSession, lake: Lake) -> list[Any]:
     return rows
 
 
-def opened(root: str, source: str) -> tuple[SparkSession, Lake, OpsLog, dict[str, Any]]:
+def opened(root: str, source: str) -> tuple[SparkSession, Lake, OpsLog, SourceSettings]:
     """A source's log and settings; LakehouseError where the lake has no such source."""
     spark, lake = get_session(), Lake(root)
     known = sources(spark, lake)

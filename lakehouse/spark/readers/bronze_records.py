@@ -71,7 +71,7 @@ def inspect_bronze(root: str, source: str, chosen: Chosen) -> Iterator[dict[str,
     record.
     """
     spark, lake, log, settings = opened(root, source)
-    format, options = settings["format"], settings["options"]
+    format, options = settings.format, settings.options
     if not records(spark, lake, source, chosen).limit(1).count():
         raise LakehouseError(
             f"{source}: expected bronze to have {chosen}, found no such record; {extent(spark, lake, source)}"

@@ -19,8 +19,7 @@ from lakehouse.gold.options import GoldOptions, from_plain
 from lakehouse.gold.shards import aligned, options_of
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import History, Lineage, Name, split_name
-from lakehouse.ops.records import Done, Manifest, TableEntry
-from lakehouse.quality.suite import suite_of
+from lakehouse.ops.records import Done, Manifest, SourceSettings, TableEntry
 from lakehouse.spark.change_log.changes import (
     between,
     by_lineage,
@@ -40,7 +39,7 @@ from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.quality.gates import Gate, open_gates
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver.tables import read_silver
-from lakehouse.spark.source import options_in
+from lakehouse.spark.source import options_in, suites_in
 
 
 def show_all(root: str, folder: Path, ats: list[str]) -> list[Path]:
@@ -110,7 +109,7 @@ def as_text(line: str) -> str:
 class Reader:
     """Reads one source's gold: published tables from Delta, any other moment by folding silver."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, source: str, settings: dict[str, Any]) -> None:
+    def __init__(self, spark: SparkSession, lake: Lake, source: str, settings: SourceSettings) -> None:
         self.spark, self.lake, self.source, self.settings = spark, lake, source, settings
         self.log = OpsLog(spark, lake, source).load()
         self.manifest = self.log.last(Manifest)
@@ -123,7 +122,7 @@ class Reader:
         if self._history is None:
             assert self.done is not None
             self._history = load_history(
-                self.spark, self.lake, self.source, self.done, self.log, self.settings
+                self.spark, self.lake, self.source, self.done, self.log, self.settings.said
             )
         return self._history
 
@@ -243,11 +242,8 @@ class Reader:
 
     def _gates(self) -> list[Gate]:
         """The judges of the tables that have a suite: a rejected row is in no state of gold."""
-        suites = {
-            (database, table): suite_of(entries)
-            for database, table, entries in self.settings.get("suites", ())
-        }
-        upstream = upstream_of(self.settings["format"], self.settings["options"])
+        suites = suites_in(self.settings)
+        upstream = upstream_of(self.settings.format, self.settings.options)
         gates = open_gates(
             self.log,
             0,
@@ -255,7 +251,7 @@ class Reader:
             suites,
             upstream=upstream,
             policies={},
-            virtual=self.settings["virtual"],
+            virtual=self.settings.virtual,
         )
         return [gate for lineage in self.history.lineages if (gate := gates.of(lineage)) is not None]
 
@@ -268,12 +264,12 @@ class Reader:
         return self._manifest().watermark
 
     def _mode(self, lineage: Lineage, at: Position) -> Mode:
-        upstream = upstream_of(self.settings["format"], self.settings["options"])
+        upstream = upstream_of(self.settings.format, self.settings.options)
         return Mode(
             lineage,
             at,
             upstream,
-            clock_of(self.settings["format"], self.settings["order"]),
+            clock_of(self.settings.format, self.settings.order),
             self._options(lineage),
         )
 
@@ -294,7 +290,7 @@ class Reader:
 
     def _columns(self, mode: Mode) -> list[GoldColumn]:
         columns = gold_columns(
-            mode.lineage.steps[mode.target].schema, {}, virtual=self.settings["virtual"], options=mode.options
+            mode.lineage.steps[mode.target].schema, {}, virtual=self.settings.virtual, options=mode.options
         )
         return columns + own_columns(mode.options, [column.name for column in columns])
 

@@ -190,7 +190,7 @@ def table_changes(
     held = {(entry.database, entry.table) for entry in tables if entry.state != "retired"}
     if source.gold.tables is None:
         wanted = set(
-            load_history(spark, source.lake, source.name, done, log, source.settings).live(
+            load_history(spark, source.lake, source.name, done, log, source.settings.said).live(
                 done.reach or MIN_POSITION
             )
         )

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION
 from lakehouse.formats import FORMATS
-from lakehouse.ops.records import Done, Epoch, Manifest, Planned, Run, to_json
+from lakehouse.ops.records import Done, Epoch, Manifest, Planned, Run, SourceSettings, to_json
 from lakehouse.spark.change_log.dead_letters import open_losses
 from lakehouse.spark.change_log.watermark import counting_partitions, partition_watermarks, source_watermark
 from lakehouse.spark.lake import Lake
@@ -28,10 +28,10 @@ Observed = dict[str, Any]
 def observe(spark: SparkSession, lake: Lake, name: str, source: Source | None) -> Observed:
     """Everything there is to show of a source; lists are ordered by time, oldest first, and bounded."""
     log = OpsLog(spark, lake, name).load()
-    settings = sources(spark, lake).get(name, {})
+    settings = sources(spark, lake).get(name)
     return {
         "source": name,
-        "format": settings.get("format", ""),
+        "format": settings.format if settings else "",
         "now": int(time.time() * 1000),
         "status": source_status(spark, lake, name, source),
         "totals": totals(log),
@@ -59,13 +59,15 @@ def totals(log: OpsLog) -> dict[str, int]:
     return found
 
 
-def batches(spark: SparkSession, lake: Lake, log: OpsLog, settings: dict[str, Any]) -> list[dict[str, Any]]:
+def batches(
+    spark: SparkSession, lake: Lake, log: OpsLog, settings: SourceSettings | None
+) -> list[dict[str, Any]]:
     """Silver's batches: when, how long, how much, and the source's time up to which all had arrived
     (`fresh`).
     """
     planned = {plan.batch: at for at, plan in log.dated(Planned)}
     done = log.dated(Done)[-BATCHES:]
-    by_position = settings.get("order") == "tidb"
+    by_position = settings is not None and settings.order == "tidb"
     newest = (
         {} if by_position or not done else newest_commits(spark, lake, log.source, settings, done[0][1].batch)
     )
@@ -98,14 +100,14 @@ def tso_millis(tso: int) -> int:
     return tso >> 18
 
 
-def commit_millis(settings: dict[str, Any], commit_ts: int) -> int:
+def commit_millis(settings: SourceSettings | None, commit_ts: int) -> int:
     """A change's commit time in milliseconds."""
-    row = FORMATS.get(settings.get("format", ""))
+    row = FORMATS.get(settings.format) if settings else None
     return tso_millis(commit_ts) if row is not None and row.producer.tso else commit_ts
 
 
 def newest_commits(
-    spark: SparkSession, lake: Lake, name: str, settings: dict[str, Any], first: int
+    spark: SparkSession, lake: Lake, name: str, settings: SourceSettings | None, first: int
 ) -> dict[int, int]:
     """The newest commit time of each batch, where positions are no times."""
     changes = read_silver(spark, lake, name, "changes").where(F.col("batch") >= first)
@@ -130,7 +132,7 @@ def _counted(words: list[str]) -> dict[str, int]:
 
 
 def ddl_timeline(
-    spark: SparkSession, lake: Lake, name: str, settings: dict[str, Any]
+    spark: SparkSession, lake: Lake, name: str, settings: SourceSettings | None
 ) -> list[dict[str, Any]]:
     """The last statements, oldest first."""
     records = read_silver(spark, lake, name, "schema_changes").where("kind = 'ddl'")

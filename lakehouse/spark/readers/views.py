@@ -35,7 +35,7 @@ from lakehouse.formats import FORMATS
 from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage
-from lakehouse.ops.records import Done, Manifest
+from lakehouse.ops.records import Done, Manifest, SourceSettings
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.change_log.changes import of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
@@ -47,7 +47,6 @@ from lakehouse.spark.quality.gates import REJECTED_ROWS, RESULTS
 from lakehouse.spark.readers.show import parse_position
 from lakehouse.spark.silver.tables import SCHEMAS, read_silver, silver_schema
 
-Settings = Mapping[str, Any]
 LOG = ["source", "op", "commit_ts", "committed_at", "key", "position", "flags", "origin", "batch"]
 READ = [*LOG, "before", "after", "encoding"]
 # one frame for all sources, where the table does not name its source: view, layer, the table's ending, schema
@@ -159,7 +158,7 @@ def _gold(
 
 
 def _silver(
-    spark: SparkSession, lake: Lake, source: str, settings: Settings, taken: Mapping[str, DataFrame]
+    spark: SparkSession, lake: Lake, source: str, settings: SourceSettings, taken: Mapping[str, DataFrame]
 ) -> dict[str, DataFrame]:
     """The typed changes of each table: the live ones have the first claim on a name, the newest of the
     dropped ones the next.
@@ -168,7 +167,7 @@ def _silver(
     done = log.last(Done)
     if done is None:
         return {}
-    lineages = load_history(spark, lake, source, done, log, settings).lineages
+    lineages = load_history(spark, lake, source, done, log, settings.said).lineages
     changes = read_silver(spark, lake, source, "changes").where(F.col("batch") <= done.batch)
     found: dict[str, DataFrame] = {}
     for lineage in sorted(
@@ -187,12 +186,12 @@ def free_name(wanted: str, taken: Mapping[str, Any]) -> str:
     return next(name for name in numbers if name.casefold() not in used)
 
 
-def typed_changes(changes: DataFrame, lineage: Lineage, settings: Settings) -> DataFrame:
+def typed_changes(changes: DataFrame, lineage: Lineage, settings: SourceSettings) -> DataFrame:
     """The changes of one table's life, with `before` and `after` as structs of its newest schema."""
-    columns = gold_columns(lineage.steps[-1].schema, {}, virtual=settings["virtual"])
+    columns = gold_columns(lineage.steps[-1].schema, {}, virtual=settings.virtual)
     image = T.StructType([T.StructField(column.name, data_type(column.spark)) for column in columns])
     # the upper bits of a TSO are milliseconds
-    millis = F.shiftright("commit_ts", 18) if FORMATS[settings["format"]].producer.tso else F.col("commit_ts")
+    millis = F.shiftright("commit_ts", 18) if FORMATS[settings.format].producer.tso else F.col("commit_ts")
     mine = (
         changes.where(of_lineage(lineage))
         .withColumn("committed_at", F.timestamp_millis(millis))
@@ -200,7 +199,7 @@ def typed_changes(changes: DataFrame, lineage: Lineage, settings: Settings) -> D
     )
     kept = [field for field in mine.schema.fields if field.name in LOG]
     schema = T.StructType([*kept, T.StructField("before", image), T.StructField("after", image)])
-    return mine.mapInArrow(_worker(as_log(lineage), dict(settings), to_arrow_schema(schema)), schema)
+    return mine.mapInArrow(_worker(as_log(lineage), settings, to_arrow_schema(schema)), schema)
 
 
 def as_log(lineage: Lineage) -> Lineage:
@@ -213,7 +212,7 @@ def as_log(lineage: Lineage) -> Lineage:
 
 
 def _worker(
-    lineage: Lineage, settings: dict[str, Any], schema: pa.Schema
+    lineage: Lineage, settings: SourceSettings, schema: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.spark.readers.views import Images
@@ -233,9 +232,9 @@ class Images:
     step is kept.
     """
 
-    def __init__(self, lineage: Lineage, settings: Settings) -> None:
-        self.lineage, self.upstream = lineage, upstream_of(settings["format"], settings["options"])
-        self.columns = gold_columns(lineage.steps[-1].schema, {}, virtual=settings["virtual"])
+    def __init__(self, lineage: Lineage, settings: SourceSettings) -> None:
+        self.lineage, self.upstream = lineage, upstream_of(settings.format, settings.options)
+        self.columns = gold_columns(lineage.steps[-1].schema, {}, virtual=settings.virtual)
         self.carriers: dict[tuple[int, str], Carrier] = {}
 
     def typed(self, batch: pa.RecordBatch) -> dict[str, list[dict[str, Any] | None]]:

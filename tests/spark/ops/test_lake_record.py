@@ -6,20 +6,25 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import LakehouseError
+from lakehouse.ops.records import SourceSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops import lake_record as registry
 from lakehouse.spark.ops.lake_record import register, sources
+
+
+def read_with(**options: str) -> SourceSettings:
+    return SourceSettings(format="ticdc-open", order="tidb", options=options, virtual=False)
 
 
 def test_a_lake_of_a_newer_layout_is_refused_before_anything_is_read(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Lake(str(tmp_path))
-    register(spark, lake, "shop", {"format": "ticdc-open"})
+    register(spark, lake, "shop", read_with())
     monkeypatch.setattr(registry, "LAYOUT", registry.LAYOUT + 1)
     monkeypatch.setattr(registry, "__version__", "9.9.9")
-    register(spark, lake, "shop", {"format": "ticdc-open", "time_zone": "UTC"})
-    assert sources(spark, lake) == {"shop": {"format": "ticdc-open", "time_zone": "UTC"}}
+    register(spark, lake, "shop", read_with(time_zone="UTC"))
+    assert sources(spark, lake) == {"shop": read_with(time_zone="UTC")}
     monkeypatch.undo()
 
     with pytest.raises(
@@ -38,9 +43,12 @@ def test_the_last_settings_of_a_source_win_however_often_they_change(spark: Any,
         ("bank", "+03:00"),
         ("bank", "+03:00"),
     ):
-        register(spark, lake, source, {"time_zone": zone})
+        register(spark, lake, source, read_with(time_zone=zone))
 
-    assert sources(spark, lake) == {"shop": {"time_zone": "+02:00"}, "bank": {"time_zone": "+03:00"}}
+    assert sources(spark, lake) == {
+        "shop": read_with(time_zone="+02:00"),
+        "bank": read_with(time_zone="+03:00"),
+    }
     assert sorted(row.seq for row in lake.read(spark, "ops", "lake").collect()) == [1, 2, 3, 4, 5]
 
 

@@ -11,6 +11,7 @@ from lakehouse.discovery.inspect import inspect_messages
 from lakehouse.discovery.read_input import shown_options
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.formats import order_of
+from lakehouse.ops.records import SourceSettings
 from lakehouse.sources.recording import read_recording
 from lakehouse.spark.bronze.recordings import land_messages
 from lakehouse.spark.bronze.storage import land_storage
@@ -43,7 +44,7 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
             spark,
             Lake(root),
             name,
-            {"format": format, "order": order_of(format, {}), "options": {}, "virtual": False, "keys": {}},
+            SourceSettings(format=format, order=order_of(format, {}), options={}, virtual=False),
         )
         land_messages(spark, Lake(root), name, read_recording(path), quiet)
     options = shown_options(TREE, "ticdc-storage", {})
@@ -51,7 +52,7 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
         spark,
         Lake(root),
         "sink",
-        {"format": "ticdc-storage", "order": "tidb", "options": options, "virtual": False, "keys": {}},
+        SourceSettings(format="ticdc-storage", order="tidb", options=dict(options), virtual=False),
     )
     land_storage(
         spark, Lake(root), "sink", str(TREE), options, OpsLog(spark, Lake(root), "sink").load(), quiet
