@@ -85,6 +85,7 @@ def shards_entry(
             *renamed(plan.gold, plan.wanted),
             *(note for lineage in plan.lineages for note in lineage.notes),
         ),
+        held=None,
         names=tuple(interval.name for lineage in plan.lineages for interval in lineage.intervals),
         options=to_plain(plan.options),
         lacking=lacking,
