@@ -26,13 +26,12 @@ def modules() -> list[Path]:
     return [path for path in sorted(paths) if ROOT / "lakehouse/formats" not in path.parents]
 
 
-def no_code(tree: ast.AST) -> Iterator[ast.AST]:
+def explanations(tree: ast.AST) -> Iterator[ast.AST]:
     """Docstrings, and what help and descriptions say."""
     for node in ast.walk(tree):
         match node:
-            case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                if isinstance(node.body[0], ast.Expr) if node.body else False:
-                    yield node.body[0]
+            case ast.Expr(value=ast.Constant(value=str())):
+                yield node
             case ast.keyword(arg="help" | "description"):
                 yield node.value
 
@@ -40,7 +39,7 @@ def no_code(tree: ast.AST) -> Iterator[ast.AST]:
 def named_formats(source: str) -> list[str]:
     """The formats, or families of them, that a module's code names."""
     tree = ast.parse(source)
-    left_out = {id(inner) for outer in no_code(tree) for inner in ast.walk(outer)}
+    left_out = {id(inner) for outer in explanations(tree) for inner in ast.walk(outer)}
     texts = [
         str(node.value)
         for node in ast.walk(tree)
@@ -90,6 +89,7 @@ def test_no_module_outside_formats_imports_a_formats_own_modules() -> None:
         ('x = b"debezium"', ["debezium"]),
         ('def f():\n    "debezium"\n    return "canal"', ["canal"]),
         ('"""Of debezium."""\nx = Option("--format", help="such as canal")  # or debezium', []),
+        ('def f():\n    yield from g("dts")', ["dts"]),
         ('x = "TiCDC writes, canals flow"', []),
     ],
 )
