@@ -8,7 +8,7 @@ tables are multisets. Where a DDL changes the key, rows are folded up to it, and
 """
 
 from bisect import bisect_right
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -206,7 +206,9 @@ def count_keyless(base: list[Row], read: Iterable[Edits]) -> Folded:
     A delete of a refused image takes that image: it was never here.
     """
     folded = Folded()
-    counts, refused, deleted = Counter[str](), Counter[str](), Counter[str]()
+    counts: dict[str, int] = defaultdict(int)
+    refused: dict[str, int] = defaultdict(int)
+    deleted: dict[str, int] = defaultdict(int)
     rows: dict[str, Row] = {}
     for row in base:
         text = image_text(row)

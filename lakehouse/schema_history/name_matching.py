@@ -1,10 +1,10 @@
-"""Which table a statement speaks of: its text may spell a name otherwise than messages do.
+"""Which table a statement is about: its text may spell a name differently from the messages.
 
-A statement stands in the log as its author wrote it, while rows carry the server's own spelling. Where a
-server does not tell upper from lower case in names (TiDB; MySQL with lower_case_table_names=1), `ALTER TABLE
-ORDERS` is about `orders`; where it does, both are tables. And TiCDC names a renamed table's new database
-only, so an old name without a database may belong to another one. Hence a name is taken as it stands wherever
-something of that spelling is known, and only else as the one table it can mean.
+A statement is logged as its author wrote it, while rows carry the server's own spelling. Where names are not
+case-sensitive (TiDB; MySQL with lower_case_table_names=1), `ALTER TABLE ORDERS` is about `orders`; where they
+are, both are tables. And TiCDC names a renamed table's new database only, so an old name without a database
+may belong to another one. Hence a name is taken literally wherever something of that spelling is known, and
+only else as the one table it can mean.
 """
 
 from collections import defaultdict
@@ -15,6 +15,7 @@ from lakehouse.schema_history.schema_records import Record
 
 
 def folded(name: Name) -> Name:
+    """The name without its case."""
     return (name[0].casefold(), name[1].casefold())
 
 
@@ -39,33 +40,33 @@ class Spelling:
             (record.database, record.table) for record in creates if record.table is not None
         )
 
-    def known(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
+    def existing(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
         """The one of `tables` that a statement means by a name; the name itself where it means none
         of them.
         """
         name = (written[0] or record.database, written[1])
         if name in tables:
             return name
-        told = self.told(record, name)
-        if told in tables or name in self.sighted:
-            return told
+        spelled = self.of_message(record, name)
+        if spelled in tables or name in self.sighted:
+            return spelled
         alike = [table for table in tables if folded(table) == folded(name)]
-        return alike[0] if len(alike) == 1 else told
+        return alike[0] if len(alike) == 1 else spelled
 
-    def elsewhere(self, table: str, tables: Iterable[Name]) -> Name | None:
-        """The only table of that name in any database."""
-        found = [name for name in tables if name[1].casefold() == table.casefold()]
-        return found[0] if len(found) == 1 else None
+    def in_any_database(self, table: str, tables: Iterable[Name]) -> Name | None:
+        """The only table of that name in any database, or None."""
+        alike = [name for name in tables if name[1].casefold() == table.casefold()]
+        return alike[0] if len(alike) == 1 else None
 
-    def made(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
+    def of_created(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
         """How rows will spell the name of a table that a statement creates."""
-        name = self.told(record, (written[0] or record.database, written[1]))
+        name = self.of_message(record, (written[0] or record.database, written[1]))
         alike = self.alike.get(folded(name), [])
         if name in self.sighted or len(alike) != 1 or alike[0] in self.created or alike[0] in tables:
             return name
         return alike[0]
 
-    def told(self, record: Record, name: Name) -> Name:
-        """The name as the message's own fields spell it, where they speak of it."""
-        told = (record.database, record.table or "")
-        return told if folded(told) == folded(name) else name
+    def of_message(self, record: Record, name: Name) -> Name:
+        """The name as the message's own fields spell it, where they have it."""
+        fields = (record.database, record.table or "")
+        return fields if folded(fields) == folded(name) else name

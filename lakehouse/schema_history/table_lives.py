@@ -1,5 +1,5 @@
-"""The lives of a source's tables while its schema history is read: begun, renamed, ended, reopened, and their
-first shapes.
+"""The lives of a source's tables while its schema history is read: begun, renamed, ended, reopened, and the
+schemas that their first rows show.
 """
 
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from lakehouse.events import MIN_POSITION, Position, just_below
-from lakehouse.lineage import History, Interval, Lineage, Name, Step
+from lakehouse.lineage import Interval, Lineage, Name, Step
 from lakehouse.schema import TableSchema
 from lakehouse.schema_history.schema_records import Shape, inferred_schema
 
@@ -28,41 +28,47 @@ class Sightings(Protocol):
     def key_names(self, name: Name) -> tuple[str, ...]: ...
 
 
+def lineage_id(name: Name, position: Position) -> str:
+    """The id of a table that begins here: its name and its position, without the zeros at the end."""
+    parts = max((i for i, part in enumerate(position) if part), default=0) + 1
+    return f"{name[0]}.{name[1]}@{'.'.join(map(str, position[:parts]))}"
+
+
 class Lives:
-    """The lineages so far: those that live by name, those that ended, and since when a name is free."""
+    """The lineages so far: those that are live, by name, those that ended, and since when a name is free. Not
+    `ordered`: places of different partitions do not compare.
+    """
 
     def __init__(self, sightings: Sightings, ordered: bool) -> None:
         self.sightings, self.ordered = sightings, ordered
         self.live: dict[Name, Lineage] = {}
         self.free_since: dict[Name, Position] = {}
         self.ended: dict[Name, Lineage] = {}
-        self.history = History()
+        self.lineages: list[Lineage] = []
 
-    def _begin(self, name: Name, position: Position, schema: TableSchema, ddl: str | None = None) -> Lineage:
-        places = ".".join(
-            str(part)
-            for part in position[: max((i for i, part in enumerate(position) if part), default=0) + 1]
-        )
+    def begin(self, name: Name, position: Position, schema: TableSchema, ddl: str | None = None) -> Lineage:
+        """A new table of that name."""
         lineage = Lineage(
-            f"{name[0]}.{name[1]}@{places}",
+            lineage_id(name, position),
             [Step(position, schema, (), ddl)],
             [Interval(name, position, None)],
         )
         lineage.key_names = self._named_key(name, schema, ddl)
-        self.history.lineages.append(lineage)
+        self.lineages.append(lineage)
         self.live[name] = lineage
         return lineage
 
     def _named_key(self, name: Name, schema: TableSchema, ddl: str | None) -> tuple[str, ...]:
-        """The key that messages name, for schema records that tell none. A CREATE and an inferred shape tell
+        """The key that messages name, for schema records without one. A CREATE and an inferred schema have
         the key of their own time: another table may have had the name, or this one another key.
         """
         return () if ddl is not None or schema.inferred else self.sightings.key_names(name)
 
-    def _drop(self, name: Name, position: Position) -> None:
-        lineage = self._find(name, position)
+    def drop(self, name: Name, position: Position) -> None:
+        """End the table of a name, if there is one."""
+        lineage = self.find(name, position)
         if lineage is not None:
-            self._anchor(lineage, position)
+            self.anchor(lineage, position)
             lineage.end = position
             self._close(name, position)
             self.ended[name] = lineage
@@ -74,30 +80,39 @@ class Lives:
         self.free_since[name] = position
         return lineage
 
-    def _find(self, name: Name, position: Position) -> Lineage | None:
-        """The live lineage of a name, or one that begins where rows of it were seen before `position`."""
+    def find(self, name: Name, position: Position) -> Lineage | None:
+        """The live lineage of a name, or a new one where rows of it were seen before `position`."""
         if name in self.live:
             return self.live[name]
         low = self.free_since.get(name, MIN_POSITION)
         if not self.sightings.maybe(name, low, position):
             return None
         shape = self.sightings.shape(name, low, position)
-        return None if shape is None else self._adopt(name, low, shape)
+        return None if shape is None else self.adopt(name, low, shape)
 
-    def _adopt(self, name: Name, low: Position, shape: Shape) -> Lineage:
+    def adopt(self, name: Name, low: Position, shape: Shape) -> Lineage:
         """Rows under a name without a live table: the last one reopened, else a table that was there before
         the feed.
         """
         if name in self.ended:
-            return self._reopen(
+            return self.reopen(
                 name, max(low, just_below(shape.first)), "rows came after its DROP: it was recovered upstream"
             )
-        lineage = self._begin(name, low, inferred_schema(shape))
+        lineage = self.begin(name, low, inferred_schema(shape))
         lineage.since = shape.first
         lineage.notes.append("no CREATE was seen: its schema is inferred from the messages")
         return lineage
 
-    def _reopen(self, name: Name, position: Position, why: str) -> Lineage:
+    def adopt_unseen(self) -> None:
+        """Begin a table for each name whose rows no statement speaks of."""
+        for name in self.sightings.names():
+            low = self.free_since.get(name, MIN_POSITION)
+            if name not in self.live and self.sightings.maybe(name, low, None):
+                shape = self.sightings.shape(name, low, None)
+                if shape is not None:
+                    self.adopt(name, low, shape)
+
+    def reopen(self, name: Name, position: Position, why: str) -> Lineage:
         lineage = self.ended.pop(name)
         lineage.end = None
         lineage.intervals.append(Interval(name, position, None))
@@ -105,40 +120,45 @@ class Lives:
         self.live[name] = lineage
         return lineage
 
-    def _get(self, name: Name, position: Position) -> Lineage:
-        """The lineage that a DDL of a name speaks of; one of unknown shape where nothing was seen of it."""
-        found = self._find(name, position)
+    def get(self, name: Name, position: Position) -> Lineage:
+        """The lineage that a DDL of a name is about; one without columns where nothing was seen of it."""
+        found = self.find(name, position)
         if found is not None:
             return found
-        lineage = self._begin(name, self.free_since.get(name, MIN_POSITION), EMPTY)
+        lineage = self.begin(name, self.free_since.get(name, MIN_POSITION), EMPTY)
         lineage.since = position
         lineage.notes.append("no CREATE was seen: its schema is inferred from the messages")
         return lineage
 
-    def _rename(self, old: Name, new: Name, position: Position) -> None:
-        lineage = self._get(old, position)
+    def rename(self, old: Name, new: Name, position: Position) -> None:
+        """Give a table another name; a table that has that name ends."""
+        lineage = self.get(old, position)
         if new in self.live and self.live[new] is not lineage:
-            self._drop(new, position)
+            self.drop(new, position)
         if not self._rename_anchored(lineage, position):
             lineage.notes.append(f"its shape before the rename from {'.'.join(old)} is not known")
         self._close(old, position)
-        lineage.intervals.append(Interval(new, self._low(new, position), None))
+        lineage.intervals.append(Interval(new, self.low(new, position), None))
         self.live[new] = lineage
         self.ended.pop(new, None)
         lineage.key_names = lineage.key_names or self._named_key(
             new, lineage.steps[-1].schema, lineage.steps[0].ddl
         )
 
-    def _low(self, name: Name, position: Position) -> Position:
+    def low(self, name: Name, position: Position) -> Position:
         """From where on rows of a name are those of the table that has it since `position`."""
         return position if self.ordered else self.free_since.get(name, MIN_POSITION)
 
     def _rename_anchored(self, lineage: Lineage, position: Position) -> bool:
-        self._anchor(lineage, position)
+        self.anchor(lineage, position)
         return bool(lineage.steps[-1].schema.columns) or lineage.steps[-1].position == MIN_POSITION
 
-    def _anchor(self, lineage: Lineage, position: Position | None) -> None:
-        """Give a lineage of unknown shape the one that its rows since its last step have."""
+    def anchor(self, lineage: Lineage, position: Position | None) -> None:
+        """Give a lineage without columns the schema that its rows since its last step show.
+
+        Only rows up to `position` count, so that the schema never depends on how far silver had come: of
+        INSERT (a), ALTER … ADD b, INSERT (a, b) the first step has a alone, and the ALTER adds b.
+        """
         last = lineage.steps[-1]
         interval = lineage.intervals[-1]
         if last.schema.columns or not self.sightings.maybe(interval.name, interval.low, position):

@@ -1,8 +1,7 @@
 """What the decoded rows of a silver batch hold: counts, bounds by table, progress. Made where rows are
 decoded, then merged.
 
-Changes come by column, others as tuples in the order of OTHER_COLUMNS (lakehouse/spark/silver/decode.py).
-Pure.
+Changes come by column, the others as rows (lakehouse/silver/event_rows.py). Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,9 +12,9 @@ import msgspec
 
 from lakehouse.events import Position
 from lakehouse.silver.binlog_servers import Stretch
+from lakehouse.silver.event_rows import OtherRow
 from lakehouse.silver.transaction_watermark import Told
 
-Row = tuple[Any, ...]
 Changes = Mapping[str, Sequence[Any]]
 Mark = tuple[Position, int | None, str]
 _COUNTS = ("messages", "control", "decoded", "ddl", "watermarks", "dead", "below")
@@ -45,7 +44,7 @@ class Summary:
 
 
 def summarise(
-    changes: Changes, others: list[Row], messages: int, silent: int, servers: Iterable[Stretch] = ()
+    changes: Changes, others: list[OtherRow], messages: int, silent: int, servers: Iterable[Stretch] = ()
 ) -> Summary:
     """The summary of some rows, decoded from so many records, of which `silent` gave none."""
     summary = Summary(
@@ -91,21 +90,24 @@ def _add_changes(summary: Summary, changes: Changes) -> None:
     summary.keyless = any(half is not None for half in changes["half"])
 
 
-def _add_other(summary: Summary, other: Row) -> None:
-    kind, database, table, _, _, position = other[:6]
+def _add_other(summary: Summary, other: OtherRow) -> None:
+    kind, position = other.kind, other.position
     if kind in _COUNTED:
         summary.counts[_COUNTED[kind]] += 1
     if kind == "schema_change":
         summary.reach = _most(summary.reach, position)
-    elif kind == "watermark":
-        _raise_mark(summary, (other[14], other[16]), (position, other[11], other[15]))
+    elif kind == "watermark" and position is not None:
+        _raise_watermark(
+            summary, (other.topic, other.partition), (position, other.resolved_ts, other.incarnation)
+        )
     elif kind == "dead_letter":
-        summary.dead[database, table] = summary.dead.get((database, table), 0) + 1
+        name = (other.database, other.table)
+        summary.dead[name] = summary.dead.get(name, 0) + 1
     elif kind == "resume":
-        summary.resume[other[14], other[15], other[16]] = other[17]
+        summary.resume[other.topic, other.incarnation, other.partition] = other.offset
 
 
-def _raise_mark(summary: Summary, place: tuple[str, int], mark: Mark) -> None:
+def _raise_watermark(summary: Summary, place: tuple[str, int], mark: Mark) -> None:
     known = summary.marks.get(place)
     if known is None or mark[0] > known[0]:
         summary.marks[place] = mark
@@ -126,7 +128,7 @@ def merged(parts: Iterable[Summary]) -> Summary:
         )
         whole.keyless |= part.keyless
         for place, mark in part.marks.items():
-            _raise_mark(whole, place, mark)
+            _raise_watermark(whole, place, mark)
         for of, number in part.dead.items():
             whole.dead[of] = whole.dead.get(of, 0) + number
         whole.resume.update(part.resume)

@@ -20,7 +20,7 @@ from bench.report import write
 from lakehouse.events import RowChange, SchemaChange, Watermark
 from lakehouse.formats import order_of
 from lakehouse.formats.ticdc.open_protocol import decode
-from lakehouse.spark.silver.decode import Rows
+from lakehouse.spark.silver.decode import decode_all
 from tests.support.engine import Memory
 
 
@@ -48,20 +48,10 @@ def test_every_message_decodes_and_every_partition_is_resolved_at_the_end() -> N
 @pytest.mark.parametrize("format_", FORMATS)
 def test_the_messages_of_every_format_are_decoded_whole(format_: str) -> None:
     messages = messages_of(format_, 1, 200)
-    rows = Rows(
-        {
-            "format": format_,
-            "options": OPTIONS,
-            "order": order_of(format_, OPTIONS),
-            "row_ids": False,
-            "epochs": (),
-        }
-    )
+    settings = {"format": format_, "options": OPTIONS, "order": order_of(format_, OPTIONS)}
 
-    for _ in rows.read(repeated(messages, len(messages) + 100)):
-        pass
+    taken = decode_all(repeated(messages, len(messages) + 100), settings)
 
-    taken = rows.take()
     assert taken.messages == len(messages) + 100
     assert len(taken.changes["key"]) > taken.messages / 3
     assert [row for row in taken.others if "dead_letter" in row[:1]] == []

@@ -19,7 +19,8 @@ def problems(feed: TiCDC) -> set[str]:
     found = fold(feed.lineage(), changes, memory.reach).problems
     for by_commit in (True, False):
         history = row_history(feed.lineage(), changes, memory.reach, by_commit=by_commit)
-        assert history.problems == found, "the history of the rows lacks what the rows lack"
+        # a delete whose image lacks columns takes a row that agrees with it in the fold alone
+        assert history.problems >= found
     return found
 
 

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
+import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 

@@ -20,7 +20,7 @@ from lakehouse.silver.identity import RunCounter
 from lakehouse.silver.transaction_watermark import Told
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, PLACE
-from lakehouse.spark.silver.decode import Rows, messages
+from lakehouse.spark.silver.decode import decode_all, messages
 from lakehouse.spark.silver.dedupe import CONFLICT, disagree, known_afters, overlaps
 
 if TYPE_CHECKING:
@@ -35,14 +35,10 @@ def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event],
     """The events of bronze records, changes before the others, each in arrival order; and what they
     come to.
     """
-    rows = Rows(settings)
     if FORMATS[settings["format"]].parts is not None:
         table = table.sort_by([(name, "ascending") for name in (*PLACE, "offset")])
-    for _ in rows.read(
-        message for batch in table.to_batches() for message in messages(batch, settings["epochs"])
-    ):
-        pass
-    taken = rows.take()
+    records = (message for batch in table.to_batches() for message in messages(batch, settings["epochs"]))
+    taken = decode_all(records, settings)
     events = [
         dict(zip(_CHANGE_NAMES, ("change", *values), strict=True))
         for values in zip(*taken.changes.values(), strict=True)

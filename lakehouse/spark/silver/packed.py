@@ -15,17 +15,16 @@ from pyspark.sql import DataFrame
 
 from lakehouse.silver.batch_summary import summarise, to_bytes
 from lakehouse.silver.binlog_servers import Stretch
+from lakehouse.silver.event_rows import OtherRow
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, POSITION
 
 
 @dataclass(slots=True)
 class Taken:
-    """Changes by column, others as tuples in the order of OTHER_COLUMNS, and how many records they came from;
-    `silent` gave none.
-    """
+    """Changes by column, the other rows, and how many records they came from; `silent` gave none."""
 
     changes: dict[str, list[Any]]
-    others: list[tuple[Any, ...]]
+    others: list[OtherRow]
     messages: int
     silent: int
     servers: list[Stretch] = field(default_factory=list)

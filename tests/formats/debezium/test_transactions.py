@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse.events import Message
 from lakehouse.spark.silver.columns import OTHER_COLUMNS
-from lakehouse.spark.silver.decode import Rows
+from lakehouse.spark.silver.decode import decode_all
 from lakehouse.spark.silver.driver_batch import transactions_told_rows
 from tests.support.debezium_records import message, row
 from tests.support.engine import Memory
@@ -95,7 +95,7 @@ def test_dead_records_of_no_transaction_are_no_rows_of_one() -> None:
 
 def test_silver_tells_of_each_row_that_no_change_was_made_of() -> None:
     floors = {("d", "a"): (0, 12, 15, 0, 0, 0)}
-    rows = Rows({"format": "debezium", "options": {}, "order": "binlog", "epochs": (), "floors": floors})
+    settings = {"format": "debezium", "options": {}, "order": "binlog", "epochs": (), "floors": floors}
     below, dead = streamed("a", 1, 10, number("x", 1)), streamed("b", 7, 20, number("x", 2)) | {"op": "?"}
     told: list[dict[str, Any] | bytes] = [
         below,
@@ -106,9 +106,8 @@ def test_silver_tells_of_each_row_that_no_change_was_made_of() -> None:
         end("x", 3),
     ]
 
-    for _ in rows.read(record("p", offset, value) for offset, value in enumerate(told)):
-        pass
-    found = [dict(zip(OTHER_COLUMNS, values, strict=True)) for values in rows.take().others]
+    taken = decode_all((record("p", offset, value) for offset, value in enumerate(told)), settings)
+    found = [dict(zip(OTHER_COLUMNS, values, strict=True)) for values in taken.others]
 
     assert [
         (each["key"], each["physical_table"], each["position"])

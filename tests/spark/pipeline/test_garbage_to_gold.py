@@ -29,7 +29,7 @@ from lakehouse.sources.storage_files import read_tree
 from lakehouse.spark.change_log.changes import parse_change
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.gold.fold_job import decode_row, encode_row
-from lakehouse.spark.silver.decode import Rows
+from lakehouse.spark.silver.decode import decode_all
 from lakehouse.spark.silver.dedupe import disagree
 from lakehouse.spark.silver.packed import pack, read_others
 from tests.support.engine import Memory
@@ -123,10 +123,8 @@ def assert_names_can_be_written(at: Position, history: History) -> None:
 
 def through_arrow(format: str, messages: Iterable[Message], options: dict[str, str]) -> None:
     order = order_of(format, options)
-    rows = Rows({"format": format, "options": options, "order": order})
-    for _ in rows.read(messages):
-        pass
-    packed = pack(rows.take(), order).to_pylist()[0]
+    taken = decode_all(messages, {"format": format, "options": options, "order": order})
+    packed = pack(taken, order).to_pylist()[0]
     for event in read_others([packed[name] for name in ("changes", "others") if packed[name]]):
         if "op" in event:
             parse_change(
@@ -277,10 +275,7 @@ def test_json_nested_deeper_than_any_document_is_a_dead_letter_and_nothing_else_
             Message("ddl", 0, 0, None, (whole.value or b"").replace(b'"DEEP"', deep)),
         )
 
-    rows = Rows({"format": format, "options": {}, "order": order_of(format, {})})
-    for _ in rows.read([message]):
-        pass
-    taken = rows.take()
+    taken = decode_all([message], {"format": format, "options": {}, "order": order_of(format, {})})
 
     dead = [row for row in taken.others if row[0] == "dead_letter"]
     changes = taken.changes["key"]

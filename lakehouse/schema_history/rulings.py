@@ -1,0 +1,157 @@
+"""What a statement or a schema record means for one table, decided from its lineage, and returned.
+
+    lineage, record, rules ─▶ Ruling     steps to add, what holds the table, notes, and whether the edit is
+    done
+
+Nothing is changed here: `Ruling.apply` is the one place that does.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from lakehouse.ddl import edits as E
+from lakehouse.ddl.policy import Rules, action_of, judge, stopping
+from lakehouse.ddl_effects import Clear, Fill
+from lakehouse.errors import DdlError
+from lakehouse.events import Position
+from lakehouse.lineage import Held, Lineage, Step
+from lakehouse.schema import TableSchema
+from lakehouse.schema_history.schema_records import (
+    Record,
+    kept_ids,
+    recorded_schema,
+    with_columns,
+    with_types,
+)
+
+# the same snapshot, taken again of a table that has no key
+TWICE = (
+    "a snapshot was taken of it while changes were streamed: it has no key that tells its rows "
+    "from those that were there"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What is decided of one table at one record. `proceeds`: the edit is done; `held`: the table is held
+    from the record on, unless it is already; `steps` follow the lineage's own.
+    """
+
+    proceeds: bool = True
+    held: Held | None = None
+    steps: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
+    incomplete: tuple[tuple[Position, str], ...] = ()
+
+    def apply(self, lineage: Lineage) -> bool:
+        """Change the lineage as decided; whether the edit is to be done."""
+        lineage.held = lineage.held or self.held
+        lineage.steps.extend(self.steps)
+        lineage.notes.extend(self.notes)
+        lineage.incomplete.extend(self.incomplete)
+        return self.proceeds
+
+
+NOTHING = Ruling()
+
+
+def rule_on_table(lineage: Lineage, kind: str, record: Record, rules: Rules) -> Ruling:
+    """Whether an edit of a whole table is done: not where a policy ignores it. Where it is held it is done
+    too: names go on, gold stops before.
+    """
+    policy = rules.policy(lineage, record.position, record.ddl)
+    held = stopping(policy, (kind,), record.position, record.ddl)
+    if action_of(policy, kind) != "ignore":
+        return Ruling(held=held)
+    return Ruling(proceeds=False, held=held, notes=(f"a DDL was ignored: {kind}",))
+
+
+def rule_on_unread(record: Record, why: str, rules: Rules) -> Ruling:
+    """A table stops before a DDL that can't be applied, unless an operator skips it."""
+    decision = rules.decision(record.position, record.ddl)
+    if decision is not None and decision.action == "skip":
+        return Ruling(notes=(f"an operator skipped a DDL that was not applied: {why}",))
+    return Ruling(held=Held(record.position, why, record.ddl))
+
+
+def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rules: Rules) -> Ruling:
+    """The step that an ALTER adds. None for a table that is held, or of which no column is known."""
+    schema = lineage.steps[-1].schema
+    if lineage.held is not None or not schema.columns:
+        return NOTHING
+    policy = rules.policy(lineage, record.position, record.ddl)
+    try:
+        judged = judge(schema, edits, policy, record.position, record.ddl)
+    except DdlError as error:
+        return rule_on_unread(record, str(error), rules)
+    changes = judged.schema != schema or judged.effects
+    return Ruling(
+        held=judged.held,
+        steps=(Step(record.position, judged.schema, judged.effects, record.ddl),) if changes else (),
+        notes=(f"a DDL was ignored: {', '.join(judged.ignored)}",) if judged.ignored else (),
+    )
+
+
+def with_record_columns(lineage: Lineage, record: Record) -> list[Step]:
+    """The steps of a lineage after a DDL whose message has the table's columns: they settle a schema that is
+    not known, and the types of one that was inferred.
+    """
+    steps, told = lineage.steps, recorded_schema(record)
+    if not steps[-1].schema.columns:
+        return _with_last_schema(steps, told)
+    if not steps[0].schema.inferred:
+        return steps
+    types = {column.name.casefold(): column.type for column in told.columns}
+    by_id = {
+        column.id: types[column.name.casefold()]
+        for column in steps[-1].schema.columns
+        if column.name.casefold() in types
+    }
+    return [replace(step, schema=with_types(step.schema, by_id)) for step in steps]
+
+
+def with_schema_record(lineage: Lineage, record: Record) -> list[Step]:
+    """The steps of a lineage after a schema record, which takes the place of an inferred schema, and never
+    drops or clears anything.
+    """
+    schema = lineage.steps[-1].schema
+    if schema.columns and not schema.inferred:
+        return lineage.steps
+    return _with_last_schema(lineage.steps, recorded_schema(record))
+
+
+def _with_last_schema(steps: list[Step], schema: TableSchema) -> list[Step]:
+    return [*steps[:-1], replace(steps[-1], schema=schema)]
+
+
+def rule_on_inferred(lineage: Lineage, record: Record) -> Ruling:
+    """The step that adds columns which rows have had for long and no DDL has added, where the rows begin to
+    have them.
+    """
+    schema = lineage.steps[-1].schema
+    added = [column for column in recorded_schema(record).columns if schema.column(column.name) is None]
+    if not schema.columns or not added:
+        return NOTHING
+    following = with_columns(schema, added)
+    new = following.columns[len(schema.columns) :]
+    effects = tuple(Fill(column.id, None, column.type) for column in new)
+    names = ", ".join(column.name for column in added)
+    return Ruling(
+        steps=(Step(record.position, following, effects),),
+        notes=(f"no DDL has added {names}: inferred from the rows",),
+    )
+
+
+def rule_on_snapshot(lineage: Lineage, record: Record) -> Ruling:
+    """The step at which a complete snapshot empties the table before its rows."""
+    schema = kept_ids(lineage.steps[-1].schema, recorded_schema(record))
+    return Ruling(steps=(Step(record.position, schema, (Clear(),)),))
+
+
+def rule_on_snapshot_of_some(lineage: Lineage, record: Record) -> Ruling:
+    """What a snapshot that clears nothing leaves open: its rows are added to those that were there, each by
+    its key, or else twice.
+    """
+    if record.primary_key or lineage.key_names or lineage.steps[-1].schema.handle_key:
+        return NOTHING
+    return Ruling(incomplete=((record.position, TWICE),))

@@ -1,0 +1,255 @@
+"""A DDL statement of the feed, applied to the lives of the tables that it names.
+
+What it means for a table is decided in rulings.py; here names are looked up, and lineages begun, renamed and
+ended.
+"""
+
+import functools
+from dataclasses import dataclass
+
+from lakehouse.ddl import edits as E
+from lakehouse.ddl.apply.schema import create
+from lakehouse.ddl.parse.statements import altered, read
+from lakehouse.ddl.policy import Rules
+from lakehouse.ddl_effects import Clear, Unknowable
+from lakehouse.errors import DdlError
+from lakehouse.events import MIN_POSITION, Position
+from lakehouse.lineage import Lineage, Name, Step
+from lakehouse.schema import TableSchema
+from lakehouse.schema_history.name_matching import Spelling, of_database
+from lakehouse.schema_history.rulings import rule_on_alter, rule_on_table, rule_on_unread
+from lakehouse.schema_history.schema_records import Record
+from lakehouse.schema_history.table_lives import EMPTY, Lives
+
+RECOVERED = "it was recovered upstream, which sends no rows"
+EXCHANGED = "EXCHANGE PARTITION moved rows that no change tells"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One record with what it is read by: the tables so far, the rules for DDLs, how names are spelled."""
+
+    record: Record
+    lives: Lives
+    rules: Rules
+    spelling: Spelling
+
+    @property
+    def position(self) -> Position:
+        return self.record.position
+
+    def name(self, name: E.Name) -> Name:
+        """The live table that the statement means by a name."""
+        return self.spelling.existing(self.record, name, self.lives.live)
+
+    def old_name(self, name: E.Name) -> Name:
+        """The table that a statement renames: a message has the new database alone, and the statement may
+        name none.
+        """
+        found = self.name(name)
+        if name[0] is None and found not in self.lives.live and found not in self.spelling.sighted:
+            return self.spelling.in_any_database(name[1], self.lives.live) or found
+        return found
+
+    def new_name(self, name: E.Name) -> Name:
+        return self.spelling.of_message(self.record, (name[0] or self.record.database, name[1]))
+
+    def proceeds(self, lineage: Lineage, kind: str) -> bool:
+        """Whether an edit of a whole table is done, after what the rules say of it was noted."""
+        return rule_on_table(lineage, kind, self.record, self.rules).apply(lineage)
+
+
+@functools.lru_cache(maxsize=8192)
+def statements_of(sql: str) -> tuple[E.Statement, ...]:
+    """The statements of a text; DdlError where it is not understood. The same ones are read run after run."""
+    return tuple(read(sql))
+
+
+def renames_of(context: Context) -> list[tuple[Name, Name]]:
+    """The old and new names of the tables that a record renames."""
+    try:
+        statements = statements_of(context.record.ddl) if context.record.ddl else ()
+    except DdlError:
+        return []
+    renames = (statement for statement in statements if isinstance(statement, E.RenameTable))
+    pairs = (pair for statement in renames for pair in statement.pairs)
+    return [(context.old_name(old), context.new_name(new)) for old, new in pairs]
+
+
+def apply_ddl(context: Context) -> list[tuple[Position, str]]:
+    """Apply a record's statements; returns the problems that belong to no table."""
+    record = context.record
+    decision = context.rules.decision(record.position, record.ddl)
+    try:
+        statements = statements_of((decision.instead if decision else None) or record.ddl or "")
+    except DdlError as error:
+        return _hold_unread(context, str(error))
+    problems = []
+    for statement in statements:
+        try:
+            _apply(context, statement)
+        except DdlError as error:
+            problems += _hold_unread(context, str(error))
+    return problems
+
+
+def _hold_unread(context: Context, why: str) -> list[tuple[Position, str]]:
+    """Hold the tables that a record alters, of which the message may name the session's database and not
+    theirs, or only the new name. A problem of the source where it names none.
+    """
+    record = context.record
+    names = [context.name(name) for name in altered(record.ddl or "")]
+    if record.table and all(name[1].casefold() != record.table.casefold() for name in names):
+        names.append((record.database, record.table))
+    for name in names:
+        lineage = context.lives.get(name, context.position)
+        rule_on_unread(record, why, context.rules).apply(lineage)
+    if names:
+        return []
+    if (record.ddl or "").lstrip().upper().startswith("FLASHBACK CLUSTER"):
+        for lineage in context.lives.live.values():
+            lineage.incomplete.append((context.position, "the cluster was flashed back, which sends no rows"))
+    return [(context.position, f"a DDL of database {record.database} was not understood: {why}")]
+
+
+def _apply(context: Context, statement: E.Statement) -> None:
+    match statement:
+        case E.CreateTable() | E.CreateTableLike():
+            _create(context, statement)
+        case E.AlterTable():
+            _alter(context, statement)
+        case E.RenameTable():
+            for old, new in statement.pairs:
+                _rename(context, context.old_name(old), context.new_name(new))
+        case E.DropTable():
+            for table in statement.tables:
+                _drop(context, context.name(table), "drop_table")
+        case E.TruncateTable():
+            _truncate(context, context.name((statement.database, statement.table)))
+        case E.DropDatabase():
+            for name in of_database(context.lives.live, statement.database):
+                _drop(context, name, "drop_database")
+        case E.RecoverTable():
+            _recover_table(context, statement)
+        case E.RecoverDatabase():
+            _recover_database(context, statement.database, statement.to)
+        case E.NoEffect():
+            pass
+
+
+def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> None:
+    lives, position = context.lives, context.position
+    name = context.spelling.of_created(context.record, (statement.database, statement.table), lives.live)
+    # looked up before the table of that name ends: it may be the same one
+    like = (
+        lives.find(context.name(statement.like), position)
+        if isinstance(statement, E.CreateTableLike)
+        else None
+    )
+    if _makes_room(lives, name, position, statement):
+        schema = _first_schema(statement, like)
+        lives.begin(name, lives.low(name, position), schema, context.record.ddl)
+
+
+def _first_schema(statement: E.CreateTable | E.CreateTableLike, like: Lineage | None) -> TableSchema:
+    """The schema of a new table, empty where the statement does not have all of it."""
+    if isinstance(statement, E.CreateTable) and statement.columns and not statement.as_select:
+        return create(statement)
+    return like.steps[-1].schema if like else EMPTY
+
+
+def _makes_room(
+    lives: Lives, name: Name, position: Position, statement: E.CreateTable | E.CreateTableLike
+) -> bool:
+    """Whether a CREATE takes effect; a live table of that name ends where it does."""
+    found = lives.find(name, position) if lives.ordered else lives.live.get(name)
+    if found is None:
+        return True
+    if statement.if_not_exists:
+        return False
+    if not statement.or_replace and not found.steps[-1].schema.inferred:
+        found.notes.append("it was created again without a DROP that the feed has shown")
+    lives.drop(name, position)
+    return True
+
+
+def _alter(context: Context, statement: E.AlterTable) -> None:
+    lives, name = context.lives, context.name((statement.database, statement.table))
+    lineage = (lives.find if statement.if_exists else lives.get)(name, context.position)
+    if lineage is None:
+        return
+    lives.anchor(lineage, context.position)
+    rule_on_alter(lineage, statement.edits, context.record, context.rules).apply(lineage)
+    for edit in statement.edits:
+        if isinstance(edit, E.RenameTo):
+            _rename(context, name, context.new_name((edit.to[0] or name[0], edit.to[1])))
+        elif isinstance(edit, E.ExchangePartition):
+            _exchange(context, context.name(edit.table))
+
+
+def _exchange(context: Context, name: Name) -> None:
+    """The table that a partition was exchanged with: its rows are others now."""
+    lineage = context.lives.find(name, context.position)
+    if lineage is not None and context.proceeds(lineage, "exchange_partition"):
+        schema, ddl = lineage.steps[-1].schema, context.record.ddl
+        lineage.steps.append(Step(context.position, schema, (Unknowable(EXCHANGED),), ddl))
+
+
+def _rename(context: Context, old: Name, new: Name) -> None:
+    if context.proceeds(context.lives.get(old, context.position), "rename_table"):
+        context.lives.rename(old, new, context.position)
+
+
+def _drop(context: Context, name: Name, kind: str) -> None:
+    lineage = context.lives.find(name, context.position)
+    if lineage is not None and context.proceeds(lineage, kind):
+        context.lives.drop(name, context.position)
+
+
+def _truncate(context: Context, name: Name) -> None:
+    lineage = context.lives.find(name, context.position)
+    if lineage is not None and context.proceeds(lineage, "truncate_table"):
+        context.lives.anchor(lineage, context.position)
+        schema, ddl = lineage.steps[-1].schema, context.record.ddl
+        lineage.steps.append(Step(context.position, schema, (Clear(),), ddl))
+
+
+def _recover_table(context: Context, statement: E.RecoverTable) -> None:
+    tables = [*context.lives.live, *context.lives.ended]
+    name = context.spelling.existing(context.record, (statement.database, statement.table), tables)
+    to = None if statement.to is None else context.new_name((name[0], statement.to))
+    _recover(context, name, to)
+
+
+def _recover(context: Context, name: Name, to: Name | None) -> None:
+    lives, position = context.lives, context.position
+    lineage = lives.live.get(name) or lives.ended.get(name)
+    if lineage is None:
+        return
+    incomplete = list(lineage.incomplete)
+    if name not in lives.live:
+        lives.reopen(name, position, RECOVERED)
+        if to is not None:
+            lives.rename(name, to, position)
+    elif to is not None:
+        _recover_truncated(lives, lineage, to, position)
+    else:
+        lineage.incomplete.append((position, "it was flashed back upstream, which sends no rows"))
+    if not context.proceeds(lineage, "recover_table"):
+        lineage.incomplete = incomplete
+
+
+def _recover_truncated(lives: Lives, lineage: Lineage, to: Name, position: Position) -> None:
+    """The rows that a TRUNCATE took away come back as another table."""
+    cleared = [
+        step.schema for step in lineage.steps if any(isinstance(effect, Clear) for effect in step.effects)
+    ]
+    lives.begin(to, position, cleared[-1] if cleared else EMPTY).incomplete.append((position, RECOVERED))
+
+
+def _recover_database(context: Context, database: str, to: str | None) -> None:
+    """The tables that its DROP DATABASE ended, not those that were dropped before."""
+    every = context.lives.ended
+    ended = {name: every[name].end or MIN_POSITION for name in of_database(every, database)}
+    for name in [name for name, end in ended.items() if end == max(ended.values())]:
+        _recover(context, name, None if to is None else (to, name[1]))
