@@ -5,9 +5,14 @@ versions, snapshots.
 import json
 from typing import Any
 
+import pytest
+
 from lakehouse.events import Message
-from lakehouse.gold.modes import Clock
+from lakehouse.fold.row_edits import OLD_ROW_STAYS, Change
+from lakehouse.fold.upcast import Upstream
+from lakehouse.gold.modes import Clock, Mode
 from lakehouse.gold.options import ColumnOptions, GoldOptions
+from lakehouse.gold.own_columns import mode_word
 from tests.support.engine import TSO, Memory
 from tests.support.feeds import TiCDC
 
@@ -377,3 +382,22 @@ def test_a_snapshot_that_brings_a_row_again_does_not_interrupt_it() -> None:
 
     assert binlog_history(*FIRST, *again) == [(10, -1, "a")]
     assert binlog_history(*FIRST, *other) == [(10, 51, "a"), (51, -1, "b")]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [GoldOptions(), GoldOptions(deletes="soft"), GoldOptions(mode="history"), GoldOptions(mode="append")],
+    ids=mode_word,
+)
+def test_what_the_changes_lack_is_part_of_the_result_in_every_mode(options: GoldOptions) -> None:
+    lacking = TiCDC().ddl(1, "CREATE TABLE t (id INT, a INT)")
+    lacking.row(2, "INSERT", {"id": 1, "a": 1}, None, types={"id": "int", "a": "int"}, key=())
+    lacking.row(3, "UPDATE", {"id": 1, "a": 2}, None, types={"id": "int", "a": "int"}, key=())
+    changes = [
+        Change(c.position, c.op, c.before, c.after, c.encoding, c.flags)
+        for c in lacking.memory.changes.values()
+    ]
+    mode = Mode(lacking.lineage(), lacking.memory.reach, Upstream(), TSO, options)
+
+    assert mode.rows(changes).problems == {OLD_ROW_STAYS}
+    assert mode.touched(changes).problems == {OLD_ROW_STAYS}

@@ -15,8 +15,9 @@ from lakehouse.fold.row_edits import Change, row_key
 from lakehouse.fold.row_history import plain
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import gold_columns, type_rows
-from lakehouse.gold.modes import Clock, Mode, canonical_rows, own_columns
+from lakehouse.gold.modes import Clock, Mode
 from lakehouse.gold.options import ColumnOptions, GoldOptions
+from lakehouse.gold.own_columns import canonical_rows, own_columns
 from lakehouse.lineage import Lineage
 from tests.fold.test_versions import lineages, place, told
 from tests.support.engine import Memory
@@ -69,12 +70,12 @@ def test_window_by_window_gives_what_all_changes_at_once_give(
         for at in windows:
             table = mode(silver, lineage, place(at), MODES[word])
             if gold is None or table.target != before.target or not table.advances:
-                gold = table.rows(changes)
+                gold = table.rows(changes).rows
             else:
                 fresh = [change for change in changes if before.at < change.position <= table.at]
                 gold = advanced(table, gold, fresh)
             before = table
-            assert listed(table, gold) == listed(table, table.rows(changes)), (lineage.id, at)
+            assert listed(table, gold) == listed(table, table.rows(changes).rows), (lineage.id, at)
 
 
 @pytest.mark.parametrize("word", MODES)
@@ -114,7 +115,7 @@ def test_windows_that_cut_a_commit_in_two_and_late_rows_give_the_same(
                 late + [change for change in here if before < change.position <= at],
             )
             before = at
-            assert listed(table, gold) == listed(table, table.rows(here)), (lineage.id, at)
+            assert listed(table, gold) == listed(table, table.rows(here).rows), (lineage.id, at)
 
 
 def windowed(
@@ -128,27 +129,27 @@ def windowed(
         or not table.advances
         or (late and table.word == "append")
     ):
-        return table.rows(here)
+        return table.rows(here).rows
     if not late:
         return advanced(table, gold, fresh)
-    keys = table.touched(fresh)
+    keys = table.touched(fresh).keys
     if keys is None:
-        return table.rows(here)
+        return table.rows(here).rows
     held, _ = through_gold(table, gold)
     known = [row for row in held if row_key(row, table.ids) in keys]
-    return merged(table, held, *table.differences(known, table.of_keys(table.rows(here), keys)))
+    return merged(table, held, *table.differences(known, table.of_keys(table.rows(here).rows, keys)))
 
 
 def advanced(table: Mode, gold: list[Row], fresh: list[Change]) -> list[Row]:
     """Gold after a window, merged as Spark does it."""
-    keys = table.touched(fresh)
+    keys = table.touched(fresh).keys
     assert keys is not None
     held, _ = through_gold(table, gold)
     known = [row for row in held if row_key(row, table.ids) in keys]
     if table.word == "append":
         last = {row_key(row, table.ids): row for row in sorted(known, key=lambda row: row[-11])}
-        return [*held, *table.advance(fresh, list(last.values()))]
-    return merged(table, held, *table.differences(known, table.advance(fresh, known)))
+        return [*held, *table.advance(fresh, list(last.values())).rows]
+    return merged(table, held, *table.differences(known, table.advance(fresh, known).rows))
 
 
 def merged(table: Mode, held: list[Row], puts: list[Row], deletes: list[Row]) -> list[Row]:

@@ -3,8 +3,9 @@ yet (T75, T119).
 """
 
 from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
-from lakehouse.gold.modes import SHARD, Clock, Mode, own_columns
+from lakehouse.gold.modes import Clock, Mode
 from lakehouse.gold.options import GoldOptions
+from lakehouse.gold.own_columns import SHARD, own_columns
 from lakehouse.gold.shards import aligned, options_for, split_shards
 from tests.support.feeds import TiCDC
 
@@ -83,7 +84,7 @@ def test_rows_of_every_shard_are_typed_alike_and_say_whose_they_are() -> None:
     for (_, table), lineage in sorted(history.live(memory.reach).items()):
         mode = Mode(lineage, memory.reach, memory.upstream, CLOCK, MERGED)
         assert mode.row_ids[-1] == SHARD
-        typed.append(type_rows(mode.rows(changes[lineage.id]), columns[table]).columns)
+        typed.append(type_rows(mode.rows(changes[lineage.id]).rows, columns[table]).columns)
 
     assert typed == [
         {"id": [1], "b": ["5"], "c": [None], "_shard": ["d.o_0"]},

@@ -14,8 +14,9 @@ from lakehouse.fold.row_edits import Change, image_text, row_key
 from lakehouse.fold.row_history import plain, row_history
 from lakehouse.fold.upcast import Row
 from lakehouse.fold.versions import Keeper, versions
-from lakehouse.gold.modes import CURRENT, DELETED, OP, POSITION, Mode, source_part
+from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions
+from lakehouse.gold.own_columns import CURRENT, DELETED, OP, POSITION, source_part
 from lakehouse.lineage import Lineage
 from tests.oracle.check import Silver, place, same
 from tests.oracle.runner import Runner
@@ -49,7 +50,7 @@ def _at(silver: Silver, lineage: Lineage, changes: list[Change], at: Position) -
         word: _mode(silver, lineage, at, said)
         for word, said in (("history", HISTORY), ("soft", SOFT), ("log", LOG))
     }
-    rows = {word: mode.rows(changes) for word, mode in told.items()}
+    rows = {word: mode.rows(changes).rows for word, mode in told.items()}
     what = f"{lineage.id} at {at[1]}"
     same(f"current versions of {what}", _bag(row for row in rows["history"] if row[CURRENT]), table)
     same(f"soft rows of {what}", _bag(row for row in rows["soft"] if not row[DELETED]), table)

@@ -21,8 +21,9 @@ from lakehouse.formats.debezium.connector import transaction_end
 from lakehouse.formats.debezium.transactions import transaction_row
 from lakehouse.formats.wire_json import nests_too_deep
 from lakehouse.gold.columns import gold_columns, type_rows
-from lakehouse.gold.modes import Clock, Mode, own_columns
+from lakehouse.gold.modes import Clock, Mode
 from lakehouse.gold.options import PLAIN, GoldOptions
+from lakehouse.gold.own_columns import own_columns
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import History, Lineage, Name, key_ids
@@ -289,7 +290,7 @@ class Memory:
         schema = lineage.schema_at((*at[:5], at[5] + 1))
         columns = gold_columns(schema, {}, virtual=not self.format.startswith("ticdc"), options=options)
         columns += own_columns(options, [column.name for column in columns])
-        return printed(mode.rows(changes), columns, lineage, at)
+        return printed(mode.rows(changes).rows, columns, lineage, at)
 
 
 def printed(rows: list[Any], columns: list[Any], lineage: Any, at: Position) -> list[dict[str, Any]]:

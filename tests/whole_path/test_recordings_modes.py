@@ -10,8 +10,8 @@ import pytest
 
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import rekeyings, target_step
-from lakehouse.gold.modes import _TYPES
 from lakehouse.gold.options import GoldOptions
+from lakehouse.gold.own_columns import _TYPES
 from tests.support.engine import Memory
 from tests.support.judging import format_of, messages, name_of, options, recordings, states
 from tests.whole_path.test_recordings import place

@@ -1,7 +1,7 @@
 """Rows into gold's Delta tables: created or replaced in one commit, or merged by key."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +12,9 @@ from pyspark.sql.types import StructField, StructType
 from lakehouse.events import Position
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import RAW, GoldColumn, Typed, type_rows
-from lakehouse.gold.modes import PARTS, POSITION, Mode, canonical_rows
+from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import PLAIN, GoldOptions
+from lakehouse.gold.own_columns import PARTS, POSITION, canonical_rows
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.gold.layout import cluster, record_changes, with_computed
 from lakehouse.spark.lake import Lake, literal, quote
@@ -182,7 +183,7 @@ def version_of(spark: SparkSession, lake: Lake, table: str) -> int:
 
 
 def known_rows(
-    gold: DataFrame, mode: Mode, columns: list[GoldColumn], keys: set[Any]
+    gold: DataFrame, mode: Mode, columns: list[GoldColumn], keys: Collection[Any]
 ) -> tuple[list[Row], bool]:
     """Gold's rows of some keys (of a log the last one each), and whether they are all there is to know: no
     value is in a companion.

@@ -21,7 +21,8 @@ from lakehouse.fold.current_rows import rekeyings
 from lakehouse.fold.row_edits import DELETE, Change, ChangeReader, image_text, row_key
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, type_rows
-from lakehouse.gold.modes import PARTS, Mode, remade
+from lakehouse.gold.modes import Mode
+from lakehouse.gold.own_columns import PARTS, remade
 from lakehouse.lineage import Lineage
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, between, collect_changes, parse_change
 from lakehouse.spark.column_types import data_type
@@ -164,16 +165,16 @@ def _rows_of_part(
         from lakehouse.spark.gold.modes import change_of
 
         changes = [change_of(row) for batch in batches for row in batch.to_pylist()]
-        columns, mode = [remade(*column) for column in plain], Mode(*parts)
-        typed = type_rows(mode.rows(changes), columns)
+        columns, found = [remade(*column) for column in plain], Mode(*parts).rows(changes)
+        typed = type_rows(found.rows, columns)
         nothing = [None] * typed.count
         values = [typed.columns[column.name] for column in columns] + [
             typed.raw.get(column.companion, nothing) for column in columns
         ]
         values.append(["put"] * typed.count)
         yield _batch(values, schema)
-        notes = [note(name, place) for name, place in mode.unknown.items()]
-        notes += map(note, sorted(mode.problems))
+        notes = [note(name, place) for name, place in found.unknown.items()]
+        notes += map(note, sorted(found.problems))
         yield _batch([*([None] * len(notes) for _ in schema.names[1:]), notes], schema)
 
     return work

@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 from pyspark.sql import functions as F
 
-from lakehouse.gold.modes import CURRENT, DELETED, SHARD
+from lakehouse.gold.own_columns import CURRENT, DELETED, SHARD
 from lakehouse.gold.shards import aligned
 from lakehouse.spark.change_log.changes import between, of_lineage
 from lakehouse.spark.gold import merge

@@ -18,8 +18,9 @@ from lakehouse.fold.current_rows import finish, fold, settle
 from lakehouse.fold.row_edits import Change
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
-from lakehouse.gold.modes import Mode, own_columns
+from lakehouse.gold.modes import Mode, ModeRows
 from lakehouse.gold.options import GoldOptions
+from lakehouse.gold.own_columns import own_columns
 from lakehouse.gold.shards import INTEGERS
 from lakehouse.lineage import Lineage, key_ids
 from lakehouse.schema import TableSchema
@@ -68,7 +69,7 @@ class GoldTable:
 
     @property
     def mode(self) -> Mode:
-        """The rules of the table's mode, anew at each call: it keeps what it finds."""
+        """The rules of the table's mode."""
         settings = self.run.settings
         return Mode(self.lineage, self.at, settings.upstream, settings.clock, self.options)
 
@@ -162,10 +163,9 @@ def whole_frame(table: GoldTable) -> Whole:
     if not table.size.small:
         return _whole_large(table)
     changes, verdict = told_changes(table, count=True)
-    mode = table.mode
-    rows = mode.rows(changes)
-    found = found_by(mode, verdict)
-    return Whole(frame_of(table, rows), found, f": {len(rows)} rows from {found.applied} changes")
+    folded = table.mode.rows(changes)
+    what = f": {len(folded.rows)} rows from {folded.applied} changes"
+    return Whole(frame_of(table, folded.rows), found_in(folded, verdict), what)
 
 
 def _whole_large(table: GoldTable) -> Whole:
@@ -211,9 +211,9 @@ def told_changes(table: GoldTable, *, count: bool) -> tuple[Iterable[Change], Ve
     return (change for _, change, _ in collect_changes(table.own_changes)), NO_VERDICT
 
 
-def found_by(mode: Mode, verdict: Verdict = NO_VERDICT) -> Found:
-    """What a mode has found in all that it was asked."""
-    return Found(mode.unknown, frozenset(mode.problems), mode.applied, verdict)
+def found_in(rows: ModeRows, verdict: Verdict = NO_VERDICT) -> Found:
+    """What was found with the rows of a mode."""
+    return Found(rows.unknown, rows.problems, rows.applied, verdict)
 
 
 # --- a window of changes
@@ -293,26 +293,30 @@ def _advanced(table: GoldTable, changes: list[Change], version: int, *, late: bo
     can't be matched.
     """
     run, mode = table.run, table.mode
-    keys = mode.touched(changes)
+    touched = mode.touched(changes)
+    keys, found = touched.keys, Found(touched.unknown, touched.problems)
     if keys is None or not mode.advances or not table.reads_back or (late and mode.word == "append"):
         return None
-    known, exact = merge.known_rows(
-        run.lake.read(run.spark, "gold", table.gold, version), mode, table.columns, keys
-    )
+    published = run.lake.read(run.spark, "gold", table.gold, version)
+    known, exact = merge.known_rows(published, mode, table.columns, keys)
     if mode.word == "append":
-        return Outcome(mode.advance(changes, known), [], found_by(mode)._replace(applied=0))
+        log = mode.advance(changes, known)
+        return Outcome(log.rows, [], found.plus(found_in(log))._replace(applied=0))
     verdict = NO_VERDICT
     if late or not exact:
         told, verdict = told_changes(table, count=False)
-        rows = mode.of_keys(mode.rows(told), keys)
+        again = mode.rows(told)
+        rows = mode.of_keys(again.rows, keys)
     else:
-        rows = mode.advance(changes, known)
+        again = mode.advance(changes, known)
+        rows = again.rows
+    found = found.plus(found_in(again, verdict))
     latest = merge.version_of(run.spark, run.lake, table.gold)
     # a run that died half-way has written more than the version that the manifest names
     if latest != version:
         live = run.lake.read(run.spark, "gold", table.gold, latest)
         known, _ = merge.known_rows(live, mode, table.columns, keys)
-    return Outcome(*mode.differences(known, rows), found_by(mode, verdict)._replace(applied=0))
+    return Outcome(*mode.differences(known, rows), found._replace(applied=0))
 
 
 def merge_window(

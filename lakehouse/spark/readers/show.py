@@ -14,8 +14,9 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.fold.row_edits import Change
 from lakehouse.gold.columns import GoldColumn, Typed, gold_columns, type_rows
-from lakehouse.gold.modes import Mode, computed_column, own_columns
+from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions, from_plain
+from lakehouse.gold.own_columns import computed_column, own_columns
 from lakehouse.gold.shards import aligned, options_of
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import History, Lineage, Name, split_name
@@ -212,7 +213,7 @@ class Reader:
         """The rows of a table, or of its shards together."""
         shapes = self._aligned(modes)
         parts = [
-            type_rows(mode.rows(told), columns)
+            type_rows(mode.rows(told).rows, columns)
             for mode, told, columns in zip(modes, changes, shapes, strict=True)
         ]
         if modes[0].options.computed:

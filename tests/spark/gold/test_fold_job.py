@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from lakehouse.fold.current_rows import rekeyings
 from lakehouse.fold.row_edits import Change, ChangeReader
-from lakehouse.gold.modes import PARTS, Mode
+from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions
+from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Lineage
 from lakehouse.spark.gold.modes import BUCKET, Dealer, change_of, valued
 from tests.fold.test_versions import lineages, told
@@ -54,8 +55,8 @@ def assert_parts_are_the_whole(
     silver: Memory, lineage: Lineage, changes: list[Change], options: GoldOptions
 ) -> None:
     mode = Mode(lineage, silver.reach, silver.upstream, TSO, options)
-    told_in_parts = [row for part in dealt(mode, changes, 5) for row in mode.rows(part)]
-    assert listed(mode, told_in_parts) == listed(mode, mode.rows(changes))
+    told_in_parts = [row for part in dealt(mode, changes, 5) for row in mode.rows(part).rows]
+    assert listed(mode, told_in_parts) == listed(mode, mode.rows(changes).rows)
 
 
 @pytest.mark.parametrize("word", MODES)
