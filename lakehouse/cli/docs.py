@@ -15,14 +15,14 @@ INTRODUCTION = """# Command line
 Results go to stdout, progress and errors to stderr, so that a result can be piped. `--json` prints one
 object per line.
 
-| exit code | means |
+| exit code | meaning |
 |---|---|
 | 0 | ok |
-| 1 | it failed; one sentence on stderr says why, `lakehouse --debug …` where |
+| 1 | failed: one sentence on stderr says why; `lakehouse --debug …` shows a traceback |
 | 2 | bad usage, or a configuration with problems: nothing was run |
 
-`LAKEHOUSE_CONFIGS` and `LAKEHOUSE_LAKE` stand for the folders of the configuration and of the lake, where a
-command takes them.
+Where a command takes the folder of the configuration or of the lake, `LAKEHOUSE_CONFIGS` and
+`LAKEHOUSE_LAKE` are their defaults.
 `lakehouse --install-completion` installs shell completion.
 
 """

@@ -22,7 +22,7 @@ def validate(
     ] = Path("configs"),
     as_json: Json = False,
 ) -> None:
-    """Show everything wrong in a configuration: file, line, column and what to do."""
+    """Show all problems of a configuration, each with file, line, column and how to fix it."""
     from lakehouse.config.load import check
 
     errors, warnings = check(folder)
@@ -42,23 +42,24 @@ def inspect(
         Path | None,
         typer.Option(
             "--source",
-            help="Take all settings from a configs/sources/*.yml; for bronze, the source's name will do.",
+            help="The source's YAML, for format and options; for bronze also its name alone.",
         ),
     ] = None,
     option: DecoderOption = None,
-    topic: Annotated[
-        str | None, typer.Option("--topic", help="Read the source's bronze: records of this topic.")
-    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Read bronze records of this topic.")] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", min=0, help="Records of this partition.")
+        int | None, typer.Option("--partition", min=0, help="Read bronze records of this partition.")
     ] = None,
     offset: Annotated[
-        str | None, typer.Option("--offset", help="The record at this offset, or a range such as 7-20 or 7-.")
+        str | None,
+        typer.Option(
+            "--offset", help="Read the bronze record at this offset, or a range such as 7-20 or 7-."
+        ),
     ] = None,
     lake: SourceLake = None,
     as_json: Json = False,
 ) -> None:
-    """Decode messages of a recording, of files or of bronze, and print their events."""
+    """Decode messages from a recording, from files or from bronze, and print their events."""
     as_text = json.dumps if as_json else event_line
     if topic is None and partition is None and offset is None:
         chosen, options = decoding(format, source, option)
@@ -73,18 +74,18 @@ def inspect(
 
 def ddl(
     file: Annotated[
-        Path | None, typer.Argument(help="SQL, or JSON lines with a member sql; - or nothing reads stdin.")
+        Path | None, typer.Argument(help="SQL, or JSON lines with the member sql. Default, and -: stdin.")
     ] = None,
     as_json: Json = False,
     table: Annotated[
         str | None,
         typer.Option(
-            "--table", metavar="DB.TABLE", help="Say too what they would do to this gold table as it is now."
+            "--table", metavar="DB.TABLE", help="Also show their effect on this gold table as it is now."
         ),
     ] = None,
     lake: Lake = "./lake",
 ) -> None:
-    """Say what DDL statements mean, before anyone runs them upstream."""
+    """Explain what DDL statements mean, before they are run upstream."""
     from lakehouse.ddl.explain import answers
 
     with (Path("/dev/stdin") if file in (None, Path("-")) else file).open(encoding="utf-8") as lines:
@@ -99,10 +100,10 @@ def ddl(
 def schema_json(
     kind: Annotated[str, typer.Argument(help="source or table.")] = "source",
     to: Annotated[
-        Path | None, typer.Option("--to", help="Write source.json and table.json into this folder instead.")
+        Path | None, typer.Option("--to", help="Write source.json and table.json into this folder.")
     ] = None,
 ) -> None:
-    """Print the JSON Schema of a YAML, for editors."""
+    """Print the JSON Schema of the YAML files, for editors."""
     from lakehouse.config.schema import MODELS, schema_text, write
 
     if kind not in MODELS:
@@ -135,7 +136,7 @@ def events_of_files(
 
 
 def messages_of(recording: Path | None, key: Path | None, value: Path | None) -> Iterable["Message"]:
-    """The messages that `inspect` is asked to read."""
+    """The messages of a recording or stdin, or the message in a key file and a value file."""
     from lakehouse.events import Message
     from lakehouse.sources.recording import read_recording
 
@@ -152,7 +153,7 @@ def messages_of(recording: Path | None, key: Path | None, value: Path | None) ->
 def events_of_bronze(
     source: Path, lake: str | None, topic: str | None, partition: int | None, offset: str | None
 ) -> Iterator[dict[str, Any]]:
-    """The events of records that lie in bronze."""
+    """The events of bronze records."""
     from lakehouse.spark.readers.bronze_records import chosen_records, inspect_bronze
 
     name, root = source_and_lake(source, lake)
@@ -160,7 +161,7 @@ def events_of_bronze(
 
 
 def source_and_lake(source: Path, lake: str | None) -> tuple[str, str]:
-    """A source's name and the root of its lake, from its YAML or its name alone."""
+    """A source's name and the root of its lake; `source` is its YAML or its name."""
     if source.suffix != ".yml":
         return str(source), lake or "./lake"
     from lakehouse.config.load import load_source, resolve_source

@@ -59,22 +59,22 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "version": file_commands.version,
 }
 GROUPS = {
-    "schema": "Schemas: of the YAML files, and of the tables.",
-    "epoch": "Epochs of a source.",
-    "partitions": "Partitions of a source's topics.",
-    "dead-letters": "What could not be decoded.",
+    "schema": "The JSON Schemas of the YAML files, and the schemas of tables.",
+    "epoch": "The epochs of a source.",
+    "partitions": "The partitions of a source's topics.",
+    "dead-letters": "Messages and rows that could not be decoded.",
     "floor": "Silver's retention floor.",
-    "rebuild": "Build a gold table from silver again (`lakehouse rebuild DB.TABLE`), or silver from bronze.",
-    "rejected": "Rows that an expectation keeps out of gold.",
-    "quality": "Expectations, and runs of Great Expectations.",
-    "ddl": "Say what DDL statements mean (`lakehouse ddl FILE`), and decide about one that holds a table.",
+    "rebuild": "Rebuild a gold table from silver (`lakehouse rebuild DB.TABLE`), or silver from bronze.",
+    "rejected": "Rows that fail an expectation and are kept out of gold.",
+    "quality": "Expectations of tables, and validation with Great Expectations.",
+    "ddl": "Explain DDL statements (`lakehouse ddl FILE`), and approve or skip one that stops a table.",
 }
-# what a group does where no command of its own is named
+# The command that a group runs where none is named.
 DEFAULT = {"ddl": "read", "rebuild": "table"}
 
 
 class WithDefault(TyperGroup):
-    """A group that is a command too: what is no command of the group goes to its own (DEFAULT)."""
+    """A group that runs its DEFAULT command where the first argument names none of its commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         named = bool(args) and (args[0] in self.commands or args[0] == "--help")
@@ -110,14 +110,14 @@ def build() -> typer.Typer:
 
 
 def _global_options(
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more about what is done.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Say everything, and show tracebacks.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log what is done.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Log everything, with tracebacks.")] = False,
     log_format: Annotated[
         str | None,
         typer.Option(
             "--log-format",
             metavar="text|json",
-            help="How progress and errors are written. $LAKEHOUSE_LOG_FORMAT says it too.",
+            help="How progress and errors are written. Default: $LAKEHOUSE_LOG_FORMAT, else text.",
         ),
     ] = None,
 ) -> None:
@@ -127,7 +127,7 @@ def _global_options(
     if log_format not in (None, *logs.FORMATS):
         raise ConfigError(f"--log-format {log_format}: expected text or json")
     if log_format is not None:
-        os.environ[logs.VARIABLE] = log_format  # for the processes that we start, too
+        os.environ[logs.VARIABLE] = log_format  # for child processes too
     logs.configure(logging.DEBUG if debug else logging.INFO if verbose else logging.WARNING)
 
 
@@ -149,7 +149,7 @@ def _failed(error: Exception) -> int:
     elif isinstance(error, OSError) and error.strerror:
         say(f"{error.filename or 'input'}: {error.strerror}", "error")
     else:
-        # Its text may quote what was read: only --debug shows it.
+        # Its text may quote data: only --debug shows it.
         say(f"internal error: {type(error).__name__}; `lakehouse --debug …` shows where", "error")
     return 2 if isinstance(error, ConfigError) else 1
 

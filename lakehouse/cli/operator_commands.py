@@ -1,4 +1,4 @@
-"""The commands with which operators decide and repair: DDL, epochs, dead letters, rebuilds, retention.
+"""The commands for operators: DDL decisions, epochs, dead letters, rebuilds, retention, maintenance.
 
 Each calls one function of lakehouse.spark and prints what it returns. Spark is imported when a command runs,
 never for --help.
@@ -20,20 +20,20 @@ def ddl_approve(
     instead: Annotated[
         str | None,
         typer.Option(
-            "--as", metavar="SQL", help="The statement to apply in its place, where it can't be read."
+            "--as", metavar="SQL", help="The statement to apply instead, where the original can't be parsed."
         ),
     ] = None,
     lake: Lake = "./lake",
 ) -> None:
-    """Apply the DDL that holds a table; gold's next run goes on behind it."""
+    """Apply the DDL statement that stops a table; gold's next run continues after it."""
     from lakehouse.spark.operations.ddl_decisions import decide
 
     print_result(decide(lake, table, "approve", why, instead), as_json=False)
 
 
 def ddl_skip(table: Table, why: Why, lake: Lake = "./lake") -> None:
-    """Ignore the DDL that holds a table: gold keeps its shape and rows, and its next run goes on
-    behind it.
+    """Ignore the DDL statement that stops a table: gold keeps its columns and rows; its next run continues
+    after it.
     """
     from lakehouse.spark.operations.ddl_decisions import decide
 
@@ -44,14 +44,14 @@ def rebuild(
     table: Table,
     lake: Lake = "./lake",
     at: Annotated[
-        str | None, typer.Option("--at", metavar="T", help="Only compare: the state at a TSO or position.")
+        str | None, typer.Option("--at", metavar="T", help="Only compare, as of this TSO or position.")
     ] = None,
     yes: Yes = False,
     why: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Build a gold table anew from silver: say how it differs from the live one, and with --yes replace it in
-    one commit.
+    """Rebuild a gold table from silver, show how it differs from the published one, and with --yes replace
+    that in one commit.
     """
     from lakehouse.spark.operations import rebuild as operation
 
@@ -61,8 +61,8 @@ def rebuild(
 def rebuild_silver(
     source: Source, lake: Lake = "./lake", yes: Yes = False, why: Reason = "", as_json: Json = False
 ) -> None:
-    """Decode all of bronze anew, beside the present silver; say how it differs, and with --yes
-    switch to it.
+    """Decode all of bronze again into a new generation of silver, show how it differs from the present one,
+    and with --yes switch to it.
     """
     from lakehouse.spark.operations import rebuild as operation
 
@@ -82,7 +82,7 @@ def maintain(
     lake: Lake = "./lake",
     as_json: Json = False,
 ) -> None:
-    """OPTIMIZE and VACUUM a lake's tables, so that every kept manifest and every replay still works."""
+    """OPTIMIZE and VACUUM a lake's tables; manifests within --snapshots and replays stay readable."""
     from lakehouse.config.models import seconds_of
     from lakehouse.spark.operations import maintain as operation
 
@@ -93,19 +93,19 @@ def floor_raise(
     source: Source,
     at: Annotated[
         str | None,
-        typer.Option("--at", metavar="T", help="The floor: a TSO or position up to the watermark."),
+        typer.Option("--at", metavar="T", help="The new floor: a TSO or position, at most the watermark."),
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", metavar="DURATION", help="The floor: so long ago, such as 90d."),
+        typer.Option("--older-than", metavar="DURATION", help="The new floor as an age, such as 90d."),
     ] = None,
     yes: Yes = False,
     why: Reason = "",
     lake: Lake = "./lake",
     as_json: Json = False,
 ) -> None:
-    """Fold silver's log below a moment together into one row per live row; what arrives below it later is
-    refused.
+    """Compact silver's changes below a position into one row per existing row; changes that arrive below it
+    later are refused.
     """
     from lakehouse.config.models import seconds_of
     from lakehouse.spark.operations import retention
@@ -116,13 +116,13 @@ def floor_raise(
 
 def fidelity(
     table: Annotated[
-        str | None, typer.Argument(metavar="[DB.TABLE]", help="The table; without it all.")
+        str | None, typer.Argument(metavar="[DB.TABLE]", help="The table. Default: all.")
     ] = None,
     lake: Lake = "./lake",
     as_json: Json = False,
 ) -> None:
-    """Say which columns of gold can't hold every value of the source, what their companions hold, and what is
-    left out.
+    """Show which columns of gold can't hold every value of the source, what their companion columns hold, and
+    which columns are left out.
     """
     from lakehouse.spark.readers import lossy_columns
 
@@ -133,11 +133,12 @@ def epoch_raise(
     source: Source,
     why: Why,
     restored_to: Annotated[
-        int | None, typer.Option("--restored-to", metavar="T", help="Changes above this TSO are void.")
+        int | None,
+        typer.Option("--restored-to", metavar="T", help="The TSO of the backup; changes above it are void."),
     ] = None,
     lake: Lake = "./lake",
 ) -> None:
-    """Begin a new epoch: the upstream is a restored or another cluster, or its binlog began anew."""
+    """Begin a new epoch: the upstream was restored or replaced, or its binlog was reset."""
     from lakehouse.spark.operations import epochs
 
     print_result(epochs.raise_epoch(lake, source, why, restored_to), as_json=False)
@@ -146,13 +147,11 @@ def epoch_raise(
 def partitions_retire(
     source: Source,
     topic: Annotated[str, typer.Argument(help="The topic.")],
-    partition: Annotated[
-        int, typer.Argument(min=0, help="Its partition, which the watermark no longer waits for.")
-    ],
+    partition: Annotated[int, typer.Argument(min=0, help="The partition's number.")],
     why: Why,
     lake: Lake = "./lake",
 ) -> None:
-    """Let the watermark no longer wait for a partition that nothing writes to."""
+    """Exclude a partition that nothing writes to from the watermark."""
     from lakehouse.spark.operations import epochs
 
     print_result(epochs.retire_partition(lake, source, topic, partition, why), as_json=False)
@@ -164,7 +163,7 @@ def dead_letters_list(
     lake: Lake = "./lake",
     as_json: Json = False,
 ) -> None:
-    """List what could not be decoded, and where its bytes are."""
+    """List messages and rows that could not be decoded, and where their bytes are."""
     from lakehouse.spark.operations import dead_letters
 
     print_result(dead_letters.list_dead_letters(lake, source, code), as_json)
@@ -175,7 +174,7 @@ def dead_letters_requeue(
     code: OnlyCode = None,
     lake: Lake = "./lake",
 ) -> None:
-    """Decode dead letters again, after what was wrong is mended."""
+    """Decode dead letters again, after the cause is fixed."""
     from lakehouse.spark.operations import dead_letters
 
     print_result(dead_letters.requeue_dead_letters(lake, source, code), as_json=False)
@@ -187,7 +186,7 @@ def dead_letters_dismiss(
     code: OnlyCode = None,
     lake: Lake = "./lake",
 ) -> None:
-    """Give up dead letters: they no longer keep a table from being exact."""
+    """Dismiss dead letters: they no longer keep their tables from being exact."""
     from lakehouse.spark.operations import dead_letters
 
     print_result(dead_letters.dismiss_dead_letters(lake, source, code, why), as_json=False)
@@ -198,11 +197,11 @@ def replay(
     to: Annotated[
         Path | None,
         typer.Option(
-            "--to", metavar="FILE", help="A new recording, or the folder for a storage sink's files."
+            "--to", metavar="FILE", help="The recording to write, or the folder for a storage sink's files."
         ),
     ] = None,
     servers: Annotated[
-        str | None, typer.Option("--bootstrap-servers", help="Publish to these brokers instead.")
+        str | None, typer.Option("--bootstrap-servers", help="Publish to these brokers, as host:port.")
     ] = None,
     to_topic: Annotated[
         str | None, typer.Option("--to-topic", help="The topic to publish to. Default: each record's own.")
@@ -216,11 +215,14 @@ def replay(
         typer.Option("--offset", help="Only this offset, such as 7, or a range, such as 7-20 or 7-."),
     ] = None,
     incarnation: Annotated[
-        str | None, typer.Option("--incarnation", help="Only this life of a topic that was created anew.")
+        str | None,
+        typer.Option(
+            "--incarnation", help="Only this incarnation of a topic that was deleted and created again."
+        ),
     ] = None,
     lake: Lake = "./lake",
 ) -> None:
-    """Give records of bronze back, unchanged, as a recording or into a topic. Nothing in the lake changes."""
+    """Write bronze records, unchanged, to a recording or a topic. Nothing in the lake changes."""
     if (to is None) == (servers is None):
         raise ConfigError("replay: expected --to FILE, or --bootstrap-servers")
     from lakehouse.spark.readers import bronze_records
@@ -231,11 +233,13 @@ def replay(
 
 def schema_import(
     file: Annotated[Path, typer.Argument(help="A file of CREATE TABLE statements.")],
-    at: Annotated[str, typer.Option("--at", metavar="T", help="The TSO or position at which they hold.")],
-    source: Annotated[str, typer.Option("--source", help="The source they belong to.")],
+    at: Annotated[
+        str, typer.Option("--at", metavar="T", help="The TSO or position at which they are valid.")
+    ],
+    source: Annotated[str, typer.Option("--source", help="The source of these tables.")],
     lake: Lake = "./lake",
 ) -> None:
-    """Supply the CREATE TABLE of tables whose own was never seen, and refold them."""
+    """Import CREATE TABLE statements that the feed never sent; gold's next run rebuilds these tables."""
     from lakehouse.spark.operations import schemas
 
     records = schemas.import_schema(lake, source, file.read_text(encoding="utf-8"), at)
@@ -243,7 +247,7 @@ def schema_import(
 
 
 def schema_history(table: Table, lake: Lake = "./lake", as_json: Json = False) -> None:
-    """List a table's DDL, in order, with what each statement did."""
+    """List a table's DDL statements in order, each with its effect."""
     from lakehouse.spark.operations import schemas
 
     print_result(schemas.schema_history(lake, table), as_json)

@@ -34,7 +34,9 @@ Lake = Annotated[str, typer.Option("--lake", envvar="LAKEHOUSE_LAKE", help="The 
 SourceLake = Annotated[
     str | None,
     typer.Option(
-        "--lake", envvar="LAKEHOUSE_LAKE", help="The lake's root. Default: the source's own, else ./lake."
+        "--lake",
+        envvar="LAKEHOUSE_LAKE",
+        help="The lake's root folder. Default: from the source's YAML, else ./lake.",
     ),
 ]
 Configs = Annotated[
@@ -52,20 +54,22 @@ DecoderOption = Annotated[
 ]
 At = Annotated[
     list[str] | None,
-    typer.Option("--at", metavar="T", help="The state at a TSO or position up to the watermark."),
+    typer.Option("--at", metavar="T", help="The state as of a TSO or position, at most the watermark."),
 ]
 Source = Annotated[str, typer.Argument(help="The source's name.")]
 Table = Annotated[
     str,
     typer.Argument(
-        metavar="DB.TABLE", help="The table, as the source names it; SOURCE:DB.TABLE where several have it."
+        metavar="DB.TABLE", help="The table's name upstream; SOURCE:DB.TABLE where several sources have it."
     ),
 ]
 OnlySource = Annotated[str | None, typer.Option("--source", help="Only this source.")]
-OnlyCode = Annotated[str | None, typer.Option("--code", help="Only this code.")]
-Why = Annotated[str, typer.Option("--why", help="The reason, which is kept.")]
-Reason = Annotated[str, typer.Option("--why", help="A reason to keep.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it; without it, only say what would be done.")]
+OnlyCode = Annotated[str | None, typer.Option("--code", help="Only this error code.")]
+Why = Annotated[str, typer.Option("--why", help="The reason, which is recorded.")]
+Reason = Annotated[str, typer.Option("--why", help="The reason, which is recorded.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Apply the change; without it, only show what would change.")
+]
 
 
 def loaded(configs: Path) -> "Config":

@@ -1,4 +1,4 @@
-"""Everything that the commands print: events, problems and results, as lines for people or as JSON."""
+"""Everything that the commands print: events, problems and results, as readable lines or as JSON."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 def progress(text: str) -> None:
-    """One line of progress, on stderr."""
+    """Write one line of progress to stderr."""
     from lakehouse.reporting.logs import say
 
     say(text)
 
 
 def print_result(result: Any, as_json: bool) -> None:
-    """A result, item by item: as JSON, or as lines for people."""
+    """Print a result item by item, as JSON or as readable lines."""
     items: Iterable[Any] = (
         result if isinstance(result, list | tuple | Iterator) else () if result is None else (result,)
     )
@@ -26,7 +26,7 @@ def print_result(result: Any, as_json: bool) -> None:
 
 
 def print_all(items: Iterable[Any], as_text: Callable[[Any], str]) -> None:
-    """Each item on its line."""
+    """Print each item on its own line."""
     for item in items:
         print(as_text(item))
 
@@ -34,7 +34,7 @@ def print_all(items: Iterable[Any], as_text: Callable[[Any], str]) -> None:
 def print_problems(
     folder: Path, errors: "Sequence[Problem]", warnings: "Sequence[Problem]", as_json: bool
 ) -> None:
-    """What is wrong in a folder's configuration, errors first; for people, their numbers last."""
+    """Print the problems of a configuration, errors first, and as text also how many there are."""
     for severity, problems in (("error", errors), ("warning", warnings)):
         for problem in problems:
             as_object = {"severity": severity, **problem._asdict()}
@@ -48,9 +48,7 @@ def _counted(number: int, word: str) -> str:
 
 
 def event_line(event: dict[str, Any]) -> str:
-    """One event of lakehouse.discovery.inspect as one readable line: what, of which table, where it stands,
-    and its images.
-    """
+    """One event of `inspect` as a line: its origin, operation, table, position and images."""
     words = {
         "change": _change,
         "schema_change": _schema_change,
@@ -61,7 +59,7 @@ def event_line(event: dict[str, Any]) -> str:
 
 
 def meaning_lines(answer: dict[str, Any]) -> str:
-    """What one statement means: the statement, and a line per meaning and edit below it."""
+    """One statement of `ddl`, and below it a line per meaning, edit and effect on gold."""
     lines = [" ".join(str(answer["sql"]).split())]
     for meaning in answer["expect"]:
         lines.append(f"    {meaning['kind']}{_details(meaning, ('kind', 'edits'))}")
@@ -88,7 +86,7 @@ def _details(item: dict[str, Any], apart: tuple[str, ...]) -> str:
 
 
 def result_lines(item: Any) -> str:
-    """What a command returned: `name: value` lines, with a list of objects as a table below its name; nothing
+    """A command's result as `name: value` lines; a list of objects is a table below its name, an empty value
     is `none`.
     """
     if not isinstance(item, dict):
@@ -105,7 +103,7 @@ def result_lines(item: Any) -> str:
 
 
 def table_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """Rows below their column names, aligned; a column that no row fills is left out."""
+    """Rows as aligned columns below their names; columns without a value are left out."""
     names = [name for name in rows[0] if any(_cell(row.get(name)) for row in rows)]
     cells = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -1,4 +1,4 @@
-"""The commands about quality: rejected rows, the suites, and a run of Great Expectations."""
+"""The commands about quality: rejected rows, suites, and validation with Great Expectations."""
 
 import json
 from pathlib import Path
@@ -10,18 +10,18 @@ from lakehouse.cli.options import Configs, Json, Lake, SourceLake, Table, loaded
 from lakehouse.cli.output import print_result
 from lakehouse.errors import ConfigError
 
-To = Annotated[Path, typer.Option("--to", metavar="FOLDER", help="Where suites and pages go.")]
+To = Annotated[Path, typer.Option("--to", metavar="FOLDER", help="The folder for suites and pages.")]
 
 
 def rejected_list(
     table: Annotated[str | None, typer.Argument(metavar="[DB.TABLE]", help="Only this table.")] = None,
     lake: Lake = "./lake",
     all_rows: Annotated[
-        bool, typer.Option("--all", help="Also those whose row has changed since, or is gone.")
+        bool, typer.Option("--all", help="Also those that were changed or deleted upstream since.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the rows that an expectation keeps out of gold, with the reason and the place of their bytes."""
+    """List the rows that fail an expectation and are kept out of gold: why, and where their bytes are."""
     from lakehouse.spark.operations import rejected_rows
 
     print_result(rejected_rows.list_rejected(lake, table, all_rows), as_json)
@@ -34,22 +34,22 @@ def rejected_requeue(
     accept: Annotated[
         bool,
         typer.Option(
-            "--accept", help="Let those pass that fail today's suite too, and go on where it stopped."
+            "--accept", help="Accept the rows that fail the present suite too, and continue a stopped table."
         ),
     ] = False,
     why: Annotated[
-        str | None, typer.Option("--why", help="With --accept: the reason, which is kept.")
+        str | None, typer.Option("--why", help="With --accept: the reason, which is recorded.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Judge a table's rows again, after the suite was mended, and fold the table."""
+    """Evaluate a table's rows again, after the suite was changed, and rebuild the table."""
     from lakehouse.spark.operations import rejected_rows
 
     print_result(rejected_rows.requeue(loaded(configs), table, lake, accept, why), as_json)
 
 
 def quality_check(to: To = Path("quality"), lake: Lake = "./lake", as_json: Json = False) -> None:
-    """Check the published tables with Great Expectations, whole tables too, and build its Data Docs."""
+    """Validate the published tables, also as a whole, with Great Expectations, and build its Data Docs."""
     from lakehouse.spark.operations import data_docs
 
     print_result(data_docs.check_lake(lake, to), as_json)
@@ -61,7 +61,7 @@ def quality_suite(
     from_suite: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="FILE", help="A suite that was edited in Great Expectations: print it as YAML."
+            "--from", metavar="FILE", help="A suite that was edited in Great Expectations, to print as YAML."
         ),
     ] = None,
 ) -> None:
@@ -74,16 +74,16 @@ def quality_suite(
         entries = from_gx(json.loads(from_suite.read_text(encoding="utf-8")))
         return print(yaml.safe_dump({"quality": entries}, sort_keys=False, allow_unicode=True), end="")
     config = loaded(configs)
-    told = [
-        one
-        for one in config.tables.values()
-        if {table, table.removeprefix(f"{one.source}:")} & set(map(".".join, one.source_tables))
+    found = [
+        entry
+        for entry in config.tables.values()
+        if entry.quality
+        and {table, table.removeprefix(f"{entry.source}:")} & set(map(".".join, entry.source_tables))
     ]
-    found = [one for one in told if one.quality]
     if not found:
         raise ConfigError(f"{table}: expected a table with `quality:` in {configs / 'tables'}, found none")
     if len(found) > 1:
-        names = ", ".join(one.source for one in found)
+        names = ", ".join(entry.source for entry in found)
         raise ConfigError(
             f"{table}: expected the table of one source, {names} have one; write {found[0].source}:{table}"
         )

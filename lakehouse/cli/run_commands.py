@@ -1,4 +1,4 @@
-"""The commands that run the layers and look at what came of it: try, show, run, plan, status.
+"""The commands that run the layers and show their results: try, show, run, plan, status.
 
 Each reads its options, calls one function, and prints what it returns. Spark is imported when a command runs,
 never for --help.
@@ -34,12 +34,13 @@ def try_(
     format: Annotated[str, typer.Option("--format", help="The wire format, such as ticdc-open.")],
     lake: Lake = "./lake",
     consistency: Annotated[
-        Consistency, typer.Option("--consistency", help="What gold shows.")
+        Consistency,
+        typer.Option("--consistency", help="Publish up to the watermark (resolved), or all changes."),
     ] = Consistency.resolved,
     option: DecoderOption = None,
     as_json: Json = False,
 ) -> None:
-    """Take a recording through all three layers into a lake, with no YAML. A second time adds nothing."""
+    """Run a recording through all three layers into a lake, without YAML. A second run adds nothing."""
     from lakehouse.spark.pipeline.try_recording import try_recording
 
     name, options = decoding(format, None, option)
@@ -52,23 +53,25 @@ def show(
         str | None,
         typer.Argument(
             metavar="[DB.TABLE]",
-            help="The table (SOURCE:DB.TABLE where several sources have it); or use --all.",
+            help="The table's name upstream; SOURCE:DB.TABLE where several sources have it.",
         ),
     ] = None,
     lake: Lake = "./lake",
     layer: Annotated[
-        ShownLayer, typer.Option("--layer", help="The table itself, or its changes.")
+        ShownLayer, typer.Option("--layer", help="gold: the table; silver: its changes.")
     ] = ShownLayer.gold,
     at: At = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=0, help="At most so many rows.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="The maximum number of rows.")] = None,
     as_json: Json = False,
     all_tables: Annotated[
-        bool, typer.Option("--all", help="Every live gold table; needs --json and --to.")
+        bool, typer.Option("--all", help="All gold tables that are not dropped; needs --json and --to.")
     ] = False,
     to: Annotated[
         Path | None,
         typer.Option(
-            "--to", metavar="FOLDER", help="With --all: a file per table; with several --at, a folder each."
+            "--to",
+            metavar="FOLDER",
+            help="With --all: one file per table; with several --at, one folder per T.",
         ),
     ] = None,
 ) -> None:
@@ -92,19 +95,19 @@ def show(
 
 
 def run(
-    layer: Annotated[Layer, typer.Argument(help="The layer to run, or all of them.")],
+    layer: Annotated[Layer, typer.Argument(help="The layer to run, or all.")],
     configs: Configs = Path("configs"),
     lake: SourceLake = None,
     continuous: Annotated[
         bool,
         typer.Option(
-            "--continuous/--once", help="Go on until stopped, or stop when all that is there is done."
+            "--continuous/--once", help="Run until stopped, or until all present input is processed."
         ),
     ] = False,
     select: Select = None,
     as_json: Json = False,
 ) -> None:
-    """Run bronze, silver, gold or all of them."""
+    """Run bronze, silver, gold or all layers."""
     from lakehouse.spark.pipeline.run import runs
 
     layers = ("bronze", "silver", "gold") if layer is Layer.all else (layer.value,)
@@ -113,7 +116,7 @@ def run(
 
 
 def plan(configs: Configs = Path("configs"), lake: SourceLake = None, as_json: Json = False) -> None:
-    """Say what a run would read, which DDLs and how many rows it would apply. Changes nothing."""
+    """Show what a run would read, and how many DDL statements and rows it would apply. Changes nothing."""
     from lakehouse.spark.readers import status as reader
 
     print_result(reader.plan(loaded(configs), lake), as_json)
@@ -125,12 +128,15 @@ def status(
     history: Annotated[
         int,
         typer.Option(
-            "--history", min=0, metavar="N", help="Add the last N runs that did something or failed."
+            "--history",
+            min=0,
+            metavar="N",
+            help="Also show the last N runs that changed something or failed.",
         ),
     ] = 0,
     as_json: Json = False,
 ) -> None:
-    """Say how far each source and table is, and what holds it."""
+    """Show the progress of each source and table, and what stops it."""
     from lakehouse.spark.readers import status as reader
 
     print_result(reader.status(loaded_if_there(configs), lake, history), as_json)

@@ -1,4 +1,4 @@
-"""The commands around the pipeline: what a newcomer runs first, and what looks at a machine or a lake."""
+"""The commands around the pipeline: demo, init, doctor, produce, report, metrics."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def demo(
     ] = 39092,
     as_json: Json = False,
 ) -> None:
-    """Start an embedded Kafka broker, publish a recorded stream, run all layers, and show what came out."""
+    """Start an embedded Kafka broker, publish a recording, run all layers, and show the results."""
     from lakehouse.demo.run import run_demo
 
     print_result(run_demo(lake, port, progress), as_json)
@@ -33,7 +33,7 @@ def demo(
 def produce(
     recording: Annotated[Path, typer.Argument(help="The recording (JSON lines).")],
     topic: Annotated[
-        str | None, typer.Option("--topic", help="The topic. Default: the recording's own.")
+        str | None, typer.Option("--topic", help="The topic to publish to. Default: each message's own.")
     ] = None,
     servers: Servers = "127.0.0.1:9092",
     option: Annotated[
@@ -58,21 +58,21 @@ def init(
         "configs"
     ),
     format: Annotated[
-        str | None, typer.Option("--format", help="The wire format. Default: what the messages look like.")
+        str | None, typer.Option("--format", help="The wire format. Default: detected from the messages.")
     ] = None,
     servers: Annotated[
         str | None, typer.Option("--bootstrap-servers", help="The brokers, for a topic.")
     ] = None,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", help="The topic to look at; several with commas, or a regular expression."),
+        typer.Option("--topic", help="The topic to read; several with commas, or a regular expression."),
     ] = None,
     storage: Annotated[
-        str | None, typer.Option("--storage", help="The storage sink's folder to look at.")
+        str | None, typer.Option("--storage", help="The storage sink's folder to read.")
     ] = None,
-    recording: Annotated[Path | None, typer.Option("--recording", help="The recording to look at.")] = None,
+    recording: Annotated[Path | None, typer.Option("--recording", help="The recording to read.")] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="The source's name. Default: after what is looked at.")
+        str | None, typer.Option("--name", help="The source's name. Default: from the input's name.")
     ] = None,
     kafka: Annotated[
         list[str] | None,
@@ -87,11 +87,11 @@ def init(
         typer.Option(
             "--bundle",
             metavar="FOLDER",
-            help="Write a Databricks bundle into this folder instead: docs/databricks.md.",
+            help="Write only a Databricks bundle, into this folder: docs/databricks.md.",
         ),
     ] = None,
 ) -> None:
-    """Write the YAML of a source and its tables, by looking at a topic, a folder or a recording. Nothing is
+    """Write the YAML of a source and its tables from a sample of a topic, folder or recording. No file is
     overwritten.
     """
     if bundle is not None:
@@ -122,12 +122,13 @@ def doctor(
     configs: Configs = Path("configs"),
     lake: SourceLake = None,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Start Spark too, and write, read and remove a table of the lake.")
+        bool,
+        typer.Option("--spark", help="Also start Spark, and write, read and remove a table of the lake."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Check machine, brokers, topics, what messages show of their producers, and the lake. Exits with 1 where
-    one fails.
+    """Check the machine, the configuration, brokers, topics, producers' settings and the lake. Exits with 1
+    where a check fails.
     """
     from lakehouse.discovery import doctor as checks
 
@@ -138,7 +139,7 @@ def doctor(
 
 
 def _lake_checks(source: "SourceConfig", lake: str | None) -> "Iterator[Finding]":
-    """What only Spark can tell of a lake; imported for the first lake that needs a session."""
+    """The checks of a lake that need a Spark session."""
     from lakehouse.spark.operations.lake_checks import lake_findings
 
     return lake_findings(source, lake)
@@ -151,9 +152,7 @@ def report(
         "lakehouse-report.html"
     ),
 ) -> None:
-    """Write one HTML page with lag, throughput, watermarks, DDL, tables, dead letters and runs. It loads
-    nothing.
-    """
+    """Write one self-contained HTML page: lag, throughput, watermarks, DDL, tables, dead letters, runs."""
     from lakehouse.spark.readers import report as reader
 
     print_result(reader.report(loaded_if_there(configs), lake, to), as_json=False)
@@ -165,7 +164,9 @@ def metrics(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FILE", help="Write a file, whole, for node_exporter's textfile collector."
+            "--out",
+            metavar="FILE",
+            help="Write to a file, atomically, for node_exporter's textfile collector.",
         ),
     ] = None,
 ) -> None:
