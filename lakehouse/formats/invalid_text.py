@@ -102,7 +102,11 @@ def _unmarked(event: Event, encoding: str) -> Event:
         return event
     if any(type(value) is str and value.startswith(_MARK) for value in event.key):
         return DeadLetter(
-            "value", "key: expected text, got bytes that are none", event.index, event.database, event.table
+            "value",
+            "key: expected text, got bytes that are none",
+            event.index,
+            database=event.database,
+            table=event.table,
         )
     before, after = _image(event.before), _image(event.after)
     if before is event.before and after is event.after:

@@ -33,10 +33,10 @@ def halves(op: str, names: tuple[str, ...], before: Image | None, after: Image |
         )
     ):
         old = key_order({**(after or {}), **before}, names)
-        yield Half("delete", 0, old, before, None)
-        yield Half("insert", 1, key, None, after)
+        yield Half("delete", 0, old, before, after=None)
+        yield Half("insert", 1, key, None, after=after)
     else:
-        yield Half(op, 0 if op == "delete" else 1, key, before, after)
+        yield Half(op, 0 if op == "delete" else 1, key, before, after=after)
 
 
 def image_flags(before: Image | None, after: Image | None) -> tuple[str, ...]:

@@ -58,7 +58,15 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     wire = read_json(_MESSAGE, message.value, "message")
     if wire.isDdl:
         position = (message.epoch, message.offset, 0, 0, 0, 0)
-        yield SchemaChange("ddl", wire.database, wire.table or None, wire.es, position, wire.sql or "", 0)
+        yield SchemaChange(
+            "ddl",
+            wire.database,
+            wire.table or None,
+            commit_ts=wire.es,
+            position=position,
+            ddl=wire.sql or "",
+            index=0,
+        )
     elif wire.type in _DML:
         yield from _rows(wire, message, options.get("time_zone", "UTC"))
     elif wire.type not in _SILENT:
@@ -90,9 +98,9 @@ def _rows(wire: _Message, message: Message, zone: str) -> Iterator[Event]:
     for number, row in enumerate(wire.data):
         place = (message.epoch, message.offset, number)
         try:
-            events = _row(wire.type, row, old[number] if number < len(old) else None, table, place)
+            events = _row(wire.type, row, old[number] if number < len(old) else None, table, place=place)
         except DecodeError as error:
-            events = [DeadLetter(error.code, str(error), 0, wire.database, wire.table)]
+            events = [DeadLetter(error.code, str(error), 0, database=wire.database, table=wire.table)]
         for event in events:
             event.index = index
             index += 1
@@ -123,8 +131,8 @@ def _table(wire: _Message, zone: str) -> _Table:
         wire.table,
         wire.es,
         names,
-        reading(tuple(types), tuple(types.values()), zone, spelled),
-        printed_key,
+        reading=reading(tuple(types), tuple(types.values()), zone, spelled),
+        printed_key=printed_key,
     )
 
 
@@ -136,17 +144,20 @@ _Place = tuple[int, int, int]
 def _row(kind: str, data: _Row, old: _Row | None, table: _Table, place: _Place) -> list[Event]:
     now = image(data, table.reading.converters)
     if kind == "INSERT":
-        return [_change("insert", None, now, table, place)]
+        return [_change("insert", None, now, table, place=place)]
     if not table.key_names and not (now if kind == "DELETE" else old):
         raise DecodeError(
             "unresolved", "row: expected a key or an old image, got neither: is binlog_row_image FULL?"
         )
     if kind == "DELETE":
-        return [_change("delete", now, None, table, place)]
+        return [_change("delete", now, None, table, place=place)]
     before = {**now, **image(old or {}, table.reading.converters)}  # what `old` leaves out has not changed
     if _key(before, table) == _key(now, table):
-        return [_change("update", before, now, table, place)]
-    return [_change("delete", before, None, table, place, half=0), _change("insert", None, now, table, place)]
+        return [_change("update", before, now, table, place=place)]
+    return [
+        _change("delete", before, None, table, place=place, half=0),
+        _change("insert", None, now, table, place=place),
+    ]
 
 
 def _key(row: Image, table: _Table) -> tuple[object, ...]:
@@ -175,13 +186,13 @@ def _change(
         table.name,
         op,
         _key(now, table),
-        table.key_names,
-        table.commit_ts,
-        position,
-        before,
-        after,
-        0,
-        "canal",
-        table.reading.types,
-        flags,
+        key_names=table.key_names,
+        commit_ts=table.commit_ts,
+        position=position,
+        before=before,
+        after=after,
+        index=0,
+        encoding="canal",
+        types=table.reading.types,
+        flags=flags,
     )

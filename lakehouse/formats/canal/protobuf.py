@@ -99,7 +99,7 @@ def _entry(data: bytes, epoch: int, rows: dict[_Place, int], zone: str) -> Seque
     if change.isDdl:
         return [_ddl(entry.header, change, _place(entry.header, epoch))]
     if change.eventType in _DML:
-        return list(_rows(entry.header, change, _place(entry.header, epoch), rows, zone))
+        return list(_rows(entry.header, change, _place(entry.header, epoch), rows, zone=zone))
     return []
 
 
@@ -125,10 +125,10 @@ def _ddl(header: wire.Header, change: wire.RowChange, place: _Place) -> SchemaCh
         "ddl",
         database,
         table or None,
-        header.executeTime,
-        place.position(0, 0),
-        change.sql,
-        0,
+        commit_ts=header.executeTime,
+        position=place.position(0, 0),
+        ddl=change.sql,
+        index=0,
         server=server_of(header.serverId, header.logfileName),
     )
 
@@ -144,9 +144,9 @@ def _rows(
         number = rows.get(place, 0)
         rows[place] = number + 1
         try:
-            yield from _row(header, _DML[change.eventType], row, place, number, zone)
+            yield from _row(header, _DML[change.eventType], row, place, number=number, zone=zone)
         except DecodeError as error:
-            yield DeadLetter(error.code, str(error), 0, header.schemaName, header.tableName)
+            yield DeadLetter(error.code, str(error), 0, database=header.schemaName, table=header.tableName)
 
 
 def _row(
@@ -159,10 +159,14 @@ def _row(
         raise DecodeError("shape", f"row: expected what {op} needs of before and after images, got fewer")
     here = place.position(number, 1)
     if op == "insert":
-        return [_change(header, op, None, after, new, here, _partial("after", new))]
+        return [_change(header, op, None, after, shape=new, position=here, flags=_partial("after", new))]
     if op == "delete":
         only_key = ("partial_before",) if len(before) == len(old.key_names) else ()
-        return [_change(header, op, before, None, old, here, only_key or _partial("before", old))]
+        return [
+            _change(
+                header, op, before, None, shape=old, position=here, flags=only_key or _partial("before", old)
+            )
+        ]
     after = {
         **before,
         **after,
@@ -170,11 +174,23 @@ def _row(
     flags = _partial("before", old, new), _partial("after", new, old)
     table = _merged(old, new)
     if not before.keys() >= set(table.key_names):
-        return [_change(header, op, before, after, table, here, ("old_key_unknown", *flags[0], *flags[1]))]
+        return [
+            _change(
+                header,
+                op,
+                before,
+                after,
+                shape=table,
+                position=here,
+                flags=("old_key_unknown", *flags[0], *flags[1]),
+            )
+        ]
     if [before[name] for name in table.key_names] == [after[name] for name in table.key_names]:
-        return [_change(header, op, before, after, table, here, flags[0] + flags[1])]
-    deleted = _change(header, "delete", before, None, table, place.position(number, 0), flags[0])
-    return [deleted, _change(header, "insert", None, after, table, here, flags[1])]
+        return [_change(header, op, before, after, shape=table, position=here, flags=flags[0] + flags[1])]
+    deleted = _change(
+        header, "delete", before, None, shape=table, position=place.position(number, 0), flags=flags[0]
+    )
+    return [deleted, _change(header, "insert", None, after, shape=table, position=here, flags=flags[1])]
 
 
 def _change(
@@ -197,15 +213,15 @@ def _change(
         header.tableName,
         op,
         key,
-        shape.key_names,
-        header.executeTime,
-        position,
-        before,
-        after,
-        0,
-        "canal",
-        shape.reading.types,
-        flags,
+        key_names=shape.key_names,
+        commit_ts=header.executeTime,
+        position=position,
+        before=before,
+        after=after,
+        index=0,
+        encoding="canal",
+        types=shape.reading.types,
+        flags=flags,
         server=server_of(header.serverId, header.logfileName),
     )
 
@@ -242,7 +258,12 @@ def _shape(columns: tuple[tuple[str, str, bool, int, int], ...], zone: str) -> _
     read = reading(tuple(column[0] for column in shown), tuple(column[1] for column in shown), zone, spelled)
     hidden = tuple(IMPLICIT_KEYS.intersection(names).difference(column[0] for column in shown))
     return _Shape(
-        names, read, tuple(sorted(keys)), gaps, not PRINTED.keys().isdisjoint(keys.values()), hidden
+        names,
+        read,
+        tuple(sorted(keys)),
+        gaps,
+        printed_key=not PRINTED.keys().isdisjoint(keys.values()),
+        hidden=hidden,
     )
 
 

@@ -135,11 +135,11 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
             schema,
             "after",
             payload.source,
-            payload.op,
-            payload.before,
-            payload.after,
-            payload.transaction,
-            flags,
+            op=payload.op,
+            before=payload.before,
+            after=payload.after,
+            transaction=payload.transaction,
+            flags=flags,
         )
         yield from _row_event(record, options)
     elif payload.ddl is not None and payload.position == NULL:
@@ -207,7 +207,7 @@ def _row_event(record: _Record, options: Mapping[str, str]) -> Iterator[Event]:
     try:
         yield from _changes(record, source.db, source.table, options)
     except DecodeError as error:
-        yield DeadLetter(error.code, str(error), 0, source.db, source.table)
+        yield DeadLetter(error.code, str(error), 0, database=source.db, table=source.table)
 
 
 def _changes(record: _Record, database: str, table: str, options: Mapping[str, str]) -> Iterator[Event]:
@@ -239,15 +239,15 @@ def _changes(record: _Record, database: str, table: str, options: Mapping[str, s
             table,
             half.op,
             half.key,
-            key_names if half.key else (),
-            source.ts_ms,
-            (*_place(record, op, half), _half(record.message, op, half)),
-            half.before,
-            half.after,
-            index,
-            written,
-            types,
-            flags,
+            key_names=key_names if half.key else (),
+            commit_ts=source.ts_ms,
+            position=(*_place(record, op, half), _half(record.message, op, half)),
+            before=half.before,
+            after=half.after,
+            index=index,
+            encoding=written,
+            types=types,
+            flags=flags,
             server=server,
         )
 
@@ -339,10 +339,10 @@ def _truncate(message: Message, source: _Source, database: str, table: str) -> S
         "ddl",
         database,
         table,
-        source.ts_ms,
-        _position(message, source, STREAMED),
-        f"TRUNCATE TABLE {quoted}",
-        0,
+        commit_ts=source.ts_ms,
+        position=_position(message, source, STREAMED),
+        ddl=f"TRUNCATE TABLE {quoted}",
+        index=0,
         server=server_of(source.server_id, source.file),
     )
 
@@ -380,7 +380,9 @@ def _unwrapped(message: Message, value: bytes) -> _Record | None:
     told = {name: members.get(f"__transaction_{name}") for name in _Transaction.__struct_fields__}
     transaction = _converted(told, _Transaction) if told["id"] else None
     flags = _snapshot_flags(source, code) + _transaction_flags(transaction)
-    return _Record(message, schema, "", source, code, before, after, transaction, flags)
+    return _Record(
+        message, schema, "", source, op=code, before=before, after=after, transaction=transaction, flags=flags
+    )
 
 
 def _converted(members: dict[str, Any], kind: type[S]) -> S:
@@ -406,13 +408,13 @@ def _schema_change(message: Message, payload: _Payload, source: _Source) -> Sche
         "snapshot" if snapshot else "ddl",
         source.db or payload.databaseName or "",
         _table(source, change),
-        source.ts_ms,
-        _position(message, source, SNAPSHOT if snapshot else STREAMED),
-        payload.ddl,
-        0,
-        schema_columns(change) if change else None,
-        primary_key(change) if change else None,
-        None if snapshot else server_of(source.server_id, source.file),
+        commit_ts=source.ts_ms,
+        position=_position(message, source, SNAPSHOT if snapshot else STREAMED),
+        ddl=payload.ddl,
+        index=0,
+        columns=schema_columns(change) if change else None,
+        primary_key=primary_key(change) if change else None,
+        server=None if snapshot else server_of(source.server_id, source.file),
     )
 
 

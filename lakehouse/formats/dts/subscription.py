@@ -93,7 +93,7 @@ def decode_stored(message: Message, options: Mapping[str, str]) -> list[Stored]:
     ):  # a slice: protobuf's own iterators cost three times as much
         header = entry.header
         if header.messageType not in _SILENT:
-            _add_events(events, entry, header, message.epoch, zone)
+            _add_events(events, entry, header, message.epoch, zone=zone)
     return events
 
 
@@ -121,7 +121,7 @@ def _add_events(events: list[Stored], entry: pb.Entry, header: pb.Header, epoch:
         if header.sourceType == pb.PGSQL:
             raise DecodeError("source_type", "Header.sourceType: expected MySQL or MariaDB, got PostgreSQL")
         if kind == pb.DML:
-            _add_rows(events, header, entry.event.dmlEvent, epoch, zone)
+            _add_rows(events, header, entry.event.dmlEvent, epoch, zone=zone)
         elif kind == pb.DDL:
             events.append(_schema_change(header, entry.event.ddlEvent, epoch, len(events)))
         elif kind == pb.CHECKPOINT:
@@ -134,24 +134,26 @@ def _add_events(events: list[Stored], entry: pb.Entry, header: pb.Header, epoch:
 
 
 def _dead_letter(header: pb.Header, error: DecodeError, index: int) -> DeadLetter:
-    return DeadLetter(error.code, str(error), index, header.schemaName or None, header.tableName or None)
+    return DeadLetter(
+        error.code, str(error), index, database=header.schemaName or None, table=header.tableName or None
+    )
 
 
 def _schema_change(header: pb.Header, event: pb.DDLEvent, epoch: int, index: int) -> SchemaChange:
     """The statement; `database` is what its unqualified names stand for, `table` is given if it is of that
     database.
     """
-    position = _position(epoch, header.fileName, header.position, 0, 0)
+    position = _position(epoch, header.fileName, header.position, 0, half=0)
     database = event.schemaName or header.schemaName
     table = header.tableName if header.schemaName in (database, "") else ""
     return SchemaChange(
         "ddl",
         database,
         table or None,
-        header.timestamp * 1000,
-        position,
-        event.sql,
-        index,
+        commit_ts=header.timestamp * 1000,
+        position=position,
+        ddl=event.sql,
+        index=index,
         server=server_of(header.serverId, header.fileName),
     )
 
@@ -194,14 +196,14 @@ def _add_rows(events: list[Stored], header: pb.Header, event: pb.DMLEvent, epoch
         header.tableName,
         op,
         header.timestamp * 1000,
-        server_of(header.serverId, header.fileName),
+        server=server_of(header.serverId, header.fileName),
     )
     epoch, file, offset, streamed, row_number, _ = _position(
-        epoch, header.fileName, header.position, first << _SHARD_BITS, 1
+        epoch, header.fileName, header.position, first << _SHARD_BITS, half=1
     )
     for number, row in enumerate(event.rows[:], row_number):
         try:
-            _add_row(events, shared, columns, row, (epoch, file, offset, streamed, number, 1))
+            _add_row(events, shared, columns, row, position=(epoch, file, offset, streamed, number, 1))
         except DecodeError as error:
             events.append(_dead_letter(header, error, len(events)))
 
@@ -217,13 +219,13 @@ def _add_row(
     if not (told_before if op == "delete" else told_after):
         raise DecodeError("image", f"a row of op {op}: expected its image, got none")
     if columns.doubled or (op == "update" and not told_before):
-        _add_uncommon(events, shared, columns, told_before, told_after, position)
+        _add_uncommon(events, shared, columns, told_before, told_after=told_after, position=position)
         return
     try:
         before, old_key = columns.image(told_before) if told_before else (None, b"")
         after, key = columns.image(told_after) if told_after else (None, old_key)
     except TypeError:  # a value that has no text
-        _add_uncommon(events, shared, columns, told_before, told_after, position)
+        _add_uncommon(events, shared, columns, told_before, told_after=told_after, position=position)
         return
     if before is not None and old_key != key:
         events.append(
@@ -232,14 +234,14 @@ def _add_row(
                 table,
                 "delete",
                 old_key,
-                columns.key,
-                commit_ts,
-                (*position[:5], 0),
-                before,
-                None,
-                len(events),
-                columns.types_text,
-                server,
+                key_names=columns.key,
+                commit_ts=commit_ts,
+                position=(*position[:5], 0),
+                before=before,
+                after=None,
+                index=len(events),
+                types=columns.types_text,
+                server=server,
             )
         )
         op, before = "insert", None
@@ -249,14 +251,14 @@ def _add_row(
             table,
             op,
             key,
-            columns.key,
-            commit_ts,
-            position,
-            before,
-            after,
-            len(events),
-            columns.types_text,
-            server,
+            key_names=columns.key,
+            commit_ts=commit_ts,
+            position=position,
+            before=before,
+            after=after,
+            index=len(events),
+            types=columns.types_text,
+            server=server,
         )
     )
 
@@ -310,15 +312,15 @@ def _add_uncommon(
                 table,
                 half.op,
                 half.key,
-                names,
-                commit_ts,
-                place,
-                half.before,
-                half.after,
-                len(events),
-                encoding,
-                columns.types,
-                flags,
+                key_names=names,
+                commit_ts=commit_ts,
+                position=place,
+                before=half.before,
+                after=half.after,
+                index=len(events),
+                encoding=encoding,
+                types=columns.types,
+                flags=flags,
                 server=server,
             )
         )
@@ -368,9 +370,9 @@ def _columns(told: tuple[bytes, ...], zone: str) -> _Columns:
         tuple(cells for _, cells, _ in columns),
         image,
         tuple(name for name, *_ in key),
-        types,
-        msgspec.json.encode(types),
-        len(types) < len(names),
+        types=types,
+        types_text=msgspec.json.encode(types),
+        doubled=len(types) < len(names),
     )
 
 

@@ -78,7 +78,13 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     order = _order(message, wire, options.get("tidb_extension", "auto"))
     if wire.isDdl:
         yield SchemaChange(
-            "ddl", wire.database, wire.table or None, order.commit_ts, order.position(0, DDL, 0), wire.sql, 0
+            "ddl",
+            wire.database,
+            wire.table or None,
+            commit_ts=order.commit_ts,
+            position=order.position(0, DDL, 0),
+            ddl=wire.sql,
+            index=0,
         )
     elif wire.type == "TIDB_WATERMARK":
         resolved = wire.extension.watermarkTs if wire.extension else None
@@ -177,9 +183,9 @@ def _rows(wire: _Message, order: _Order, zone: str) -> Iterator[Event]:
     index = 0
     for number, row in enumerate(wire.data or []):
         try:
-            events = _row(wire.type, row, old[number] if number < len(old) else None, table, number)
+            events = _row(wire.type, row, old[number] if number < len(old) else None, table, number=number)
         except DecodeError as error:
-            events = [DeadLetter(error.code, str(error), 0, wire.database, wire.table)]
+            events = [DeadLetter(error.code, str(error), 0, database=wire.database, table=wire.table)]
         for event in events:
             event.index = index
             index += 1
@@ -202,32 +208,32 @@ def _table(wire: _Message, order: _Order, zone: str) -> _Table:
         wire.table,
         order,
         tuple(sorted(wire.pkNames or ())),
-        read,
-        encoding,
-        extension.rowkey,
-        unresolved,
+        reading=read,
+        encoding=encoding,
+        row_id=extension.rowkey,
+        unresolved=unresolved,
     )
 
 
 def _row(kind: str, data: _Row, old: _Row | None, table: _Table, number: int) -> list[Event]:
     if kind == "DELETE":
         before = image(data, table.reading.converters)
-        return [_change("delete", before, None, table, number, flags=_delete_flags(before, table))]
+        return [_change("delete", before, None, table, number=number, flags=_delete_flags(before, table))]
     if table.unresolved:
         raise DecodeError(
             "unresolved", f"row: expected all columns, got the handle key only: {table.unresolved}"
         )
     after = image(data, table.reading.converters)
     if kind == "INSERT":
-        return [_change("insert", None, after, table, number)]
+        return [_change("insert", None, after, table, number=number)]
     if old is None:
-        return [_change("update", None, after, table, number)]
+        return [_change("update", None, after, table, number=number)]
     before = {**after, **image(old, table.reading.converters)}  # what `old` leaves out has not changed
     if _key(before, table) == _key(after, table):
-        return [_change("update", before, after, table, number)]
+        return [_change("update", before, after, table, number=number)]
     return [
-        _change("delete", before, None, table, number, half=0),
-        _change("insert", None, after, table, number),
+        _change("delete", before, None, table, number=number, half=0),
+        _change("insert", None, after, table, number=number),
     ]
 
 
@@ -266,14 +272,14 @@ def _change(
         table.name,
         op,
         _key(now, table),
-        table.key_names,
-        table.order.commit_ts,
-        position,
-        before,
-        after,
-        0,
-        table.encoding,
-        table.reading.types,
-        flags,
-        table.row_id,
+        key_names=table.key_names,
+        commit_ts=table.order.commit_ts,
+        position=position,
+        before=before,
+        after=after,
+        index=0,
+        encoding=table.encoding,
+        types=table.reading.types,
+        flags=flags,
+        row_id=table.row_id,
     )

@@ -86,12 +86,12 @@ def _schema_change(message: Message, payload: _Payload, ddl: str) -> SchemaChang
         "ddl",
         source.db,
         source.table or None,
-        source.commit_ts,
-        tidb_position(message.epoch, source.commit_ts, DDL),
-        ddl,
-        0,
-        schema_columns(change) if change else None,
-        primary_key(change) if change else None,
+        commit_ts=source.commit_ts,
+        position=tidb_position(message.epoch, source.commit_ts, DDL),
+        ddl=ddl,
+        index=0,
+        columns=schema_columns(change) if change else None,
+        primary_key=primary_key(change) if change else None,
     )
 
 
@@ -111,15 +111,15 @@ def _row_changes(message: Message, payload: _Payload, op: str, schema: bytes | N
             source.table or "",
             half.op,
             half.key,
-            names if half.key else (),
-            source.commit_ts,
-            tidb_position(message.epoch, source.commit_ts, half.rank),
-            half.before,
-            half.after,
-            index,
-            encoding,
-            columns.types if columns else None,
-            flags,
+            key_names=names if half.key else (),
+            commit_ts=source.commit_ts,
+            position=tidb_position(message.epoch, source.commit_ts, half.rank),
+            before=half.before,
+            after=half.after,
+            index=index,
+            encoding=encoding,
+            types=columns.types if columns else None,
+            flags=flags,
         )
 
 

@@ -124,7 +124,13 @@ def _events(key: _Key, value: bytes, epoch: int, reading: "_Reading") -> Sequenc
             statement = read_json(_STATEMENT, value, "DDL").q
             return [
                 SchemaChange(
-                    "ddl", key.scm, key.tbl or None, key.ts, (epoch, key.ts, DDL, 0, 0, 0), statement, 0
+                    "ddl",
+                    key.scm,
+                    key.tbl or None,
+                    commit_ts=key.ts,
+                    position=(epoch, key.ts, DDL, 0, 0, 0),
+                    ddl=statement,
+                    index=0,
                 )
             ]
         case 3:
@@ -149,9 +155,9 @@ def _row(key: _Key, value: bytes, epoch: int, reading: "_Reading") -> Sequence[E
     plan = _plan_of(row.u, reading)
     after = _image(row.u, plan)
     if row.p is None:
-        return [_change(key, "insert", None, after, plan, UPSERT, epoch)]
-    before, flags = _old_image(row.p, row.u, after, plan, intact)
-    return _update(key, before, after, plan, epoch, flags)
+        return [_change(key, "insert", None, after, plan=plan, rank=UPSERT, epoch=epoch)]
+    before, flags = _old_image(row.p, row.u, after, plan, intact=intact)
+    return _update(key, before, after, plan, epoch=epoch, flags=flags)
 
 
 def _read_row(value: bytes) -> tuple[_Row, bool]:
@@ -209,11 +215,22 @@ def _update(
     """One change, or the delete of the old key and the insert of the new one."""
     names = plan.key_names
     if not before.keys() >= set(names):
-        return [_change(key, "update", before, after, plan, UPSERT, epoch, (*flags, "old_key_unknown"))]
+        return [
+            _change(
+                key,
+                "update",
+                before,
+                after,
+                plan=plan,
+                rank=UPSERT,
+                epoch=epoch,
+                flags=(*flags, "old_key_unknown"),
+            )
+        ]
     if [before[name] for name in names] == [after[name] for name in names]:
-        return [_change(key, "update", before, after, plan, UPSERT, epoch, flags)]
-    deleted = _change(key, "delete", before, None, plan, DELETE, epoch, flags)
-    return [deleted, _change(key, "insert", None, after, plan, UPSERT, epoch)]
+        return [_change(key, "update", before, after, plan=plan, rank=UPSERT, epoch=epoch, flags=flags)]
+    deleted = _change(key, "delete", before, None, plan=plan, rank=DELETE, epoch=epoch, flags=flags)
+    return [deleted, _change(key, "insert", None, after, plan=plan, rank=UPSERT, epoch=epoch)]
 
 
 def _delete(key: _Key, columns: _Columns, epoch: int, reading: "_Reading") -> RowChange:
@@ -223,7 +240,9 @@ def _delete(key: _Key, columns: _Columns, epoch: int, reading: "_Reading") -> Ro
     flags: tuple[str, ...] = ("partial_before",) if len(plan.key_names) == len(columns) else ()
     if not columns:
         flags = ("old_key_unknown", "partial_before")
-    return _change(key, "delete", _image(columns, plan), None, plan, DELETE, epoch, flags)
+    return _change(
+        key, "delete", _image(columns, plan), None, plan=plan, rank=DELETE, epoch=epoch, flags=flags
+    )
 
 
 def _change(
@@ -246,17 +265,17 @@ def _change(
         key.tbl,
         op,
         row_key,
-        plan.key_names,
-        key.ts,
-        (epoch, key.ts, rank, 0, 0, 0),
-        before,
-        after,
-        0,
-        plan.encoding,
-        plan.types,
-        flags,
-        row_id,
-        key.ptn,
+        key_names=plan.key_names,
+        commit_ts=key.ts,
+        position=(epoch, key.ts, rank, 0, 0, 0),
+        before=before,
+        after=after,
+        index=0,
+        encoding=plan.encoding,
+        types=plan.types,
+        flags=flags,
+        row_id=row_id,
+        physical_table=key.ptn,
     )
 
 
@@ -321,9 +340,9 @@ def _plan(
         _types_of(name for name, family in families.items() if family not in ("integer", "float")),
         tuple(converters.items()),
         types,
-        tuple(sorted(handle)),
-        "ticdc-open-legacy" if legacy else encoding,
-        reading,
+        key_names=tuple(sorted(handle)),
+        encoding="ticdc-open-legacy" if legacy else encoding,
+        reading=reading,
     )
 
 

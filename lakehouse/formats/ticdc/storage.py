@@ -78,12 +78,12 @@ def _schema_change(file: SchemaFile, definition: TableDefinition, epoch: int, ra
         "ddl" if definition.query else "schema",
         database,
         table,
-        commit_ts,
-        position,
-        definition.query or None,
-        0,
-        columns,
-        primary_key,
+        commit_ts=commit_ts,
+        position=position,
+        ddl=definition.query or None,
+        index=0,
+        columns=columns,
+        primary_key=primary_key,
     )
 
 
@@ -95,7 +95,11 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
     schema = joined.get("schema")
     if schema is None:
         yield DeadLetter(
-            "schema", "data file: expected its schema file beside it, got none", 0, file.schema, file.table
+            "schema",
+            "data file: expected its schema file beside it, got none",
+            0,
+            database=file.schema,
+            table=file.table,
         )
         return
     definition = read_definition(schema)
@@ -104,21 +108,21 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
         definition.table if file.table is None else file.table,
         file,
         message.epoch,
-        has_commit_ts(options),
+        by_commit_ts=has_commit_ts(options),
     )
     if not place.by_commit_ts and int(joined.get("dispatchers") or b"1") > 1:
         text = (
             "data file: expected one dispatcher in its folder, got several, which only commit ts could order"
         )
-        yield DeadLetter("dispatchers", text, 0, place.database, place.table)
+        yield DeadLetter("dispatchers", text, 0, database=place.database, table=place.table)
         return
     if file.extension == "json":
         yield from _json_rows(place, message, data, options)
         return
     try:
-        yield from csv_rows(place, schema, joined.get("virtual"), data, options)
+        yield from csv_rows(place, schema, joined.get("virtual"), data, options=options)
     except DecodeError as error:
-        yield DeadLetter(error.code, str(error), 0, place.database, place.table)
+        yield DeadLetter(error.code, str(error), 0, database=place.database, table=place.table)
 
 
 # canal-json
@@ -136,7 +140,7 @@ def _json_rows(place: Place, message: Message, data: bytes, options: Mapping[str
             for half, event in enumerate(events, 2 - len(events)):
                 _put(event, place, row, half)
         except DecodeError as error:
-            events = [DeadLetter(error.code, str(error), 0, place.database, place.table)]
+            events = [DeadLetter(error.code, str(error), 0, database=place.database, table=place.table)]
         for event in events:
             event.index = index
             index += 1

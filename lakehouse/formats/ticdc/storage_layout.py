@@ -128,9 +128,9 @@ def classify(path: str, options: Mapping[str, str]) -> DataFile | SchemaFile | C
     if found := _INDEX.fullmatch(name):
         return Index(path, "/".join(folders[:-1] if folders[-1:] == ["meta"] else folders), found[1])
     if (found := _SCHEMA.fullmatch(name)) and folders[-1:] == ["meta"]:
-        return _schema_file(path, folders[:-1], int(found[1]), found[2], by_id)
+        return _schema_file(path, folders[:-1], int(found[1]), found[2], by_id=by_id)
     if name == "schema.json" and folders and _NUMBER.fullmatch(folders[-1]):
-        return _schema_file(path, folders[:-1], int(folders[-1]), None, by_id)
+        return _schema_file(path, folders[:-1], int(folders[-1]), None, by_id=by_id)
     return Other(path, "no file name of the storage sink")
 
 
@@ -157,10 +157,10 @@ def _data_file(
         *named,
         int(tail[0]),
         *below,
-        found[1],
-        int(found[2]),
-        found[3],
-        "table-id" if by_id else "names",
+        dispatcher=found[1],
+        number=int(found[2]),
+        extension=found[3],
+        layout="table-id" if by_id else "names",
     )
 
 

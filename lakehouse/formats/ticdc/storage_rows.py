@@ -59,7 +59,9 @@ def csv_rows(
     """The changes of one CSV file, whose table `schema` describes; `virtual` is a JSON list of columns that
     no row has.
     """
-    start, plan = _fitted(data, _plan(schema, virtual, place.database, place.table, _settings(options)))
+    start, plan = _fitted(
+        data, _plan(schema, virtual, place.database, place.table, settings=_settings(options))
+    )
     kinds = tuple(_META[name] for name in plan.meta) + plan.kinds
     yield from _changes(rows(data, start, plan.settings.dialect, kinds), _Reader(plan, place))
 
@@ -109,7 +111,7 @@ def _settings(options: Mapping[str, str]) -> _Settings:
         meta,
         setting(options, "binary-encoding-method"),
         setting(options, "time_zone"),
-        frozenset(name.strip() for name in setting(options, "virtual-columns").split(",")),
+        virtual=frozenset(name.strip() for name in setting(options, "virtual-columns").split(",")),
     )
 
 
@@ -154,10 +156,10 @@ def _plan(schema: bytes, virtual: bytes | None, database: str, table: str, setti
         settings.meta,
         tuple(column.column_name for column in columns),
         frozenset([*named, *known]),
-        tuple(_converter(family, settings) for family in families),
-        tuple(_KINDS.get(family, TEXT) for family in families),
-        tuple(sorted(column.column_name for column in columns if column.column_is_pk)),
-        types,
+        converters=tuple(_converter(family, settings) for family in families),
+        kinds=tuple(_KINDS.get(family, TEXT) for family in families),
+        key_names=tuple(sorted(column.column_name for column in columns if column.column_is_pk)),
+        types=types,
     )
 
 
@@ -276,11 +278,11 @@ class _Reader(NamedTuple):
         """A row that is a change by itself."""
         match row[0]:
             case b"D" if not self.is_half(row, b"D"):
-                yield self.change("delete", self.image(row), None, row, index)
+                yield self.change("delete", self.image(row), None, row, index=index)
             case b"I" if not self.is_half(row, b"I"):
-                yield self.change("insert", None, self.image(row), row, index)
+                yield self.change("insert", None, self.image(row), row, index=index)
             case b"U":
-                yield self.change("update", None, self.image(row), row, index)
+                yield self.change("update", None, self.image(row), row, index=index)
             case b"I":
                 raise DecodeError("pair", "row: expected the old half of its update before it, got none")
             case _:
@@ -292,10 +294,10 @@ class _Reader(NamedTuple):
         if self.commit_ts(old) != self.commit_ts(new):
             raise DecodeError("pair", "row: expected the commit ts of its update's old half, got another one")
         if all(before[name] == after[name] for name in self.plan.key_names):
-            yield self.change("update", before, after, new, index)
+            yield self.change("update", before, after, new, index=index)
         else:
-            yield self.change("delete", before, None, old, index, half=0)
-            yield self.change("insert", None, after, new, index + 1)
+            yield self.change("delete", before, None, old, index=index, half=0)
+            yield self.change("insert", None, after, new, index=index + 1)
 
     def change(
         self, op: str, before: Image | None, after: Image | None, row: Row, index: int, half: int = 1
@@ -317,19 +319,19 @@ class _Reader(NamedTuple):
             self.place.table,
             op,
             key,
-            names,
-            commit_ts,
-            position,
-            before,
-            after,
-            index,
-            "ticdc-storage" if is_loose else "canonical",
-            self.plan.types,
+            key_names=names,
+            commit_ts=commit_ts,
+            position=position,
+            before=before,
+            after=after,
+            index=index,
+            encoding="ticdc-storage" if is_loose else "canonical",
+            types=self.plan.types,
             physical_table=self.place.file.physical_id,
         )
 
     def dead(self, code: str, text: str, index: int) -> DeadLetter:
-        return DeadLetter(code, text, index, self.place.database, self.place.table)
+        return DeadLetter(code, text, index, database=self.place.database, table=self.place.table)
 
 
 def _changes(records: Iterable[Row | Broken], reader: _Reader) -> Iterator[Event]:
