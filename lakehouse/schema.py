@@ -178,7 +178,12 @@ def make_schema(
     numbered = tuple(replace(column, id=number) for number, column in enumerate(columns, 1))
     ids = {column.name.casefold(): column.id for column in numbered}
     return TableSchema(
-        numbered, tuple(ids[name.casefold()] for name in primary_key), (), None, len(numbered) + 1, inferred
+        numbered,
+        tuple(ids[name.casefold()] for name in primary_key),
+        (),
+        None,
+        next_id=len(numbered) + 1,
+        inferred=inferred,
     )
 
 
@@ -230,9 +235,9 @@ def parse_type(text: str) -> ColumnType:
         length,
         numbers[1] if len(numbers) > 1 else None,
         unsigned,
-        charset,
-        members,
-        "zerofill" in words,
+        charset=charset,
+        members=members,
+        zerofill="zerofill" in words,
     )
 
 

@@ -44,7 +44,10 @@ def compacted(
         return []
     schema = lineage.schema_at(floor)
     rows = finish(fold(lineage, changes, floor, upstream))
-    return [Change(floor, "snapshot", None, named_image(row, schema), "canonical", (FLAG,)) for row in rows]
+    return [
+        Change(floor, "snapshot", None, named_image(row, schema), encoding="canonical", flags=(FLAG,))
+        for row in rows
+    ]
 
 
 def named_image(row: Row, schema: TableSchema) -> dict[str, object]:

@@ -123,7 +123,7 @@ class Piece:
 
 def _across(piece: Piece, rows: list[Row]) -> list[Row]:
     """The rows of a piece in the schema of the step after it, where they go on under another key."""
-    carrier = Carrier(piece.lineage, piece.end, piece.end + 1, "canonical", piece.upstream)
+    carrier = Carrier(piece.lineage, piece.end, piece.end + 1, "canonical", upstream=piece.upstream)
     return [row for row in map(carrier.move, rows) if row is not None]
 
 
@@ -139,7 +139,7 @@ def _with_found(folded: Folded, before: Folded) -> Folded:
 def _fold_piece(piece: Piece, changes: list[Change], base: list[Row]) -> Folded:
     """The rows of a piece in the schema of its end; `base` are those from before it, in that of its start."""
     ids = key_ids(piece.lineage, piece.end)
-    mover = Carrier(piece.lineage, piece.start, piece.end, "canonical", piece.upstream)
+    mover = Carrier(piece.lineage, piece.start, piece.end, "canonical", upstream=piece.upstream)
     rows = [row for row in map(mover.move, base) if row is not None]
     reader = ChangeReader(piece.lineage, piece.end, piece.upstream, ids)
     read = (reader.read(changes[at : at + CHUNK]) for at in range(0, len(changes), CHUNK))

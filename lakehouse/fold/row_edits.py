@@ -94,12 +94,12 @@ class ChangeReader:
             if lacks_old_row(change, before, self._ids):
                 problems.add(OLD_ROW_STAYS)
             self._add(edits, change, before, after)
-        return Edits(edits, unknown, frozenset(problems), applied, cleared)
+        return Edits(edits, unknown, frozenset(problems), applied, cleared=cleared)
 
     def _carrier(self, step: int, encoding: str) -> Carrier:
         found = self._carriers.get((step, encoding))
         if found is None:
-            found = Carrier(self._lineage, step, self._target, encoding, self._upstream)
+            found = Carrier(self._lineage, step, self._target, encoding, upstream=self._upstream)
             self._carriers[step, encoding] = found
         return found
 

@@ -135,7 +135,7 @@ def row_history(
         applied += found.applied
     entries += tracks.close_all(max(target_step(lineage, at), step))
     entries.sort(key=lambda entry: entry.position)
-    return RowHistory(entries, tracks.rows(), unknown, frozenset(problems), applied)
+    return RowHistory(entries, tracks.rows(), unknown, frozenset(problems), applied=applied)
 
 
 def _seeded(known: Iterable[Known], key_of: KeyOf) -> Tracks:
@@ -252,11 +252,11 @@ def ddl_plan(lineage: Lineage, index: int, upstream: Upstream, time: int | None)
         step.position,
         told if told is not None else time,
         compile_moves(lineage, index - 1, index, upstream),
-        compile_kept(lineage, index - 1, index, upstream),
-        changes_key(lineage, index),
-        step.ddl is None and any(isinstance(effect, Clear) for effect in step.effects),
-        frozenset(column.id for column in step.schema.columns),
-        key_ids(lineage, index),
+        kept=compile_kept(lineage, index - 1, index, upstream),
+        rekeyed=changes_key(lineage, index),
+        snapshot=step.ddl is None and any(isinstance(effect, Clear) for effect in step.effects),
+        columns=frozenset(column.id for column in step.schema.columns),
+        ids=key_ids(lineage, index),
     )
 
 
@@ -283,7 +283,7 @@ def _apply_keyed(tracks: Tracks, commits: Iterable[Commit], step: int, ids: tupl
                 # a refused row stays as it was; an update that changed its key has ended the old one
                 by_key.setdefault(key, []).append(edit)
         for key, same in by_key.items():
-            done.entries.extend(_apply_row(tracks, key, same, time, step))
+            done.entries.extend(_apply_row(tracks, key, same, time, step=step))
     return done
 
 
@@ -308,7 +308,7 @@ def _apply_row(
         tracks.put(key, track, net.row)
     elif track.row is not None:
         tracks.end(key, track)
-    yield Entry(track.number, net.position, time, net.op, net.before, net.row, step)
+    yield Entry(track.number, net.position, time, net.op, before=net.before, after=net.row, step=step)
 
 
 def _apply_counted(tracks: Tracks, unmatched: Unmatched, commits: Iterable[Commit], step: int) -> Done:
@@ -329,7 +329,7 @@ def _apply_counted(tracks: Tracks, unmatched: Unmatched, commits: Iterable[Commi
         for text, count in counts.items():
             change = _one_more if count > 0 else _one_less
             for _ in range(abs(count)):
-                change(done, tracks, unmatched, text, last[text], time, step)
+                change(done, tracks, unmatched, text, edit=last[text], time=time, step=step)
     return done
 
 
@@ -347,7 +347,7 @@ def _one_more(
     track = gone[-1] if gone else tracks.add(text, None, edit.row)
     tracks.put(text, track, edit.row)
     op = "snapshot" if edit.op == "snapshot" else "insert"
-    done.entries.append(Entry(track.number, edit.position, time, op, None, edit.row, step))
+    done.entries.append(Entry(track.number, edit.position, time, op, before=None, after=edit.row, step=step))
 
 
 def _one_less(
@@ -358,7 +358,9 @@ def _one_less(
         done.problems.add(NEVER_INSERTED)
         add_one(unmatched.owed, text, edit.row)
         return
-    done.entries.append(Entry(track.number, edit.position, time, "delete", track.row, None, step))
+    done.entries.append(
+        Entry(track.number, edit.position, time, "delete", before=track.row, after=None, step=step)
+    )
     tracks.end(text, track)
 
 
@@ -401,10 +403,10 @@ def _move(track: Track, plan: DdlPlan, shown: Shown) -> Iterator[Entry]:
     after = apply_moves(plan.live, track.row)
     number, position, time, step = track.number, plan.position, plan.time, plan.step
     if after is None:
-        yield Entry(number, position, time, "delete", before, None, step)
+        yield Entry(number, position, time, "delete", before=before, after=None, step=step)
     elif shown(before) != shown(after) and plan.ids:
-        yield Entry(number, position, time, "update", before, after, step)
+        yield Entry(number, position, time, "update", before=before, after=after, step=step)
     elif shown(before) != shown(after):
-        yield Entry(number, position, time, "delete", before, None, step)
-        yield Entry(number, position, time, "insert", None, after, step)
+        yield Entry(number, position, time, "delete", before=before, after=None, step=step)
+        yield Entry(number, position, time, "insert", before=None, after=after, step=step)
     track.row, track.last = after, after if after is not None else before

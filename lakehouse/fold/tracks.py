@@ -84,7 +84,7 @@ class Tracks:
         """End a row that a snapshot has not sent again: it was gone when the snapshot began."""
         assert track.open_since is not None
         position, time = track.open_since
-        entry = Entry(track.number, position, time, "delete", track.row, None, step)
+        entry = Entry(track.number, position, time, "delete", before=track.row, after=None, step=step)
         track.open_since = None
         self.end(key, track)
         return entry

@@ -55,7 +55,7 @@ def default_value(
     `convert`.
     """
     try:
-        return _stored(sql_text, column_type, not_null, zone, server)
+        return _stored(sql_text, column_type, not_null, zone, server=server)
     except NoRule:
         return UNKNOWABLE
 
@@ -70,7 +70,7 @@ def default_reason(
 ) -> str | None:
     """Why `default_value` gives UNKNOWABLE, None where it doesn't."""
     try:
-        _stored(sql_text, column_type, not_null, zone, server)
+        _stored(sql_text, column_type, not_null, zone, server=server)
     except NoRule as why:
         return str(why)
     return None

@@ -176,8 +176,8 @@ def _checked(numbers: list[int], year_width: int, fraction: str, *, rounds: bool
     if year_width <= 2 and any(numbers):
         numbers[0] += 2000 if numbers[0] < 70 else 1900
     micro, carry = _micro(fraction, rounds=rounds)
-    year, month, day, hour, minute, second = numbers
-    moment = Moment(year, month, day, hour, minute, second, micro)
+    parts = [*numbers, micro]
+    moment = Moment(*parts)
     if not is_valid(moment):
         return ZERO
     return moment_to_digits(moment._replace(micro=999_999), 0, rounds=True) if carry else moment
@@ -208,9 +208,8 @@ def moment_of_number(number: int, micro: int = 0) -> Moment:
         return ZERO
     day, time = divmod(full, 1_000_000)
     micro = micro if number > 99991231 else 0
-    moment = Moment(
-        day // 10000, day // 100 % 100, day % 100, time // 10000, time // 100 % 100, time % 100, micro
-    )
+    clock = (time // 10000, time // 100 % 100, time % 100)
+    moment = Moment(day // 10000, day // 100 % 100, day % 100, *clock, micro)
     return moment if is_valid(moment) else ZERO
 
 
