@@ -116,7 +116,7 @@ def _created(table: Table, statement: e.CreateTable) -> tuple[Outcome, Table]:
 def _altered(table: Table, statement: e.AlterTable) -> tuple[Outcome, Table]:
     assert table.schema is not None
     try:
-        judged = judge(table.schema, statement.edits, table.policy, MIN_POSITION, None)
+        judged = judge(table.schema, statement.edits, table.policy, MIN_POSITION, ddl=None)
         _, steps = alter_by_edit(table.schema, statement.edits)
     except DdlError as error:
         return _said("held", str(error)), table

@@ -107,7 +107,7 @@ def judge(
     for (edit, made), found in zip(steps, kinds, strict=True):
         passed = tuple(kind for kind in found if action_of(policy, kind) == "ignore")
         effects += _effects(made, passed, keeps)
-        keeps = _keeps(keeps, edit, made, passed, schema, following)
+        keeps = _keeps(keeps, edit, made, passed, old=schema, new=following)
         ignored += passed
     return Judged(None, replace(following, keeps=keeps), effects, tuple(ignored))
 

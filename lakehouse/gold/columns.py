@@ -101,8 +101,12 @@ def _optional_column(
 def gold_column(column: Column, spark: str, companion: str, mask: str | None = None) -> GoldColumn:
     """A column of a Spark type: from what is plain data, so that workers can make it."""
     if mask is None:
-        return GoldColumn(column, spark, to_python(column.type, spark), to_canonical(column.type), companion)
-    return GoldColumn(column, spark, mask_of(mask, column.type), lambda value: value, companion, mask)
+        return GoldColumn(
+            column, spark, to_python(column.type, spark), to_canonical(column.type), companion=companion
+        )
+    return GoldColumn(
+        column, spark, mask_of(mask, column.type), lambda value: value, companion=companion, mask=mask
+    )
 
 
 def companion_names(names: Iterable[str]) -> dict[str, str]:

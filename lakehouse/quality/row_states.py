@@ -55,12 +55,16 @@ class States:
 
     def _carrier(self, step: int, encoding: str) -> Carrier:
         if (step, encoding) not in self.carriers:
-            self.carriers[step, encoding] = Carrier(self.lineage, step, step, encoding, self.upstream)
+            self.carriers[step, encoding] = Carrier(
+                self.lineage, step, step, encoding, upstream=self.upstream
+            )
         return self.carriers[step, encoding]
 
     def _mover(self, source: int, target: int) -> Carrier:
         if (source, target) not in self.movers:
-            self.movers[source, target] = Carrier(self.lineage, source, target, "canonical", self.upstream)
+            self.movers[source, target] = Carrier(
+                self.lineage, source, target, "canonical", upstream=self.upstream
+            )
         return self.movers[source, target]
 
     def completed(self, step: int, change: Change, before: Row | None, after: Row | None) -> Change:
@@ -75,4 +79,4 @@ class States:
             for row in (before, after)
         ]
         flags = tuple(flag for flag in change.flags if not flag.startswith("partial_"))
-        return Change(change.position, change.op, images[0], images[1], "canonical", flags)
+        return Change(change.position, change.op, images[0], images[1], encoding="canonical", flags=flags)

@@ -102,8 +102,8 @@ def recorded_schema(record: Record) -> TableSchema:
             entry["name"],
             parse_type(entry["type"]),
             bool(entry.get("not_null")),
-            entry.get("default"),
-            entry.get("generated"),
+            default=entry.get("default"),
+            generated=entry.get("generated"),
         )
         for entry in record.columns or []
     ]

@@ -187,10 +187,10 @@ def to_bytes(summary: Summary) -> bytes:
         [_Table(*name, **seen) for name, seen in summary.tables.items()],
         summary.reach,
         summary.keyless,
-        [(*place, mark) for place, mark in summary.marks.items()],
-        [(*name, n) for name, n in summary.dead.items()],
-        [(*place, offset) for place, offset in summary.resume.items()],
-        summary.servers,
+        marks=[(*place, mark) for place, mark in summary.marks.items()],
+        dead=[(*name, n) for name, n in summary.dead.items()],
+        resume=[(*place, offset) for place, offset in summary.resume.items()],
+        servers=summary.servers,
     )
     return msgspec.msgpack.encode(packed)
 
@@ -207,10 +207,12 @@ def from_bytes(data: bytes) -> Summary:
         tables,
         min((t.low for t in packed.tables), default=None),
         max((t.high for t in packed.tables), default=None),
-        packed.reach,
-        packed.keyless,
-        {(topic, partition): mark for topic, partition, mark in packed.marks},
-        {(database, table): n for database, table, n in packed.dead},
-        {(topic, incarnation, partition): offset for topic, incarnation, partition, offset in packed.resume},
+        reach=packed.reach,
+        keyless=packed.keyless,
+        marks={(topic, partition): mark for topic, partition, mark in packed.marks},
+        dead={(database, table): n for database, table, n in packed.dead},
+        resume={
+            (topic, incarnation, partition): offset for topic, incarnation, partition, offset in packed.resume
+        },
         servers=packed.servers,
     )

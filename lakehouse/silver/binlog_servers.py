@@ -85,7 +85,7 @@ class Stretches:
                 position = event.position  # type: ignore[union-attr]
                 if found is not server:
                     if all(known.server != found for known in now.met):
-                        now.met.append(Met(found, now.last, position[1:3], high[1:3], now.was))
+                        now.met.append(Met(found, now.last, position[1:3], high[1:3], was=now.was))
                     now.was, server = found[0], found
                 if position > high:
                     high = position

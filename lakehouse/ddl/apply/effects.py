@@ -72,8 +72,8 @@ def _bare(column_type: ColumnType) -> ColumnType:
         column_type.length,
         column_type.scale,
         column_type.unsigned,
-        None,
-        column_type.members,
+        charset=None,
+        members=column_type.members,
     )
 
 

@@ -66,7 +66,7 @@ def create_table(cursor: Cursor, or_replace: bool) -> CreateTable | CreateTableL
         like = cursor.table()
         if bracket:
             cursor.need(")")
-        return CreateTableLike(database, table, like, condition, or_replace)
+        return CreateTableLike(database, table, like, condition, or_replace=or_replace)
     found = TableElements() if _at_query(cursor) else _elements(cursor)
     charset, partition = _tail(cursor)
     query = _query(cursor)
@@ -77,12 +77,12 @@ def create_table(cursor: Cursor, or_replace: bool) -> CreateTable | CreateTableL
         table,
         tuple(found.columns),
         found.primary_key,
-        tuple(found.indexes),
-        partition,
-        charset,
-        condition,
-        or_replace,
-        query,
+        indexes=tuple(found.indexes),
+        partition=partition,
+        charset=charset,
+        if_not_exists=condition,
+        or_replace=or_replace,
+        as_select=query,
     )
 
 

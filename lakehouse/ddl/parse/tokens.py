@@ -104,7 +104,7 @@ def tokenize(sql: str, ansi_quotes: bool = False, offset: int = 0) -> list[Token
     result: list[Token] = []
     last = 0
     for start, end in [*spans, (len(sql), len(sql))]:
-        result += _gap(sql, last, start, ansi_quotes, offset)
+        result += _gap(sql, last, start, ansi_quotes, offset=offset)
         if start < end:
             result.append(_token(sql[start:end], ansi_quotes, offset + start))
         last = end
@@ -140,15 +140,15 @@ def _comment(inner: str, ansi_quotes: bool, offset: int) -> Iterator[Token]:
 def _token(text: str, ansi_quotes: bool, start: int) -> Token:
     end = start + len(text)
     if _NUMBER.fullmatch(text):
-        return Token("number", text, "", start, end)
+        return Token("number", text, "", start, end=end)
     if _LITERAL.fullmatch(text):
-        return Token("literal", text, "", start, end)
+        return Token("literal", text, "", start, end=end)
     if _WORD.fullmatch(text):
-        return Token("word", text, text.upper(), start, end)
+        return Token("word", text, text.upper(), start, end=end)
     if _QUOTED.fullmatch(text) and (ansi_quotes or text[0] == "`"):
-        return Token("name", text[1:-1].replace(text[0] * 2, text[0]), "", start, end)
+        return Token("name", text[1:-1].replace(text[0] * 2, text[0]), "", start, end=end)
     if _STRING.fullmatch(text):
-        return Token("string", string_value(text), "", start, end)
+        return Token("string", string_value(text), "", start, end=end)
     if (
         len(text) <= 3
         and text.isascii()
@@ -156,7 +156,7 @@ def _token(text: str, ansi_quotes: bool, start: int) -> Token:
         and not text.isalnum()
         and text[0] not in "`'\""
     ):
-        return Token("symbol", text, text, start, end)
+        return Token("symbol", text, text, start, end=end)
     raise DdlError(f"character {start + 1}: expected a word, name, string, number or sign, got none of them")
 
 
