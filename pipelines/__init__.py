@@ -71,7 +71,9 @@ def run_layers(layers: tuple[str, ...], arguments: Sequence[str] | None = None) 
     def work(given: argparse.Namespace, config: Config) -> Iterable[dict[str, Any]]:
         from lakehouse.spark.pipeline import run as pipeline
 
-        return pipeline.runs(config, layers, given.once, selected(given), given.lake or None, say)
+        return pipeline.runs(
+            config, layers, given.once, selected(given), lake=given.lake or None, progress=say
+        )
 
     run_task("lakehouse-" + "-".join(layers), work, arguments)
 

@@ -26,7 +26,7 @@ def main() -> None:
             )
         spark, kept = get_session(), given.retain_days * 86400
         sources = selected_sources(config, selected(given), given.lake or None)
-        return [maintain_source(spark, source.lake, source.name, kept, say) for source in sources]
+        return [maintain_source(spark, source.lake, source.name, kept, progress=say) for source in sources]
 
     run_task("lakehouse-maintain", work, None)
 

@@ -63,13 +63,13 @@ def inspect(
     as_text = json.dumps if as_json else event_line
     if topic is None and partition is None and offset is None:
         chosen, options = decoding(format, source, option)
-        print_all(events_of_files(recording, key, value, chosen, options), as_text)
+        print_all(events_of_files(recording, key, value, chosen, options=options), as_text)
     elif source is None or any((recording, key, value, format, option)):
         raise ConfigError(
             "inspect: --topic, --partition and --offset read bronze, and go with --source and --lake only"
         )
     else:
-        print_all(events_of_bronze(source, lake, topic, partition, offset), as_text)
+        print_all(events_of_bronze(source, lake, topic, partition, offset=offset), as_text)
 
 
 def ddl(
@@ -147,7 +147,7 @@ def messages_of(recording: Path | None, key: Path | None, value: Path | None) ->
     if recording is not None:
         raise ConfigError("inspect: expected a recording or --key and --value, got both")
     parts = [None if part is None else part.read_bytes() for part in (key, value)]
-    return [Message("file", 0, 0, parts[0], parts[1])]
+    return [Message("file", 0, 0, key=parts[0], value=parts[1])]
 
 
 def events_of_bronze(

@@ -28,7 +28,7 @@ def ddl_approve(
     """Apply the DDL statement that stops a table; gold's next run continues after it."""
     from lakehouse.spark.operations.ddl_decisions import decide
 
-    print_result(decide(lake, table, "approve", why, instead), as_json=False)
+    print_result(decide(lake, table, "approve", why, instead=instead), as_json=False)
 
 
 def ddl_skip(table: Table, why: Why, lake: Lake = "./lake") -> None:
@@ -53,9 +53,9 @@ def rebuild(
     """Rebuild a gold table from silver, show how it differs from the published one, and with --yes replace
     that in one commit.
     """
-    from lakehouse.spark.operations import rebuild as operation
+    from lakehouse.spark.operations.rebuild import rebuild_table
 
-    print_result(operation.rebuild_table(lake, table, at, yes, why), as_json)
+    print_result(rebuild_table(lake, table, at, yes, why=why), as_json)
 
 
 def rebuild_silver(
@@ -111,7 +111,7 @@ def floor_raise(
     from lakehouse.spark.operations import retention
 
     seconds = None if older_than is None else seconds_of(older_than)
-    print_result(retention.raise_floor(lake, source, at, seconds, yes, why), as_json)
+    print_result(retention.raise_floor(lake, source, at, seconds, yes=yes, why=why), as_json)
 
 
 def fidelity(
@@ -154,7 +154,7 @@ def partitions_retire(
     """Exclude a partition that nothing writes to from the watermark."""
     from lakehouse.spark.operations import epochs
 
-    print_result(epochs.retire_partition(lake, source, topic, partition, why), as_json=False)
+    print_result(epochs.retire_partition(lake, source, topic, partition, why=why), as_json=False)
 
 
 def dead_letters_list(
@@ -228,7 +228,10 @@ def replay(
     from lakehouse.spark.readers import bronze_records
 
     chosen = bronze_records.chosen_records(topic, partition, offset, incarnation)
-    print_result(bronze_records.replay(lake, source, chosen, to, servers, to_topic, {}), as_json=False)
+    print_result(
+        bronze_records.replay(lake, source, chosen, to, servers=servers, to_topic=to_topic, options={}),
+        as_json=False,
+    )
 
 
 def schema_import(

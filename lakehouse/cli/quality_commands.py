@@ -45,7 +45,7 @@ def rejected_requeue(
     """Evaluate a table's rows again, after the suite was changed, and rebuild the table."""
     from lakehouse.spark.operations import rejected_rows
 
-    print_result(rejected_rows.requeue(loaded(configs), table, lake, accept, why), as_json)
+    print_result(rejected_rows.requeue(loaded(configs), table, lake, accept, why=why), as_json)
 
 
 def quality_check(to: To = Path("quality"), lake: Lake = "./lake", as_json: Json = False) -> None:

@@ -44,7 +44,7 @@ def try_(
     from lakehouse.spark.pipeline.try_recording import try_recording
 
     name, options = decoding(format, None, option)
-    result = try_recording(path, name, options, lake, consistency.value, progress)
+    result = try_recording(path, name, options, lake, consistency=consistency.value, progress=progress)
     print_result(result, as_json)
 
 
@@ -91,7 +91,9 @@ def show(
     else:
         from lakehouse.spark.readers.show import show_table
 
-        show_table(lake, table, layer.value, ats[0] if ats else None, limit, as_json, sys.stdout)
+        show_table(
+            lake, table, layer.value, ats[0] if ats else None, limit=limit, as_json=as_json, out=sys.stdout
+        )
 
 
 def run(
@@ -111,7 +113,9 @@ def run(
     from lakehouse.spark.pipeline.run import runs
 
     layers = ("bronze", "silver", "gold") if layer is Layer.all else (layer.value,)
-    outcomes = runs(loaded(configs), layers, not continuous, tuple(select or ()), lake, progress)
+    outcomes = runs(
+        loaded(configs), layers, not continuous, tuple(select or ()), lake=lake, progress=progress
+    )
     print_result(outcomes, as_json)
 
 

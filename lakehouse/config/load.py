@@ -143,7 +143,14 @@ def _raise(found: list[Problem]) -> None:
 def _read(folder: FilePath) -> tuple[Config, list[Problem]]:
     if not folder.is_dir():
         return Config({}, {}), [
-            Problem(str(folder), 1, 1, "", "is no folder", "name the folder that holds sources and tables")
+            Problem(
+                str(folder),
+                1,
+                1,
+                "",
+                text="is no folder",
+                fix="name the folder that holds sources and tables",
+            )
         ]
     documents = {
         f"{kind}/{file.stem}": _document(file)
@@ -179,11 +186,20 @@ def _folder_problems(folder: FilePath, has_sources: bool) -> list[Problem]:
         []
         if has_sources
         else [
-            Problem(str(folder / "sources"), 1, 1, "", "holds no source", "add configs/sources/<source>.yml")
+            Problem(
+                str(folder / "sources"),
+                1,
+                1,
+                "",
+                text="holds no source",
+                fix="add configs/sources/<source>.yml",
+            )
         ]
     )
     for file in [*folder.glob("sources/*.yaml"), *folder.glob("tables/*.yaml")]:
-        found.append(Problem(str(file), 1, 1, "", "is not read", f"name it {file.with_suffix('.yml').name}"))
+        found.append(
+            Problem(str(file), 1, 1, "", text="is not read", fix=f"name it {file.with_suffix('.yml').name}")
+        )
     return found
 
 
@@ -195,7 +211,9 @@ def _document(file: FilePath) -> Document:
         return Document(
             str(file),
             problems=[
-                Problem(str(file), 1, 1, "", f"can't be read: {reason}", "check its name and permissions")
+                Problem(
+                    str(file), 1, 1, "", text=f"can't be read: {reason}", fix="check its name and permissions"
+                )
             ],
         )
 

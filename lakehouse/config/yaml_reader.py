@@ -61,7 +61,7 @@ class Document:
         before nothing.
         """
         place = next((found for found in self._places(path)), Place(1, 1))
-        return Problem(self.file, place.line, place.column, dotted(path), text, fix)
+        return Problem(self.file, place.line, place.column, dotted(path), text=text, fix=fix)
 
     def _places(self, path: Path) -> Iterator[Place]:
         for length in range(len(path), -1, -1):
@@ -85,14 +85,21 @@ def read_yaml(file: str, raw: bytes) -> Document:
     except UnicodeDecodeError as error:
         document.problems.append(
             Problem(
-                file, raw[: error.start].count(b"\n") + 1, 1, "", "is not UTF-8", "save the file as UTF-8"
+                file,
+                raw[: error.start].count(b"\n") + 1,
+                1,
+                "",
+                text="is not UTF-8",
+                fix="save the file as UTF-8",
             )
         )
     except yaml.YAMLError as error:
         document.problems.append(_syntax_problem(file, error))
     else:
         if node is None:
-            document.problems.append(Problem(file, 1, 1, "", "is empty", "write at least its first option"))
+            document.problems.append(
+                Problem(file, 1, 1, "", text="is empty", fix="write at least its first option")
+            )
         else:
             document.data = _construct(document, node, (), set())
     return document
@@ -109,7 +116,7 @@ def _syntax_problem(file: str, error: yaml.YAMLError) -> Problem:
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     # The error's own text quotes the line, which may hold anything: only its reason is passed on.
     reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "can't be read"
-    return Problem(file, line, column, "", f"is no YAML: {reason}", "")
+    return Problem(file, line, column, "", text=f"is no YAML: {reason}", fix="")
 
 
 def _construct(document: Document, node: yaml.Node, path: Path, seen: set[int]) -> Any:

@@ -96,7 +96,7 @@ def _table(dataset: str, names: list[str], place: tuple[int, int, int, int]) -> 
         dataset,
         _fields(names),
         {"version": 1, "widgetType": "table", "encodings": {"columns": columns}},
-        place,
+        place=place,
     )
 
 
@@ -107,7 +107,7 @@ def _line(dataset: str, time: str, value: str, place: tuple[int, int, int, int])
         "color": {"fieldName": "source", "scale": {"type": "categorical"}, "displayName": "source"},
     }
     spec = {"version": 3, "widgetType": "line", "encodings": encodings}
-    return _widget(dataset, value.replace("_", " "), _fields([time, value, "source"]), spec, place)
+    return _widget(dataset, value.replace("_", " "), _fields([time, value, "source"]), spec, place=place)
 
 
 def _fields(names: list[str]) -> list[dict[str, str]]:

@@ -41,7 +41,12 @@ def run_demo(lake: str, port: int, progress: Callable[[str], None]) -> dict[str,
         published = publish(broker.bootstrap, progress)
         progress("spark   starting")
         outcome = run(
-            configuration(broker.bootstrap), ("bronze", "silver", "gold"), True, (), lake, progress
+            configuration(broker.bootstrap),
+            ("bronze", "silver", "gold"),
+            True,
+            (),
+            lake=lake,
+            progress=progress,
         )[0]
     return {"published": published, **outcome, **details(lake)}
 

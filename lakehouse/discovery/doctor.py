@@ -76,7 +76,7 @@ def machine() -> Iterator[Finding]:
         version,
         OK if fit else FAIL,
         "" if fit else "expected 3.11 or 3.12",
-        "" if fit else "install one of them",
+        fix="" if fit else "install one of them",
     )
     if any(os.environ.get(name) for name in ("DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE")):
         yield Finding("spark", "provided", OK, "Databricks or a Connect server brings Spark, Java and jars")
@@ -91,10 +91,10 @@ def _package(wanted: tuple[str, str]) -> Finding:
     try:
         found = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return Finding("package", name, FAIL, "is not installed", "pip install 'lakehouse[spark]'")
+        return Finding("package", name, FAIL, "is not installed", fix="pip install 'lakehouse[spark]'")
     if not found.startswith(version + "."):
         return Finding(
-            "package", f"{name} {found}", FAIL, f"expected {version}", "pip install 'lakehouse[spark]'"
+            "package", f"{name} {found}", FAIL, f"expected {version}", fix="pip install 'lakehouse[spark]'"
         )
     return Finding("package", f"{name} {found}", OK, "")
 
@@ -125,7 +125,11 @@ def _memory() -> Iterator[Finding]:
     if total < 4 * _GIB:
         fix = "set LAKEHOUSE_DRIVER_MEMORY=1g, or take a machine with 4 GiB"
         yield Finding(
-            "memory", f"{total / _GIB:.1f} GiB", WARN, "Spark's driver takes 2 GiB unless told otherwise", fix
+            "memory",
+            f"{total / _GIB:.1f} GiB",
+            WARN,
+            "Spark's driver takes 2 GiB unless told otherwise",
+            fix=fix,
         )
     else:
         yield Finding("memory", f"{total / _GIB:.1f} GiB", OK, "")
@@ -135,7 +139,7 @@ def _told(check_: str, about: str, error: Exception, state: str = FAIL) -> Findi
     """An error's one sentence as a finding: what stands behind its last semicolon is what to do."""
     text, _, fix = str(error).rpartition("; ")
     text, fix = (text, fix) if text else (fix, "")
-    return Finding(check_, about, state, text.removeprefix(f"{about}: "), fix)
+    return Finding(check_, about, state, text.removeprefix(f"{about}: "), fix=fix)
 
 
 # Configuration
@@ -149,7 +153,7 @@ def configuration(folder: Path) -> Iterator[Finding]:
             str(folder),
             WARN,
             "is no folder: no source is looked at",
-            "lakehouse init writes one; or name it with --configs",
+            fix="lakehouse init writes one; or name it with --configs",
         )
         return
     errors, warnings = check(folder)
@@ -161,7 +165,7 @@ def configuration(folder: Path) -> Iterator[Finding]:
                 where,
                 state,
                 f"{problem.path}: {problem.text}" if problem.path else problem.text,
-                problem.fix,
+                fix=problem.fix,
             )
     if not errors and not warnings:
         yield Finding("config", str(folder), OK, "")
@@ -229,7 +233,11 @@ def kafka_source(name: str, source: SourceConfig) -> Iterator[Finding]:
     missing = sorted(set(kafka.topics or ()) - {topic.name for topic in topics})
     for absent in missing or ([] if topics else [kafka.topic_pattern or ""]):
         yield Finding(
-            "topic", absent, FAIL, "is not there", f"create it, or mend kafka.topics in sources/{name}.yml"
+            "topic",
+            absent,
+            FAIL,
+            "is not there",
+            fix=f"create it, or mend kafka.topics in sources/{name}.yml",
         )
     if not topics:
         return
@@ -246,13 +254,13 @@ def topic_told(topic: Topic, settings: dict[str, str], source: SourceConfig) -> 
     held = sum(end - first for first, end in topic.offsets.values())
     if not held:
         yield Finding(
-            "topic", topic.name, WARN, "has no messages", "is the changefeed running, and writing here?"
+            "topic", topic.name, WARN, "has no messages", fix="is the changefeed running, and writing here?"
         )
     else:
         yield Finding("topic", topic.name, OK, f"{len(topic.offsets)} partitions, {held} messages")
     if "compact" in settings.get("cleanup.policy", ""):
         text = "is compacted: intermediate versions and deletes are dropped before they are read"
-        yield Finding("compaction", topic.name, FAIL, text, "set cleanup.policy=delete for the topic")
+        yield Finding("compaction", topic.name, FAIL, text, fix="set cleanup.policy=delete for the topic")
     yield from _retention(topic, settings)
     gone = [f"{number} begins at {first}" for number, (first, _) in topic.offsets.items() if first > 0]
     if gone:
@@ -262,7 +270,7 @@ def topic_told(topic: Topic, settings: dict[str, str], source: SourceConfig) -> 
             topic.name,
             WARN,
             text,
-            "a new lake begins there: tables are whole only from their next snapshot on",
+            fix="a new lake begins there: tables are whole only from their next snapshot on",
         )
     written = source.kafka.partitions if source.kafka else None
     silent = [
@@ -277,7 +285,7 @@ def topic_told(topic: Topic, settings: dict[str, str], source: SourceConfig) -> 
             topic.name,
             WARN,
             text,
-            "say kafka.partitions in the source's YAML if the feed writes to fewer",
+            fix="say kafka.partitions in the source's YAML if the feed writes to fewer",
         )
 
 
@@ -292,7 +300,7 @@ def _retention(topic: Topic, settings: dict[str, str]) -> Iterator[Finding]:
             topic.name,
             WARN,
             text,
-            "run bronze more often than that, or raise retention.ms to some days",
+            fix="run bronze more often than that, or raise retention.ms to some days",
         )
     else:
         kept = "for ever" if millis < 0 else f"{millis / DAY:g} days"
@@ -301,7 +309,7 @@ def _retention(topic: Topic, settings: dict[str, str]) -> Iterator[Finding]:
     if size >= 0:
         text = f"a partition keeps at most {size} bytes, so a burst can delete what was not read"
         yield Finding(
-            "retention", topic.name, WARN, text, "set retention.bytes=-1, and bound retention.ms instead"
+            "retention", topic.name, WARN, text, fix="set retention.bytes=-1, and bound retention.ms instead"
         )
 
 
@@ -316,18 +324,18 @@ def storage_source(name: str, root: str, source: SourceConfig) -> Iterator[Findi
         yield Finding("storage", root, OK, "is remote: the first run looks at it")
         return
     if not Path(root).is_dir():
-        yield Finding("storage", root, FAIL, "is no folder", f"mend storage.path in sources/{name}.yml")
+        yield Finding("storage", root, FAIL, "is no folder", fix=f"mend storage.path in sources/{name}.yml")
         return
     if not (Path(root) / "metadata").is_file():
         text = "has no file `metadata`, which holds the changefeed's checkpoint"
         yield Finding(
-            "storage", root, WARN, text, "name the sink's own root; without a checkpoint gold waits"
+            "storage", root, WARN, text, fix="name the sink's own root; without a checkpoint gold waits"
         )
     said, shown = source.decoder_options(), detect_options(root, {})
     for option, value in shown.items():
         if option in said and said[option] != value:
             text = f"the files show {option} {value!r}, the YAML says {said[option]!r}"
-            yield Finding("settings", root, FAIL, text, f"mend options in sources/{name}.yml")
+            yield Finding("settings", root, FAIL, text, fix=f"mend options in sources/{name}.yml")
     yield Finding("storage", root, OK, f"{shown['protocol']} files" if shown else "no files yet")
 
 
@@ -351,7 +359,7 @@ def messages_told(name: str, source: SourceConfig, messages: list[Message]) -> I
             name,
             FAIL,
             f"the messages are {shown[0]}, the YAML says {said[0]}",
-            f"write format: {shown[0]}",
+            fix=f"write format: {shown[0]}",
         )
         return
     if said[1] != shown[1] and shown[1] != "none":
@@ -360,13 +368,13 @@ def messages_told(name: str, source: SourceConfig, messages: list[Message]) -> I
             name,
             FAIL,
             f"the messages are compressed with {shown[1]}",
-            f"write compression: {shown[1]}",
+            fix=f"write compression: {shown[1]}",
         )
         return
     yield Finding("format", name, OK, f"{guess.read} of {guess.sampled} sampled messages are {source.format}")
     found = list(signs(survey(messages, source.format, options)))
     for sign in found:
-        yield Finding(sign.what, name, sign.severity, sign.text, sign.fix)
+        yield Finding(sign.what, name, sign.severity, sign.text, fix=sign.fix)
     if not found:
         yield Finding("feed", name, OK, "the sample shows no setting that destroys anything")
 
@@ -399,12 +407,12 @@ def local_folder(root: str) -> Iterator[Finding]:
             root,
             FAIL,
             f"can't be written: {error.strerror}",
-            "choose another folder, or mend its permissions",
+            fix="choose another folder, or mend its permissions",
         )
         return
     if free < 2 * _GIB:
         yield Finding(
-            "lake", root, WARN, f"{free / _GIB:.1f} GiB are free", "a lake keeps every message: make room"
+            "lake", root, WARN, f"{free / _GIB:.1f} GiB are free", fix="a lake keeps every message: make room"
         )
     else:
         yield Finding("lake", root, OK, f"can be written; {free / _GIB:.0f} GiB are free")

@@ -67,7 +67,7 @@ def init(
     elif recording is not None:
         seen = look_at_recording(recording, format)
     elif topic is not None and servers is not None:
-        seen = look_at_topic(servers, topic, format, kafka_options or {}, progress)
+        seen = look_at_topic(servers, topic, format, kafka_options or {}, progress=progress)
     else:
         raise ConfigError("init: expected --topic with --bootstrap-servers, --storage or --recording")
     source = name or source_name(seen.name)
@@ -150,7 +150,7 @@ def look_at_topic(
         place,
         lines,
         messages,
-        format,
+        format=format,
         whole=len(messages) >= number,
         questions=_topic_questions(topics, servers),
     )
@@ -204,7 +204,7 @@ def look_at_recording(path: Path, format: str | None) -> Seen:
     stem = Path(path.stem).stem if path.suffix == ".gz" else path.stem
     messages = list(islice(read_recording(path), RECORDS + 1))
     lines = [f"recording: {scalar(str(path))}"]
-    return _seen(stem, str(path), lines, messages[:RECORDS], format, whole=len(messages) <= RECORDS)
+    return _seen(stem, str(path), lines, messages[:RECORDS], format=format, whole=len(messages) <= RECORDS)
 
 
 def look_at_storage(root: str, format: str | None) -> Seen:
@@ -241,7 +241,9 @@ def look_at_storage(root: str, format: str | None) -> Seen:
             "#   null: \\N",
             "#   binary-encoding-method: base64",
         ]
-    return Seen(Path(root).resolve().name, root, lines, found, len(messages) < _FILES, questions=questions)
+    return Seen(
+        Path(root).resolve().name, root, lines, found, whole=len(messages) < _FILES, questions=questions
+    )
 
 
 def _seen(
@@ -267,7 +269,7 @@ def _seen(
     lines = [*lines, *(f"{option}: {value}" for option, value in compression.items())]
     if options:
         lines += ["options:", *(f"  {option}: {_option(value)}" for option, value in options.items())]
-    return Seen(name, place, lines, found, whole, questions=list(questions))
+    return Seen(name, place, lines, found, whole=whole, questions=list(questions))
 
 
 # Writing

@@ -136,7 +136,7 @@ def lanes_chart(label: str, marks: Sequence[Mark]) -> str:
             f'<line class="grid" x1="{left}" x2="{WIDTH - RIGHT}" y1="{middle:.1f}" y2="{middle:.1f}"/>'
         )
     body += [
-        _dot(_x(mark.at, x, left), TOP + LANE * lanes.index(mark.lane) + LANE / 2, "a", mark.tip, 5)
+        _dot(_x(mark.at, x, left), TOP + LANE * lanes.index(mark.lane) + LANE / 2, "a", mark.tip, radius=5)
         for mark in marks
     ]
     return _figure(label, height, body)

@@ -109,8 +109,8 @@ def _message(record: Record) -> Message:
         record.topic() or "",
         record.partition() or 0,
         record.offset() or 0,
-        record.key(),
-        record.value(),
-        headers,
-        stamp if stamp > 0 else None,
+        key=record.key(),
+        value=record.value(),
+        headers=headers,
+        timestamp=stamp if stamp > 0 else None,
     )

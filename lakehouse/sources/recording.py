@@ -96,10 +96,10 @@ def _message(text: bytes, topic: str, where: str) -> Message:
         topic if line.topic is None else line.topic,
         line.partition,
         line.offset,
-        key,
-        value,
-        headers,
-        line.timestamp,
+        key=key,
+        value=value,
+        headers=headers,
+        timestamp=line.timestamp,
     )
 
 

@@ -155,7 +155,7 @@ def new_files(
     """
     metadata = files.read("metadata")
     checkpoint = _checkpoint(metadata)
-    walk = _Walk(files, landed, options, None if sweep else done, checkpoint)
+    walk = _Walk(files, landed, options, None if sweep else done, checkpoint=checkpoint)
     walk.tree()
     found = sorted(walk.found, key=lambda item: _landing_order(item[0], item[1]))
     whole = checkpoint is not None and not walk.torn
@@ -164,8 +164,8 @@ def new_files(
         metadata if whole else None,
         checkpoint if whole else None,
         sorted(walk.pending),
-        walk.unknown,
-        walk.missing,
+        unknown=walk.unknown,
+        missing=walk.missing,
     )
 
 
@@ -406,9 +406,18 @@ def read_tree(root: str | Path, options: Mapping[str, str], topic: str = "storag
             writers = dispatchers.setdefault(file.folder, set())
             writers.add(file.dispatcher)
             headers = schemas.headers(file, len(writers)) or ()
-        yield Message(topic, 0, offset - 1, None, files.read(info.path), headers, info.mtime, path=info.path)
+        yield Message(
+            topic,
+            0,
+            offset - 1,
+            key=None,
+            value=files.read(info.path),
+            headers=headers,
+            timestamp=info.mtime,
+            path=info.path,
+        )
     if metadata:
-        yield Message(topic, 0, offset, None, metadata, path="metadata")
+        yield Message(topic, 0, offset, key=None, value=metadata, path="metadata")
 
 
 def all_files(files: FileSystem, path: str) -> Iterable[FileInfo]:
