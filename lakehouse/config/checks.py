@@ -329,8 +329,6 @@ def _column(name: str, column: Data) -> Iterator[Finding]:
         for other in others:
             if column.get(first) and other in column:
                 yield ("columns", name, other), f"has no effect beside {first}", "keep one of the two"
-    if column.get("type") in ("variant", "interval"):
-        yield ("columns", name, "type"), f"{column['type']} is not yet supported", "remove it"
     if isinstance(expression := column.get("computed"), str) and (wrong := computed_problem(expression)):
         yield ("columns", name, "computed"), *wrong
 

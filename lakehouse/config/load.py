@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from lakehouse.config.checks import mode_findings, source_findings, table_findings
-from lakehouse.config.models import NOT_YET, SourceConfig, TableConfig
+from lakehouse.config.models import SourceConfig, TableConfig
 from lakehouse.config.options import option_problems
-from lakehouse.config.problems import empty_findings, model_findings, not_yet_findings
+from lakehouse.config.problems import empty_findings, model_findings
 from lakehouse.config.producer_settings import fidelity_warnings, sends_watermarks
 from lakehouse.config.secrets import SecretLookup, Secrets, resolve_secrets, resolve_text
 from lakehouse.config.yaml_reader import Document, Path, Problem, read_yaml
@@ -30,7 +30,7 @@ from lakehouse.formats import order_of
 from lakehouse.lineage import split_name
 
 __all__ = [
-    "NOT_YET", "Config", "Problem", "SourceConfig", "TableConfig",
+    "Config", "Problem", "SourceConfig", "TableConfig",
     "check", "kafka_options", "load", "load_source", "problems", "resolve_source", "warnings",
 ]  # fmt: skip
 
@@ -265,7 +265,7 @@ def _validated(document: Document, model: type[AnyConfig], checks: Any) -> AnyCo
             if finding[0] not in {path for path, _, _ in empty}
         ]
     if isinstance(document.data, dict):
-        found += [*checks(document.data), *not_yet_findings(model, document.data)]
+        found += checks(document.data)
     document.problems += [document.problem(*finding) for finding in found]
     return valid
 

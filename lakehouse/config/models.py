@@ -50,14 +50,6 @@ Edit = Literal[
     "drop_database",
 ]
 
-# What the models have and the pipeline does not honour yet: using it is an error. Removing a line enables it.
-# `option` means the option itself, `option=value` one value of it; both are dotted paths below `source` or
-# `table`.
-NOT_YET = (
-    "table.generated",
-    "table.consistency",
-)
-
 _DURATION = r"^[0-9]+ ?(ms|s|m|h|d)$"
 _SIZE = r"^[0-9]+ ?(B|KB|MB|GB|KiB|MiB|GiB)?$"
 _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -379,13 +371,10 @@ class Gold(Model):
 class ColumnConfig(Model):
     """What gold does with one column, beyond its default."""
 
-    type: Literal["boolean", "string", "microseconds", "interval", "variant", "decimal", "array"] | None = (
-        Field(
-            default=None,
-            description="bit(1): boolean; TIME: microseconds; DECIMAL and vectors: string. Default: the "
-            "lossless type. "
-            "variant and interval: not yet supported.",
-        )
+    type: Literal["boolean", "string", "microseconds", "decimal", "array"] | None = Field(
+        default=None,
+        description="bit(1): boolean; TIME: microseconds; DECIMAL and vectors: string. Default: the "
+        "lossless type.",
     )
     rename: Text | None = Field(default=None, description="The column's name in gold.")
     exclude: bool = Field(default=False, description="true: gold leaves the column out.")
@@ -447,13 +436,6 @@ class TableConfig(Model):
         "`lakehouse ddl approve` or `skip`; reject: as hold, and the run fails. Default: evolve.",
     )
     columns: dict[str, ColumnConfig] = Field(default={}, description="Columns that differ from the defaults.")
-    generated: Literal["omit", "compute"] = Field(
-        default="omit",
-        description="VIRTUAL columns, which no message carries: leave them out, or compute them.",
-    )
-    consistency: Consistency | None = Field(
-        default=None, description="Overrides the source's consistency for this table."
-    )
     quality: list[Expectation] = Field(default=[], description="Expectations that are checked before gold.")
     accept: list[Literal["replays"]] = Field(default=[], description="As the source's, for this table alone.")
 

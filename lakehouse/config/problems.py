@@ -12,7 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lakehouse.config.models import NOT_YET, SourceConfig
+from lakehouse.config.models import SourceConfig
 from lakehouse.config.options import known_option
 from lakehouse.config.producer_settings import Finding
 from lakehouse.config.yaml_reader import Path
@@ -138,23 +138,3 @@ def empty_findings(data: Any, path: Path = ()) -> Iterator[Finding]:
     elif isinstance(data, list):
         for index, value in enumerate(data):
             yield from empty_findings(value, (*path, index))
-
-
-def not_yet_findings(model: type[BaseModel], data: Any) -> Iterator[Finding]:
-    """Options of the model that nothing honours yet."""
-    kind = "source" if model is SourceConfig else "table"
-    for entry in NOT_YET:
-        option, _, word = entry.removeprefix(f"{kind}.").partition("=")
-        path = tuple(option.split("."))
-        if (
-            entry.startswith(f"{kind}.")
-            and (value := _value_at(data, path)) is not None
-            and word in ("", value)
-        ):
-            yield path, f"{word} is not yet supported".strip(), "remove it"
-
-
-def _value_at(data: Any, path: Path) -> Any:
-    for part in path:
-        data = data.get(part) if isinstance(data, dict) else None
-    return data

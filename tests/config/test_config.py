@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.config import schema as config_schema
 from lakehouse.config.checks import ONLY_FOR
 from lakehouse.config.load import (
-    NOT_YET,
     Problem,
     check,
     kafka_options,
@@ -29,7 +27,6 @@ from lakehouse.config.load import (
 )
 from lakehouse.config.models import FormatName, SourceConfig, TableConfig
 from lakehouse.config.options import decoder_options, known_option
-from lakehouse.config.problems import _value_at, option_names
 from lakehouse.config.secrets import Secrets, holds_secret, is_malformed, resolve_text
 from lakehouse.config.yaml_reader import read_yaml, scalar
 from lakehouse.errors import ConfigError, nearest
@@ -474,7 +471,8 @@ def test_a_kafka_input_says_what_is_wrong_in_one_sentence(tmp_path: Path, kafka:
         ),
         (
             "source: s\ncolumns: {a: {type: variant}}\n",
-            "2:15: columns.a.type: variant is not yet supported; remove it",
+            "2:15: columns.a.type: expected one of boolean, string, microseconds, decimal, array; write one of "
+            "the words",
         ),
         ("source: s\naccept: [replays]\n", "2:1: accept: has no effect in mode upsert; remove it"),
         (
@@ -534,27 +532,6 @@ def test_two_files_can_not_claim_one_table_or_one_target(tmp_path: Path) -> None
         "tables/c.d.yml:2:1: table: is claimed by tables/a.b.yml too; keep one of the two",
         "tables/e.f.yml:2:8: gold.target: is claimed by tables/a.b.yml too; keep one of the two",
     ]
-
-
-@pytest.mark.parametrize("entry", NOT_YET)
-def test_an_option_that_nothing_honours_yet_is_refused_and_exists(tmp_path: Path, entry: str) -> None:
-    kind, _, option = entry.partition(".")
-    option, _, word = option.partition("=")
-    path = tuple(option.split("."))
-
-    assert path[-1] in option_names(SourceConfig if kind == "source" else TableConfig, path[:-1])
-
-    value: object = word or "x"
-    for name in reversed(path):
-        value = {name: value}
-    wanted = f" {option}: {word} is not yet supported".replace("  ", " ")
-    if kind == "source":
-        write(tmp_path, sources__s=GOOD + yaml.safe_dump(value), **{"tables__a.b": "source: s\n"})
-        assert any(wanted in str(problem) for problem in problems(tmp_path))
-        return
-    text = yaml.safe_dump({**(value if isinstance(value, dict) else {}), "source": "s"})
-    assert any(wanted in line for line in of_table(tmp_path, text))
-    assert _value_at({"a": 1}, ("a", "b")) is None
 
 
 # --- what comes of a good one

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, WithJsonSchema
 from pydantic.fields import FieldInfo
 
-from lakehouse.config.models import NOT_YET, SourceConfig, TableConfig
+from lakehouse.config.models import SourceConfig, TableConfig
 from lakehouse.formats import FORMATS
 
 FOLDER = Path(__file__).parent
@@ -25,7 +25,7 @@ def schema_text(kind: str) -> str:
     """The JSON Schema of a source's or a table's YAML, as its file holds it."""
     schema = MODELS[kind].model_json_schema()
     _drop_null(schema)
-    _say_not_yet(kind, schema)
+    _describe_options(kind, schema)
     title = f"lakehouse {kind}"
     return (
         json.dumps(
@@ -61,33 +61,10 @@ def _drop_null(schema: Any) -> None:
         _drop_null(inner)
 
 
-def _say_not_yet(kind: str, schema: dict[str, Any]) -> None:
+def _describe_options(kind: str, schema: dict[str, Any]) -> None:
+    """Each option has its own description, also where it refers to a definition that has another one."""
     for name, field in MODELS[kind].model_fields.items():
-        schema["properties"][name]["description"] = (
-            field.description
-        )  # the mapping's own, where it refers to a definition
-    for option in _not_yet(kind):
-        place = schema
-        for name in option.split("."):
-            place = _resolved(schema, place)["properties"][name]
-        place["description"] = f"Not yet supported. {place['description']}"
-
-
-def _not_yet(kind: str) -> list[str]:
-    """The whole options that are not supported yet; single values are in NOT_YET alone."""
-    return [
-        entry.removeprefix(f"{kind}.")
-        for entry in NOT_YET
-        if entry.startswith(f"{kind}.") and "=" not in entry
-    ]
-
-
-def _resolved(schema: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
-    for candidate in (place, *place.get("anyOf", ()), *place.get("allOf", ())):
-        if "$ref" in candidate:
-            definition: dict[str, Any] = schema["$defs"][candidate["$ref"].rpartition("/")[2]]
-            return definition
-    return place
+        schema["properties"][name]["description"] = field.description
 
 
 INTRODUCTION = """# Configuration
@@ -117,29 +94,24 @@ value is needed, and never printed. A password that is written out is an error.
 
 def docs_text() -> str:
     """docs/configuration.md."""
-    parts = [INTRODUCTION, "## Source: `configs/sources/<source>.yml`\n", *_section(SourceConfig, "source")]
+    parts = [INTRODUCTION, "## Source: `configs/sources/<source>.yml`\n", *_section(SourceConfig)]
     parts += ["### Options of each format\n", *_format_options()]
-    parts += [
-        "## Table: `configs/tables/<db>.<table>.yml`\n",
-        *_section(TableConfig, "table"),
-        _not_yet_text(),
-    ]
+    parts += ["## Table: `configs/tables/<db>.<table>.yml`\n", *_section(TableConfig)]
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _section(model: type[BaseModel], prefix: str) -> Iterator[str]:
+def _section(model: type[BaseModel]) -> Iterator[str]:
     yield "| option | values | default | what it does |\n|---|---|---|---|"
-    yield "\n".join(_rows(model, prefix, "")) + "\n"
+    yield "\n".join(_rows(model, "")) + "\n"
 
 
-def _rows(model: type[BaseModel], kind: str, path: str) -> Iterator[str]:
+def _rows(model: type[BaseModel], path: str) -> Iterator[str]:
     for name, info in model.model_fields.items():
         option = f"{path}{name}"
-        later = " *Not yet supported.*" if option in _not_yet(kind) else ""
-        cells = (f"`{option}`", _values(info), _default(info), f"{info.description}{later}")
+        cells = (f"`{option}`", _values(info), _default(info), info.description or "")
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
         for inner, mark in _models(info.annotation):
-            yield from _rows(inner, kind, f"{option}{mark}.")
+            yield from _rows(inner, f"{option}{mark}.")
 
 
 def _models(annotation: Any, mark: str = "") -> Iterator[tuple[type[BaseModel], str]]:
@@ -213,8 +185,3 @@ def _format_options() -> Iterator[str]:
             default = option.default.replace("\r", "\\r").replace("\n", "\\n")
             yield f"    - `{name}`: {option.help}; default `{default}`"
     yield "\nNames may be written as the producer writes them: `include-commit-ts`, `csv.delimiter`.\n"
-
-
-def _not_yet_text() -> str:
-    entries = ", ".join(f"`{entry.partition('.')[2].replace('=', ': ')}`" for entry in NOT_YET)
-    return f"Not yet supported, and an error until they are: {entries}.\n" if NOT_YET else ""
