@@ -6,6 +6,7 @@ expressions, partition bounds) stand as the statement wrote them. Conditions are
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lakehouse.schema import ColumnType
 
@@ -56,9 +57,24 @@ class Partitioning:
 # --- edits: the clauses of ALTER TABLE
 
 
+class Clause:
+    """What a clause is called: `word` in the JSON of `lakehouse ddl`, `on_ddl` in a table's YAML.
+
+    "no_effect" is a clause that changes nothing that gold shows. MODIFY and CHANGE fall under their `on_ddl`
+    only where they change values (lakehouse.ddl.policy.kinds_of).
+    """
+
+    __slots__ = ()
+    word: ClassVar[str] = "no_effect"
+    on_ddl: ClassVar[str | None] = None
+
+
 @dataclass(frozen=True, slots=True)
-class AddColumn:
+class AddColumn(Clause):
     """`position` is "first", "after NAME" or None: the end."""
+
+    word = "add_column"
+    on_ddl = "add_column"
 
     column: ColumnDef
     position: str | None = None
@@ -66,20 +82,29 @@ class AddColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class DropColumn:
+class DropColumn(Clause):
+    word = "drop_column"
+    on_ddl = "drop_column"
+
     name: str
     if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class ModifyColumn:
+class ModifyColumn(Clause):
+    word = "modify_column"
+    on_ddl = "modify_column"
+
     column: ColumnDef
     position: str | None = None
     if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeColumn:
+class ChangeColumn(Clause):
+    word = "change_column"
+    on_ddl = "modify_column"
+
     name: str
     column: ColumnDef
     position: str | None = None
@@ -87,22 +112,31 @@ class ChangeColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class RenameColumn:
+class RenameColumn(Clause):
+    word = "rename_column"
+    on_ddl = "rename_column"
+
     name: str
     to: str
     if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class RenameTo:
+class RenameTo(Clause):
     """ALTER TABLE … RENAME TO; without a database the table stays in its own."""
+
+    word = "rename_table"
+    on_ddl = "rename_table"
 
     to: Name
 
 
 @dataclass(frozen=True, slots=True)
-class AlterDefault:
+class AlterDefault(Clause):
     """SET DEFAULT, or DROP DEFAULT where `default` is None. It touches no existing row."""
+
+    word = "alter_default"
+    on_ddl = "alter_default"
 
     name: str
     default: str | None
@@ -110,25 +144,31 @@ class AlterDefault:
 
 
 @dataclass(frozen=True, slots=True)
-class AddPrimaryKey:
+class AddPrimaryKey(Clause):
+    word = "add_primary_key"
+    on_ddl = "add_primary_key"
+
     columns: tuple[str, ...]
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class DropPrimaryKey:
+class DropPrimaryKey(Clause):
+    word = "drop_primary_key"
+    on_ddl = "drop_primary_key"
+
     if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class AddUniqueKey:
+class AddUniqueKey(Clause):
     columns: tuple[str, ...]
     name: str | None = None
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class AddIndex:
+class AddIndex(Clause):
     """An index that identifies no rows; it matters only because its name is taken."""
 
     columns: tuple[str, ...]
@@ -137,7 +177,7 @@ class AddIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class DropIndex:
+class DropIndex(Clause):
     """DROP INDEX or CONSTRAINT; the name PRIMARY is the primary key."""
 
     name: str
@@ -145,41 +185,50 @@ class DropIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class RenameIndex:
+class RenameIndex(Clause):
     name: str
     to: str
 
 
 @dataclass(frozen=True, slots=True)
-class AddPartition:
+class AddPartition(Clause):
     partitions: tuple[tuple[str, tuple[str | None, ...]], ...]
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class DropPartition:
+class DropPartition(Clause):
+    word = "drop_partition"
+    on_ddl = "drop_partition"
+
     partitions: tuple[str, ...]
     if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class TruncatePartition:
+class TruncatePartition(Clause):
     """`all`: TRUNCATE PARTITION ALL, which names none."""
+
+    word = "truncate_partition"
+    on_ddl = "truncate_partition"
 
     partitions: tuple[str, ...]
     all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangePartition:
+class ExchangePartition(Clause):
     """Rows of the partition and of the *other table* change places; that table's rows change as well."""
+
+    word = "exchange_partition"
+    on_ddl = "exchange_partition"
 
     partition: str
     table: Name
 
 
 @dataclass(frozen=True, slots=True)
-class ReorganizePartition:
+class ReorganizePartition(Clause):
     """Some partitions are replaced by others that hold the same rows; without names, all of them by the same
     rule.
     """
@@ -189,14 +238,14 @@ class ReorganizePartition:
 
 
 @dataclass(frozen=True, slots=True)
-class Repartition:
+class Repartition(Clause):
     """A new rule for the same rows, or none."""
 
     partition: Partitioning | None
 
 
 @dataclass(frozen=True, slots=True)
-class TableCharset:
+class TableCharset(Clause):
     """The default of columns to come; `convert` also converts those that exist. `charset` is None for
     DEFAULT.
     """
@@ -206,19 +255,19 @@ class TableCharset:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceRows:
+class ReplaceRows(Clause):
     """Rows are exchanged below the logs (DISCARD or IMPORT TABLESPACE)."""
 
     clause: str
 
 
 @dataclass(frozen=True, slots=True)
-class DropDuplicates:
+class DropDuplicates(Clause):
     """What IGNORE adds to a statement that adds a unique key: rows go that no message tells."""
 
 
 @dataclass(frozen=True, slots=True)
-class NoEffect:
+class NoEffect(Clause):
     """A clause or statement without effect on tables, columns, keys or rows; `what` names it."""
 
     what: str

@@ -8,7 +8,7 @@ What has no effect on the data is `no_effect`, an index or charset clause too; w
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import chain
 from typing import Any
 
@@ -154,49 +154,25 @@ def _with(meaning: Meaning, **members: object) -> Meaning:
 
 
 def _edit(edit: e.Edit) -> Meaning:
-    match edit:
-        case e.AddColumn(column, position, condition):
-            return _with(
-                {"edit": "add_column", "column": _column(column)}, position=position, if_not_exists=condition
-            )
-        case e.DropColumn(name, condition):
-            return _with({"edit": "drop_column", "name": name}, if_exists=condition)
-        case e.ModifyColumn(column, position, condition):
-            return _with(
-                {"edit": "modify_column", "column": _column(column)}, position=position, if_exists=condition
-            )
-        case e.ChangeColumn(name, column, position, condition):
-            return _with(
-                {"edit": "change_column", "name": name, "column": _column(column)},
-                position=position,
-                if_exists=condition,
-            )
-        case e.RenameColumn(name, to, condition):
-            return _with({"edit": "rename_column", "name": name, "to": to}, if_exists=condition)
-        case e.RenameTo(to):
-            return {"edit": "rename_table", "to": _name(to)}
-        case e.AlterDefault(name, default, condition):
-            return _with(
-                {"edit": "alter_default", "name": name}, default=_default(default), if_exists=condition
-            )
-        case _:
-            return _key_or_partition(edit)
+    """The edit's word, and its members by their names."""
+    if edit.word == "no_effect":
+        return {"edit": edit.word}
+    if isinstance(edit, e.ExchangePartition):
+        return {"edit": edit.word, "partitions": [edit.partition]}
+    members = {field.name: _member(field.name, getattr(edit, field.name)) for field in fields(edit)}
+    return _with({"edit": edit.word}, **members)
 
 
-def _key_or_partition(edit: e.Edit) -> Meaning:
-    match edit:
-        case e.AddPrimaryKey(columns, condition):
-            return _with({"edit": "add_primary_key", "columns": list(columns)}, if_not_exists=condition)
-        case e.DropPrimaryKey(condition):
-            return _with({"edit": "drop_primary_key"}, if_exists=condition)
-        case e.DropPartition(partitions, condition):
-            return _with({"edit": "drop_partition", "partitions": list(partitions)}, if_exists=condition)
-        case e.TruncatePartition(partitions, everything):
-            return _with({"edit": "truncate_partition", "partitions": list(partitions)}, all=everything)
-        case e.ExchangePartition(partition):
-            return {"edit": "exchange_partition", "partitions": [partition]}
+def _member(name: str, value: Any) -> object:
+    match value:
+        case e.ColumnDef():
+            return _column(value)
+        case (_, _) if name == "to":
+            return _name(value)
+        case tuple():
+            return list(value)
         case _:
-            return {"edit": "no_effect"}
+            return _default(value) if name == "default" else value
 
 
 def _column(column: e.ColumnDef) -> Meaning:

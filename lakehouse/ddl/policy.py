@@ -18,7 +18,7 @@ from typing import NamedTuple
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.effects import Effects
 from lakehouse.ddl.apply.schema import alter_by_edit
-from lakehouse.ddl_effects import Rekey, Retype, Unknowable
+from lakehouse.ddl_effects import Effect, Rekey, Retype, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import Position
 from lakehouse.lineage import Held, Lineage, Name
@@ -116,52 +116,28 @@ def kinds_of(edit: e.Edit, effects: Effects) -> tuple[str, ...]:
     """The words of `on_ddl` that an edit falls under. MODIFY and CHANGE count as such where they touch
     values: a place, a comment or NOT NULL alone is nothing to gold.
     """
-    retypes = any(
-        isinstance(effect, Unknowable) or (isinstance(effect, Retype) and effect.old != effect.new)
-        for effect in effects
-    )
-    modified = ("modify_column",) if retypes else ()
+    modified = ("modify_column",) if any(map(_changes_values, effects)) else ()
     match edit:
         case e.AddColumn(column):
             return ("add_column", *_key(column))
-        case e.DropColumn():
-            return ("drop_column",)
-        case e.RenameColumn():
-            return ("rename_column",)
         case e.ModifyColumn(column):
             return (*modified, *_key(column))
         case e.ChangeColumn(name, column):
             return (*(("rename_column",) if name != column.name else ()), *modified, *_key(column))
         case e.TableCharset(_, True):
             return modified
+        case e.DropIndex(name) if name.casefold() == "primary":
+            return ("drop_primary_key",)
         case _:
-            return _table_kinds(edit)
+            return () if edit.on_ddl is None else (edit.on_ddl,)
+
+
+def _changes_values(effect: Effect) -> bool:
+    return isinstance(effect, Unknowable) or (isinstance(effect, Retype) and effect.old != effect.new)
 
 
 def _key(column: e.ColumnDef) -> tuple[str, ...]:
     return ("add_primary_key",) if column.primary_key else ()
-
-
-def _table_kinds(edit: e.Edit) -> tuple[str, ...]:
-    match edit:
-        case e.AlterDefault():
-            return ("alter_default",)
-        case e.AddPrimaryKey():
-            return ("add_primary_key",)
-        case e.DropPrimaryKey():
-            return ("drop_primary_key",)
-        case e.DropIndex(name) if name.casefold() == "primary":
-            return ("drop_primary_key",)
-        case e.TruncatePartition():
-            return ("truncate_partition",)
-        case e.DropPartition():
-            return ("drop_partition",)
-        case e.ExchangePartition():
-            return ("exchange_partition",)
-        case e.RenameTo():
-            return ("rename_table",)
-        case _:
-            return ()
 
 
 def _effects(made: Effects, ignored: tuple[str, ...], keeps: GoldKeeps) -> Effects:
