@@ -80,6 +80,12 @@ NOTHING = ColumnOptions()
 PLAIN = GoldOptions()
 
 
+def options_from(said: Mapping[str, Any], merged: str = "") -> GoldOptions:
+    """The options among what a YAML says: those of their own name. What is None is not said."""
+    named = {name: said[name] for name in GoldOptions.__struct_fields__ if said.get(name) is not None}
+    return from_plain({**named, "merged": merged})
+
+
 def to_plain(options: GoldOptions) -> dict[str, Any]:
     """As JSON holds it."""
     told = msgspec.to_builtins(options)

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from lakehouse.config.load import Config, kafka_options, resolve_source
 from lakehouse.config.models import SourceConfig, TableConfig
 from lakehouse.formats import FORMATS, order_of, sends_watermarks
-from lakehouse.gold.options import ColumnOptions, GoldOptions, from_plain, to_plain
+from lakehouse.gold.options import GoldOptions, from_plain, options_from, to_plain
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import Name
 from lakehouse.ops.records import SourceSettings
@@ -140,22 +140,10 @@ def options_of_tables(config: Config, source: str) -> dict[tuple[str, str], Gold
 
 
 def gold_options(file: str, table: TableConfig) -> GoldOptions:
-    """A table's options; several tables become one under the name of their file."""
-    columns = {name: ColumnOptions(**said.model_dump()) for name, said in table.columns.items()}
-    gold = table.gold
-    return GoldOptions(
-        gold.target,
-        tuple(table.key or ()),
-        gold.mode,
-        gold.deletes,
-        columns,
-        tuple(gold.cluster_by or ()),
-        tuple(gold.partition_by or ()),
-        file if table.tables else "",
-        {str(kind): str(word) for kind, word in table.on_ddl.items()},
-        gold.change_data_feed,
-        gold.primary_key,
-    )
+    """A table's options, each from the YAML's option of the same name; several tables become one under the
+    name of their file.
+    """
+    return options_from({**table.model_dump(), **table.gold.model_dump()}, file if table.tables else "")
 
 
 def suites_of(config: Config, source: str) -> dict[tuple[str, str], Suite]:

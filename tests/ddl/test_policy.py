@@ -4,12 +4,14 @@ skipped.
 
 import os
 import random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakehouse.config.models import Edit
+from lakehouse.ddl import edits
 from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import fold
@@ -27,25 +29,13 @@ QUICK = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-KINDS = (
-    "add_column",
-    "drop_column",
-    "rename_column",
-    "modify_column",
-    "alter_default",
-    "add_primary_key",
-    "drop_primary_key",
-    "rename_table",
-    "drop_table",
-    "truncate_table",
-    "truncate_partition",
-    "drop_partition",
-    "exchange_partition",
-    "recover_table",
-    "drop_database",
-)
+KINDS = get_args(Edit)
 HOLD_ALL = dict.fromkeys(KINDS, "hold")
 TABLE = ("d", "t")
+
+
+def test_every_word_of_a_clause_is_one_that_a_yaml_may_say() -> None:
+    assert {clause.on_ddl for clause in get_args(edits.Edit)} - {None} <= {*KINDS}
 
 
 def base() -> CanalFeed:
