@@ -471,8 +471,8 @@ def test_a_kafka_input_says_what_is_wrong_in_one_sentence(tmp_path: Path, kafka:
         ),
         (
             "source: s\ncolumns: {a: {type: variant}}\n",
-            "2:15: columns.a.type: expected one of boolean, string, microseconds, decimal, array; write one of "
-            "the words",
+            "2:15: columns.a.type: expected one of boolean, string, microseconds, decimal, array; "
+            "write one of the words",
         ),
         ("source: s\naccept: [replays]\n", "2:1: accept: has no effect in mode upsert; remove it"),
         (
