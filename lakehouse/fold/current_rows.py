@@ -231,19 +231,24 @@ def count_keyless(base: list[Row], read: Iterable[Edits]) -> Folded:
 
 def _take_all_alike(counts: dict[str, int], rows: dict[str, Row]) -> None:
     """Take a row for each delete that has none of exactly its image."""
-    short = [text for text, count in counts.items() if count < 0]
+    short = sorted(text for text, count in counts.items() if count < 0)
+    # in an order of the images' own: of several that are alike the same one is taken however changes arrive
+    candidates = sorted(counts) if short else []
     for null_agrees in (False, True):
         for text in short:
-            _take_alike(counts, rows, text, null_agrees)
+            _take_alike(counts, rows, candidates, text, null_agrees)
 
 
-def _take_alike(counts: dict[str, int], rows: dict[str, Row], gone: str, null_agrees: bool) -> None:
+def _take_alike(
+    counts: dict[str, int], rows: dict[str, Row], candidates: list[str], gone: str, null_agrees: bool
+) -> None:
     """A row of which some cells are not known is taken for an image that agrees on the rest. Such cells are
     absent, or NULL where no rule has converted them: NULL agrees with anything only when no row is left that
     is alike without it.
     """
     image = rows[gone]
-    for text, count in counts.items():
+    for text in candidates:
+        count = counts[text]
         if counts[gone] == 0:
             return
         if count > 0 and _is_alike(rows[text], image, null_agrees):

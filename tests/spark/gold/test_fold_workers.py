@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +15,7 @@ from lakehouse.events import Position
 from lakehouse.fold.current_rows import Folded, finish, fold, rekeyings, target_step
 from lakehouse.fold.row_edits import Change, image_text
 from lakehouse.fold.upcast import Row, Upstream
-from lakehouse.gold.modes import PARTS
+from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Lineage
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS
 from lakehouse.spark.gold.fold_job import SHORT, Piece, _carry, _cross, _net, decode_row, found_in
@@ -112,14 +111,11 @@ def test_workers_fold_what_the_driver_folds_and_find_what_it_finds(
         assert (found.problems, set(found.unknown)) == (small.problems, set(small.unknown))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="of rows alike the driver takes the oldest, a worker the first by image"
-)
 def test_a_delete_takes_the_same_of_two_rows_that_lack_a_cell() -> None:
     ddl, ints = "CREATE TABLE `t` (`a` INT, `b` INT)", {"a": "int", "b": "int"}
     feed = TiCDC().ddl(1, ddl)
-    for at, image in ((2, {"b": "2"}), (3, {"a": "1"})):
-        feed.row(at, "INSERT", image, types={name: ints[name] for name in image}, key=())
+    for moment, image in ((2, {"b": "2"}), (3, {"a": "1"})):
+        feed.row(moment, "INSERT", image, types={name: ints[name] for name in image}, key=())
     feed.row(4, "DELETE", {"a": "1", "b": "2"}, types=ints, key=())
 
     [(lineage, changes)] = lineages(feed.memory)

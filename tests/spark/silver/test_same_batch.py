@@ -11,6 +11,7 @@ import pytest
 
 from lakehouse.events import Message
 from lakehouse.formats import order_of
+from lakehouse.ops.records import Done
 from lakehouse.spark import limits
 from lakehouse.spark.bronze.recordings import land_messages
 from lakehouse.spark.lake import Lake
@@ -68,11 +69,11 @@ def silver(spark: Any, folder: Path, format: str, options: dict[str, str], told:
     lake = Lake(str(folder))
     log = OpsLog(spark, lake, "s").load()
     settings = Settings("s", format, order_of(format, options), options)
-    done = []
+    done: list[Done | None] = []
     for end in (len(told) * 2 // 3, len(told)):
         land_messages(spark, lake, "s", told[:end], quiet)
         run_silver(spark, lake, settings, log, quiet)
-        done.append(log.last("done"))
+        done.append(log.last(Done))
     names = ("changes", "schema_changes", "watermarks", "dead_letters")
     return {name: silver_rows(spark, folder, "s", name) for name in names}, done
 
