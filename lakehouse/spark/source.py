@@ -11,7 +11,7 @@ from lakehouse.formats import FORMATS, order_of, sends_watermarks
 from lakehouse.gold.options import GoldOptions, from_plain, options_from, to_plain
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import Name
-from lakehouse.ops.records import SourceSettings
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.quality.suite import Suite, suite_of
 from lakehouse.spark.bronze.kafka import KafkaInput
 from lakehouse.spark.gold.settings import GoldFeed

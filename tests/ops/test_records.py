@@ -12,20 +12,9 @@ from msgspec import UNSET
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION
-from lakehouse.ops import progress, records
-from lakehouse.ops.records import (
-    KINDS,
-    Done,
-    Gap,
-    Manifest,
-    Planned,
-    Record,
-    Said,
-    SourceSettings,
-    TableEntry,
-    decode,
-    encode,
-)
+from lakehouse.ops import progress, records, source_settings
+from lakehouse.ops.records import KINDS, Done, Gap, Manifest, Planned, Record, TableEntry, decode, encode
+from lakehouse.ops.source_settings import Said, SourceSettings
 
 DATA = Path(__file__).parents[1] / "data/lake-7c69826"
 # stored, and empty in each of these lakes
@@ -75,7 +64,12 @@ def test_every_kind_is_among_the_stored_records() -> None:
 
 def test_every_field_is_set_in_a_stored_record() -> None:
     """A field that no writer sets would be one that readers wait for in vain."""
-    kinds = [one for module in (records, progress) for one in vars(module).values() if isinstance(one, type)]
+    kinds = [
+        one
+        for module in (records, progress, source_settings)
+        for one in vars(module).values()
+        if isinstance(one, type)
+    ]
     fields = {
         (one, name) for one in kinds if issubclass(one, msgspec.Struct) for name in one.__struct_fields__
     }

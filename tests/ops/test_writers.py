@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from lakehouse.ops import records
-from lakehouse.ops.records import KINDS, Gap, Manifest, Record, SourceSettings, TableEntry
+from lakehouse.ops import records, source_settings
+from lakehouse.ops.records import KINDS, Gap, Manifest, Record, TableEntry
+from lakehouse.ops.source_settings import SourceSettings
 
 CODE = Path(records.__file__).parents[1]
 STRUCTS: tuple[type[msgspec.Struct], ...] = (
@@ -36,7 +37,7 @@ def written(source: str) -> Iterator[tuple[type[msgspec.Struct], set[str]]]:
     names = {
         one.asname or one.name: WRITTEN[one.name]
         for node in imports
-        if node.module == records.__name__
+        if node.module in (records.__name__, source_settings.__name__)
         for one in node.names
         if one.name in WRITTEN
     }

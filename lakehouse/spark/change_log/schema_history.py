@@ -14,7 +14,8 @@ from lakehouse.events import Position
 from lakehouse.lineage import History, Name
 from lakehouse.ops.progress import TableSize, plain
 from lakehouse.ops.records import Decision as DecisionRecord
-from lakehouse.ops.records import Done, Imported, Inferred, Said
+from lakehouse.ops.records import Done, Imported, Inferred
+from lakehouse.ops.source_settings import Said
 from lakehouse.schema_history.build import build
 from lakehouse.schema_history.ordering_problems import Spread, Told, report_disorder, report_repeats
 from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows

@@ -23,8 +23,8 @@ from lakehouse.ops.records import (
     Rebuild,
     Record,
     Retired,
-    Said,
 )
+from lakehouse.ops.source_settings import Said
 from lakehouse.quality.suite import Suite
 from lakehouse.spark.change_log.watermark import counting_partitions, partition_watermarks, source_watermark
 from lakehouse.spark.ops.log import OpsLog

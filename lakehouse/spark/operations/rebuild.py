@@ -19,17 +19,8 @@ from pyspark.sql import types as T
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
-from lakehouse.ops.records import (
-    Done,
-    Epoch,
-    Generation,
-    Manifest,
-    Planned,
-    Rebuild,
-    Rebuilding,
-    SourceSettings,
-    TableEntry,
-)
+from lakehouse.ops.records import Done, Epoch, Generation, Manifest, Planned, Rebuild, Rebuilding, TableEntry
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.plan import GoldRun, Window
 from lakehouse.spark.gold.run import fold_shadow, open_run, run_gold

@@ -21,7 +21,8 @@ from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, Name, key_ids
-from lakehouse.ops.records import Done, Floor, Manifest, SourceSettings
+from lakehouse.ops.records import Done, Floor, Manifest
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history

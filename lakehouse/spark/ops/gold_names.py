@@ -18,7 +18,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
 from lakehouse.lineage import Name
-from lakehouse.ops.records import Manifest, SourceSettings, TableEntry
+from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog

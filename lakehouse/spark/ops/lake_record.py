@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakehouse import __version__
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import SourceSettings
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import get_session

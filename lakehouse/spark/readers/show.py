@@ -20,7 +20,8 @@ from lakehouse.gold.own_columns import computed_column, own_columns
 from lakehouse.gold.shards import aligned, options_of
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import History, Lineage, Name, split_name
-from lakehouse.ops.records import Done, Manifest, SourceSettings, TableEntry
+from lakehouse.ops.records import Done, Manifest, TableEntry
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.change_log.changes import (
     between,
     by_lineage,

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION
 from lakehouse.formats import FORMATS
-from lakehouse.ops.records import Done, Epoch, Manifest, Planned, Run, SourceSettings, to_json
+from lakehouse.ops.records import Done, Epoch, Manifest, Planned, Run, to_json
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.change_log.dead_letters import open_losses
 from lakehouse.spark.change_log.watermark import counting_partitions, partition_watermarks, source_watermark
 from lakehouse.spark.lake import Lake

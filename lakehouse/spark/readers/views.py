@@ -35,7 +35,8 @@ from lakehouse.formats import FORMATS
 from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage
-from lakehouse.ops.records import Done, Manifest, SourceSettings
+from lakehouse.ops.records import Done, Manifest
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.change_log.changes import of_lineage
 from lakehouse.spark.change_log.schema_history import load_history

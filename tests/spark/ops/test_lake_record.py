@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import SourceSettings
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops import lake_record as registry
 from lakehouse.spark.ops.lake_record import register, sources

@@ -11,7 +11,7 @@ from lakehouse.discovery.inspect import inspect_messages
 from lakehouse.discovery.read_input import shown_options
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.formats import order_of
-from lakehouse.ops.records import SourceSettings
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.sources.recording import read_recording
 from lakehouse.spark.bronze.recordings import land_messages
 from lakehouse.spark.bronze.storage import land_storage
