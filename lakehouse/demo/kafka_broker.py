@@ -51,6 +51,7 @@ group.initial.rebalance.delay.ms=0
 log.cleaner.enable=false
 log.retention.ms=-1
 log.retention.check.interval.ms=1000
+log.message.timestamp.after.max.ms=9223372036854775807
 message.max.bytes=10485760
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=4000

@@ -49,10 +49,13 @@ def reading(
         if name not in spelled and (convert := converter(text, zone)) is not None
     ]
     indexed = any(parse_type(text).family in ("enum", "set") for text in types.values())
+    found += [(name, document_of_latin1 if _is_json(types[name]) else utf8_of_latin1) for name in spelled]
     all_types = {**dict.fromkeys(names, ""), **types}
-    return Reading(
-        [*found, *((name, utf8_of_latin1) for name in spelled)], all_types, indexed, len(types) == len(names)
-    )
+    return Reading(found, all_types, indexed, len(types) == len(names))
+
+
+def _is_json(type_text: str) -> bool:
+    return parse_type(type_text).family == "json"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -122,6 +125,12 @@ def _index_or_label(text: str) -> int | str:
         return integer(text)
     except ValueError:
         return text
+
+
+def document_of_latin1(text: str) -> str:
+    """A JSON document, whose bytes are UTF-8 always: what is none, spelled as characters, is text already."""
+    found = utf8_of_latin1(text)
+    return found if isinstance(found, str) else text
 
 
 def utf8_of_latin1(text: str) -> str | dict[str, str]:

@@ -12,6 +12,7 @@ from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange
 from lakehouse.formats import decode_message
 from lakehouse.formats.canal.flat_message import decode
 from lakehouse.formats.canal.protobuf import decode as decode_packet
+from lakehouse.formats.canal.values import document_of_latin1
 from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.schema import parse_type
 from lakehouse.sources.recording import read_recording
@@ -397,3 +398,10 @@ def test_rows_that_only_such_a_key_names_are_dead_letters(name: str) -> None:
 
     codes = [letter_of(event).code for event in (updated, deleted, packed)]
     assert codes == ["unresolved", "unresolved", "shape"]
+
+
+@pytest.mark.parametrize("text", ['{"a": "é"}', '{"a": "Ã©"}', '{"a": "e"}', '{"a": "格"}'])
+def test_a_json_document_is_text_whether_or_not_its_bytes_are_spelled_as_characters(text: str) -> None:
+    document = document_of_latin1(text)
+
+    assert document == text.replace("Ã©", "é")

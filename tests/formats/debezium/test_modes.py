@@ -2,7 +2,7 @@
 
 import base64
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pytest
@@ -103,7 +103,7 @@ def typed_values(draw: st.DrawFn, modes: dict[str, str]) -> tuple[str, Any, Wire
             if modes["decimal_handling_mode"] == "double":
                 precision, scale = 10, 2
             number = draw(st.integers(1 - 10**precision, 10**precision - 1))
-            value = Decimal(number).scaleb(-scale)
+            value = Decimal(number).scaleb(-scale, Context(prec=65))
             return (
                 f"decimal({precision},{scale})",
                 f"{value:f}",
