@@ -69,7 +69,7 @@ def own_column(column_id: int, taken: set[str]) -> GoldColumn:
     base = "timestamp(3)" if spark == "TIMESTAMP" else "varchar(64)"
     column = Column(column_id, name, parse_type(base))
     to_python = (lambda value: dict(zip(PARTS, value, strict=True))) if column_id == POSITION else _same
-    return GoldColumn(column, spark, to_python, _PRINTED.get(spark[:6], _same), "")
+    return GoldColumn(column, spark, to_python, _PRINTED.get(spark[:6], _same), companion="")
 
 
 def remade(column: Column, spark: str, companion: str, mask: str | None) -> GoldColumn:
@@ -81,7 +81,7 @@ def remade(column: Column, spark: str, companion: str, mask: str | None) -> Gold
 
 def computed_column(name: str) -> GoldColumn:
     """A column that Spark computes, as it is printed: whatever JSON has no word for, as text."""
-    return GoldColumn(Column(COMPUTED, name, parse_type("varchar(64)")), "", _same, _printed_value, "")
+    return GoldColumn(Column(COMPUTED, name, parse_type("varchar(64)")), "", _same, _printed_value, companion="")
 
 
 def _printed_value(value: Any) -> Any:

@@ -81,7 +81,7 @@ def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rul
         return NOTHING
     policy = rules.policy(lineage, record.position, record.ddl)
     try:
-        judged = judge(schema, edits, policy, record.position, record.ddl)
+        judged = judge(schema, edits, policy, record.position, ddl=record.ddl)
     except DdlError as error:
         return rule_on_unread(record, str(error), rules)
     changes = judged.schema != schema or judged.effects

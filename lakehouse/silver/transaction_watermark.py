@@ -99,7 +99,7 @@ def advance(
     awaited = _awaited(before.ends, open_, fresh)
     ends = deque([*awaited, *((id_, count) for id_, count in told.ends if count)])
     lost = _lost(LostRows() if fresh else before.lost, Told() if again else told)
-    places, lost = _ended(ends, len(ends) if settled else len(awaited), open_, closed, lost)
+    places, lost = _ended(ends, len(ends) if settled else len(awaited), open_, closed, lost=lost)
     whole = [*([before.whole] if before.whole else []), *places]
     snapshots = sorted({*before.snapshots, *told.snapshots})
     whole += [(*position[:4], _LAST_ROW, 1) for position in snapshots]
