@@ -61,7 +61,9 @@ def reading_of(record: Read | None) -> Reading | None:
     if record is None:
         return None
     following = {(one.topic, one.partition): one.offset for one in record.next}
-    return Reading(record.stream, record.topics, dict(record.ids), dict(record.incarnations), following=following)
+    return Reading(
+        record.stream, record.topics, dict(record.ids), dict(record.incarnations), following=following
+    )
 
 
 def created_anew(reading: Reading | None, topics: Iterable[Topic]) -> list[str]:
@@ -131,7 +133,9 @@ def begun(
             known += [following[place]] if place in following else []
             following[place] = max(known, default=0 if fresh else first.get(place, low))
     ids = {**(reading.ids if reading else {}), **{topic.name: topic.id for topic in topics}}
-    return Reading(reading.stream + 1 if reading else 0, _names(topics), ids, incarnations, following=following)
+    return Reading(
+        reading.stream + 1 if reading else 0, _names(topics), ids, incarnations, following=following
+    )
 
 
 def joined(reading: Reading, topics: Iterable[Topic]) -> Reading:

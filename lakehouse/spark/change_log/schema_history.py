@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.ddl.policy import Decision, Rules
@@ -20,26 +20,18 @@ from lakehouse.schema_history.build import build
 from lakehouse.schema_history.ordering_problems import Spread, Told, report_disorder, report_repeats
 from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
 from lakehouse.spark.change_log.changes import between, not_aborted, not_void
-from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.tables import read_silver
 
 NOTHING_SAID = Said()
 
 
-def load_history(
-    spark: SparkSession,
-    lake: Lake,
-    source: str,
-    done: Done,
-    log: OpsLog,
-    said: Said = NOTHING_SAID,
-) -> History:
+def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID) -> History:
     """The lineages of a source as of a done batch. Of what YAMLs say the `keys` count, for tables
     whose messages and DDL tell none, their `on_ddl`, and `virtual`: whether rows carry VIRTUAL columns.
     """
     rows = (
-        read_silver(spark, lake, source, "schema_changes")
+        read_silver(log.spark, log.lake, log.source, "schema_changes")
         .where((F.col("batch") <= done.batch) & not_void(log))
         .collect()
     )
@@ -64,7 +56,7 @@ def load_history(
         Record("inferred", one.database, one.table, one.position, None, plain(one.columns))
         for one in log.all(Inferred)
     ]
-    changes = read_silver(spark, lake, source, "changes").where(
+    changes = read_silver(log.spark, log.lake, log.source, "changes").where(
         (F.col("batch") <= done.batch) & not_void(log) & not_aborted(log)
     )
     rules = rules_of(log, said.on_ddl)

@@ -95,7 +95,7 @@ def run_gold(
         return None
     requests = log.all(Rebuild)
     rebuild = again | {request.lineage for request in requests[last.rebuilds if last is not None else 0 :]}
-    history = load_history(spark, lake, feed.name, done, log, feed.said)
+    history = load_history(log, done, feed.said)
     run = open_run(log, feed, history, window, last, rebuild=rebuild, stops=True)
     results = apply_tables(run, progress)
     errors = [result.error for result in results if result.error is not None]

@@ -90,7 +90,7 @@ def shadow_run(
     feed = feed_of(source, settings, manifest.consistency)
     done = next(record for record in reversed(log.all(Done)) if record.batch == manifest.batch)
     window = Window(manifest.batch, position, manifest.batch, position)
-    history = load_history(spark, lake, source, done, log, feed.said)
+    history = load_history(log, done, feed.said)
     return open_run(log, feed, history, window, None, stops=False)
 
 

@@ -37,7 +37,7 @@ class Rejections:
         manifest, done = self.log.last(Manifest), self.log.last(Done)
         self.tables = manifest.tables if manifest else ()
         self.watermark = manifest.watermark if manifest else MIN_POSITION
-        self.history = load_history(self.spark, lake, source, done, self.log, settings.said) if done else None
+        self.history = load_history(self.log, done, settings.said) if done else None
         self.silver = read_silver(self.spark, lake, source, "changes").where(not_void(self.log))
         self.rows = rejected_rows(self.spark, lake, source)
 

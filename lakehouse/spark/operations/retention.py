@@ -59,11 +59,7 @@ def raise_floor(
                 f"{source}: gold has not taken all that silver has; `lakehouse run gold` first"
             )
         place = floor_below(moment(settings, at, older_than, manifest.watermark))
-        lineages = [
-            one
-            for one in load_history(spark, lake, source, done, log, settings.said).lineages
-            if one.start < place
-        ]
+        lineages = [one for one in load_history(log, done, settings.said).lineages if one.start < place]
         kept = {
             one.id: why_kept for one in lineages if (why_kept := reason(one, place, settings)) is not None
         }

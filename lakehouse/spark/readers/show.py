@@ -123,9 +123,7 @@ class Reader:
     def history(self) -> History:
         if self._history is None:
             assert self.done is not None
-            self._history = load_history(
-                self.spark, self.lake, self.source, self.done, self.log, self.settings.said
-            )
+            self._history = load_history(self.log, self.done, self.settings.said)
         return self._history
 
     def entries(self) -> dict[Name, TableEntry]:

@@ -189,11 +189,7 @@ def table_changes(
     tables = manifest.tables if manifest else ()
     held = {(entry.database, entry.table) for entry in tables if entry.state != "retired"}
     if source.gold.tables is None:
-        wanted = set(
-            load_history(spark, source.lake, source.name, done, log, source.settings.said).live(
-                done.reach or MIN_POSITION
-            )
-        )
+        wanted = set(load_history(log, done, source.settings.said).live(done.reach or MIN_POSITION))
     else:
         wanted = {
             split_name(said.merged) if said.merged else name for name, said in source.gold.options.items()

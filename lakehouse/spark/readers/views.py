@@ -168,7 +168,7 @@ def _silver(
     done = log.last(Done)
     if done is None:
         return {}
-    lineages = load_history(spark, lake, source, done, log, settings.said).lineages
+    lineages = load_history(log, done, settings.said).lineages
     changes = read_silver(spark, lake, source, "changes").where(F.col("batch") <= done.batch)
     found: dict[str, DataFrame] = {}
     for lineage in sorted(
