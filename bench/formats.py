@@ -36,6 +36,8 @@ from lakehouse.ops.progress import OffsetRange
 from lakehouse.schema import Column, TableSchema, parse_type
 from lakehouse.spark.bronze.recordings import land_messages
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.session import get_session, many_rows
 from lakehouse.spark.silver.context import beside
 from lakehouse.spark.silver.decode import decode
@@ -79,7 +81,7 @@ def one_session(given: argparse.Namespace, rows: str, format_: str) -> Found:
     spark = get_session(app="bench")
     with tempfile.TemporaryDirectory(prefix="lakehouse-bench-") as folder:
         lake = Lake(f"{folder}/lake")
-        land_messages(spark, lake, "bench", messages, lambda _: None)
+        land_messages(RunContext(OpsLog(spark, lake, "bench"), lambda _: None), messages)
         for number in range(given.rounds + 1):
             one_round(
                 spark,
@@ -194,9 +196,7 @@ def repeated(messages: list[Message], count: int) -> list[Message]:
 
 def one_round(spark: Any, lake: Lake, format_: str, copy: Path, costs: Costs) -> None:
     near = beside(
-        spark,
-        lake,
-        "bench",
+        OpsLog(spark, lake, "bench"),
         format_,
         OPTIONS,
         [OffsetRange("bench", "", 0, first=0, last=0)],

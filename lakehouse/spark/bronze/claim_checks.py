@@ -19,26 +19,18 @@ from lakehouse.ops.records import Looked
 from lakehouse.sources.storage_files import LocalFiles
 from lakehouse.spark.bronze.offsets import after, in_ranges
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
-from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import RunContext
 
 CHUNK = 32
-Progress = Callable[[str], None]
 
 
-def land_attachments(
-    spark: SparkSession,
-    lake: Lake,
-    source: str,
-    format: str,
-    options: Mapping[str, str],
-    log: OpsLog,
-    progress: Progress,
-) -> int:
+def land_attachments(context: RunContext, format: str, options: Mapping[str, str]) -> int:
     """Copy the payloads that records of bronze name for the first time; returns how many.
 
     One that is not there is not waited for.
     """
+    spark, lake, log, source = context.spark, context.lake, context.log, context.source
     if not has_attachments(format, options) or not lake.exists(spark, "bronze", source):
         return 0
     bronze = lake.read(spark, "bronze", source)
@@ -52,36 +44,27 @@ def land_attachments(
     )
     if not ends:
         return 0
-    names, landed = _copy(spark, lake, source, fresh, format, options)
+    names, landed = _copy(log, fresh, format, options)
     if names:
-        progress(f"bronze  {source}: {names} claim-check payloads asked for")
+        context.progress(f"bronze  {source}: {names} claim-check payloads asked for")
     known = {one.place: one for one in (looked.next if looked else ())}
     known |= {one.place: one for one in (NextOffset(**row) for row in ends)}
     log.add(Looked(next=tuple(known.values())))
     return landed
 
 
-def land_named(
-    spark: SparkSession,
-    lake: Lake,
-    source: str,
-    format: str,
-    options: Mapping[str, str],
-    ranges: Collection[OffsetRange],
-) -> None:
+def land_named(log: OpsLog, format: str, options: Mapping[str, str], ranges: Collection[OffsetRange]) -> None:
     """Copy the payloads that these records name and the lake does not have: their storage may have them by
     now.
     """
     if ranges and has_attachments(format, options):
-        _copy(
-            spark, lake, source, lake.read(spark, "bronze", source).where(in_ranges(ranges)), format, options
-        )
+        bronze = log.lake.read(log.spark, "bronze", log.source)
+        _copy(log, bronze.where(in_ranges(ranges)), format, options)
 
 
-def _copy(
-    spark: SparkSession, lake: Lake, source: str, records: DataFrame, format: str, options: Mapping[str, str]
-) -> tuple[int, int]:
+def _copy(log: OpsLog, records: DataFrame, format: str, options: Mapping[str, str]) -> tuple[int, int]:
     """(payloads that were asked for, payloads that were there)."""
+    spark, lake, source = log.spark, log.lake, log.source
     copies = lake.read_or_empty(spark, "bronze", attachments_table(source), BRONZE_SCHEMA).select(
         F.col("path").alias("name")
     )
@@ -182,13 +165,11 @@ def names_in(batch: pa.RecordBatch, format: str, options: Mapping[str, str]) -> 
     return pa.RecordBatch.from_arrays(arrays, names=[*PLACE, "name"])
 
 
-def with_attachments(
-    spark: SparkSession, lake: Lake, source: str, format: str, options: Mapping[str, str], bronze: DataFrame
-) -> DataFrame:
+def with_attachments(log: OpsLog, format: str, options: Mapping[str, str], bronze: DataFrame) -> DataFrame:
     """Bronze records with the payloads that they name as headers, from the lake's own copies."""
     if not has_attachments(format, options):
         return bronze
-    copies = lake.read_or_empty(spark, "bronze", attachments_table(source), BRONZE_SCHEMA)
+    copies = log.lake.read_or_empty(log.spark, "bronze", attachments_table(log.source), BRONZE_SCHEMA)
     payloads = copies.select(F.col("path").alias("name"), F.col("value").alias("payload")).dropDuplicates(
         ["name"]
     )

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -39,13 +39,14 @@ from lakehouse.sources.kafka_offsets import (
 from lakehouse.spark.bronze.epochs import begin_epoch, bronze_ends
 from lakehouse.spark.bronze.offsets import of_place
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
-from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import Progress, RunContext
 from lakehouse.spark.session import many_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 # up to so many records a pass is a matter of planning, see `many_rows`
 SMALL_BACKLOG = 20_000
-Progress = Callable[[str], None]
 Stopped = Callable[[], bool]
 
 
@@ -68,33 +69,24 @@ def listed(kafka: KafkaInput) -> list[Topic]:
     return list_topics(kafka.bootstrap, kafka.options, kafka.names, kafka.pattern)
 
 
-def land_topics(
-    spark: SparkSession,
-    lake: Lake,
-    name: str,
-    kafka: KafkaInput,
-    log: OpsLog,
-    progress: Progress,
-    stopped: Stopped,
-    *,
-    first: bool,
-) -> int:
+def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, first: bool) -> int:
     """Land what the topics hold now; returns how many records are new. `first`: the checkpoint has not been
     looked at in this run.
     """
+    log = context.log
     topics = _settled(kafka, reading_of(log.last(Read)))
-    _missing(name, kafka, topics, progress if first else lambda _: None)
-    reading = _reading(spark, lake, name, kafka, log, topics, progress, first=first)
+    _missing(context.source, kafka, topics, context.progress if first else lambda _: None)
+    reading = _reading(context, kafka, topics, first=first)
     landed, after, news = 0, topics, list[Record]()
     if (waiting := backlog(reading, topics)) > 0:
-        with many_rows(spark) if waiting > SMALL_BACKLOG else nullcontext():
-            landed, ends = _pass(spark, lake, name, kafka, reading, topics, progress, stopped)
+        with many_rows(context.spark) if waiting > SMALL_BACKLOG else nullcontext():
+            landed, ends = _pass(context, _stream(context, kafka, reading, topics), stopped)
         after = listed(kafka)
         for found in deleted(reading, after):
             ends[found.place[0], found.place[2]] = max(
                 found.end, ends.get((found.place[0], found.place[2]), 0)
             )
-            _note_lost(spark, lake, name, log, found, progress)
+            _note_lost(context, found)
         news.append(advanced(reading, ends).record())
     # taken again after the end offsets were fixed: a partition that is new holds the watermark
     partitions = tuple(
@@ -140,25 +132,16 @@ def _settled(kafka: KafkaInput, reading: Reading | None) -> list[Topic]:
     return topics
 
 
-def _reading(
-    spark: SparkSession,
-    lake: Lake,
-    name: str,
-    kafka: KafkaInput,
-    log: OpsLog,
-    topics: list[Topic],
-    progress: Progress,
-    *,
-    first: bool,
-) -> Reading:
+def _reading(context: RunContext, kafka: KafkaInput, topics: list[Topic], *, first: bool) -> Reading:
     """The reading to go on with, recorded before anything is read with it."""
+    log = context.log
     known = reading_of(log.last(Read))
     anew = created_anew(known, topics)
     if (
         known is not None
         and not anew
         and not come_back(known, topics)
-        and (not first or _is_there(spark, _checkpoint(lake, name, known)))
+        and (not first or _is_there(context.spark, _checkpoint(context, known)))
     ):
         reading = joined(known, topics)
         if (reading.ids, reading.topics) == (known.ids, known.topics):
@@ -167,25 +150,25 @@ def _reading(
         start = _first(kafka, topics) if known is None else {}
         # the new checkpoint may begin behind what a run that died has landed and not looked at
         for found in deleted(known, topics) if known is not None else ():
-            _note_lost(spark, lake, name, log, found, progress)
-        ends = bronze_ends(spark, lake, name)
+            _note_lost(context, found)
+        ends = bronze_ends(context.spark, context.lake, context.source)
         reading = begun(known, topics, ends, start)
         for topic in anew:
-            _note_anew(log, topic, known, reading, progress)
+            _note_anew(context, topic, known, reading)
         if anew and kafka.arrival:  # offsets are the order of such a feed, and they have begun again
             begin_epoch(log, ends, f"created anew: {', '.join(anew)}", goes_on=True)
     log.add(reading.record())
     return reading
 
 
-def _note_anew(log: OpsLog, topic: str, known: Reading | None, reading: Reading, progress: Progress) -> None:
+def _note_anew(context: RunContext, topic: str, known: Reading | None, reading: Reading) -> None:
     assert known is not None
     ends = {
         str(number): offset for (name, number), offset in sorted(known.following.items()) if name == topic
     }
     was, by = known.incarnations[topic], reading.incarnations[topic]
-    log.add(TopicCreatedAgain(topic=topic, incarnation=was, by=by, read=ends, seen_at=_now()))
-    progress(
+    context.log.add(TopicCreatedAgain(topic=topic, incarnation=was, by=by, read=ends, seen_at=_now()))
+    context.progress(
         f"warning: {topic}: the topic was created anew: everything in it is landed; what its former life "
         "held unread is gone"
     )
@@ -197,8 +180,8 @@ def _first(kafka: KafkaInput, topics: list[Topic]) -> dict[Partition, int]:
     return first_offsets(kafka.starting, topics)
 
 
-def _checkpoint(lake: Lake, name: str, reading: Reading) -> str:
-    return lake.checkpoint(f"bronze_{name}_{reading.stream}")
+def _checkpoint(context: RunContext, reading: Reading) -> str:
+    return context.lake.checkpoint(f"bronze_{context.source}_{reading.stream}")
 
 
 def _is_there(spark: SparkSession, checkpoint: str) -> bool:
@@ -251,26 +234,20 @@ def _frame(spark: SparkSession, kafka: KafkaInput, reading: Reading, topics: lis
     )
 
 
-def _pass(
-    spark: SparkSession,
-    lake: Lake,
-    name: str,
-    kafka: KafkaInput,
-    reading: Reading,
-    topics: list[Topic],
-    progress: Progress,
-    stopped: Stopped,
-) -> tuple[int, dict[Partition, int]]:
-    """Run the stream over what is there; returns how many records it read, and the offsets at which
-    it ended.
-    """
-    writer = _frame(spark, kafka, reading, topics).writeStream.format("delta").outputMode("append")
-    writer = writer.option("checkpointLocation", _checkpoint(lake, name, reading)).trigger(availableNow=True)
-    query = (
-        writer.start(lake.path("bronze", name))
-        if lake.catalog is None
-        else writer.toTable(lake.ref("bronze", name))
-    )
+def _stream(
+    context: RunContext, kafka: KafkaInput, reading: Reading, topics: list[Topic]
+) -> "StreamingQuery":
+    """The stream into bronze, started over what is there."""
+    lake, name = context.lake, context.source
+    writer = _frame(context.spark, kafka, reading, topics).writeStream.format("delta").outputMode("append")
+    writer = writer.option("checkpointLocation", _checkpoint(context, reading)).trigger(availableNow=True)
+    if lake.catalog is None:
+        return writer.start(lake.path("bronze", name))
+    return writer.toTable(lake.ref("bronze", name))
+
+
+def _pass(context: RunContext, query: "StreamingQuery", stopped: Stopped) -> tuple[int, dict[Partition, int]]:
+    """Wait for the stream's end; returns how many records it read, and the offsets at which it ended."""
     landed, seen, ends = 0, -1, dict[Partition, int]()
     try:
         ended = False
@@ -284,10 +261,11 @@ def _pass(
                     seen, landed = report["batchId"], landed + new
                     ends |= _ends(told)
                     if new:
-                        progress(f"bronze  {name}: {landed} new messages")
+                        context.progress(f"bronze  {context.source}: {landed} new messages")
     except StreamingQueryException as error:
         raise EnvironmentError_(
-            f"{name}: expected the stream into bronze to go on, got: {_reason(error)}; run again to go on"
+            f"{context.source}: expected the stream into bronze to go on, got: {_reason(error)}; run again "
+            "to go on"
         ) from error
     finally:
         query.stop()
@@ -314,14 +292,11 @@ def _reason(error: StreamingQueryException) -> str:
     )
 
 
-def _note_lost(
-    spark: SparkSession, lake: Lake, name: str, log: OpsLog, found: Lost, progress: Progress
-) -> None:
+def _note_lost(context: RunContext, found: Lost) -> None:
     """Say what of a range is not in bronze although it was to be read."""
     topic, incarnation, number = found.place
-    rows = lake.read_or_empty(spark, "bronze", name, BRONZE_SCHEMA).where(
-        of_place(found.place) & F.col("offset").between(found.first, found.end - 1)
-    )
+    bronze = context.lake.read_or_empty(context.spark, "bronze", context.source, BRONZE_SCHEMA)
+    rows = bronze.where(of_place(found.place) & F.col("offset").between(found.first, found.end - 1))
     missing = found.end - found.first - rows.select("offset").distinct().count()
     if not missing:
         return
@@ -334,8 +309,8 @@ def _note_lost(
         missing=missing,
         seen_at=_now(),
     )
-    log.add(lost)
-    progress(
+    context.log.add(lost)
+    context.progress(
         f"warning: {topic}/{number}: {missing} offsets are missing from {found.first} on: they were deleted "
         "before they were read"
     )

@@ -5,7 +5,7 @@ A recording lands the messages that bronze does not have. Every record has (topi
 offset): the incarnation tells a topic that was created anew, whose offsets start again, from the one before.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -17,16 +17,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lakehouse.events import Message
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.run_context import RunContext
 
 PLACE = ["topic", "incarnation", "partition", "offset"]
 CHUNK = 20_000
-Progress = Callable[[str], None]
 
 
-def land_messages(
-    spark: SparkSession, lake: Lake, source: str, messages: Iterable[Message], progress: Progress
-) -> int:
+def land_messages(context: RunContext, messages: Iterable[Message]) -> int:
     """Append the messages that bronze does not have yet; returns how many."""
+    spark, lake, source = context.spark, context.lake, context.source
     landed = 0
     stream = iter(messages)
     while chunk := list(islice(stream, CHUNK)):
@@ -37,7 +36,7 @@ def land_messages(
             )
             lake.append(spark.createDataFrame(rows, BRONZE_SCHEMA).coalesce(1), "bronze", source)
         landed += len(chunk)
-        progress(f"bronze  {source}: {landed} new messages")
+        context.progress(f"bronze  {source}: {landed} new messages")
     return landed
 
 

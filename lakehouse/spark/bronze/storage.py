@@ -10,7 +10,7 @@ file system that every Spark has.
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,37 +22,28 @@ from lakehouse.ops.records import Scan as ScanRecord
 from lakehouse.sources.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import Progress, RunContext
 
 METADATA = "metadata"
 CHUNK_BYTES = 64 * 1024 * 1024
-Progress = Callable[[str], None]
 Landed = dict[str, tuple[int, int]]
 
 
-def land_storage(
-    spark: SparkSession,
-    lake: Lake,
-    source: str,
-    root: str,
-    options: Mapping[str, str],
-    log: OpsLog,
-    progress: Progress,
-    sweep: bool = True,
-) -> int:
+def land_storage(context: RunContext, root: str, options: Mapping[str, str], *, sweep: bool = True) -> int:
     """Land what is new below `root`; returns how many files. `sweep` looks into closed folders too, as the
     first scan of a run must.
     """
-    landed, following, metadata = landed_files(spark, lake, source)
+    spark, log = context.spark, context.log
+    landed, following, metadata = landed_files(spark, context.lake, context.source)
     last = log.last(ScanRecord)
     done = last.checkpoint if last else None
     files: FileSystem = SparkFiles(spark, root, landed) if is_remote(root) else LocalFiles(root)
-    scan = new_files(files, landed, options, done, sweep)
+    scan = new_files(files, landed, options, done, sweep=sweep)
     if lack_schema(scan.files, landed, options):
         # a schema file is written before its data: a second look sees it, and what still has none is a dead
         # letter
         files = SparkFiles(spark, root, landed) if is_remote(root) else LocalFiles(root)
-        scan = new_files(files, landed, options, done, sweep)
+        scan = new_files(files, landed, options, done, sweep=sweep)
     count, unread = 0, []
     for chunk in chunks(scan.files):
         read = [(info, files.read(info.path)) for info in chunk]
@@ -61,21 +52,16 @@ def land_storage(
         whole = [(info, data) for info, data in read if len(data) == info.size]
         unread += [info.path for info, data in read if len(data) != info.size]
         if whole:
-            append(spark, lake, source, whole, following + count)
+            append(context, whole, following + count)
             count += len(whole)
-            progress(f"bronze  {source}: {count} new files")
+            context.progress(f"bronze  {context.source}: {count} new files")
     if unread:
         # nothing is complete up to the checkpoint while one of its files is missing
         scan = scan._replace(metadata=None, checkpoint=None, pending=sorted([*scan.pending, *unread]))
     if scan.metadata and scan.metadata != metadata:
-        append(
-            spark,
-            lake,
-            source,
-            [(FileInfo(METADATA, len(scan.metadata), int(time.time() * 1000)), scan.metadata)],
-            following + count,
-        )
-    report(scan, source, has_commit_ts(options), progress)
+        file = FileInfo(METADATA, len(scan.metadata), int(time.time() * 1000))
+        append(context, [(file, scan.metadata)], following + count)
+    report(scan, context.source, has_commit_ts(options), context.progress)
     if scan.checkpoint is not None and scan.checkpoint != done:
         log.add(ScanRecord(checkpoint=scan.checkpoint))
     return count
@@ -115,13 +101,11 @@ def chunks(files: list[FileInfo]) -> Iterator[list[FileInfo]]:
         yield chunk
 
 
-def append(
-    spark: SparkSession, lake: Lake, source: str, files: list[tuple[FileInfo, bytes]], offset: int
-) -> None:
+def append(context: RunContext, files: list[tuple[FileInfo, bytes]], offset: int) -> None:
     """One commit of files, numbered from `offset` on."""
     rows = [
         {
-            "topic": source,
+            "topic": context.source,
             "incarnation": "",
             "partition": 0,
             "offset": offset + number,
@@ -134,7 +118,8 @@ def append(
         for number, (info, data) in enumerate(files)
     ]
     arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(BRONZE_SCHEMA))
-    lake.append(spark.createDataFrame(arrow, BRONZE_SCHEMA).coalesce(1), "bronze", source)
+    frame = context.spark.createDataFrame(arrow, BRONZE_SCHEMA).coalesce(1)
+    context.lake.append(frame, "bronze", context.source)
 
 
 def report(scan: Scan, source: str, waits_for_checkpoint: bool, progress: Progress) -> None:

@@ -99,7 +99,7 @@ def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, 
             if letter["open"] and letter["code"] != LOST
         ]
         ranges = ranges_of(letter["origin"] for letter in letters)
-        land_named(spark, lake, source, settings.format, settings.options, ranges)
+        land_named(log, settings.format, settings.options, ranges)
         feed = silver_feed_of(source, settings)
-        counts = decode_again(spark, lake, feed, log, ranges, code)
+        counts = decode_again(log, feed, ranges, code)
     return {"source": source, "requeued": len(letters), **counts}

@@ -29,6 +29,7 @@ from lakehouse.spark.ops.gold_names import gold_entry
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.readers.show import check_floor, parse_position
 from lakehouse.spark.session import get_session, many_rows
 from lakehouse.spark.silver.run import run_silver
@@ -196,13 +197,13 @@ def rebuild_silver(root: str, source: str, yes: bool, why: str = "") -> Entry:
     number = next_generation(log, again=not yes)
     beside, scratch = generation(spark, lake, source, number)
     feed = silver_feed_of(source, settings)
-    catch_up(spark, beside, feed, log, scratch)
+    catch_up(log, scratch, feed)
     outcome = {"source": source, "generation": number, **silver_difference(spark, lake, beside, source)}
     if not yes:
         return {**outcome, "switched": False}
     with layer_lock(spark, lake, source, ["silver"]):
         log.load()
-        catch_up(spark, beside, feed, log, scratch)
+        catch_up(log, scratch, feed)
         planned, done = scratch.last(Planned), scratch.last(Done)
         assert planned is not None and done is not None
         log.add_all([planned, done, Generation(number=number, why=why)])
@@ -252,11 +253,11 @@ def generation(spark: SparkSession, lake: Lake, source: str, number: int) -> tup
     return beside, OpsLog(spark, beside, source, suffix=f"_g{number}").load()
 
 
-def catch_up(spark: SparkSession, beside: Lake, feed: Feed, log: OpsLog, scratch: OpsLog) -> None:
+def catch_up(log: OpsLog, scratch: OpsLog, feed: Feed) -> None:
     """Decode what bronze has and the new generation has not; epochs are the source's own."""
     for record in log.all(Epoch)[len(scratch.all(Epoch)) :]:
         scratch.add(record)
-    run_silver(spark, beside, feed, scratch, quiet)
+    run_silver(RunContext(scratch, quiet), feed)
 
 
 def silver_difference(spark: SparkSession, old: Lake, new: Lake, source: str) -> Entry:

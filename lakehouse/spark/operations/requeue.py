@@ -7,11 +7,10 @@ a crash before it leaves them open.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.formats import FORMATS
@@ -19,21 +18,18 @@ from lakehouse.formats.ticdc.storage_layout import DataFile, classify
 from lakehouse.ops.progress import OffsetRange
 from lakehouse.ops.records import Done, Planned, to_json
 from lakehouse.spark.change_log.dead_letters import closing, is_open
-from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.silver.context import beside
 from lakehouse.spark.silver.run import run_batch
 from lakehouse.spark.silver.tables import Feed, read_silver
 
 # so many ranges of offsets are decoded in one batch: each is a condition of its query
 RANGES = 500
-Progress = Callable[[str], None]
 Json = dict[str, Any]
 
 
-def decode_again(
-    spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, ranges: list[OffsetRange], code: str | None
-) -> Counter[str]:
+def decode_again(log: OpsLog, feed: Feed, ranges: list[OffsetRange], code: str | None) -> Counter[str]:
     """The counts of decoding these ranges, which are all that letters of `code` (None: of any) came from. No
     batch may be under way.
     """
@@ -52,7 +48,7 @@ def decode_again(
             requeue=closing(code, done.batch, 0) if number == len(parts) else None,
         )
         log.add(plan)
-        counts.update(to_json(run_batch(spark, lake, feed, log, plan)))
+        counts.update(to_json(run_batch(log, feed, plan)))
     return counts
 
 
@@ -70,14 +66,15 @@ def ranges_of(origins: Iterable[Json]) -> list[OffsetRange]:
     return ranges
 
 
-def decode_late_files(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, progress: Progress) -> None:
+def decode_late_files(context: RunContext, feed: Feed) -> None:
     """Decode a storage sink's data files again that had no schema file, once one of them has it. To be called
     with all batches done.
     """
+    log = context.log
     done = log.last(Done)
     if not FORMATS[feed.format].reads_files or done is None or not done.dead:
         return
-    letters = read_silver(spark, lake, feed.name, "dead_letters").where(
+    letters = read_silver(log.spark, log.lake, feed.name, "dead_letters").where(
         is_open(log) & (F.col("code") == "schema")
     )
     origins = [row.origin.asDict() for row in letters.select("origin").collect()]
@@ -86,10 +83,10 @@ def decode_late_files(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, 
         for origin in origins
         if isinstance(file := classify(origin["path"] or "", feed.options), DataFile)
     }
-    schemas = beside(spark, lake, feed.name, feed.format, feed.options, []).schemas if waiting else None
+    schemas = beside(log, feed.format, feed.options, []).schemas if waiting else None
     if schemas is not None and not waiting.isdisjoint(schemas.known):
-        counts = decode_again(spark, lake, feed, log, ranges_of(origins), "schema")
-        progress(
+        counts = decode_again(log, feed, ranges_of(origins), "schema")
+        context.progress(
             f"silver  {feed.name}: schema files have come: {len(origins)} records decoded again, "
             f"{counts['inserted']} changes"
         )

@@ -11,8 +11,9 @@ from lakehouse.errors import LakehouseError
 from lakehouse.spark.ops.lake_record import register
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import Progress, RunContext
 from lakehouse.spark.ops.run_record import RunRecord
-from lakehouse.spark.pipeline.one_pass import LAYERS, Progress, Stop, land_all, outcome, pass_over, read_by
+from lakehouse.spark.pipeline.one_pass import LAYERS, Stop, derive, land_all, outcome, read_by
 from lakehouse.spark.source import Source
 
 # a continuous run reads the ops log again after so many passes
@@ -21,12 +22,12 @@ LOOKS = 10
 
 @dataclass(slots=True)
 class Round:
-    """A source in a continuous run: its log, the record of what the run has done, and what bronze last failed
-    with. One that is `alone` must work at the start; among several one waits for its broker.
+    """A source in a continuous run: its context, the record of what the run has done, and what bronze last
+    failed with. One that is `alone` must work at the start; among several one waits for its broker.
     """
 
     source: Source
-    log: OpsLog
+    context: RunContext
     record: RunRecord
     alone: bool
     passes: int = 0
@@ -34,7 +35,7 @@ class Round:
 
 
 def run_continuously(
-    spark: SparkSession, sources: list[Source], layers: tuple[str, ...], stop: Stop, progress: Progress
+    spark: SparkSession, sources: list[Source], layers: tuple[str, ...], stop: Stop, *, progress: Progress
 ) -> list[dict[str, Any]]:
     """Layers of the sources in turn, again and again, until a signal."""
     with ExitStack() as held:
@@ -44,55 +45,47 @@ def run_continuously(
         rounds = [
             Round(
                 source,
-                OpsLog(spark, source.lake, source.name),
+                RunContext(OpsLog(spark, source.lake, source.name), progress),
                 RunRecord(layers, read_by(source)),
-                len(sources) == 1,
+                alone=len(sources) == 1,
             )
             for source in sources
         ]
         while not stop():
             begun = time.monotonic()
             for one in rounds:
-                go_round(spark, one, layers, stop, progress)
+                go_round(one, layers, stop)
             if rounds[0].passes == 1 and not stop():
                 progress("up to date; going on until SIGTERM or Ctrl-C")
             stop.event.wait(max(0.0, 1.0 - (time.monotonic() - begun)))
         for one in rounds:
-            one.record.flush(one.log, now=True)
+            one.record.flush(one.context.log, now=True)
     progress("stopped after the batch in hand")
-    return [outcome(one.source.name, one.source.lake, one.log, *one.record.totals, None) for one in rounds]
+    return [outcome(one.context.log, *one.record.totals, None) for one in rounds]
 
 
-def go_round(
-    spark: SparkSession, one: Round, layers: tuple[str, ...], stop: Stop, progress: Progress
-) -> None:
+def go_round(one: Round, layers: tuple[str, ...], stop: Stop) -> None:
     """One pass over one source of a continuous run."""
+    log = one.context.log
     if set(layers) != set(LAYERS) or one.passes % LOOKS == 0:
-        one.log.load()  # another process runs the other layers, or an operator has said something
-    began = one.log.seq
-    pass_over(
-        spark,
-        one.source,
-        layers,
-        one.log,
-        one.record,
-        stop,
-        progress,
-        lambda: _land_or_wait(spark, one, stop, progress),
-    )
-    one.record = one.record.flush(one.log)
-    one.log.tidy(began)
+        log.load()  # another process runs the other layers, or an operator has said something
+    began = log.seq
+    if "bronze" in layers:
+        with one.record.timed("bronze"):
+            one.record.landed += _land_or_wait(one, stop)
+    derive(one.context, one.source, layers, one.record, stop=stop)
+    one.record = one.record.flush(log)
+    log.tidy(began)
     one.passes += 1
 
 
-def _land_or_wait(spark: SparkSession, one: Round, stop: Stop, progress: Progress) -> int:
+def _land_or_wait(one: Round, stop: Stop) -> int:
     """Land what is there. A broker that is away for a while ends no run that has begun; that is said once,
     and its return too.
     """
+    progress = one.context.progress
     try:
-        landed = land_all(
-            spark, one.source, one.log, progress, stop, first=one.passes == 0 or bool(one.trouble)
-        )
+        landed = land_all(one.context, one.source, stop, first=one.passes == 0 or bool(one.trouble))
     except LakehouseError as error:
         if one.passes == 0 and one.alone:
             raise

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,14 @@ from lakehouse.spark.bronze.kafka import land_topics
 from lakehouse.spark.bronze.recordings import land_messages
 from lakehouse.spark.bronze.storage import land_storage
 from lakehouse.spark.gold.run import run_gold
-from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.requeue import decode_late_files
 from lakehouse.spark.ops.lake_record import register
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import Progress, RunContext
 from lakehouse.spark.ops.run_record import RunRecord, recorded
 from lakehouse.spark.silver.run import run_silver
 from lakehouse.spark.source import Source, kafka_input
-
-Progress = Callable[[str], None]
-
 
 LAYERS = ("bronze", "silver", "gold")
 
@@ -37,14 +34,13 @@ def messages_of(path: Path) -> Iterator[Message]:
     return read_recording(path)
 
 
-def outcome(
-    name: str, lake: Lake, log: OpsLog, landed: int, batches: int, published: Manifest | None
-) -> dict[str, Any]:
-    """What a run came to, for people and scripts."""
+def outcome(log: OpsLog, landed: int, batches: int, published: Manifest | None) -> dict[str, Any]:
+    """The result of a run, for people and scripts."""
+    lake = log.lake
     manifest = log.last(Manifest)
     tables = manifest.tables if manifest else ()
     return {
-        "source": name,
+        "source": log.source,
         "new_messages": landed,
         "silver_batches": batches,
         "gold": "published" if published else "nothing new",
@@ -91,49 +87,42 @@ class Stop:
 
 
 def run_once(
-    spark: SparkSession, source: Source, layers: tuple[str, ...], stop: Stop, progress: Progress
+    spark: SparkSession, source: Source, layers: tuple[str, ...], stop: Stop, *, progress: Progress
 ) -> dict[str, Any]:
     """One pass over one source."""
     with layer_lock(spark, source.lake, source.name, layers):
         register(spark, source.lake, source.name, source.settings)
         log = OpsLog(spark, source.lake, source.name).load()
+        context = RunContext(log, progress)
         began = log.seq
         with recorded(log, layers, read_by(source)) as record:
-            landing = lambda: land_all(spark, source, log, progress, stop)  # noqa: E731
-            published = pass_over(spark, source, layers, log, record, stop, progress, landing)
+            if "bronze" in layers:
+                with record.timed("bronze"):
+                    record.landed += land_all(context, source, stop)
+            published = derive(context, source, layers, record, stop=stop)
             refuse_rejected(log)
         log.tidy(began)
     if stop():
         progress("stopped after the batch in hand")
-    return outcome(source.name, source.lake, log, record.landed, record.batches, published)
+    return outcome(log, record.landed, record.batches, published)
 
 
-def pass_over(
-    spark: SparkSession,
-    source: Source,
-    layers: tuple[str, ...],
-    log: OpsLog,
-    record: RunRecord,
-    stop: Stop,
-    progress: Progress,
-    landing: Callable[[], int],
+def derive(
+    context: RunContext, source: Source, layers: tuple[str, ...], record: RunRecord, *, stop: Stop
 ) -> Manifest | None:
-    """The layers in their order, once, bronze by `landing`; counts are added to the record. Returns what gold
-    published.
-    """
+    """Silver and gold, of those layers, once; counts are added to the record. Returns what gold published."""
     published = None
-    if "bronze" in layers:
-        with record.timed("bronze"):
-            record.landed += landing()
     if "silver" in layers and not stop():
         with record.timed("silver"):
-            batches = run_silver(spark, source.lake, source.silver, log, progress, stop)
+            batches = run_silver(context, source.silver, stop)
             record.batches += batches
             if batches and not stop():
-                decode_late_files(spark, source.lake, source.silver, log, progress)
+                decode_late_files(context, source.silver)
     if "gold" in layers and not stop():
         with record.timed("gold"):
-            published = run_gold(spark, source.lake, source.gold, log, progress)
+            published = run_gold(
+                context.spark, context.lake, source.gold, context.log, progress=context.progress
+            )
         record.published += published is not None
     return published
 
@@ -163,33 +152,21 @@ def refuse_rejected(log: OpsLog) -> None:
         )
 
 
-def land_all(
-    spark: SparkSession, source: Source, log: OpsLog, progress: Progress, stop: Stop, *, first: bool = True
-) -> int:
+def land_all(context: RunContext, source: Source, stop: Stop, *, first: bool = True) -> int:
     """Land what the source has now, and the payloads that its records name; returns how many records are new.
 
     `first`: nothing has been landed in this run so far, so folders and checkpoints are looked at with care.
     """
-    landed = land(spark, source, log, progress, stop, first)
-    land_attachments(
-        spark, source.lake, source.name, source.silver.format, source.silver.options, log, progress
-    )
+    landed = land(context, source, stop, first=first)
+    land_attachments(context, source.silver.format, source.silver.options)
     return landed
 
 
-def land(
-    spark: SparkSession, source: Source, log: OpsLog, progress: Progress, stop: Stop, first: bool
-) -> int:
+def land(context: RunContext, source: Source, stop: Stop, *, first: bool) -> int:
     """Land what the source's one input has now."""
-    lake, name, config = source.lake, source.name, source.config
+    config = source.config
     if config.storage is not None:
-        return land_storage(
-            spark, lake, name, config.storage.path, source.silver.options, log, progress, first
-        )
+        return land_storage(context, config.storage.path, source.silver.options, sweep=first)
     if config.recording is not None:
-        return sum(
-            land_messages(spark, lake, name, messages_of(Path(path)), progress)
-            for path in config.recording
-            if not stop()
-        )
-    return land_topics(spark, lake, name, kafka_input(source), log, progress, stop, first=first)
+        return sum(land_messages(context, messages_of(Path(path))) for path in config.recording if not stop())
+    return land_topics(context, kafka_input(source), stop, first=first)

@@ -6,9 +6,10 @@ from typing import Any
 from lakehouse.config.load import Config
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.ops.file_lock import has_flock, is_remote
+from lakehouse.spark.ops.run_context import Progress
 from lakehouse.spark.ops.run_record import error_text
 from lakehouse.spark.pipeline.continuous import run_continuously
-from lakehouse.spark.pipeline.one_pass import Progress, Stop, run_once
+from lakehouse.spark.pipeline.one_pass import Stop, run_once
 from lakehouse.spark.session import get_session
 from lakehouse.spark.source import selected_sources
 
@@ -45,14 +46,14 @@ def runs(
     with Stop().installed() as stop:
         spark = get_session()
         if not once:
-            yield from run_continuously(spark, sources, tuple(layers), stop, progress)
+            yield from run_continuously(spark, sources, tuple(layers), stop, progress=progress)
             return
         failed: dict[str, Exception] = {}
         for source in sources:
             if stop():
                 break
             try:
-                yield run_once(spark, source, tuple(layers), stop, progress)
+                yield run_once(spark, source, tuple(layers), stop, progress=progress)
             except Exception as error:
                 failed[source.name] = error
                 if len(sources) > 1:

@@ -20,10 +20,10 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import register
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import Progress, RunContext
 from lakehouse.spark.ops.run_record import recorded
 from lakehouse.spark.pipeline.one_pass import (
     LAYERS,
-    Progress,
     messages_of,
     outcome,
 )
@@ -66,21 +66,22 @@ def try_recording(
     with layer_lock(spark, place, name, LAYERS):
         register(spark, place, name, settings)
         log = OpsLog(spark, place, name).load()
+        context = RunContext(log, progress)
         began = log.seq
         with recorded(log, LAYERS, RunInput(paths=(str(path),))) as record:
             with record.timed("bronze"):
                 if FORMATS[format_].reads_files:
-                    record.landed = land_storage(spark, place, name, str(path), options, log, progress)
+                    record.landed = land_storage(context, str(path), options)
                 else:
-                    record.landed = land_messages(spark, place, name, messages_of(path), progress)
-                land_attachments(spark, place, name, format_, options, log, progress)
+                    record.landed = land_messages(context, messages_of(path))
+                land_attachments(context, format_, options)
             with record.timed("silver"):
-                record.batches = run_silver(spark, place, silver, log, progress)
+                record.batches = run_silver(context, silver)
             with record.timed("gold"):
-                published = run_gold(spark, place, gold, log, progress)
+                published = run_gold(spark, place, gold, log, progress=progress)
             record.published = int(published is not None)
         log.tidy(began)
-    return outcome(name, place, log, record.landed, record.batches, published)
+    return outcome(log, record.landed, record.batches, published)
 
 
 def source_name(path: Path) -> str:

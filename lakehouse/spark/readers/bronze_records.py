@@ -79,8 +79,8 @@ def inspect_bronze(root: str, source: str, chosen: Chosen) -> Iterator[dict[str,
     joins = FORMATS[format].parts is not None
     bronze = records(spark, lake, source, _widened(chosen) if joins else chosen)
     if has_attachments(format, options):
-        bronze = with_attachments(spark, lake, source, format, options, bronze)
-    needed = Beside(final=True) if joins else beside(spark, lake, source, format, options, [])
+        bronze = with_attachments(log, format, options, bronze)
+    needed = Beside(final=True) if joins else beside(log, format, options, [])
     for message, event in _events(stream(bronze, epochs_of(log)), format, options, needed):
         if chosen.first is None or (
             chosen.first <= message.offset and (chosen.last is None or message.offset <= chosen.last)

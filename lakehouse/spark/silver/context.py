@@ -4,31 +4,24 @@ payloads.
 
 from collections.abc import Iterable, Mapping
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.formats import FORMATS
 from lakehouse.formats.assemble import Beside
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts, join_schemas
 from lakehouse.ops.progress import OffsetRange
-from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
 
 
-def beside(
-    spark: SparkSession,
-    lake: Lake,
-    source: str,
-    format: str,
-    options: Mapping[str, str],
-    ranges: Iterable[OffsetRange],
-) -> Beside:
+def beside(log: OpsLog, format: str, options: Mapping[str, str], ranges: Iterable[OffsetRange]) -> Beside:
     """What the records of these ranges need."""
     row = FORMATS[format]
     if row.parts is not None:
         return Beside({one.place: one.first for one in ranges})
     if not row.reads_files:
         return Beside()
-    bronze = lake.read(spark, "bronze", source)
+    bronze = log.lake.read(log.spark, "bronze", log.source)
     found = (
         bronze.where(F.regexp_like("path", F.lit(r"(^|/)schema(_[0-9]+_[0-9]+)?\.json$")))
         .select("path", "offset", "value")

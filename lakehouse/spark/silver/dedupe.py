@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import Position
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.spark.column_types import columns
-from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import kept
 from lakehouse.spark.silver.packed import HASH_BYTES, IDENTITY, POSITION_BYTES, hashes_of
 
@@ -68,11 +68,11 @@ def identity(order: str) -> list[Column]:
 
 
 def distinct_changes(
-    spark: SparkSession,
-    lake: Lake,
+    log: OpsLog,
     feed: "Feed",
     changes: DataFrame,
     summary: Summary,
+    *,
     batch: int,
     top: Position | None,
 ) -> Distinct:
@@ -82,12 +82,12 @@ def distinct_changes(
         return Distinct(None, None, 0, 0, 0)
     first = _firsts(changes, feed.order)
     if overlaps(summary, top):
-        first = _join_known(first, _known(spark, lake, feed, summary, batch), feed.order)
+        first = _join_known(first, _known(log, feed, summary, batch), feed.order)
     else:
         first = first.withColumn("_known", F.lit(False)).withColumn(
             "_known_after", F.lit(None).cast("string")
         )
-    return _split(spark, kept(first), total)
+    return _split(kept(first), total)
 
 
 def _firsts(keyed: DataFrame, order: str) -> DataFrame:
@@ -110,11 +110,11 @@ def overlaps(summary: Summary, top: Position | None) -> bool:
 
 
 def is_distinct(
-    spark: SparkSession,
-    lake: Lake,
+    log: OpsLog,
     feed: "Feed",
     hashes: Iterable[bytes],
     summary: Summary,
+    *,
     batch: int,
     top: Position | None,
 ) -> bool:
@@ -126,7 +126,7 @@ def is_distinct(
         return False
     if not overlaps(summary, top):
         return True
-    known = _known(spark, lake, feed, summary, batch).select(*IDENTITY).limit(KNOWN_LIMIT + 1).toArrow()
+    known = _known(log, feed, summary, batch).select(*IDENTITY).limit(KNOWN_LIMIT + 1).toArrow()
     if known.num_rows > KNOWN_LIMIT:
         return False
     databases, tables, keys, positions, *others = (known[name].to_pylist() for name in IDENTITY)
@@ -139,14 +139,14 @@ def _hash_array(hashes: bytes) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(hashes) // HASH_BYTES, [None, pa.py_buffer(hashes)])
 
 
-def _known(spark: SparkSession, lake: Lake, feed: "Feed", summary: Summary, batch: int) -> DataFrame:
+def _known(log: OpsLog, feed: "Feed", summary: Summary, batch: int) -> DataFrame:
     """What silver holds of other batches in the range of this one, by file statistics where positions are of
     one epoch.
     """
     from lakehouse.spark.silver.tables import read_silver
 
     assert summary.low is not None and summary.high is not None
-    known = read_silver(spark, lake, feed.name, "changes").where(F.col("batch") < batch)
+    known = read_silver(log.spark, log.lake, feed.name, "changes").where(F.col("batch") < batch)
     known = known.where(F.col("position.epoch").between(summary.low[0], summary.high[0]))
     if summary.low[0] == summary.high[0]:
         known = known.where(F.col("position.p1").between(summary.low[1], summary.high[1]))
@@ -164,19 +164,21 @@ def _known(spark: SparkSession, lake: Lake, feed: "Feed", summary: Summary, batc
 
 
 def known_afters(
-    spark: SparkSession, lake: Lake, feed: "Feed", changes: list[dict[str, Any]], summary: Summary, batch: int
+    log: OpsLog, feed: "Feed", changes: list[dict[str, Any]], summary: Summary, *, batch: int
 ) -> Iterator[dict[str, Any]]:
     """What silver holds of a small batch's changes already: their identities and after-images, as rows on the
     driver.
     """
-    known = _known(spark, lake, feed, summary, batch)
+    known = _known(log, feed, summary, batch)
     rows = [
         {"database": event["database"], "table": event["table"], "key": event["key"].decode()}
         for event in changes
     ]
     names = list(rows[0])
     schema = columns("database string, `table` string, key string")
-    own = spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema).distinct()
+    own = log.spark.createDataFrame(
+        pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema
+    ).distinct()
     for batch_ in known.join(F.broadcast(own), names, "left_semi").toArrow().to_batches():
         yield from batch_.to_pylist()
 
@@ -198,7 +200,7 @@ def _join_known(first: DataFrame, known: DataFrame, order: str) -> DataFrame:
     return joined.withColumn("_known", F.coalesce("_known", F.lit(False)))
 
 
-def _split(spark: SparkSession, marked: DataFrame, total: int) -> Distinct:
+def _split(marked: DataFrame, total: int) -> Distinct:
     conflicts = kept(_suspects(marked).mapInArrow(_conflicting, LETTERS))
     conflicted = conflicts.count()
     distinct = marked.where(~F.col("_known"))
@@ -207,9 +209,9 @@ def _split(spark: SparkSession, marked: DataFrame, total: int) -> Distinct:
     return Distinct(
         distinct if inserted else None,
         conflicts if conflicted else None,
-        inserted,
-        total - inserted - conflicted,
-        conflicted,
+        inserted=inserted,
+        duplicates=total - inserted - conflicted,
+        conflicted=conflicted,
     )
 
 

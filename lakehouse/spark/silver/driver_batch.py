@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.formats import FORMATS
@@ -18,7 +17,7 @@ from lakehouse.ops.records import Done, Planned
 from lakehouse.silver.batch_summary import Summary, summarise
 from lakehouse.silver.identity import RunCounter
 from lakehouse.silver.transaction_watermark import Told
-from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, PLACE
 from lakehouse.spark.silver.decode import decode_all, messages
 from lakehouse.spark.silver.dedupe import CONFLICT, disagree, known_afters, overlaps
@@ -143,9 +142,7 @@ def _text(value: bytes | str | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def new_schema_rows(
-    spark: SparkSession, lake: Lake, feed: "Feed", events: list[Event], batch: int
-) -> list[Event]:
+def new_schema_rows(log: OpsLog, feed: "Feed", events: list[Event], batch: int) -> list[Event]:
     """Schema changes that silver does not have: broadcast and replayed ones are one."""
     from lakehouse.spark.silver.tables import read_silver
 
@@ -161,7 +158,7 @@ def new_schema_rows(
     fresh = {identity(event): event for event in reversed(events) if event["kind"] == "schema_change"}
     if not fresh:
         return []
-    table = read_silver(spark, lake, feed.name, "schema_changes").where(F.col("batch") < batch)
+    table = read_silver(log.spark, log.lake, feed.name, "schema_changes").where(F.col("batch") < batch)
     for row in (
         table.select("position", "database", F.col("kind").alias("schema_kind"), "ddl", "columns")
         .toArrow()
@@ -172,11 +169,11 @@ def new_schema_rows(
 
 
 def run_local_batch(
-    spark: SparkSession,
-    lake: Lake,
+    log: OpsLog,
     feed: "Feed",
     table: pa.Table,
     settings: dict[str, Any],
+    *,
     plan: Planned,
     done: Done | None,
 ) -> tuple[Summary, OpenRuns, dict[str, int]]:
@@ -190,7 +187,7 @@ def run_local_batch(
     changes = [event for event in events if event["kind"] == "change"]
     known = {}
     if overlaps(summary, done.top if done else None):
-        for row in known_afters(spark, lake, feed, changes, summary, plan.batch):
+        for row in known_afters(log, feed, changes, summary, batch=plan.batch):
             known[identity_of({**row, "position": tuple(row["position"].values())}, feed.order)] = row[
                 "after"
             ]
@@ -200,13 +197,13 @@ def run_local_batch(
         summary.dead[name] = summary.dead.get(name, 0) + 1
     writes = {
         "changes": new,
-        "schema_changes": new_schema_rows(spark, lake, feed, events, plan.batch),
+        "schema_changes": new_schema_rows(log, feed, events, plan.batch),
         "dead_letters": [event for event in events if event["kind"] == "dead_letter"] + conflicts,
         "watermarks": risen(summary, done),
     }
     with ThreadPoolExecutor(4) as pool:
         for written in [
-            pool.submit(append_rows, spark, lake, feed, plan, name, rows)
+            pool.submit(append_rows, log, feed, plan, name=name, events=rows)
             for name, rows in writes.items()
             if rows
         ]:
@@ -234,9 +231,7 @@ def risen(summary: Summary, done: Done | None) -> list[Event]:
     ]
 
 
-def append_rows(
-    spark: SparkSession, lake: Lake, feed: "Feed", plan: Planned, name: str, events: list[Event]
-) -> None:
+def append_rows(log: OpsLog, feed: "Feed", plan: Planned, *, name: str, events: list[Event]) -> None:
     """Append events, if there are any, to a silver table under the batch's transaction."""
     if not events:
         return
@@ -246,7 +241,8 @@ def append_rows(
     rows = [_silver_row(feed, plan.batch, name, event) for event in events]
     arrow = pa.Table.from_pylist(rows, schema=_arrow_schema(schema))
     txn = (f"silver:{feed.name}:{name}:{plan.generation}", plan.batch)
-    lake.append(spark.createDataFrame(arrow, schema).coalesce(1), "silver", f"{feed.name}_{name}", txn)
+    frame = log.spark.createDataFrame(arrow, schema).coalesce(1)
+    log.lake.append(frame, "silver", f"{feed.name}_{name}", txn)
 
 
 def _arrow_schema(schema: Any) -> pa.Schema:

@@ -28,6 +28,7 @@ from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
+from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.session import many_rows
 from lakehouse.spark.silver.columns import INPUT
 from lakehouse.spark.silver.context import beside
@@ -37,29 +38,21 @@ from lakehouse.spark.silver.redelivery import Replays, find_replays
 from lakehouse.spark.silver.spark_batch import ARROW_ROWS, run_spark_batch
 from lakehouse.spark.silver.tables import Feed
 
-Progress = Callable[[str], None]
 # a batch of Arrow rows holds at most so many bytes of messages
 ARROW_BYTES = 64 * limits.MIB
 
 
-def run_silver(
-    spark: SparkSession,
-    lake: Lake,
-    feed: Feed,
-    log: OpsLog,
-    progress: Progress,
-    stopped: Callable[[], bool] = lambda: False,
-) -> int:
+def run_silver(context: RunContext, feed: Feed, stopped: Callable[[], bool] = lambda: False) -> int:
     """Work off everything that bronze holds, or until `stopped`; returns how many batches were written."""
     done = 0
-    while not stopped() and (plan := next_plan(spark, lake, feed, log)) is not None:
-        counts = run_batch(spark, lake, feed, log, plan)
-        progress(
+    while not stopped() and (plan := next_plan(context.log, feed)) is not None:
+        counts = run_batch(context.log, feed, plan)
+        context.progress(
             f"silver  {feed.name}: batch {plan.batch}: {counts.messages} messages, {counts.inserted} changes,"
             f" {counts.duplicate} duplicates, {counts.ddl} DDLs, {counts.dead} dead letters"
         )
         if counts.broken_replays:
-            progress(
+            context.progress(
                 f"warning: {feed.name}: messages were sent again and then went on otherwise than before: "
                 "tables may have seen the past"
             )
@@ -67,12 +60,12 @@ def run_silver(
     return done
 
 
-def next_plan(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog) -> Planned | None:
+def next_plan(log: OpsLog, feed: Feed) -> Planned | None:
     """The batch that was planned and not done, else a new one over the next bounded ranges, else None."""
     last, done = log.last(Planned), log.last(Done)
     if last is not None and (done is None or done.batch < last.batch):
         return last
-    ranges, small, arrow_rows = next_ranges(spark, lake, feed, done)
+    ranges, small, arrow_rows = next_ranges(log.spark, log.lake, feed, done)
     if not ranges:
         return None
     plan = Planned(
@@ -146,17 +139,18 @@ def _with_context(ranges: Iterable[OffsetRange], done: Done | None) -> tuple[Off
     return tuple(msgspec.structs.replace(one, context=resume.get(one.place, one.first)) for one in ranges)
 
 
-def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: Planned) -> Counts:
+def run_batch(log: OpsLog, feed: Feed, plan: Planned) -> Counts:
     """Decode and write one planned batch; returns its counts."""
+    spark, lake = log.spark, log.lake
     bronze = lake.read(spark, "bronze", feed.name).where(in_ranges(plan.ranges))
-    bronze = with_attachments(spark, lake, feed.name, feed.format, feed.options, bronze)
+    bronze = with_attachments(log, feed.format, feed.options, bronze)
     done = log.last(Done)
     small = plan.small and not has_attachments(feed.format, feed.options)
     table = bronze.select(*INPUT).toArrow() if small else None
     seen = Replays({}, 0, ())
     if (rule := rule_of(feed.format, feed.order)) is not None:
-        seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan.ranges, done, table)
-    near = replace(beside(spark, lake, feed.name, feed.format, feed.options, plan.ranges), copies=seen.copies)
+        seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan.ranges, done, table=table)
+    near = replace(beside(log, feed.format, feed.options, plan.ranges), copies=seen.copies)
     settings = {
         "format": feed.format,
         "options": feed.options,
@@ -167,12 +161,12 @@ def run_batch(spark: SparkSession, lake: Lake, feed: Feed, log: OpsLog, plan: Pl
         "beside": near,
     }
     if table is not None:
-        summary, runs, counted = run_local_batch(spark, lake, feed, table, settings, plan, done)
+        summary, runs, counted = run_local_batch(log, feed, table, settings, plan=plan, done=done)
     else:
-        summary, runs, counted = run_spark_batch(spark, lake, feed, bronze, settings, plan, done)
+        summary, runs, counted = run_spark_batch(log, feed, bronze, settings, plan=plan, done=done)
     copies = sum(len(offsets) for offsets in seen.copies.values())
     decoded = counted["decoded"] + counted["below"]
     counts = Counts(**{**counted, "decoded": decoded}, copies=copies, broken_replays=seen.broken)
     sent = Sent(feed.order in ("arrival", "files"), seen.state)
-    log.add(done_record(plan, done, summary, runs, counts, sent))
+    log.add(done_record(plan, done, summary, runs, counts=counts, sent=sent))
     return counts

@@ -12,7 +12,7 @@ from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns
 from lakehouse.ops.records import Done, Planned
 from lakehouse.silver.batch_summary import Summary, from_bytes, merged
-from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, keeping, many_rows
 from lakehouse.spark.silver.decode import decode
 from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, is_distinct
@@ -28,17 +28,18 @@ ARROW_ROWS = 10_000
 
 
 def run_spark_batch(
-    spark: SparkSession,
-    lake: Lake,
+    log: OpsLog,
     feed: Feed,
     bronze: DataFrame,
     settings: dict[str, Any],
+    *,
     plan: Planned,
     done: Done | None,
 ) -> tuple[Summary, OpenRuns, dict[str, int]]:
     """Decode and write one batch of any size in Spark jobs."""
+    spark = log.spark
     bounded = _bounded(spark, plan.arrow_rows or ARROW_ROWS)
-    with many_rows(spark), keeping(), bounded, staged(spark, lake, feed, decode(bronze, settings)) as packed:
+    with many_rows(spark), keeping(), bounded, staged(log, decode(bronze, settings)) as packed:
         books = read_books(packed)
         summary = merged(from_bytes(row.book) for row in books)
         changes, others = changes_frame(packed), others_frame(packed)
@@ -48,23 +49,24 @@ def run_spark_batch(
         if summary.keyless:
             changes, runs = number_halves(changes, others, runs)
         if not summary.keyless and is_distinct(
-            spark, lake, feed, (row.hashes for row in books), summary, plan.batch, top
+            log, feed, (row.hashes for row in books), summary, batch=plan.batch, top=top
         ):
+            decoded = summary.counts["decoded"]
             result = Distinct(
-                changes if summary.counts["decoded"] else None, None, summary.counts["decoded"], 0, 0
+                changes if decoded else None, None, inserted=decoded, duplicates=0, conflicted=0
             )
         else:
-            result = distinct_changes(spark, lake, feed, changes, summary, plan.batch, top)
+            result = distinct_changes(log, feed, changes, summary, batch=plan.batch, top=top)
         if result.conflicts is not None:
             for row in result.conflicts.groupBy("database", "table").count().collect():
                 summary.dead[row.database, row.table] = (
                     summary.dead.get((row.database, row.table), 0) + row["count"]
                 )
-        writer = Writer(spark, lake, feed, plan)
+        writer = Writer(log, feed, plan)
         writer.changes(result.distinct)
         writer.schema_changes(others, summary)
         writer.dead_letters(others, result.conflicts, summary)
-        append_rows(spark, lake, feed, plan, "watermarks", risen(summary, done))
+        append_rows(log, feed, plan, name="watermarks", events=risen(summary, done))
     return (
         summary,
         runs,
@@ -102,27 +104,26 @@ def _bounded(spark: SparkSession, rows: int) -> Iterator[None]:
 
 
 @contextmanager
-def staged(spark: SparkSession, lake: Lake, feed: Feed, packed: DataFrame) -> Iterator[DataFrame]:
+def staged(log: OpsLog, packed: DataFrame) -> Iterator[DataFrame]:
     """What was decoded, decoded once: kept in memory and on disk where the platform can, else in a staging
     table.
     """
-    if capabilities(spark).persist:
+    if capabilities(log.spark).persist:
         kept = packed.persist()
         try:
             yield kept
         finally:
             kept.unpersist()
     else:
-        lake.overwrite(packed, "silver", f"_{feed.name}_staging")
-        yield lake.read(spark, "silver", f"_{feed.name}_staging")
+        log.lake.overwrite(packed, "silver", f"_{log.source}_staging")
+        yield log.lake.read(log.spark, "silver", f"_{log.source}_staging")
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
     """Writes one batch, in the order that a reader of `done` batches relies on."""
 
-    spark: SparkSession
-    lake: Lake
+    log: OpsLog
     feed: Feed
     plan: Planned
 
@@ -135,8 +136,8 @@ class Writer:
         if summary.counts["ddl"]:
             told = others.where("kind = 'schema_change'").toArrow().to_pylist()
             told = [{**row, "position": tuple(row["position"].values())} for row in told]
-            fresh = new_schema_rows(self.spark, self.lake, self.feed, told, self.plan.batch)
-            append_rows(self.spark, self.lake, self.feed, self.plan, "schema_changes", fresh)
+            fresh = new_schema_rows(self.log, self.feed, told, self.plan.batch)
+            append_rows(self.log, self.feed, self.plan, name="schema_changes", events=fresh)
 
     def dead_letters(self, others: DataFrame, conflicts: DataFrame | None, summary: Summary) -> None:
         if summary.counts["dead"]:
@@ -159,4 +160,5 @@ class Writer:
         if "origin" not in frame.columns and "offset" in frame.columns:
             frame = frame.withColumn("origin", origin)
         txn = (f"silver:{self.feed.name}:{name}:{self.plan.generation}", self.plan.batch)
-        self.lake.append(frame.select(*silver_schema(name).names), "silver", f"{self.feed.name}_{name}", txn)
+        frame = frame.select(*silver_schema(name).names)
+        self.log.lake.append(frame, "silver", f"{self.feed.name}_{name}", txn)

@@ -21,6 +21,7 @@ from lakehouse.spark.operations.rebuild import rebuild_table
 from lakehouse.spark.operations.rejected_rows import requeue
 from lakehouse.spark.ops import gold_names as table_names
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.ops.run_record import RunRecord
 from lakehouse.spark.pipeline.continuous import Round, _land_or_wait
 from lakehouse.spark.pipeline.one_pass import Stop
@@ -152,16 +153,13 @@ def test_a_continuous_run_of_several_sources_begins_without_a_broker_that_is_awa
     )
     (tmp_path / "configs/sources/away.yml").write_text(text)
     (source,) = selected_sources(load(tmp_path / "configs"), (), str(tmp_path / "lake"))
-    log = OpsLog(spark, source.lake, source.name)
     said: list[str] = []
+    context = RunContext(OpsLog(spark, source.lake, source.name), said.append)
 
-    assert (
-        _land_or_wait(spark, Round(source, log, RunRecord(("bronze",)), alone=False), Stop(), said.append)
-        == 0
-    )
+    assert _land_or_wait(Round(source, context, RunRecord(("bronze",)), alone=False), Stop()) == 0
     assert [line.partition(",")[0] for line in said] == ["warning: 127.0.0.1:1: expected a Kafka broker"]
     with pytest.raises(LakehouseError, match=r"^127.0.0.1:1: expected a Kafka broker"):
-        _land_or_wait(spark, Round(source, log, RunRecord(("bronze",)), alone=True), Stop(), said.append)
+        _land_or_wait(Round(source, context, RunRecord(("bronze",)), alone=True), Stop())
 
 
 def test_two_that_claim_a_name_at_the_same_moment_both_leave_it(

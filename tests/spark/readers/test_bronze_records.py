@@ -18,6 +18,7 @@ from lakehouse.spark.bronze.storage import land_storage
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import register
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.readers.bronze_records import Chosen, chosen_records, inspect_bronze, replay
 from tests.support.paths import DATA
 
@@ -46,7 +47,7 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
             name,
             SourceSettings(format=format, order=order_of(format, {}), options={}, virtual=False),
         )
-        land_messages(spark, Lake(root), name, read_recording(path), quiet)
+        land_messages(RunContext(OpsLog(spark, Lake(root), name), quiet), read_recording(path))
     options = shown_options(TREE, "ticdc-storage", {})
     register(
         spark,
@@ -54,9 +55,7 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
         "sink",
         SourceSettings(format="ticdc-storage", order="tidb", options=dict(options), virtual=False),
     )
-    land_storage(
-        spark, Lake(root), "sink", str(TREE), options, OpsLog(spark, Lake(root), "sink").load(), quiet
-    )
+    land_storage(RunContext(OpsLog(spark, Lake(root), "sink").load(), quiet), str(TREE), options)
     return root
 
 
