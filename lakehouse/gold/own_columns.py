@@ -81,7 +81,9 @@ def remade(column: Column, spark: str, companion: str, mask: str | None) -> Gold
 
 def computed_column(name: str) -> GoldColumn:
     """A column that Spark computes, as it is printed: whatever JSON has no word for, as text."""
-    return GoldColumn(Column(COMPUTED, name, parse_type("varchar(64)")), "", _same, _printed_value, companion="")
+    return GoldColumn(
+        Column(COMPUTED, name, parse_type("varchar(64)")), "", _same, _printed_value, companion=""
+    )
 
 
 def _printed_value(value: Any) -> Any:

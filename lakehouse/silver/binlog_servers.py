@@ -134,7 +134,9 @@ def judged(known: Servers | None, stretches: Iterable[Stretch]) -> Servers | Non
             renamed = bool(called) and base not in called
             if (lower or renamed) and not _is_among(changes, stretch.epoch, met.server):
                 was = before.was if met.was is None else met.was
-                change = ServerChange(*place, stretch.epoch, met.offset, was, server_id, base, met.at[0])
+                change = ServerChange(
+                    *place, stretch.epoch, met.offset, was, server=server_id, base=base, number=met.at[0]
+                )
                 changes.append(change)
             ids = ids if server_id in ids else (*ids, server_id)
             called = called if base in called else (*called, base)

@@ -262,7 +262,9 @@ def _dead_letter(message: Message, event: DeadLetter) -> OtherRow:
 
 def _too_deep(message: Message, event: RowChange | SchemaChange) -> OtherRow:
     text = f"values: expected JSON nested at most {MAX_DEPTH} deep, got deeper one"
-    return _dead_letter(message, DeadLetter("value", text, event.index, database=event.database, table=event.table))
+    return _dead_letter(
+        message, DeadLetter("value", text, event.index, database=event.database, table=event.table)
+    )
 
 
 def transaction_rows(

@@ -62,7 +62,7 @@ def silver_feed_of(name: str, settings: SourceSettings) -> Feed:
         settings.format,
         settings.order,
         settings.options,
-        settings.row_ids,
+        row_ids=settings.row_ids,
         settled=settings.settled,
     )
 
@@ -75,7 +75,7 @@ def feed_of(name: str, settings: SourceSettings, consistency: str) -> GoldFeed:
         upstream_of(settings.format, settings.options),
         consistency,
         settings.virtual,
-        None if settings.auto else frozenset(options),
+        tables=None if settings.auto else frozenset(options),
         options=options,
         clock=clock_of(settings.format, settings.order),
         drift_timeout=settings.drift_timeout,
@@ -112,10 +112,10 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
         found.format,
         order,
         options,
-        found.row_ids == "sent",
-        found.batch.max_records,
-        found.batch.max_bytes,
-        settled,
+        row_ids=found.row_ids == "sent",
+        max_records=found.batch.max_records,
+        max_bytes=found.batch.max_bytes,
+        settled=settled,
     )
     consistency = found.consistency or ("resolved" if sends_watermarks(found.format, options) else "eventual")
     said = options_of_tables(config, name)
@@ -124,13 +124,13 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
         upstream_of(found.format, options),
         consistency,
         FORMATS[found.format].producer.carries_virtual,
-        None if found.tables == "auto" else frozenset(said),
+        tables=None if found.tables == "auto" else frozenset(said),
         options=said,
         clock=clock_of(found.format, order),
         drift_timeout=None if found.drift_timeout is None else found.drift_timeout.total_seconds(),
         suites=suites_of(config, name),
     )
-    return Source(name, found, lake_of(found, lake), silver, gold)
+    return Source(name, found, lake_of(found, lake), silver, gold=gold)
 
 
 def options_of_tables(config: Config, source: str) -> dict[tuple[str, str], GoldOptions]:

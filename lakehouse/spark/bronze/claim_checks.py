@@ -153,7 +153,7 @@ def names_in(batch: pa.RecordBatch, format: str, options: Mapping[str, str]) -> 
     columns = [batch.column(name).to_pylist() for name in (*PLACE, "key", "value")]
     for topic, incarnation, partition, offset, key, value in zip(*columns, strict=True):
         try:
-            names = attachment_names(Message(topic, partition, offset, key, value), format, options)
+            names = attachment_names(Message(topic, partition, offset, key=key, value=value), format, options)
         except DecodeError:
             continue
         rows += [(topic, incarnation, partition, offset, name) for name in names]

@@ -112,7 +112,9 @@ def named_changes(table: pa.Table) -> Iterator[tuple[Name, Change, int]]:
         ):
             yield (
                 (database, name),
-                parse_change(position, op, before, after, encoding, flags, commit_ts),
+                parse_change(
+                    position, op, before, after, encoding=encoding, flags=flags, commit_ts=commit_ts
+                ),
                 number,
             )
 
@@ -138,7 +140,7 @@ def changes_of(batch: pa.RecordBatch) -> Iterator[Change]:
     """The changes of one Arrow batch, for a worker."""
     columns = [batch.column(name).to_pylist() for name in FOLD_COLUMNS[2:8]]
     for op, position, before, after, encoding, flags in zip(*columns, strict=True):
-        yield parse_change(position, op, before, after, encoding, flags)
+        yield parse_change(position, op, before, after, encoding=encoding, flags=flags)
 
 
 def parse_change(
@@ -156,9 +158,9 @@ def parse_change(
         op,
         None if before is None else _decode(before),
         None if after is None else _decode(after),
-        encoding,
-        tuple(flags or ()),
-        commit_ts,
+        encoding=encoding,
+        flags=tuple(flags or ()),
+        commit_ts=commit_ts,
     )
 
 

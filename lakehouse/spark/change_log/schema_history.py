@@ -41,19 +41,27 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID) -> History:
             row.database,
             row.table,
             tuple(row.position),
-            row.ddl,
-            json.loads(row.columns) if row.columns else None,
-            tuple(row.primary_key) if row.primary_key else None,
-            row.commit_ts,
+            ddl=row.ddl,
+            columns=json.loads(row.columns) if row.columns else None,
+            primary_key=tuple(row.primary_key) if row.primary_key else None,
+            commit_ts=row.commit_ts,
         )
         for row in rows
     ]
     records += [
-        Record("schema", one.database, one.table, one.position, None, plain(one.columns), one.key or None)
+        Record(
+            "schema",
+            one.database,
+            one.table,
+            one.position,
+            ddl=None,
+            columns=plain(one.columns),
+            primary_key=one.key or None,
+        )
         for one in log.all(Imported)
     ]
     records += [
-        Record("inferred", one.database, one.table, one.position, None, plain(one.columns))
+        Record("inferred", one.database, one.table, one.position, ddl=None, columns=plain(one.columns))
         for one in log.all(Inferred)
     ]
     changes = read_silver(log.spark, log.lake, log.source, "changes").where(
@@ -69,7 +77,10 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID) -> History:
     if done.arrival:
         report_repeats(
             history,
-            [Told(tuple(row.position), row.database, row.table, row.ddl, row.commit_ts) for row in rows],
+            [
+                Told(tuple(row.position), row.database, row.table, row.ddl, commit_ts=row.commit_ts)
+                for row in rows
+            ],
         )
     for lineage in history.lineages:
         named = said.keys.get(".".join(lineage.intervals[-1].name))

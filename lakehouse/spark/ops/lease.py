@@ -51,7 +51,7 @@ def lease(
     table, holder = Table(spark, lake, f"{source}_lease"), uuid.uuid4().hex
     table.create()
     watched = table.rows(layers)
-    _wait(table, source, layers, watched, seconds)
+    _wait(table, source, layers, watched, seconds=seconds)
     if not table.take(layers, holder, watched):
         raise LakehouseError(f"{source}: another run began at the same moment; wait for it or stop it")
     ended = threading.Event()

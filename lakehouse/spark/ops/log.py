@@ -84,7 +84,7 @@ class OpsLog:
         """Append records in one commit; returns the seq of the last."""
         now = int(time.time() * 1000)
         logged = [
-            Logged(self.seq + number, record.kind, now, encode(record), record)
+            Logged(self.seq + number, record.kind, now, encode(record), record=record)
             for number, record in enumerate(records, 1)
         ]
         rows = [{"seq": one.seq, "kind": one.kind, "at": one.at, "body": one.text} for one in logged]
@@ -126,4 +126,4 @@ class OpsLog:
 
 
 def _logged(seq: int, kind: str, at: int, body: str) -> Logged:
-    return Logged(seq, kind, at, body, decode(kind, body))
+    return Logged(seq, kind, at, body, record=decode(kind, body))

@@ -36,7 +36,16 @@ def layer_runs(log: OpsLog, run: Run) -> Iterator[LayerRun]:
         inputs, outputs = _EDGES[layer](log, run)
         facts: dict[str, float] = {"landed": run.landed, "batches": run.batches, "published": run.published}
         facts["seconds"] = run.seconds.get(layer, 0)
-        yield LayerRun(log.source, layer, run.begun, run.ended, inputs, outputs, run.error, facts)
+        yield LayerRun(
+            log.source,
+            layer,
+            run.begun,
+            run.ended,
+            inputs=inputs,
+            outputs=outputs,
+            error=run.error,
+            facts=facts,
+        )
 
 
 def _bronze(log: OpsLog, run: Run) -> tuple[list[Dataset], list[Dataset]]:

@@ -23,7 +23,7 @@ def run(
     progress: Progress,
 ) -> list[dict[str, Any]]:
     """Run layers of the selected sources; `once` ends when all that is there is done. See `runs`."""
-    return list(runs(config, layers, once, select, lake, progress))
+    return list(runs(config, layers, once, select, lake=lake, progress=progress))
 
 
 def runs(

@@ -154,9 +154,9 @@ class Judge:
             self.upstream,
             [self.columns[i] for i in range(len(self.columns))],
             steps,
-            aliases,
-            schema,
-            partial,
+            aliases=aliases,
+            schema=schema,
+            partial=partial,
         )
         typed = changes.mapInArrow(worker, schema)
         marks = self._marks(aliases, types)
@@ -261,7 +261,7 @@ def _worker(
         states = States(lineage, upstream, remember=partial)
         write, arrow = writers(plain), to_arrow_schema(schema)
         for batch in batches:
-            yield judged_batch(batch, states, steps, aliases, write, arrow)
+            yield judged_batch(batch, states, steps, aliases, write=write, schema=arrow)
 
     return work
 

@@ -295,7 +295,7 @@ def open_gates(
             if any(interval.name == name for interval in lineage.intervals)
         ]
         judges = [
-            Judge(lineage, suite, upstream, policies, virtual, accepted.get(lineage.id, ()))
+            Judge(lineage, suite, upstream, policies, virtual=virtual, accepted=accepted.get(lineage.id, ()))
             for lineage in mine
         ]
         check_names(judges, ".".join(name))
@@ -304,7 +304,7 @@ def open_gates(
             if judge.lineage.id not in found or judge.lineage.intervals[-1].name == name:
                 judge.check_types()
                 found[judge.lineage.id] = judge
-    return Gates(log.spark, log.lake, log.source, batch, found)
+    return Gates(log.spark, log.lake, log.source, batch, judges=found)
 
 
 def rejected_rows(spark: SparkSession, lake: Lake, source: str) -> DataFrame:

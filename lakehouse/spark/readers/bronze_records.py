@@ -62,7 +62,11 @@ def chosen_records(
     if not first.isdigit() or (last and not last.isdigit()):
         raise ConfigError(f"--offset {offset}: expected an offset such as 7, or a range such as 7-20")
     return Chosen(
-        topic, partition, int(first), int(last) if last else None if dash else int(first), incarnation
+        topic,
+        partition,
+        int(first),
+        int(last) if last else None if dash else int(first),
+        incarnation=incarnation,
     )
 
 
@@ -105,7 +109,7 @@ def _widened(chosen: Chosen) -> Chosen:
         chosen.partition,
         first,
         None if chosen.last is None else chosen.last + _AROUND,
-        chosen.incarnation,
+        incarnation=chosen.incarnation,
     )
 
 
@@ -156,13 +160,13 @@ def _message(row: Row, epochs: Epochs) -> Message:
         row.topic,
         row.partition,
         row.offset,
-        key,
-        value,
-        headers,
-        row.timestamp,
-        row.incarnation,
-        epoch,
-        row.path,
+        key=key,
+        value=value,
+        headers=headers,
+        timestamp=row.timestamp,
+        incarnation=row.incarnation,
+        epoch=epoch,
+        path=row.path,
     )
 
 
@@ -200,7 +204,7 @@ def replay(
         return {"source": source, "files": write_files(messages, to), "to": str(to)}
     if to is not None:
         return {"source": source, "messages": write_recording(messages, to), "to": str(to)}
-    return _to_topic(messages, source, servers or "", to_topic, options)
+    return _to_topic(messages, source, servers or "", to_topic, options=options)
 
 
 def _one_incarnation(bronze: DataFrame, source: str) -> None:

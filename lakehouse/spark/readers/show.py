@@ -270,7 +270,7 @@ class Reader:
             at,
             upstream,
             clock_of(self.settings.format, self.settings.order),
-            self._options(lineage),
+            options=self._options(lineage),
         )
 
     def _options(self, lineage: Lineage) -> GoldOptions:

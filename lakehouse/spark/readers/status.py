@@ -177,7 +177,7 @@ def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
     )
     entry["gold_would_apply"] = {f"{row.database}.{row.table}": row["count"] for row in changes}
     entry["ddl_would_apply"] = [row.ddl for row in ddl]
-    return {**entry, **table_changes(spark, source, log, done, manifest)}
+    return {**entry, **table_changes(spark, source, log, done, manifest=manifest)}
 
 
 def table_changes(

@@ -70,7 +70,9 @@ def batches(
     done = log.dated(Done)[-BATCHES:]
     by_position = settings is not None and settings.order == "tidb"
     newest = (
-        {} if by_position or not done else newest_commits(spark, lake, log.source, settings, done[0][1].batch)
+        {}
+        if by_position or not done
+        else newest_commits(spark, lake, log.source, settings, first=done[0][1].batch)
     )
     return [
         {

@@ -85,10 +85,10 @@ def open_lake(
     frames = {name: _of_all(spark, lake, list(known), name) for name in SCHEMAS}
     frames["manifests"] = _manifests(spark, lake, list(known))
     for name, layer, suffix, schema in OF_SOURCES:
-        frames[name] = _with_source(spark, lake, list(known), layer, suffix, schema)
+        frames[name] = _with_source(spark, lake, list(known), layer, suffix=suffix, schema=schema)
     for source, settings in known.items():
-        frames.update(_gold(spark, lake, source, frames, at))
-        frames.update(_silver(spark, lake, source, settings, frames))
+        frames.update(_gold(spark, lake, source, frames, at=at))
+        frames.update(_silver(spark, lake, source, settings, taken=frames))
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
     return frames
@@ -256,7 +256,7 @@ class Images:
         place = (self.lineage.step_at(position), encoding)
         if place not in self.carriers:
             self.carriers[place] = Carrier(
-                self.lineage, place[0], len(self.lineage.steps) - 1, encoding, self.upstream
+                self.lineage, place[0], len(self.lineage.steps) - 1, encoding, upstream=self.upstream
             )
         return self.carriers[place]
 

@@ -77,7 +77,18 @@ def messages(batch: pa.RecordBatch, epochs: Epochs) -> Iterator[Message]:
     ):
         pairs = tuple((header["key"], header["value"]) for header in headers) if headers else ()
         epoch = epoch_of(epochs, (topic, incarnation, partition), offset) if epochs else 0
-        yield Message(topic, partition, offset, key, value, pairs, timestamp, incarnation, epoch, path)
+        yield Message(
+            topic,
+            partition,
+            offset,
+            key=key,
+            value=value,
+            headers=pairs,
+            timestamp=timestamp,
+            incarnation=incarnation,
+            epoch=epoch,
+            path=path,
+        )
 
 
 def decoded(
@@ -131,7 +142,7 @@ def _events(
 
 def _resume_row(resume: Resume) -> OtherRow:
     topic, incarnation, partition = resume.place
-    place = Message(topic, partition, resume.offset, None, None, incarnation=incarnation)
+    place = Message(topic, partition, resume.offset, key=None, value=None, incarnation=incarnation)
     return other_row(place, 0, kind="resume")
 
 
@@ -182,7 +193,7 @@ class _Held:
         """All rows that are held; none are held afterwards."""
         self._to_columns()
         stretches = servers.take() if servers is not None else []
-        taken = Taken(self.columns, self.others, self.messages, self.silent, stretches)
+        taken = Taken(self.columns, self.others, self.messages, self.silent, servers=stretches)
         self.columns, self.others = _no_columns(), []
         self.messages = self.silent = self.bytes = 0
         return taken

@@ -79,7 +79,7 @@ def distinct_changes(
     """Split a batch's changes into new ones, duplicates and conflicts."""
     total = summary.counts["decoded"]
     if not total or summary.low is None or summary.high is None:
-        return Distinct(None, None, 0, 0, 0)
+        return Distinct(None, None, inserted=0, duplicates=0, conflicted=0)
     first = _firsts(changes, feed.order)
     if overlaps(summary, top):
         first = _join_known(first, _known(log, feed, summary, batch), feed.order)

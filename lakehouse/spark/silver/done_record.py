@@ -132,11 +132,13 @@ def _tables(done: Done | None, summary: Summary) -> tuple[TableSize, ...]:
         old = tables.get(name)
         keys = seen["keys"] and tuple(seen["keys"])
         if old is None:
-            tables[name] = TableSize(name, seen["low"], seen["high"], seen["n"], seen["bytes"], keys)
+            tables[name] = TableSize(
+                name, seen["low"], seen["high"], seen["n"], bytes=seen["bytes"], keys=keys
+            )
         else:
             low, high = min(old.low, seen["low"]), max(old.high, seen["high"])
             number, size = old.n + seen["n"], old.bytes + seen["bytes"]
-            tables[name] = TableSize(name, low, high, number, size, old.keys or keys)
+            tables[name] = TableSize(name, low, high, number, bytes=size, keys=old.keys or keys)
     return tuple(tables.values())
 
 

@@ -43,7 +43,7 @@ def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event],
         for values in zip(*taken.changes.values(), strict=True)
     ]
     events += [dict(zip(_OTHER_NAMES, values, strict=True)) for values in taken.others]
-    return events, summarise(taken.changes, taken.others, taken.messages, taken.silent, taken.servers)
+    return events, summarise(taken.changes, taken.others, taken.messages, taken.silent, servers=taken.servers)
 
 
 def transactions_told_rows(events: list[Event]) -> Told:

@@ -53,7 +53,7 @@ def pack(taken: Taken, order: str) -> pa.RecordBatch:
     changes = _with_position_bytes(taken.changes)
     others = _with_position_bytes(dict(zip(OTHER_COLUMNS, zip(*taken.others, strict=True), strict=False)))
     values = [
-        to_bytes(summarise(taken.changes, taken.others, taken.messages, taken.silent, taken.servers)),
+        to_bytes(summarise(taken.changes, taken.others, taken.messages, taken.silent, servers=taken.servers)),
         hashes_of([changes[name] for name in IDENTITY], order),
         _stream(changes, _CHANGES),
         _stream(others, _OTHERS),

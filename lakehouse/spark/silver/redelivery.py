@@ -133,7 +133,7 @@ def _marks(rule: Redelivery) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa
         for batch in batches:
             offsets, values = batch.column("offset").to_pylist(), batch.column("value").to_pylist()
             rows = [
-                (offset, *sent(Message("", 0, offset, None, value), rule))
+                (offset, *sent(Message("", 0, offset, key=None, value=value), rule))
                 for offset, value in zip(offsets, values, strict=True)
             ]
             arrays = [

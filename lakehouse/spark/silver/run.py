@@ -127,7 +127,9 @@ def next_ranges(
 
 def _ranges(rows: list[dict[str, Any]]) -> tuple[OffsetRange, ...]:
     ranges = (
-        OffsetRange(row["topic"], row["incarnation"], row["partition"], row["offset_min"], row["offset_max"])
+        OffsetRange(
+            row["topic"], row["incarnation"], row["partition"], row["offset_min"], last=row["offset_max"]
+        )
         for row in rows
     )
     return tuple(sorted(ranges, key=lambda one: one.place))
