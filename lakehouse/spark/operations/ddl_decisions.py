@@ -102,4 +102,4 @@ def table_now(root: str, table: str) -> Table:
     )
     upstream = upstream_of(settings.format, settings.options)
     schema = lineage.schema_at(just_above(at))
-    return Table((entry.database, entry.table), schema, policy, upstream.server, upstream.zone)
+    return Table((entry.database, entry.table), schema, policy, upstream.server, zone=upstream.zone)

@@ -37,7 +37,11 @@ def lake_findings(source: SourceConfig, given: str | None) -> Iterator[Finding]:
     except PySparkException as error:
         condition = error.getCondition() or type(error).__name__
         yield Finding(
-            "lake", where, FAIL, f"Spark refuses: {condition}", "mend the lake's path, catalog or permissions"
+            "lake",
+            where,
+            FAIL,
+            f"Spark refuses: {condition}",
+            fix="mend the lake's path, catalog or permissions",
         )
 
 
@@ -54,7 +58,7 @@ def schemas(spark: SparkSession, lake: Lake) -> Iterator[Finding]:
                 f"{lake.catalog}.{name}",
                 WARN,
                 "is not there",
-                f"CREATE SCHEMA {lake.catalog}.{name}",
+                fix=f"CREATE SCHEMA {lake.catalog}.{name}",
             )
 
 

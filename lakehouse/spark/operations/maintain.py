@@ -58,7 +58,8 @@ def maintain(root: str, source: str | None, snapshots: float, progress: Progress
             f"{source}: expected a source of {root}, which has {', '.join(sorted(known)) or 'none'}"
         )
     return [
-        maintain_source(spark, lake, name, snapshots, progress) for name in ([source] if source else known)
+        maintain_source(spark, lake, name, snapshots, progress=progress)
+        for name in ([source] if source else known)
     ]
 
 
@@ -79,8 +80,8 @@ def maintain_source(
         log.load()
         manifest = log.last(Manifest)
         tables = [entry.gold for entry in (manifest.tables if manifest else ())]
-        published = optimize_gold(spark, lake, log, snapshots, progress)
-        hours = {table: vacuum_gold(spark, lake, log, table, snapshots) for table in tables}
+        published = optimize_gold(log, snapshots, progress)
+        hours = {table: vacuum_gold(log, table, snapshots) for table in tables}
     return {
         "source": source,
         "gold_tables": len(tables),
@@ -94,11 +95,11 @@ def optimize(spark: SparkSession, ref: str, settings: Mapping[str, str] = {}) ->
         spark.sql(f"OPTIMIZE {ref}").collect()
 
 
-def optimize_gold(spark: SparkSession, lake: Lake, log: OpsLog, snapshots: float, progress: Progress) -> bool:
+def optimize_gold(log: OpsLog, snapshots: float, progress: Progress) -> bool:
     """OPTIMIZE each table whose newest version has the rows that its manifest names, and publish the versions
     that come of it.
     """
-    manifest = log.last(Manifest)
+    spark, lake, manifest = log.spark, log.lake, log.last(Manifest)
     if manifest is None:
         return False
     entries = []
@@ -139,12 +140,13 @@ def keep_history(spark: SparkSession, ref: str, snapshots: float) -> None:
         spark.sql(f"ALTER TABLE {ref} SET TBLPROPERTIES ({told})")
 
 
-def vacuum_gold(spark: SparkSession, lake: Lake, log: OpsLog, table: str, snapshots: float) -> int:
+def vacuum_gold(log: OpsLog, table: str, snapshots: float) -> int:
     """Remove files that no kept manifest needs; returns for how many hours they are kept."""
-    ended = {row.version - 1: row.timestamp.timestamp() for row in history_of(spark, lake.ref("gold", table))}
+    spark, ref = log.spark, log.lake.ref("gold", table)
+    ended = {row.version - 1: row.timestamp.timestamp() for row in history_of(spark, ref)}
     needed = [ended[version] for version in kept_versions(log, table, snapshots) if version in ended]
     hours = max([hours_of(snapshots), *(math.ceil((time.time() - moment) / HOUR) + 1 for moment in needed)])
-    vacuum(spark, lake.ref("gold", table), hours)
+    vacuum(spark, ref, hours)
     return hours
 
 

@@ -63,9 +63,9 @@ def rebuild_table(root: str, table: str, at: str | None, yes: bool, why: str = "
     position = watermark if at is None else parse_position(at, watermark)
     check_floor(log, at or "now", position)
     published, compared_with = at_position(log, entry, position)
-    run = shadow_run(spark, lake, source, settings, log, manifest, position)
+    run = shadow_run(log, settings, manifest, position)
     outcome = {"table": table, "compared_with": compared_with, **shadow_difference(run, entry, published)}
-    return {**outcome, "replaced": request(spark, lake, source, settings, log, entry, why) if yes else False}
+    return {**outcome, "replaced": request(log, settings, entry, why) if yes else False}
 
 
 def at_position(log: OpsLog, entry: TableEntry, position: Position) -> tuple[TableEntry, str]:
@@ -78,21 +78,13 @@ def at_position(log: OpsLog, entry: TableEntry, position: Position) -> tuple[Tab
     return entry, "the live table"
 
 
-def shadow_run(
-    spark: SparkSession,
-    lake: Lake,
-    source: str,
-    settings: SourceSettings,
-    log: OpsLog,
-    manifest: Manifest,
-    position: Position,
-) -> GoldRun:
+def shadow_run(log: OpsLog, settings: SourceSettings, manifest: Manifest, position: Position) -> GoldRun:
     """A gold run over what the manifest saw, up to a position, that publishes nothing."""
-    feed = feed_of(source, settings, manifest.consistency)
+    feed = feed_of(log.source, settings, manifest.consistency)
     done = next(record for record in reversed(log.all(Done)) if record.batch == manifest.batch)
     window = Window(manifest.batch, position, manifest.batch, position)
     history = load_history(log, done, feed.said)
-    return open_run(log, feed, history, window, None, stops=False)
+    return open_run(log, feed, history, window, last=None, stops=False)
 
 
 def shadow_difference(run: GoldRun, entry: TableEntry, published: TableEntry) -> Entry:
@@ -157,23 +149,16 @@ def discard(spark: SparkSession, lake: Lake, table: str) -> None:
         shutil.rmtree(Path(lake.path("gold", table)))
 
 
-def request(
-    spark: SparkSession,
-    lake: Lake,
-    source: str,
-    settings: SourceSettings,
-    log: OpsLog,
-    entry: TableEntry,
-    why: str,
-) -> str | bool:
+def request(log: OpsLog, settings: SourceSettings, entry: TableEntry, why: str) -> str | bool:
     """Ask gold to fold the table anew; it is done at once where no other gold run goes on."""
     log.add(Rebuild(lineage=entry.lineage, why=why))
     try:
-        with layer_lock(spark, lake, source, ["gold"]):
+        with layer_lock(log.spark, log.lake, log.source, ["gold"]):
             log.load()
             manifest = log.last(Manifest)
             assert manifest is not None
-            run_gold(spark, lake, feed_of(source, settings, manifest.consistency), log, quiet)
+            feed = feed_of(log.source, settings, manifest.consistency)
+            run_gold(log.spark, log.lake, feed, log, progress=quiet)
             return True
     except LakehouseError as error:
         return f"requested: {error}"

@@ -67,7 +67,7 @@ class Rejections:
             self.settings.virtual,
             upstream_of(self.settings.format, self.settings.options),
         )
-        judge = Judge(lineage, suite_of(suite), upstream, {}, virtual)
+        judge = Judge(lineage, suite_of(suite), upstream, {}, virtual=virtual)
         judged = judge.frame(self.silver.where(of_lineage(lineage)), partial=True)
         failing = judged.where(F.arrays_overlap("failed", F.array(*[F.lit(index) for index in judge.stops])))
         rows = failing.select("position", identity().alias("name")).orderBy("position").collect()
@@ -115,10 +115,15 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
     before = told.of(lineage, all_=True)
     with layer_lock(told.spark, source.lake, source.name, ("gold",)):
         if accept:
-            _accept(told, lineage, table, source.gold, before, str(why))
+            _accept(told, lineage, table, source.gold, before=before, why=str(why))
         told.log.load()
         run_gold(
-            told.spark, source.lake, source.gold, told.log, lambda _: None, again=frozenset([lineage.id])
+            told.spark,
+            source.lake,
+            source.gold,
+            told.log,
+            progress=lambda _: None,
+            again=frozenset([lineage.id]),
         )
     after = Rejections(source.lake, source.name, source.settings).of(lineage, all_=True)
     manifest = told.log.last(Manifest)

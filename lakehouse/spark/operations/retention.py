@@ -78,7 +78,16 @@ def raise_floor(
         names = sorted({i.name for one in folded for i in one.intervals if i.low < place})
         log.add(Floor(generation=log.generation, place=place, names=tuple(names), why=why))
         with many_rows(spark):
-            rows = snapshot_rows(spark, lake, source, changes, folded, place, settings, done.batch)
+            rows = snapshot_rows(
+                spark,
+                lake,
+                source,
+                changes,
+                lineages=folded,
+                place=place,
+                settings=settings,
+                batch=done.batch,
+            )
             lake.replace_where(rows, "silver", f"{source}_changes", predicate(folded, place))
         return {**outcome, "done": True}
 
@@ -154,7 +163,12 @@ def snapshot_rows(
             mine = changes.where(of_lineage(lineage) & between(None, place))
             rows = rows.unionByName(
                 silver_rows(
-                    images(spark, mine, lineage, place, upstream), lineage, name, place, source, batch
+                    images(spark, mine, lineage, place, upstream=upstream),
+                    lineage,
+                    name,
+                    place,
+                    source=source,
+                    batch=batch,
                 )
             )
     return rows

@@ -44,7 +44,7 @@ def _schema_record(statement: E.Statement, position: Position) -> Imported:
         table=statement.table,
         position=position,
         columns=tuple(
-            ImportedColumn(one.name, str(one.type), one.not_null, one.default, one.generated)
+            ImportedColumn(one.name, str(one.type), one.not_null, one.default, generated=one.generated)
             for one in schema.columns
         ),
         key=tuple(key),
