@@ -16,6 +16,7 @@ from lakehouse.spark import limits
 from lakehouse.spark.bronze.recordings import land_messages
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.silver.run import run_silver
 from lakehouse.spark.silver.tables import Feed as Settings
 from tests.support.arrivals import Feed
@@ -68,11 +69,12 @@ def silver(spark: Any, folder: Path, format: str, options: dict[str, str], told:
     """Two batches; what silver's tables hold after them, and both `done` records."""
     lake = Lake(str(folder))
     log = OpsLog(spark, lake, "s").load()
+    context = RunContext(log, quiet)
     settings = Settings("s", format, order_of(format, options), options)
     done: list[Done | None] = []
     for end in (len(told) * 2 // 3, len(told)):
-        land_messages(spark, lake, "s", told[:end], quiet)
-        run_silver(spark, lake, settings, log, quiet)
+        land_messages(context, told[:end])
+        run_silver(context, settings)
         done.append(log.last(Done))
     names = ("changes", "schema_changes", "watermarks", "dead_letters")
     return {name: silver_rows(spark, folder, "s", name) for name in names}, done
