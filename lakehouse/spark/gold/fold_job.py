@@ -202,7 +202,7 @@ def _cross(piece: Piece) -> Worker:
         from lakehouse.spark.gold.fold_job import decode_row
 
         ids = key_ids(piece.lineage, piece.end)
-        move = Carrier(piece.lineage, piece.start - 1, piece.end, "canonical", piece.upstream).move
+        move = Carrier(piece.lineage, piece.start - 1, piece.end, "canonical", upstream=piece.upstream).move
         for batch in batches:
             kinds, images = batch.column("kind").to_pylist(), batch.column("image").to_pylist()
             yield _note_batch([kind for kind in kinds if kind.startswith(NOTE)])
@@ -339,7 +339,7 @@ def count_all(triples: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, st
             notes.add(kind)
         else:
             edits.append(RowEdit(MIN_POSITION, kind, decode_row(image)))
-    folded = count_keyless([], [Edits(edits, {}, frozenset(), 0, 0)])
+    folded = count_keyless([], [Edits(edits, {}, frozenset(), 0, cleared=0)])
     for row in folded.keyless:
         yield image_text(row), "put", encode_row(row)
     for kind in sorted({*notes, *map(note, folded.problems)}):
@@ -433,7 +433,7 @@ def looked_over(typed: DataFrame, columns: list[GoldColumn], without: str = "") 
     kinds = frozenset(kind for kind in row["kinds"] if not kind.startswith(NOTE))
     companions = [column.companion for i, column in enumerate(columns) if row[f"r{i}"]]
     rows = typed if len(kinds) == len(row["kinds"]) else typed.where(~F.col(OP).startswith(NOTE))
-    return LargeFold(rows, kinds, companions, unknown, problems)
+    return LargeFold(rows, kinds, companions, unknown, problems=problems)
 
 
 def named(typed: DataFrame, columns: list[GoldColumn], companions: list[str], op: str | None) -> DataFrame:

@@ -92,7 +92,7 @@ def replace_frame(
         names = [F.col(quote(key.name)) for key in keys]
         frame = frame.repartitionByRange(max(1, rows // ROWS_PER_FILE), *names).sortWithinPartitions(*names)
     frame = with_computed(frame, options.computed)
-    lake.overwrite(frame, "gold", table, PROPERTIES if create else {}, options.partition_by)
+    lake.overwrite(frame, "gold", table, PROPERTIES if create else {}, partition_by=options.partition_by)
     if options.cluster_by:
         cluster(spark, lake, table, options.cluster_by)
     if options.change_data_feed:
@@ -123,7 +123,11 @@ def merge_frame(
     source.createOrReplaceTempView(view)
     try:
         bounds = key_bounds(source, keys) if rows > ORDERED_ROWS else []
-        spark.sql(merge_sql(lake.ref("gold", table), view, [*held, *missing], source.columns, keys, bounds))
+        spark.sql(
+            merge_sql(
+                lake.ref("gold", table), view, [*held, *missing], source.columns, keys=keys, bounds=bounds
+            )
+        )
     finally:
         spark.catalog.dropTempView(view)
     return version_of(spark, lake, table)

@@ -158,9 +158,9 @@ def change_of(row: dict[str, Any]) -> Change:
         row["op"],
         row["before"],
         row["after"],
-        row["encoding"],
-        row["flags"],
-        row["commit_ts"],
+        encoding=row["encoding"],
+        flags=row["flags"],
+        commit_ts=row["commit_ts"],
     )
 
 

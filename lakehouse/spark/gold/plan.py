@@ -248,8 +248,8 @@ def plan_table(run: GoldRun, lineage: Lineage, taken: set[str]) -> TablePlan | N
         return None
     options, gate = options_of(lineage, run.settings.options), run.gates.of(lineage)
     gold, wanted = allocate(known, lineage.name_at(at) or lineage.intervals[-1].name, options, taken)
-    shape = whole_shape(run, lineage, at, options, gate)
-    whole = must_fold_whole(run, known, lineage.id, shape, at) or (
+    shape = whole_shape(run, lineage, at, options, gate=gate)
+    whole = must_fold_whole(run, known, lineage.id, shape, at=at) or (
         known is not None and known.state == "retired" and not retired
     )
     return TablePlan(
@@ -292,7 +292,7 @@ def plan_shards(
         shape=shape,
         known=known,
         held=held,
-        whole=must_fold_whole(run, known, shards_id(options), shape, at),
+        whole=must_fold_whole(run, known, shards_id(options), shape, at=at),
         options=options,
     )
 

@@ -88,7 +88,7 @@ def run_gold(
         return None
     infer_columns(log, feed.drift_timeout)
     position, holder = find_watermark(feed, log, done)
-    window = window_of(feed, log, done.batch, position, last)
+    window = window_of(feed, log, done.batch, position, last=last)
     asked = asked_of(feed, log)
     nothing_new = (window.batch, window.position) == (window.batch_before, window.position_before)
     if last is not None and nothing_new and last.asked == asked and not again:
@@ -96,7 +96,7 @@ def run_gold(
     requests = log.all(Rebuild)
     rebuild = again | {request.lineage for request in requests[last.rebuilds if last is not None else 0 :]}
     history = load_history(log, done, feed.said)
-    run = open_run(log, feed, history, window, last, rebuild=rebuild, stops=True)
+    run = open_run(log, feed, history, window, last=last, rebuild=rebuild, stops=True)
     results = apply_tables(run, progress)
     errors = [result.error for result in results if result.error is not None]
     if errors and len(errors) == len(results):
@@ -122,7 +122,7 @@ def run_gold(
     log.add(manifest)
     waits = any(entry.held is not None and entry.held.by == "rows" for entry in manifest.tables)
     if feed.drift_timeout == 0 and waits:
-        return run_gold(spark, lake, feed, log, progress) or manifest
+        return run_gold(spark, lake, feed, log, progress=progress) or manifest
     return manifest
 
 
@@ -223,7 +223,7 @@ def with_claimed_names(run: GoldRun, plans: Sequence[Plan]) -> tuple[list[Plan],
     new = [plan for plan in plans if plan.known is None]
     taken = {entry.gold.casefold() for entry in run.entries.values()} | {plan.gold.casefold() for plan in new}
     wanted = [(plan.gold, bool(plan.options.target)) for plan in new]
-    claimed = claim(run.spark, run.lake, run.settings.name, wanted, taken)
+    claimed = claim(run.spark, run.lake, run.settings.name, wanted, taken=taken)
     names = dict(zip(map(id, new), claimed, strict=True))
     kept = [replace(plan, gold=names.get(id(plan), plan.gold) or "") for plan in plans]
     problems = [
@@ -318,13 +318,13 @@ def apply_table(run: GoldRun, plan: TablePlan, new: NewChanges, read: Read = NOT
     if plan.retired:
         return TableResult(retired_entry(plan))
     table = open_table(run, plan.lineage, plan.at, plan.gold, options=plan.options, gate=plan.gate)
-    wrong = misfit(run.spark, plan.options, table.schema, table.columns, table.ids)
+    wrong = misfit(run.spark, plan.options, table.schema, table.columns, ids=table.ids)
     if wrong is not None and plan.known is None:
         return TableResult(None, problems=(f"{'.'.join(plan.lineage.intervals[-1].name)}: {wrong}",))
     if wrong is not None and plan.known is not None:
         return TableResult(misfit_entry(run, plan.known, wrong))
     with keeping():
-        written = write_table(run, plan, table, new, read)
+        written = write_table(run, plan, table, new, read=read)
     if written.found.unknown:
         return apply_table(run, held_for_rows(run, plan, written), new, read if plan.whole else NOTHING_READ)
     unknown = unknown_columns(plan.options, table.schema)
@@ -337,25 +337,25 @@ def held_for_rows(run: GoldRun, plan: TablePlan, written: Written) -> TablePlan:
     unknown = written.found.unknown
     held = waiting(min(unknown.values()), tuple(sorted(unknown)))
     at = just_below(held.position)
-    shape = whole_shape(run, plan.lineage, at, plan.options, plan.gate)
+    shape = whole_shape(run, plan.lineage, at, plan.options, gate=plan.gate)
     return replace(plan, held=held, at=at, shape=shape, whole=True)
 
 
 def write_table(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges, read: Read) -> Written:
     """Write what is new of the table, or all of it."""
     if plan.whole or plan.known is None:
-        take_back(run.spark, run.lake, plan.gold, plan.known, plan.options)
+        take_back(run.spark, run.lake, plan.gold, plan.known, options=plan.options)
         exists = plan.known is not None or run.lake.exists(run.spark, "gold", plan.gold)
         return refold(replace(table, read=read.get(plan.lineage.id)), exists=exists)
     version, before = plan.known.version, run.window.position_before
     if plan.gate is not None:
-        return write_judged(run, plan.gate, table, new, version)
+        return write_judged(run, plan.gate, table, new, version=version)
     if new.small:
         changes = [change for change in new.changes.get(plan.lineage.id, ()) if change.position <= plan.at]
     elif plan.lineage.id in read:
         changes = list(changes_in(read[plan.lineage.id], plan.lineage, plan.at))
     else:
-        return write_large(run, plan, table, new, version)
+        return write_large(run, plan, table, new, version=version)
     return merge_changes(table, changes, before, version) if changes else Written(version)
 
 

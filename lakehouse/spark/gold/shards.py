@@ -30,7 +30,7 @@ def apply_shards(run: GoldRun, plan: ShardsPlan, new: NewChanges, read: Read) ->
         return TableResult(msgspec.structs.replace(plan.known, state="retired", since=plan.at))
     tables, notes = open_shards(run, plan, read)
     for table in tables:
-        wrong = misfit(run.spark, plan.options, table.schema, table.columns, table.ids)
+        wrong = misfit(run.spark, plan.options, table.schema, table.columns, ids=table.ids)
         if wrong is not None and plan.known is None:
             return TableResult(None, problems=(f"{plan.options.merged}: {wrong}",))
         if wrong is not None and plan.known is not None:
@@ -40,7 +40,9 @@ def apply_shards(run: GoldRun, plan: ShardsPlan, new: NewChanges, read: Read) ->
     collided = (plan.known.collided or ()) if plan.known is not None else ()
     if written.what:
         collided = collisions(run, plan, tables[0], written.version)
-    return TableResult(shards_entry(run, plan, written, notes, collided), written.what, found=written.found)
+    return TableResult(
+        shards_entry(run, plan, written, notes, collided=collided), written.what, found=written.found
+    )
 
 
 def open_shards(run: GoldRun, plan: ShardsPlan, read: Read) -> tuple[list[GoldTable], list[str]]:
@@ -96,7 +98,7 @@ def _write_all(run: GoldRun, outcomes: list[tuple[GoldTable, Outcome]], version:
 
 def refold_shards(run: GoldRun, plan: ShardsPlan, tables: list[GoldTable]) -> Written:
     """Fold all shards from silver, and replace the table in one commit."""
-    take_back(run.spark, run.lake, plan.gold, plan.known, plan.options)
+    take_back(run.spark, run.lake, plan.gold, plan.known, options=plan.options)
     wholes = [whole_frame(table) for table in tables]
     frame = functools.reduce(
         lambda one, other: one.unionByName(other, allowMissingColumns=True), [whole.frame for whole in wholes]

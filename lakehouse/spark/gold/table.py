@@ -71,7 +71,7 @@ class GoldTable:
     def mode(self) -> Mode:
         """The rules of the table's mode."""
         settings = self.run.settings
-        return Mode(self.lineage, self.at, settings.upstream, settings.clock, self.options)
+        return Mode(self.lineage, self.at, settings.upstream, settings.clock, options=self.options)
 
     @property
     def own_changes(self) -> DataFrame:
@@ -117,7 +117,17 @@ def open_table(
     schema = lineage.steps[step].schema
     columns = gold_columns(schema, settings.policies, virtual=settings.virtual, options=options)
     columns += own_columns(options, [column.name for column in columns])
-    return GoldTable(run, lineage, at, gold, options, step, columns, key_ids(lineage, step), gate=gate)
+    return GoldTable(
+        run,
+        lineage,
+        at,
+        gold,
+        options=options,
+        step=step,
+        columns=columns,
+        ids=key_ids(lineage, step),
+        gate=gate,
+    )
 
 
 # --- the whole table

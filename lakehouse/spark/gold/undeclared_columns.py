@@ -21,7 +21,7 @@ from lakehouse.spark.silver.tables import read_silver
 def waiting(position: Position, columns: tuple[str, ...]) -> Held:
     """How a table is held before the first row that has these columns."""
     why = f"rows have columns that no DDL has added yet: {', '.join(columns)}"
-    return Held(position, why, None, "rows", columns)
+    return Held(position, why, None, "rows", columns=columns)
 
 
 def still_waiting(lineage: Lineage, known: TableEntry | None) -> Held | None:
@@ -44,7 +44,7 @@ def held_at(held: Held | None, end: Position, known: TableEntry | None) -> HeldA
     before = known.held if known is not None else None
     same = before is not None and before.position == held.position and before.by == held.by
     seen = before.seen if same and before is not None else int(time.time() * 1000)
-    return HeldAt(held.position, held.ddl, held.by, held.columns, seen)
+    return HeldAt(held.position, held.ddl, held.by, held.columns, seen=seen)
 
 
 def infer_columns(log: OpsLog, timeout: float | None) -> int:
