@@ -236,11 +236,11 @@ def _take_all_alike(counts: dict[str, int], rows: dict[str, Row]) -> None:
     candidates = sorted(counts) if short else []
     for null_agrees in (False, True):
         for text in short:
-            _take_alike(counts, rows, candidates, text, null_agrees)
+            _take_alike(counts, rows, candidates, text, null_agrees=null_agrees)
 
 
 def _take_alike(
-    counts: dict[str, int], rows: dict[str, Row], candidates: list[str], gone: str, null_agrees: bool
+    counts: dict[str, int], rows: dict[str, Row], candidates: list[str], gone: str, *, null_agrees: bool
 ) -> None:
     """A row of which some cells are not known is taken for an image that agrees on the rest. Such cells are
     absent, or NULL where no rule has converted them: NULL agrees with anything only when no row is left that
