@@ -23,7 +23,6 @@ from lakehouse.formats.assemble import NOTHING, Resume, Unjoined, assembled, pla
 from lakehouse.silver.binlog_servers import Stretches
 from lakehouse.silver.event_rows import (
     ChangeRow,
-    EventRows,
     EventWriter,
     OtherRow,
     WriterSettings,
@@ -108,12 +107,15 @@ def decoded(
             held.others.append(_resume_row(found))
         else:
             message, events = _events(found, decode_stored, format_, options)
-            written = writer.rows(message, events)
-            if transactions is not None and found is message and not written.changes:
-                written.others.extend(transaction_rows(transactions, message, events))
+            before = len(held.changes)
+            held.bytes += writer.write(message, events, held.changes, held.others)
+            held.silent += not events
+            if transactions is not None and found is message and len(held.changes) == before:
+                held.others += transaction_rows(transactions, message, events)
             if servers is not None:
                 servers.add(message, events)
-            held.add(written, silent=not events)
+            if len(held.changes) >= COLUMN_ROWS:
+                held.to_columns()
         if held.count >= rows or held.bytes >= size:
             yield held.take(servers)
     yield held.take(servers)
@@ -176,22 +178,15 @@ class _Held:
     def count(self) -> int:
         return len(self.columns["key"]) + len(self.changes) + len(self.others)
 
-    def add(self, rows: EventRows, *, silent: bool) -> None:
-        self.changes += rows.changes
-        self.others += rows.others
-        self.bytes += rows.bytes
-        self.silent += silent
-        if len(self.changes) >= COLUMN_ROWS:
-            self._to_columns()
-
-    def _to_columns(self) -> None:
+    def to_columns(self) -> None:
+        """Move the latest changes to the columns."""
         for column, values in zip(self.columns.values(), zip(*self.changes, strict=True), strict=False):
             column.extend(values)
         self.changes.clear()
 
     def take(self, servers: Stretches | None) -> Taken:
         """All rows that are held; none are held afterwards."""
-        self._to_columns()
+        self.to_columns()
         stretches = servers.take() if servers is not None else []
         taken = Taken(self.columns, self.others, self.messages, self.silent, servers=stretches)
         self.columns, self.others = _no_columns(), []
