@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-ACTIONS = ("warn", "reject", "stop")
 _NAMESPACE = uuid.UUID("5b0c0f53-7f4c-4f0e-9d6a-3f1b8b0f7f01")
 
 

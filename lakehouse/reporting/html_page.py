@@ -127,10 +127,6 @@ def tiles(source: Observed) -> str:
     )
 
 
-def _tile(shown: tuple[str, str]) -> str:
-    return f"<div class='tile'><b>{text(shown[1])}</b><span>{text(shown[0])}</span></div>"
-
-
 def alarms(source: Observed) -> str:
     """What someone should look at, worst first; or that there is nothing."""
     status = source["status"]

@@ -36,8 +36,6 @@ from lakehouse.values.server_value import (
 from lakehouse.values.store_assignment import STORES, Target, charset_codec, labels_mask
 from lakehouse.values.temporal import read_duration, read_moment, to_local
 
-SERVERS = ("mysql", "mariadb", "tidb")
-
 
 class _Unknowable:
     """The mark of a value that no rule decides. There is one."""

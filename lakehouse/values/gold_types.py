@@ -60,23 +60,6 @@ _PLAIN = {
     "vector": "ARRAY<FLOAT>",
 }
 _TIME = {"string": "STRING", "microseconds": "BIGINT", "interval": "INTERVAL DAY TO SECOND"}
-_ARROW = {
-    "TINYINT": "int8",
-    "SMALLINT": "int16",
-    "INT": "int32",
-    "BIGINT": "int64",
-    "FLOAT": "float",
-    "DOUBLE": "double",
-    "BOOLEAN": "bool",
-    "STRING": "string",
-    "VARIANT": "string",
-    "BINARY": "binary",
-    "DATE": "date32[day]",
-    "TIMESTAMP": "timestamp[us, tz=UTC]",
-    "TIMESTAMP_NTZ": "timestamp[us]",
-    "INTERVAL DAY TO SECOND": "duration[us]",
-    "ARRAY<FLOAT>": "list<element: float>",
-}
 
 
 def spark_type(column_type: ColumnType, policies: Mapping[str, str] = _NO_POLICIES) -> str:
@@ -116,13 +99,6 @@ def _bit_type(length: int | None, policies: Mapping[str, str]) -> str:
     if length == 1:
         return "BOOLEAN" if policies.get("bit1") == "boolean" else "BIGINT"
     return "DECIMAL(20,0)" if length == 64 else "BIGINT"
-
-
-def arrow_type(spark: str) -> str:
-    """Arrow's name of the type in which values of a Spark type travel; VARIANT travels as its JSON text."""
-    if spark.startswith("DECIMAL"):
-        return f"decimal128({spark[8:-1].replace(',', ', ')})"
-    return _ARROW[spark]
 
 
 # --- canonical -> Python

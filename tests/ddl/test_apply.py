@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.generated_columns import computed_anew
-from lakehouse.ddl.apply.schema import alter, alter_by_edit, apply_edit, create
+from lakehouse.ddl.apply.schema import alter_by_edit, create
 from lakehouse.ddl.parse.statements import read
 from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, Forget, Rekey, RemoveRows, Retype, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.schema import ColumnType, TableSchema, parse_type
+from tests.support.ddl_cases import alter
 
 
 def table(sql: str) -> TableSchema:
@@ -331,7 +332,7 @@ def test_index_statements_change_keys_too() -> None:
     for sql in ("CREATE UNIQUE INDEX u ON t (b)", "DROP INDEX `PRIMARY` ON t", "CREATE INDEX i ON t (c)"):
         (statement,) = read(sql)
         assert isinstance(statement, e.AlterTable)
-        schema = apply_edit(schema, statement.edits[0])
+        schema, _ = alter(schema, statement.edits)
 
     assert (schema.primary_key, schema.unique_keys) == ((), ((2,),))
 

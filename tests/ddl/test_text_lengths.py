@@ -5,8 +5,9 @@ MariaDB 11.4.
 import pytest
 
 from lakehouse.ddl import edits as e
-from lakehouse.ddl.apply.schema import alter, create
+from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.statements import read
+from tests.support.ddl_cases import alter
 
 
 def base_of(sql: str, *clauses: str) -> str:

@@ -4,12 +4,23 @@ equal.
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
+from lakehouse.ddl.apply.effects import Effects
+from lakehouse.ddl.apply.schema import alter_by_edit
+from lakehouse.ddl.edits import Edit
+from lakehouse.schema import TableSchema
 from tests.support.paths import DATA
 
 _WIDTH = re.compile(r"^(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)", re.I)
 _NOISE = re.compile(r"(?i)\s+(zerofill|binary(?!\()|collate\s+\S+)(?=\s|$)")
+
+
+def alter(schema: TableSchema, edits: Iterable[Edit]) -> tuple[TableSchema, Effects]:
+    """The schema behind an ALTER TABLE, and what it did to rows, in the order to apply it."""
+    following, steps = alter_by_edit(schema, edits)
+    return following, tuple(effect for _, effects in steps for effect in effects)
 
 
 def cases(name: str) -> list[dict[str, Any]]:

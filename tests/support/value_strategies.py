@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from lakehouse.schema import ColumnType
 from lakehouse.values.normal_form import duration_text, fraction, single, vector_text
 
+SERVERS = ("mysql", "mariadb", "tidb")
+
 WIDTHS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 LABELS = st.lists(
     st.text(st.characters(codec="utf-8", exclude_characters=","), min_size=1, max_size=6),

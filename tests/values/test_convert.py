@@ -9,11 +9,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lakehouse.schema import ColumnType, parse_type
-from lakehouse.values.convert import SERVERS, UNKNOWABLE, compile_convert, convert, is_identity, reason
+from lakehouse.values.convert import UNKNOWABLE, compile_convert, convert, is_identity, reason
 from lakehouse.values.gold_types import spark_type, to_python
 from lakehouse.values.normal_form import normal_form
 from tests.support.paths import DATA
-from tests.support.value_strategies import decimals, enums, integers, typed_values
+from tests.support.value_strategies import SERVERS, decimals, enums, integers, typed_values
 
 RECORDED = [json.loads(line) for line in (DATA / "conversions.jsonl").read_text().splitlines()]
 TARGETS = sorted({line["new"] for line in RECORDED} | {"json", "vector(3)", "point", "longtext"})

@@ -9,10 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lakehouse.schema import ColumnType, parse_type
-from lakehouse.values.convert import SERVERS, UNKNOWABLE
+from lakehouse.values.convert import UNKNOWABLE
 from lakehouse.values.defaults import default_reason, default_value
 from tests.support.paths import DATA
-from tests.support.value_strategies import typed_values
+from tests.support.value_strategies import SERVERS, typed_values
 
 RECORDED = [json.loads(line) for line in (DATA / "defaults.jsonl").read_text().splitlines()]
 TYPES = sorted(

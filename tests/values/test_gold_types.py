@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.schema import ColumnType, parse_type
-from lakehouse.values.gold_types import POLICIES, arrow_type, spark_type, to_canonical, to_python
+from lakehouse.values.gold_types import POLICIES, spark_type, to_canonical, to_python
 from tests.support.value_strategies import as_single, typed_values
 
 SPARK = {
@@ -196,12 +196,3 @@ def test_an_instant_reads_back_in_utc_whatever_its_zone() -> None:
     read = to_canonical(ColumnType("timestamp", 3))
     assert read(datetime.fromisoformat("2024-05-05T23:08:09.120+08:00")) == "2024-05-05 15:08:09.120Z"
     assert read(datetime(2024, 5, 5, 15, 8, 9)) == "2024-05-05 15:08:09.000Z"
-
-
-@pytest.mark.parametrize("text", [*SPARK, "varchar(1)"])
-def test_every_gold_type_has_an_arrow_name(text: str) -> None:
-    name = arrow_type(spark_type(parse_type(text)))
-    assert name == {"DECIMAL(20,0)": "decimal128(20, 0)", "STRING": "string"}.get(
-        spark_type(parse_type(text)), name
-    )
-    assert name

@@ -50,17 +50,6 @@ def create(statement: e.CreateTable) -> TableSchema:
     )
 
 
-def alter(schema: TableSchema, edits: Iterable[e.Edit]) -> tuple[TableSchema, Effects]:
-    """The schema behind an ALTER TABLE, and what it did to rows, in the order to apply it."""
-    following, steps = alter_by_edit(schema, edits)
-    return following, tuple(effect for _, effects in steps for effect in effects)
-
-
-def apply_edit(schema: TableSchema, edit: e.Edit) -> TableSchema:
-    """The schema behind one edit alone."""
-    return alter(schema, (edit,))[0]
-
-
 def alter_by_edit(
     schema: TableSchema, edits: Iterable[e.Edit]
 ) -> tuple[TableSchema, list[tuple[e.Edit, Effects]]]:

@@ -209,21 +209,13 @@ def _schema_file(
 # What belongs together
 
 
-def schema_for(data_file: DataFile, schema_files: Iterable[SchemaFile]) -> SchemaFile | None:
-    """The schema file that describes a data file's rows; None: it has not come yet.
-
-    It is always the one of the folder's own version: a writer that finds no file for its version, but an
-    older one of equal checksum, writes into that one's folder. Two files of one version (before and after an
-    upgrade that changed the checksum) list equal columns.
-    """
-    owner = data_file[1:5]
-    found = [file for file in schema_files if file[1:5] == owner]
-    return max(found, key=lambda file: (file.checksum is not None, file.path), default=None)
-
-
 class Schemas(NamedTuple):
     """The schema files that have landed, by owner and version: their bytes, and the columns known to be
     VIRTUAL.
+
+    A data file is described by the schema file of its folder's own version: a writer that finds none for its
+    version, but an older one of equal checksum, writes into that one's folder. Two files of one version
+    (before and after an upgrade that changed the checksum) list equal columns.
     """
 
     known: dict[tuple[str | None, str | None, int | None, int], tuple[SchemaFile, bytes, frozenset[str]]]

@@ -30,10 +30,6 @@ LETTERS = """database string, `table` string, topic string, incarnation string, 
 index int, path string,
   code string, message string"""
 ORIGIN = ["topic", "incarnation", "partition", "offset", "index", "path"]
-TWINS = (
-    "array<struct<after:string,topic:string,incarnation:string,partition:int,offset:bigint,"
-    "index:int,path:string>>"
-)
 KNOWN_LIMIT = 200_000
 CONFLICT = (
     "the same change arrived with another value: check the feed's settings and zone, or raise "
