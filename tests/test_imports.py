@@ -1,6 +1,7 @@
 """A module is loaded by an import statement, which the type checker and the import contracts see."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,3 +34,9 @@ def test_only_the_table_of_formats_loads_modules_by_their_names_as_text() -> Non
     ]
 
     assert found == [TABLE_OF_FORMATS]
+
+
+def test_no_folder_has_more_than_twelve_modules() -> None:
+    counts = Counter(str(path.parent.relative_to(ROOT)) for path in modules() if path.name != "__init__.py")
+
+    assert {folder: count for folder, count in counts.items() if count > 12} == {}
