@@ -207,6 +207,7 @@ _TYPE = re.compile(
     r"(?:\(([^()']*+)\)|\(((?:'(?:[^'\\]|''|\\.)*+'|[\s,])*+)\))?\s*+([a-z0-9_\s]*+)$",
     re.I,
 )
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
 _MEMBER = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
 
 
@@ -228,7 +229,8 @@ def parse_type(text: str) -> ColumnType:
     )
     base = SYNONYMS.get(base, base)
     members = tuple(unquote(item) for item in _MEMBER.findall(found[3] or ""))
-    numbers = [int(item) for item in (found[2] or "").split(",") if item.strip().lstrip("-").isdigit()]
+    items = [item.strip() for item in (found[2] or "").split(",")]
+    numbers = [int(item) for item in items] if all(map(_NUMBER.fullmatch, items)) else []
     length = numbers[0] if numbers else None
     return ColumnType(
         base,

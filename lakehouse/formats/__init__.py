@@ -222,8 +222,10 @@ def decode_message(format: str, message: Message, options: Mapping[str, str]) ->
     decode = FORMATS[format].decode
     try:
         events = list(decode(message, options))
-    except DecodeError as error:
-        events = [DeadLetter(error.code, str(error), 0)]
+    except MemoryError:
+        raise
+    except Exception as error:
+        events = [refused(error)]
     if any(isinstance(event, DeadLetter) and event.code == "json" for event in events):
         from lakehouse.formats.invalid_text import decode_again
 
@@ -238,8 +240,19 @@ def decode_stored(format: str, message: Message, options: Mapping[str, str]) -> 
         return decode_message(format, message, options)
     try:
         return decode(message, options)
-    except DecodeError as error:
-        return [DeadLetter(error.code, str(error), 0)]
+    except MemoryError:
+        raise
+    except Exception as error:
+        return [refused(error)]
+
+
+def refused(error: Exception) -> DeadLetter:
+    """The dead letter of a message that its decoder could not read. An error that the decoder did not foresee
+    is its bug, and still stops no stream; its own text may quote the message and is left out.
+    """
+    if isinstance(error, DecodeError):
+        return DeadLetter(error.code, str(error), 0)
+    return DeadLetter("decoder", f"decoder: expected events, got the error {type(error).__name__}", 0)
 
 
 def order_of(format: str, options: Mapping[str, str]) -> str:
