@@ -21,6 +21,8 @@ from lakehouse.formats.row import Join, LargeMessages
 from lakehouse.formats.ticdc.storage_layout import DataFile, Schemas, classify
 
 ATTACHMENT = "lakehouse.attachment:"
+# of the dead letters that notes become: a part that is no message, records that never arrived
+_CODES = {"dead": "envelope", "waiting": "envelope", "gap": "lost"}
 Place = tuple[str, str, int]
 
 
@@ -165,7 +167,8 @@ def _joined(messages: Iterable[Message], join: Join, beside: Beside) -> Iterator
             continue
         if isinstance(found, Message):
             yield found
-        elif found.kind != "gap":
-            letter = DeadLetter("envelope", found.text, 0) if found.kind in ("dead", "waiting") else None
+        else:
+            code = _CODES.get(found.kind)
+            letter = None if code is None else DeadLetter(code, found.text, 0)
             yield from (Unjoined(message, letter) for message in found.messages)
     yield from (Resume(place, offset) for place, offset in resume.items())

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
+from lakehouse.formats.assemble import NOTHING, Unjoined, assembled
 from lakehouse.formats.dts.envelopes import join
 from lakehouse.formats.dts.subscription import _columns, decode
 from lakehouse.formats.proto import subscribe_pb2 as pb
@@ -598,3 +599,19 @@ def test_the_server_of_each_row_event_and_ddl_is_told() -> None:
 def test_null_is_not_absent() -> None:
     (event,) = events(dml(pb.INSERT, COLUMNS, ([], [number(1), NIL])))
     assert event.after == {"id": 1, "v": None}
+
+
+def test_records_that_a_feed_skips_are_a_dead_letter() -> None:
+    """The gap was found and thrown away: tables without the record's changes were called exact."""
+    sent = [
+        msgspec.structs.replace(parts(b"\x0aabcdef%d" % number, 1, number + 1)[0], offset=number)
+        for number in range(6)
+    ]
+
+    found = list(assembled([*sent[:3], *sent[4:]], "tencent-dts", {}, NOTHING))
+
+    letters = [one.letter for one in found if isinstance(one, Unjoined) and one.letter is not None]
+    assert [(letter.code, letter.message) for letter in letters] == [
+        ("lost", "header ps: expected 4, got 5: 1 records are missing")
+    ]
+    assert sum(isinstance(one, Message) for one in found) == len(sent) - 1
