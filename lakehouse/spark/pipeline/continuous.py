@@ -1,7 +1,7 @@
 """Continuous runs: pass after pass over several sources until they are stopped."""
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +12,21 @@ from lakehouse.spark.ops.lake_record import register
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress, RunContext
-from lakehouse.spark.ops.run_record import RunRecord
+from lakehouse.spark.ops.run_record import RunRecord, error_text
 from lakehouse.spark.pipeline.one_pass import LAYERS, Stop, derive, land_all, outcome, read_by
 from lakehouse.spark.source import Source
 
 # a continuous run reads the ops log again after so many passes
 LOOKS = 10
+# seconds between two tries of a source that fails, at most
+LONGEST_PAUSE = 300.0
 
 
 @dataclass(slots=True)
 class Round:
     """A source in a continuous run: its context, the record of what the run has done, and what bronze last
-    failed with. One that is `alone` must work at the start; among several one waits for its broker.
+    failed with. One that is `alone` must work at the start; among several one waits for its broker. After
+    `failures` passes in a row that failed, the next one is not before `retry_at` (time.monotonic).
     """
 
     source: Source
@@ -32,6 +35,8 @@ class Round:
     alone: bool
     passes: int = 0
     trouble: str = ""
+    failures: int = 0
+    retry_at: float = 0.0
 
 
 def run_continuously(
@@ -54,7 +59,7 @@ def run_continuously(
         while not stop():
             begun = time.monotonic()
             for one in rounds:
-                go_round(one, layers, stop)
+                try_round(one, layers, stop)
             if rounds[0].passes == 1 and not stop():
                 progress("up to date; going on until SIGTERM or Ctrl-C")
             stop.event.wait(max(0.0, 1.0 - (time.monotonic() - begun)))
@@ -62,6 +67,42 @@ def run_continuously(
             one.record.flush(one.context.log, now=True)
     progress("stopped after the batch in hand")
     return [outcome(one.context.log, *one.record.totals, None) for one in rounds]
+
+
+def try_round(one: Round, layers: tuple[str, ...], stop: Stop) -> None:
+    """One pass over one source. One that fails is tried again after a pause that grows, and the other sources
+    go on; its run record says what it failed with. The run ends where its session is what failed, or where
+    its only source fails at the start.
+    """
+    log, progress = one.context.log, one.context.progress
+    if time.monotonic() < one.retry_at:
+        return
+    try:
+        if one.failures:
+            log.load()  # what the failed pass wrote
+        go_round(one, layers, stop)
+    except Exception as error:
+        if (one.passes == 0 and one.alone) or not answers(log.spark):
+            raise
+        with suppress(Exception):  # the lake may be what failed; the error itself is what must be said
+            one.record.write(log, error)
+        one.record = RunRecord(one.record.layers, one.record.read, earlier=one.record.totals)
+        one.failures += 1
+        pause = min(LONGEST_PAUSE, 2.0**one.failures)
+        one.retry_at = time.monotonic() + pause
+        progress(f"warning: {one.source.name}: {error_text(error)}; trying again in {pause:.0f} s")
+        return
+    if one.failures:
+        progress(f"{one.source.name}: going on after {one.failures} failed passes")
+    one.failures = 0
+
+
+def answers(spark: SparkSession) -> bool:
+    """Whether the session still works."""
+    try:
+        return bool(spark.sql("SELECT 1").collect())
+    except Exception:
+        return False
 
 
 def go_round(one: Round, layers: tuple[str, ...], stop: Stop) -> None:
