@@ -93,7 +93,9 @@ def result_lines(item: Any) -> str:
         return str(item)
     lines = []
     for name, value in item.items():
-        is_table = isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+        is_table = (
+            isinstance(value, list | tuple) and bool(value) and all(isinstance(row, dict) for row in value)
+        )
         lines += (
             [f"{name}:", *(f"    {line}" for line in table_lines(value))]
             if is_table
@@ -102,7 +104,7 @@ def result_lines(item: Any) -> str:
     return "\n".join(lines)
 
 
-def table_lines(rows: list[dict[str, Any]]) -> list[str]:
+def table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Rows as aligned columns below their names; columns without a value are left out."""
     names = [name for name in rows[0] if any(_cell(row.get(name)) for row in rows)]
     cells = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
@@ -114,11 +116,11 @@ def table_lines(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    if value is None or value == []:
+    if value is None or value in ([], ()):
         return ""
     if isinstance(value, dict):
         return ", ".join(f"{name}: {_cell(inner)}" for name, inner in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _place(origin: dict[str, Any]) -> str:

@@ -324,7 +324,8 @@ def test_a_result_is_lines_and_tables_for_people() -> None:
     result = {
         "source": "shop",
         "watermark": None,
-        "tables": [{"table": "a.b", "why": None, "notes": ["x", "y"]}, {"table": "shop.orders", "notes": []}],
+        "tables": [{"table": "a.b", "why": None, "notes": ["x", "y"]}, {"table": "shop.orders", "notes": ()}],
+        "problems": ("x", "y"),
     }
 
     assert result_lines(result).splitlines() == [
@@ -334,6 +335,7 @@ def test_a_result_is_lines_and_tables_for_people() -> None:
         "    table        notes",
         "    a.b          x, y",
         "    shop.orders",
+        "problems: x, y",
     ]
     assert result_lines("lake/x.jsonl") == "lake/x.jsonl"
 
