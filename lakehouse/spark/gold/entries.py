@@ -31,7 +31,7 @@ EXACT = State("exact", None, None)
 def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str]) -> TableEntry:
     """The entry of a table that was written, or had nothing to write."""
     database, table = plan.lineage.name_at(plan.at) or plan.lineage.intervals[-1].name
-    lacking = lacking_of(plan, written)
+    lacking = lacking_of(run, plan, written)
     state = state_of(run, plan.lineage, plan.at, held=plan.held, lacking=lacking)
     stop = run.stops.get(plan.lineage.id)
     return TableEntry(
@@ -61,7 +61,7 @@ def shards_entry(
     one that is behind counts before one that is incomplete.
     """
     database, table = split_name(plan.options.merged)
-    lacking = lacking_of(plan, written)
+    lacking = lacking_of(run, plan, written)
     found = EXACT
     for lineage in plan.lineages:
         state = state_of(run, lineage, plan.at, held=plan.held.get(lineage.id), lacking=lacking)
@@ -109,11 +109,13 @@ def misfit_entry(run: GoldRun, known: TableEntry, why: str) -> TableEntry:
     return replace(known, shape="", state="behind", since=since, why=f"held by its YAML: {why}")
 
 
-def lacking_of(plan: TablePlan | ShardsPlan, written: Written) -> dict[str, Position]:
+def lacking_of(run: GoldRun, plan: TablePlan | ShardsPlan, written: Written) -> dict[str, Position]:
     """What the table's changes are known to lack, and since when: what was found before counts until all of
-    them are folded again.
+    them are folded again. Below a retention floor there are none left to fold: what they lacked stays.
     """
-    known = plan.known.lacking if plan.known is not None and not written.whole else UNSET
+    has_floor = any(i.name in run.floors for lineage in plan.lineages for i in lineage.intervals)
+    is_seen_again = written.whole and not has_floor
+    known = plan.known.lacking if plan.known is not None and not is_seen_again else UNSET
     before = {} if known is UNSET else known
     return {**dict.fromkeys(_problems(written.found), plan.at), **before}
 

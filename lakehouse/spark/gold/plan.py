@@ -145,6 +145,7 @@ class GoldRun:
     epochs      the epochs that operators have raised
     void        restores, and snapshots that were broken off: what lies there counts no more
     dead        open dead letters by table; None: of no known table
+    floors      the retention floors, by source table
     losses      what the whole source is known to lack, in words
     stops       where a failed check with action `stop` holds a lineage
     """
@@ -163,6 +164,7 @@ class GoldRun:
     void: tuple[int | Position | None, ...]
     dead: Mapping[Name | None, int]
     losses: tuple[str, ...]
+    floors: Mapping[Name, Position]
     gates: Gates
     stops: Mapping[str, Stop]
 

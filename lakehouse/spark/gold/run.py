@@ -65,6 +65,7 @@ from lakehouse.spark.gold.undeclared_columns import infer_columns, waiting
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import claim
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.quality.gates import Gate, open_gates
 from lakehouse.spark.session import keeping, many_rows
 from lakehouse.spark.silver.tables import read_silver
@@ -180,6 +181,7 @@ def open_run(
         void=(*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None)),
         dead=open_counts(spark, lake, feed.name, log),
         losses=losses,
+        floors=floors_of(log),
         gates=gates,
         stops=gates.stops(silver, entries, window.condition) if stops else {},
     )
