@@ -372,8 +372,7 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "T116": (
         "An option that is unknown or does nothing is an error.",
-        "test_every_problem_of_every_file_is_told_at_once_with_its_place_and_what_to_do"
-        " test_an_option_that_nothing_honours_yet_is_refused_and_exists",
+        "test_every_problem_of_every_file_is_told_at_once_with_its_place_and_what_to_do",
     ),
     "T117": (
         "Maintenance waits for a run's lock, and takes nothing that a manifest or a replay needs.",
