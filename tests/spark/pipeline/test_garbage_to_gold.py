@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -94,7 +95,7 @@ def to_gold(format: str, messages: list[Message], options: dict[str, str]) -> No
     silver = Memory(format, options, tidb=order_of(format, options) == "tidb").add(messages)
     through_arrow(format, messages, options)
     assert all(0 <= part < 2**63 for part in silver.watermark)
-    json.dumps(silver.transactions).encode()
+    msgspec.json.encode(silver.transactions)
     if not silver.changes and not silver.records:
         return
     history, changes = silver._lineages()
