@@ -1,10 +1,12 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Dead letters
-# MAGIC What could not be decoded, why, what its bytes look like, and decoding it again after the cause is
-# mended. MAGIC MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake python notebooks/dead_letters.py`; on Databricks say
-# it in the widgets. With `redrive` set to a MAGIC source's name its dead letters are decoded again; what
-# fails again is a dead letter again.
+# MAGIC What could not be decoded, why, what its bytes look like, and decoding it again after the
+# MAGIC cause is mended.
+# MAGIC
+# MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake python notebooks/dead_letters.py`; on Databricks say it
+# MAGIC in the widgets. With `redrive` set to a
+# MAGIC source's name its dead letters are decoded again; what fails again is a dead letter again.
 
 # COMMAND ----------
 

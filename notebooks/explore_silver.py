@@ -1,10 +1,12 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Explore silver
-# MAGIC What changed, when, and from what to what: silver keeps every distinct change of every table, with the
-# DDL between them. MAGIC MAGIC On Databricks, say in the widgets where the lake is. On a laptop, after
-# `lakehouse demo`: `python notebooks/explore_silver.py`; MAGIC `LAKEHOUSE_LAKE`, `LAKEHOUSE_TABLE` and
-# `LAKEHOUSE_KEY` take the widgets' place.
+# MAGIC What changed, when, and from what to what: silver keeps every distinct change of every
+# MAGIC table, with the DDL between them.
+# MAGIC
+# MAGIC On Databricks, say in the widgets where the lake is. On a laptop, after `lakehouse demo`:
+# MAGIC `python notebooks/explore_silver.py`;
+# MAGIC `LAKEHOUSE_LAKE`, `LAKEHOUSE_TABLE` and `LAKEHOUSE_KEY` take the widgets' place.
 
 # COMMAND ----------
 

@@ -1,9 +1,10 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Quality
-# MAGIC How the expectations of the tables' YAMLs did in each run, what they keep out of gold, and the suite
-# itself in Great Expectations. MAGIC MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake python notebooks/quality.py`;
-# on Databricks say it in the widgets.
+# MAGIC How the expectations of the tables' YAMLs did in each run, what they keep out of gold, and
+# MAGIC the suite itself in Great Expectations.
+# MAGIC
+# MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake python notebooks/quality.py`; on Databricks say it in the widgets.
 
 # COMMAND ----------
 
@@ -75,8 +76,8 @@ saved_plot("failures_per_run.png", "failed changes", times, lines, "dbutils" in 
 
 # MAGIC %md
 # MAGIC ## What is kept out of gold
-# MAGIC Each rejected change with the row as silver has it, and where its bytes are. `lakehouse rejected list`
-# shows those that are open.
+# MAGIC Each rejected change with the row as silver has it, and where its bytes are. `lakehouse
+# MAGIC rejected list` shows those that are open.
 
 # COMMAND ----------
 
@@ -93,8 +94,8 @@ spark.sql("""
 
 # MAGIC %md
 # MAGIC ## The suite, as Great Expectations has it
-# MAGIC Edit it here, run it, and put it back into the YAML with `lakehouse quality suite DB.TABLE --from
-# FILE`.
+# MAGIC Edit it here, run it, and put it back into the YAML with `lakehouse quality suite DB.TABLE
+# MAGIC --from FILE`.
 
 # COMMAND ----------
 
@@ -102,7 +103,7 @@ lake = Lake(*place)
 tables = [told for source in sources(spark, lake) for told in suites_of_lake(spark, lake, source)]
 for name, suite, entry in tables:
     print(json.dumps(gx_suite(name, suite), indent=2))
-    frame = lake.read(spark, "gold", entry["gold"], entry["version"])
+    frame = lake.read(spark, "gold", entry.gold, entry.version)
     failed = gx_failures(spark, frame, suite, frame.columns[0])
     for check, rows in zip(suite.checks, failed, strict=True):
         print(f"{name}: {check.label}: {len(rows)} rows of gold fail it")

@@ -1,9 +1,11 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Time travel to a manifest
-# MAGIC A manifest is one instant of the source: every table at the version that belongs to it. Choose one and
-# compare it with today. MAGIC MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake LAKEHOUSE_MANIFEST=0 python
-# notebooks/time_travel.py`; on Databricks say it in the widgets.
+# MAGIC A manifest is one instant of the source: every table at the version that belongs to it.
+# MAGIC Choose one and compare it with today.
+# MAGIC
+# MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake LAKEHOUSE_MANIFEST=0 python notebooks/time_travel.py`;
+# MAGIC on Databricks say it in the widgets.
 
 # COMMAND ----------
 

@@ -18,15 +18,15 @@ import sys
 from lakehouse.spark.session import capabilities, get_session
 bootstrap, topic, table = sys.argv[1:]
 spark = get_session()
-read = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe",
-topic).load()
+read = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option(
+    "subscribe", topic
+).load()
 read.selectExpr("CAST(value AS STRING) value").write.format("delta").save(table)
-merge = "MERGE INTO delta.`{0}` t USING (SELECT 'b' value) s ON t.value = s.value WHEN NOT MATCHED THEN
-INSERT *"
-spark.sql(merge.format(table))
+merge = "MERGE INTO delta.`{0}` t USING (SELECT 'b' value) s ON t.value = s.value"
+spark.sql((merge + " WHEN NOT MATCHED THEN INSERT *").format(table))
 again = get_session()
-rows = sorted(row.value for row in again.read.format("delta").load(table).mapInArrow(lambda batches: batches,
-"value string").collect())
+held = again.read.format("delta").load(table).mapInArrow(lambda batches: batches, "value string")
+rows = sorted(row.value for row in held.collect())
 print(rows, again is spark, spark.conf.get("spark.sql.session.timeZone"),
 spark.conf.get("spark.sql.ansi.enabled"), capabilities(spark))
 """
