@@ -222,8 +222,8 @@ def decode_message(format: str, message: Message, options: Mapping[str, str]) ->
     decode = FORMATS[format].decode
     try:
         events = list(decode(message, options))
-    except MemoryError:
-        raise
+    except (ImportError, MemoryError):
+        raise  # the machine's fault: no message is to blame
     except Exception as error:
         events = [refused(error)]
     if any(isinstance(event, DeadLetter) and event.code == "json" for event in events):
@@ -240,8 +240,8 @@ def decode_stored(format: str, message: Message, options: Mapping[str, str]) -> 
         return decode_message(format, message, options)
     try:
         return decode(message, options)
-    except MemoryError:
-        raise
+    except (ImportError, MemoryError):
+        raise  # the machine's fault: no message is to blame
     except Exception as error:
         return [refused(error)]
 

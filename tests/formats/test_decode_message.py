@@ -7,7 +7,7 @@ import pytest
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message, RowChange
-from lakehouse.formats import decode_message, refused
+from lakehouse.formats import FORMATS, decode_message, refused
 from lakehouse.schema import parse_type
 from tests.support.debezium_records import SOURCE
 
@@ -48,3 +48,16 @@ def test_a_server_id_that_no_server_has_is_a_dead_letter() -> None:
     (event,) = decode_message("debezium", Message("t", 0, 0, b'{"id":1}', json.dumps(record).encode()), {})
 
     assert isinstance(event, DeadLetter)
+
+
+@pytest.mark.parametrize("error", [ImportError("no protobuf"), MemoryError()])
+def test_what_the_machine_lacks_makes_no_dead_letters(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(message: Message, options: Any) -> Any:
+        raise error
+
+    monkeypatch.setitem(FORMATS, "canal", FORMATS["canal"]._replace(decode=fails))
+
+    with pytest.raises(type(error)):
+        decode_message("canal", Message("t", 0, 0, None, b"{}"), {})

@@ -194,25 +194,14 @@ def lakes(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Lakes:
     return Lakes(tmp_path_factory.mktemp("same"))
 
 
-# where a way differs from the reference, and how: faults that are known
-DIFFER: dict[tuple[str, str, str], str] = {}
+COMPARED = [(way, table) for way in WAYS if way != REFERENCE for table in TABLES]
 
 
-def compared(what: str) -> list[Any]:
-    return [
-        pytest.param(way, table, marks=[pytest.mark.xfail(strict=True, reason=reason)] if reason else [])
-        for way in WAYS
-        if way != REFERENCE
-        for table in TABLES
-        for reason in [DIFFER.get((what, way, table))]
-    ]
-
-
-@pytest.mark.parametrize(("way", "table"), compared("rows"))
+@pytest.mark.parametrize(("way", "table"), COMPARED)
 def test_every_way_gives_the_same_rows(lakes: Lakes, way: str, table: str) -> None:
     assert lakes[way].rows[table] == lakes[REFERENCE].rows[table]
 
 
-@pytest.mark.parametrize(("way", "table"), compared("state"))
+@pytest.mark.parametrize(("way", "table"), COMPARED)
 def test_every_way_gives_the_same_state(lakes: Lakes, way: str, table: str) -> None:
     assert lakes[way].states[table] == lakes[REFERENCE].states[table]
