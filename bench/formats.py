@@ -39,7 +39,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.session import get_session, many_rows
-from lakehouse.spark.silver.context import beside
+from lakehouse.spark.silver.context import batch_context
 from lakehouse.spark.silver.decode import decode
 
 FORMATS = (
@@ -195,7 +195,7 @@ def repeated(messages: list[Message], count: int) -> list[Message]:
 
 
 def one_round(spark: Any, lake: Lake, format_: str, copy: Path, costs: Costs) -> None:
-    near = beside(
+    near = batch_context(
         OpsLog(spark, lake, "bench"),
         format_,
         OPTIONS,

@@ -1,4 +1,4 @@
-"""What a DDL does to rows that exist already. No change event tells it, so gold computes it.
+"""Effects of a DDL on existing rows: no change event has them, so gold computes them.
 
 A statement's effects are applied in order. They name columns by id.
 """
@@ -10,7 +10,7 @@ from lakehouse.schema import ColumnType, PartitionRule
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """A new column: existing rows read its default. `default` is SQL text, or None where there is none."""
+    """A new column whose default existing rows get. `default` is SQL text, or None where there is none."""
 
     column_id: int
     default: str | None
@@ -19,26 +19,36 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True)
+class ImpliedFill:
+    """A new TIMESTAMP column without NULL and DEFAULT: what existing rows read depends on the server's
+    explicit_defaults_for_timestamp. `first`: no TIMESTAMP column stands before it.
+    """
+
+    column_id: int
+    name: str
+    type: ColumnType
+    not_null: bool
+    first: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
-    """A column is gone."""
+    """A column is removed."""
 
     column_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """The source computed a column's values anew, which no message tells: not known is another thing than
-    what they were.
-    """
+    """The source computed a column's values again, which no message shows: they are unknown from here on."""
 
     column_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Retype:
-    """A column's values become those of another type by MySQL's conversion rules. `not_null`: it may be NULL
-    no more, and a lax server has made every NULL the type's zero (a strict one refuses the statement where
-    there is one).
+    """A column's values are converted to another type by the server's rules. `not_null`: it may be NULL no
+    more, and a lax server has made every NULL the type's zero (a strict one refuses such a statement).
     """
 
     column_id: int
@@ -49,7 +59,7 @@ class Retype:
 
 @dataclass(frozen=True, slots=True)
 class Rekey:
-    """The columns that identify a row are others from here on."""
+    """Other columns identify a row from here on."""
 
     old: tuple[int, ...]
     new: tuple[int, ...]
@@ -57,8 +67,8 @@ class Rekey:
 
 @dataclass(frozen=True, slots=True)
 class RemoveRows:
-    """Rows of these partitions are gone (TRUNCATE PARTITION, DROP PARTITION) under a rule that decides
-    membership.
+    """The rows of these partitions are removed (TRUNCATE PARTITION, DROP PARTITION), under a rule that
+    decides membership.
     """
 
     rule: PartitionRule
@@ -67,7 +77,7 @@ class RemoveRows:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Every row is gone (TRUNCATE TABLE, or a complete snapshot that starts the table anew)."""
+    """Every row is removed (TRUNCATE TABLE, or a complete snapshot that replaces the table)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +87,4 @@ class Unknowable:
     reason: str
 
 
-Effect = Fill | Drop | Forget | Retype | Rekey | RemoveRows | Clear | Unknowable
+Effect = Fill | ImpliedFill | Drop | Forget | Retype | Rekey | RemoveRows | Clear | Unknowable

@@ -1,4 +1,4 @@
-"""The exception tree.
+"""The tree of exceptions.
 
     LakehouseError
     ├── ConfigError       a configuration problem: file, line, column and what to do
@@ -16,11 +16,11 @@ from collections.abc import Iterable
 
 
 class LakehouseError(Exception):
-    """Anything lakehouse reports to its user in one sentence."""
+    """Any error that is reported to the user in one sentence."""
 
 
 class ConfigError(LakehouseError):
-    """A configuration that must not start anything."""
+    """An invalid configuration; nothing is run."""
 
 
 class DecodeError(LakehouseError):
@@ -32,11 +32,13 @@ class DecodeError(LakehouseError):
 
 
 class DdlError(LakehouseError):
-    """A statement that is not understood; the table it names is held."""
+    """A statement that is not understood; the table that it names is held."""
 
 
 class SchemaConflict(LakehouseError):
-    """Gold can't follow: two changes of one identity differ, or a shape that no rule decides."""
+    """Gold can't follow the source: two changes of one identity differ, or no rule decides a schema
+    change.
+    """
 
 
 class QualityError(LakehouseError):
@@ -44,14 +46,14 @@ class QualityError(LakehouseError):
 
 
 class EnvironmentError_(LakehouseError):
-    """The machine lacks something; the message says what to do."""
+    """The machine lacks something that is needed; the message says what to do."""
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The valid name that a typo most likely means."""
+    """The valid name that a typo most likely means, or None."""
     plain = {_plain(known): known for known in names}
-    found = difflib.get_close_matches(_plain(name), plain, 1, 0.6)
-    return plain[found[0]] if found else None
+    matches = difflib.get_close_matches(_plain(name), plain, 1, 0.6)
+    return plain[matches[0]] if matches else None
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

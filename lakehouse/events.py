@@ -1,4 +1,4 @@
-"""What the layers pass to each other: a message, and the four events a decoder makes of it.
+"""Messages and the events that a decoder makes of them: the values passed between the layers.
 
     Message ──decode──▶ RowChange | SchemaChange | Watermark | DeadLetter
 
@@ -26,9 +26,7 @@ MIN_POSITION: Position = (0, 0, 0, 0, 0, 0)
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """One record of a feed with everything its decoder needs: parts are joined and compression is undone
-    before.
-    """
+    """A record of a feed as decoders take it: parts are joined and compression is undone."""
 
     topic: str
     partition: int
@@ -72,8 +70,8 @@ class RowChange(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class JsonChange(msgspec.Struct, gc=False):
-    """A RowChange as silver stores it: key, images and types are JSON text, which some decoders make cheaper
-    than the values.
+    """A RowChange as silver stores it: key, images and types are JSON text, which some decoders make faster
+    than values.
 
     `canonical`, without flags, and none of the parts that it does not name.
     """
@@ -134,7 +132,7 @@ Stored = Event | JsonChange
 
 
 def opened(change: JsonChange) -> RowChange:
-    """The change with its values."""
+    """The change with its JSON text parsed to values."""
     key, types = tuple(msgspec.json.decode(change.key)), msgspec.json.decode(change.types)
     before, after = (
         None if image is None else msgspec.json.decode(image) for image in (change.before, change.after)
@@ -165,7 +163,7 @@ def just_below(position: Position) -> Position:
 
 
 def just_above(position: Position) -> Position:
-    """Where rows see every DDL at or below `position`."""
+    """The position right above `position`: rows there are read under every DDL at or below it."""
     return (*position[:5], position[5] + 1)
 
 

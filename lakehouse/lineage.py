@@ -1,4 +1,5 @@
-"""Names over positions become lineages: a table's life from CREATE to DROP, through renames and schema steps.
+"""Lineages: the life of a table from CREATE to DROP, through renames and schema changes, as intervals of
+names over positions.
 
 Every read of silver selects by a lineage's name intervals, never by name alone. A row at position p belongs
 to the schema of the last step below p; a DDL's own position never equals a row's.
@@ -7,7 +8,7 @@ to the schema of the last step below p; a DDL's own position never equals a row'
 import hashlib
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,8 +21,8 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From `position` on (exclusive for rows) the table has `schema`; `effects` fell on the rows that existed
-    then.
+    """A schema of the table, in force from `position` on (exclusive for rows), and the effects on the rows
+    that existed then.
     """
 
     position: Position
@@ -40,8 +41,9 @@ class Interval:
 
 
 class Held(NamedTuple):
-    """A DDL that gold stops before, and why. `by`: "reader" where it was not understood or does not fit,
-    "hold" or "reject" where a policy asks for it, "rows" where rows have `columns` that no DDL has added yet.
+    """A DDL that gold stops before, and the reason. `by`: "reader" where it was not understood or does not
+    fit, "hold" or "reject" where a policy says so, "rows" where rows have `columns` that no DDL has added
+    yet.
     """
 
     position: Position
@@ -55,7 +57,8 @@ class Held(NamedTuple):
 class Lineage:
     """One table's life. `end` is the position of its DROP. `held` is the first DDL that gold can't apply.
     `since` is where a table without a CREATE was first met: its first step may lie below, but nothing shows
-    that it was there. `times` are the commit times of its steps, where they are told.
+    that it was there. `times` are the commit times of its steps, where they are told. `overruled`: a
+    policy or an operator has left out what a statement does, so that its rows need not be the source's.
     """
 
     id: str
@@ -68,6 +71,7 @@ class Lineage:
     notes: list[str] = field(default_factory=list)
     since: Position = MIN_POSITION
     times: dict[Position, int] = field(default_factory=dict)
+    overruled: bool = False
 
     @property
     def start(self) -> Position:
@@ -81,9 +85,7 @@ class Lineage:
         return self.steps[self.step_at(position)].schema
 
     def name_at(self, position: Position) -> Name | None:
-        """The name that the table has right after everything at or below `position`, or None where it does
-        not live.
-        """
+        """The table's name right after everything at or below `position`, or None where it does not exist."""
         if position < self.start or (self.end is not None and self.end <= position):
             return None
         live = [
@@ -93,9 +95,22 @@ class Lineage:
         ]
         return live[-1].name if live else None
 
+    def ended_at(self, position: Position) -> Position | None:
+        """Where the table was dropped, of one that does not live right after `position` and has lived
+        before.
+        """
+        if self.name_at(position) is not None:
+            return None
+        ends = (one.high for one in self.intervals if one.high is not None and one.high <= position)
+        return max(ends, default=None)
+
+    def reaches_below(self, floors: Mapping[Name, Position]) -> bool:
+        """Whether some of its life lies below a floor of its name, and not only that of an earlier table."""
+        return any(one.low < floors.get(one.name, MIN_POSITION) for one in self.intervals)
+
     def cleared_at(self, position: Position) -> Position:
-        """Where the table was emptied last, at or below `position`: by a statement, or by a snapshot that has
-        all of it.
+        """The last position at or below `position` where the table was emptied: by a statement or a complete
+        snapshot.
         """
         clears = [
             step.position for step in self.steps if any(isinstance(effect, Clear) for effect in step.effects)
@@ -105,8 +120,8 @@ class Lineage:
     def incomplete_at(
         self, position: Position, more: Sequence[tuple[Position, str]] = ()
     ) -> tuple[Position, str] | None:
-        """Since when, and why, something of the table is known to be missing at `position`; `more` is what
-        its changes are known to lack. What clears the table mends it.
+        """The position since which the table is known to be incomplete at `position`, and the reason; `more`
+        is what its changes are known to lack. Clearing the table ends it.
         """
         cleared = self.cleared_at(position)
         known = [entry for entry in (*self.incomplete, *more) if entry[0] <= position]
@@ -122,7 +137,7 @@ class Lineage:
 
 @dataclass(slots=True)
 class History:
-    """All lineages of a source, and what could not be read."""
+    """All lineages of a source, and the statements that could not be read."""
 
     lineages: list[Lineage] = field(default_factory=list)
     problems: list[tuple[Position, str]] = field(default_factory=list)
@@ -146,7 +161,7 @@ class History:
 
 
 class StepIndex:
-    """`Lineage.step_at` for many positions: a lineage's steps are looked through once, not at every call."""
+    """`Lineage.step_at` for many positions, with the steps searched once instead of at every call."""
 
     __slots__ = ("_places",)
 
@@ -158,8 +173,8 @@ class StepIndex:
 
 
 def shape_of(lineage: Lineage, at: Position, restores: list[int | Position | None]) -> str:
-    """A digest of the schema history up to `at` and of what was made void: what was folded under another one
-    is folded again.
+    """A digest of the schema history up to `at` and of voided positions: a table folded under another one is
+    folded again.
     """
     steps = [
         (step.position, repr(step.schema), repr(step.effects))
@@ -189,13 +204,13 @@ _NAME = re.compile(r"(`(?:[^`]|``)+`|[^.`]+)\.(`(?:[^`]|``)+`|[^.`]+)")
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """`db.table` as its two names; a name that contains a dot stands in backquotes. Anything else is a
+    """`db.table` as its two names; a name that contains a dot is in backquotes. Anything else is a
     ValueError.
     """
-    found = _NAME.fullmatch(text)
-    if not found:
+    match = _NAME.fullmatch(text)
+    if not match:
         raise ValueError("expected db.table, with names that contain a dot in backquotes")
     database, table = (
-        part[1:-1].replace("``", "`") if part.startswith("`") else part for part in found.groups()
+        part[1:-1].replace("``", "`") if part.startswith("`") else part for part in match.groups()
     )
     return database, table

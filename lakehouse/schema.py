@@ -1,4 +1,4 @@
-"""Column types, columns with ids, and table schemas: plain values that DDL edits turn into the next ones.
+"""Column types, columns with ids, and table schemas, as immutable values.
 
 A column has an id for life: a rename keeps it, drop and re-add makes a new one. Keys and partition rules name
 columns by id, so they survive renames. Type words are MySQL's own, lower case, after synonyms are resolved.
@@ -6,6 +6,7 @@ columns by id, so they survive renames. Type words are MySQL's own, lower case, 
 
 import functools
 import re
+import unicodedata
 from dataclasses import dataclass, replace
 
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
@@ -49,6 +50,20 @@ SYNONYMS = {
     "long varbinary": "mediumblob",
     "sql_tsi_year": "year",
 }
+
+
+@functools.lru_cache(maxsize=65536)
+def name_key(name: str) -> str:
+    """What two names have in common where servers take them for one: they compare each character's lower
+    case, as Unicode 3 had it. `É` and `é` are one, `e` and `é`, `ß` and `ss` are not.
+    """
+    return name.lower() if name.isascii() else "".join(map(_lower, name))
+
+
+def _lower(char: str) -> str:
+    small = char.lower()[0]
+    known = unicodedata.ucd_3_2_0
+    return char if "Cn" in (known.category(char), known.category(small)) else small
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +137,8 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class GoldKeeps:
-    """Where gold's shape is not the source's, since a DDL was ignored: columns that gold does not show, names
-    and types that it keeps by column id, and columns that the source has dropped.
+    """How gold's columns differ from the source's after an ignored DDL: columns that gold does not show,
+    names and types that it keeps by column id, and columns that the source has dropped.
     """
 
     hidden: tuple[int, ...] = ()
@@ -153,8 +168,8 @@ class TableSchema:
 
     def column(self, name: str) -> Column | None:
         """The column of that name; MySQL's column names do not tell upper from lower case."""
-        folded = name.casefold()
-        return next((column for column in self.columns if column.name.casefold() == folded), None)
+        folded = name_key(name)
+        return next((column for column in self.columns if name_key(column.name) == folded), None)
 
     def by_id(self, column_id: int) -> Column | None:
         return next((column for column in self.columns if column.id == column_id), None)
@@ -176,10 +191,10 @@ def make_schema(
 ) -> TableSchema:
     """A schema whose columns get the ids 1… in their order; keys are given by name."""
     numbered = tuple(replace(column, id=number) for number, column in enumerate(columns, 1))
-    ids = {column.name.casefold(): column.id for column in numbered}
+    ids = {name_key(column.name): column.id for column in numbered}
     return TableSchema(
         numbered,
-        tuple(ids[name.casefold()] for name in primary_key),
+        tuple(ids[name_key(name)] for name in primary_key),
         (),
         None,
         next_id=len(numbered) + 1,
@@ -218,18 +233,19 @@ def parse_type(text: str) -> ColumnType:
 
     A word that is not known is kept as it is; its family is `unknown`.
     """
-    found = _TYPE.match(text)
-    if not found:
+    match = _TYPE.match(text)
+    if not match:
         return ColumnType(text.strip().lower())
-    words = f"{found[1]} {found[4]}".lower().split()
+    words = f"{match[1]} {match[4]}".lower().split()
     unsigned = "unsigned" in words or "zerofill" in words
     charset = _word_behind(words, "character", "set")
     base = " ".join(
-        word for word in found[1].lower().split() if word not in ("unsigned", "zerofill", "signed")
+        word for word in match[1].lower().split() if word not in ("unsigned", "zerofill", "signed")
     )
     base = SYNONYMS.get(base, base)
-    members = tuple(unquote(item) for item in _MEMBER.findall(found[3] or ""))
-    items = [item.strip() for item in (found[2] or "").split(",")]
+    # servers cut the spaces that end a label
+    members = tuple(unquote(item).rstrip(" ") for item in _MEMBER.findall(match[3] or ""))
+    items = [item.strip() for item in (match[2] or "").split(",")]
     numbers = [int(item) for item in items] if all(map(_NUMBER.fullmatch, items)) else []
     length = numbers[0] if numbers else None
     return ColumnType(
@@ -256,8 +272,8 @@ def unquote(text: str) -> str:
     return re.sub(r"''|\\(.)", _unescape, text, flags=re.S)
 
 
-def _unescape(found: re.Match[str]) -> str:
-    char = found[1]
+def _unescape(match: re.Match[str]) -> str:
+    char = match[1]
     if char is None:
         return "'"
     return {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}.get(

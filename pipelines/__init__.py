@@ -1,19 +1,21 @@
-"""What a scheduler calls: arguments → configuration → layers → their outcome on stdout. All logic is in
-lakehouse/.
+"""Entry points of scheduled jobs: read arguments and configuration, run layers, print the result on stdout.
+All logic is in lakehouse/.
 
-One module per layer, and here all three in one process, which is what runs continuously. Exit codes: 0 ok, 1
-failed, 2 bad usage or configuration. `--env` is for schedulers that set no environment: what `${env:NAME}` in
-the YAML stands for.
+One module per layer, and here all three in one process, as the continuous job runs them. Exit codes: 0 ok, 1
+failed, 2 bad usage or configuration. `--env` is for schedulers that set no environment: it gives the values
+of `${env:NAME}` in the YAML.
 """
 
 import argparse
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from lakehouse.config.load import Config, load, warnings
 from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.reporting.heartbeat import heartbeat
 from lakehouse.reporting.logs import say
 
 
@@ -37,6 +39,7 @@ def parser(program: str) -> argparse.ArgumentParser:
         type=setting,
         help="what ${env:NAME} stands for",
     )
+    made.set_defaults(once=True)
     if program == "lakehouse-quality":
         made.add_argument("--to", default="quality", help="the folder that suites and pages go to")
         return made
@@ -50,7 +53,6 @@ def parser(program: str) -> argparse.ArgumentParser:
         "--once",
         dest="once",
         action="store_true",
-        default=True,
         help="stop when all that is there is done (default)",
     )
     how.add_argument("--continuous", dest="once", action="store_false", help="go on until stopped")
@@ -66,7 +68,9 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def run_layers(layers: tuple[str, ...], arguments: Sequence[str] | None = None) -> None:
-    """Run these layers as the arguments say (default: the command line's); SystemExit where they can't."""
+    """Run these layers with the given arguments (default: the command line's); SystemExit where they are
+    invalid or a layer fails.
+    """
 
     def work(given: argparse.Namespace, config: Config) -> Iterable[dict[str, Any]]:
         from lakehouse.spark.pipeline import run as pipeline
@@ -83,25 +87,26 @@ def run_task(
     work: Callable[[argparse.Namespace, Config], Iterable[dict[str, Any]]],
     arguments: Sequence[str] | None,
 ) -> None:
-    """Read the arguments and the configuration, work, and print what came out."""
+    """Read the arguments and the configuration, run `work`, and print its result."""
     given = parser(program).parse_args(arguments)
     os.environ.update(given.env)
     try:
         config = load(given.configs)
         for warning in warnings(config):
             say(f"warning: {warning}")
-        for outcome in work(given, config):
-            print(json.dumps(outcome), flush=True)
+        with heartbeat() if given.once else nullcontext():
+            for outcome in work(given, config):
+                print(json.dumps(outcome), flush=True)
     except LakehouseError as error:
         say(str(error), "error")
         raise SystemExit(2 if isinstance(error, ConfigError) else 1) from None
 
 
 def selected(given: argparse.Namespace) -> tuple[str, ...]:
-    """The names to select: a scheduler's parameter that is left empty arrives as an empty text."""
+    """The names to select: an empty parameter of a scheduler arrives as an empty text."""
     return tuple(name for name in given.select if name)
 
 
 def main() -> None:
-    """All layers of each source in turn, in one process."""
+    """Run all layers of each source in turn, in one process."""
     run_layers(("bronze", "silver", "gold"))

@@ -1,4 +1,4 @@
-"""Land what the sources have now, byte for byte."""
+"""Land the messages that the sources have now, byte for byte."""
 
 from pipelines import run_layers
 

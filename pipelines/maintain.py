@@ -1,4 +1,4 @@
-"""Put small files together, and remove those that no manifest of the last days needs."""
+"""Compact small files, and remove those that no manifest of the last days needs."""
 
 import argparse
 from typing import Any

@@ -1,4 +1,6 @@
-"""Decode what bronze has landed: every distinct change, DDL, watermark and dead letter."""
+"""Decode the messages that bronze has landed into changes, DDL statements, watermarks and dead letters, each
+once.
+"""
 
 from pipelines import run_layers
 

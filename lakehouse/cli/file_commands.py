@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakehouse import __version__
 from lakehouse.cli.options import DecoderOption, Format, Json, Lake, SourceLake, decoding
 from lakehouse.cli.output import event_line, meaning_lines, print_all, print_problems
 from lakehouse.errors import ConfigError
@@ -116,9 +117,7 @@ def schema_json(
 
 def version() -> None:
     """Print the version."""
-    from importlib.metadata import version as installed
-
-    print(f"lakehouse {installed('lakehouse')}")
+    print(f"lakehouse {__version__}")
 
 
 def events_of_files(

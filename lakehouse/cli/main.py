@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from lakehouse import DISTRIBUTION
 from lakehouse.cli import file_commands, operator_commands, quality_commands, run_commands, setup_commands
 from lakehouse.errors import ConfigError, LakehouseError
 
@@ -39,6 +40,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "ddl approve": operator_commands.ddl_approve,
     "ddl skip": operator_commands.ddl_skip,
     "rebuild silver": operator_commands.rebuild_silver,
+    "audit": operator_commands.audit,
     "maintain": operator_commands.maintain,
     "floor raise": operator_commands.floor_raise,
     "fidelity": operator_commands.fidelity,
@@ -139,6 +141,10 @@ def main() -> None:
         sys.exit(_failed(error))
 
 
+# The extra that brings a module which the wheel by itself does not ask for.
+_EXTRAS = {"pyspark": "spark", "delta": "spark", "pyarrow": "spark", "pandas": "spark", "grpc": "connect"}
+
+
 def _failed(error: Exception) -> int:
     from lakehouse.reporting.logs import say
 
@@ -148,6 +154,9 @@ def _failed(error: Exception) -> int:
         say(str(error), "error")
     elif isinstance(error, OSError) and error.strerror:
         say(f"{error.filename or 'input'}: {error.strerror}", "error")
+    elif isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
+        advice = f"pip install '{DISTRIBUTION}[{_EXTRAS[error.name]}]'"
+        say(f"{error.name}: expected it to be installed, found none; {advice}", "error")
     else:
         # Its text may quote data: only --debug shows it.
         say(f"internal error: {type(error).__name__}; `lakehouse --debug …` shows where", "error")

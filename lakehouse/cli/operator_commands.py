@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.options import Json, Lake, OnlyCode, OnlySource, Reason, Source, Table, Why, Yes
-from lakehouse.cli.output import print_result, progress
+from lakehouse.cli.output import print_as, print_result, progress
+from lakehouse.cli.views import command, lake_view
 from lakehouse.errors import ConfigError
 
 
@@ -28,7 +29,9 @@ def ddl_approve(
     """Apply the DDL statement that stops a table; gold's next run continues after it."""
     from lakehouse.spark.operations.ddl_decisions import decide
 
-    print_result(decide(lake, table, "approve", why, instead=instead), as_json=False)
+    print_result(
+        decide(lake, table, "approve", why, instead=instead), as_json=False, then=command("run gold", lake)
+    )
 
 
 def ddl_skip(table: Table, why: Why, lake: Lake = "./lake") -> None:
@@ -37,7 +40,28 @@ def ddl_skip(table: Table, why: Why, lake: Lake = "./lake") -> None:
     """
     from lakehouse.spark.operations.ddl_decisions import decide
 
-    print_result(decide(lake, table, "skip", why), as_json=False)
+    print_result(decide(lake, table, "skip", why), as_json=False, then=command("run gold", lake))
+
+
+def audit(
+    source: OnlySource = None,
+    layers: Annotated[
+        bool, typer.Option("--layers-only", help="Compare bronze and silver; leave out the folds of gold.")
+    ] = False,
+    lake: Lake = "./lake",
+    as_json: Json = False,
+) -> None:
+    """Hold bronze, silver and gold against each other over all that there is, and tell what does not add up:
+    records that batches counted and bronze lacks, changes that silver lost, gold rows that silver's log does
+    not give. Exit code 1 where something does not. Changes nothing.
+    """
+    from lakehouse.reporting.text.lists import audit_parts
+    from lakehouse.spark.operations.audit import audit as operation
+
+    found = list(operation(lake, source, progress, fold=not layers))
+    print_as(found, as_json, audit_parts)
+    if any(each["findings"] for each in found):
+        raise typer.Exit(1)
 
 
 def rebuild(
@@ -53,9 +77,13 @@ def rebuild(
     """Rebuild a gold table from silver, show how it differs from the published one, and with --yes replace
     that in one commit.
     """
+    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.operations.rebuild import rebuild_table
 
-    print_result(rebuild_table(lake, table, at, yes, why=why), as_json)
+    take_over = None if yes or at is not None else command(f"rebuild {table} --yes --why …", lake)
+    with heartbeat():
+        difference = rebuild_table(lake, table, at, yes, why=why)
+    print_result(difference, as_json, take_over)
 
 
 def rebuild_silver(
@@ -64,9 +92,13 @@ def rebuild_silver(
     """Decode all of bronze again into a new generation of silver, show how it differs from the present one,
     and with --yes switch to it.
     """
+    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.operations import rebuild as operation
 
-    print_result(operation.rebuild_silver(lake, source, yes, why), as_json)
+    words = "run gold" if yes else f"rebuild silver {source} --yes --why …"
+    with heartbeat():
+        difference = operation.rebuild_silver(lake, source, yes, why)
+    print_result(difference, as_json, command(words, lake))
 
 
 def maintain(
@@ -83,10 +115,13 @@ def maintain(
     as_json: Json = False,
 ) -> None:
     """OPTIMIZE and VACUUM a lake's tables; manifests within --snapshots and replays stay readable."""
-    from lakehouse.config.models import seconds_of
+    from lakehouse.config.value_types import seconds_of
+    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.operations import maintain as operation
 
-    print_result(operation.maintain(lake, source, seconds_of(snapshots), progress), as_json)
+    with heartbeat():
+        outcomes = operation.maintain(lake, source, seconds_of(snapshots), progress)
+    print_result(outcomes, as_json)
 
 
 def floor_raise(
@@ -107,11 +142,14 @@ def floor_raise(
     """Compact silver's changes below a position into one row per existing row; changes that arrive below it
     later are refused.
     """
-    from lakehouse.config.models import seconds_of
+    from lakehouse.config.value_types import seconds_of
+    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.operations import retention
 
     seconds = None if older_than is None else seconds_of(older_than)
-    print_result(retention.raise_floor(lake, source, at, seconds, yes=yes, why=why), as_json)
+    with heartbeat():
+        outcome = retention.raise_floor(lake, source, at, seconds, yes=yes, why=why)
+    print_result(outcome, as_json, None if yes else "the same command with --yes --why …")
 
 
 def fidelity(
@@ -124,9 +162,10 @@ def fidelity(
     """Show which columns of gold can't hold every value of the source, what their companion columns hold, and
     which columns are left out.
     """
+    from lakehouse.reporting.text.lists import fidelity_parts
     from lakehouse.spark.readers import lossy_columns
 
-    print_result(lossy_columns.fidelity(lake, table), as_json)
+    print_as(lossy_columns.fidelity(lake, table), as_json, fidelity_parts)
 
 
 def epoch_raise(
@@ -141,7 +180,9 @@ def epoch_raise(
     """Begin a new epoch: the upstream was restored or replaced, or its binlog was reset."""
     from lakehouse.spark.operations import epochs
 
-    print_result(epochs.raise_epoch(lake, source, why, restored_to), as_json=False)
+    print_result(
+        epochs.raise_epoch(lake, source, why, restored_to), as_json=False, then=command("run all", lake)
+    )
 
 
 def partitions_retire(
@@ -154,7 +195,11 @@ def partitions_retire(
     """Exclude a partition that nothing writes to from the watermark."""
     from lakehouse.spark.operations import epochs
 
-    print_result(epochs.retire_partition(lake, source, topic, partition, why=why), as_json=False)
+    print_result(
+        epochs.retire_partition(lake, source, topic, partition, why=why),
+        as_json=False,
+        then=command("run gold", lake),
+    )
 
 
 def dead_letters_list(
@@ -164,9 +209,11 @@ def dead_letters_list(
     as_json: Json = False,
 ) -> None:
     """List messages and rows that could not be decoded, and where their bytes are."""
+    from lakehouse.reporting.text.lists import letter_parts
     from lakehouse.spark.operations import dead_letters
 
-    print_result(dead_letters.list_dead_letters(lake, source, code), as_json)
+    letters = dead_letters.list_dead_letters(lake, source, code)
+    print_as(letters, as_json, lambda found: letter_parts(found, lake_view(lake)))
 
 
 def dead_letters_requeue(
@@ -177,7 +224,9 @@ def dead_letters_requeue(
     """Decode dead letters again, after the cause is fixed."""
     from lakehouse.spark.operations import dead_letters
 
-    print_result(dead_letters.requeue_dead_letters(lake, source, code), as_json=False)
+    print_result(
+        dead_letters.requeue_dead_letters(lake, source, code), as_json=False, then=command("run gold", lake)
+    )
 
 
 def dead_letters_dismiss(
@@ -189,7 +238,11 @@ def dead_letters_dismiss(
     """Dismiss dead letters: they no longer keep their tables from being exact."""
     from lakehouse.spark.operations import dead_letters
 
-    print_result(dead_letters.dismiss_dead_letters(lake, source, code, why), as_json=False)
+    print_result(
+        dead_letters.dismiss_dead_letters(lake, source, code, why),
+        as_json=False,
+        then=command("run gold", lake),
+    )
 
 
 def replay(
@@ -246,11 +299,12 @@ def schema_import(
     from lakehouse.spark.operations import schemas
 
     records = schemas.import_schema(lake, source, file.read_text(encoding="utf-8"), at)
-    print_result(records, as_json=False)
+    print_result(records, as_json=False, then=command("run gold", lake))
 
 
 def schema_history(table: Table, lake: Lake = "./lake", as_json: Json = False) -> None:
     """List a table's DDL statements in order, each with its effect."""
+    from lakehouse.reporting.text.lists import history_parts
     from lakehouse.spark.operations import schemas
 
-    print_result(schemas.schema_history(lake, table), as_json)
+    print_as(schemas.schema_history(lake, table), as_json, history_parts)

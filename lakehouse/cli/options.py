@@ -1,4 +1,4 @@
-"""The options and arguments that several commands share, and what they are read into."""
+"""The options and arguments that several commands share, and the functions that read them."""
 
 from enum import StrEnum
 from pathlib import Path

@@ -1,28 +1,62 @@
-"""Everything that the commands print: events, problems and results, as readable lines or as JSON."""
+"""Output of the commands: events, problems and results, as readable lines or as JSON."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.reporting.logs import LAST, coloured, has_colours, say
+from lakehouse.reporting.text.values import LEAST_TSO, counted, instant, is_position, origin, place, statement
+
 if TYPE_CHECKING:
     from lakehouse.config.yaml_reader import Problem
+    from lakehouse.reporting.text.layout import Part
 
 
 def progress(text: str) -> None:
     """Write one line of progress to stderr."""
-    from lakehouse.reporting.logs import say
-
     say(text)
 
 
-def print_result(result: Any, as_json: bool) -> None:
-    """Print a result item by item, as JSON or as readable lines."""
+def print_result(result: Any, as_json: bool, then: str | None = None) -> None:
+    """Print a result item by item, as JSON or as readable lines, of which the last is the command to run
+    `then`.
+    """
     items: Iterable[Any] = (
         result if isinstance(result, list | tuple | Iterator) else () if result is None else (result,)
     )
     for item in items:
+        LAST.wipe()
         print(json.dumps(item, default=str) if as_json else result_lines(item), flush=True)
+    if then is not None and not as_json:
+        print(f"next: {then}", flush=True)
+
+
+def print_as(items: Iterable[Any], as_json: bool, render: "Callable[[list[Any]], Iterable[Part]]") -> None:
+    """Print all items: as JSON, or as what `render` makes of them for people."""
+    if as_json:
+        return print_result(items, as_json=True)
+    return print_parts(render(list(items)))
+
+
+def print_parts(parts: "Iterable[Part]") -> None:
+    """Print tables and lines to stdout, as it can show them."""
+    from lakehouse.reporting.text.layout import write
+
+    shown = list(parts)
+    LAST.wipe()
+    write(shown, sys.stdout)
+
+
+def print_rows(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print rows as a table; a terminal's width decides its shape."""
+    from lakehouse.reporting.text.rows import row_lines
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in row_lines(rows, width):
+        print(line)
 
 
 def print_all(items: Iterable[Any], as_text: Callable[[Any], str]) -> None:
@@ -37,14 +71,14 @@ def print_problems(
     """Print the problems of a configuration, errors first, and as text also how many there are."""
     for severity, problems in (("error", errors), ("warning", warnings)):
         for problem in problems:
-            as_object = {"severity": severity, **problem._asdict()}
-            print(json.dumps(as_object) if as_json else f"{severity}: {problem}")
+            if as_json:
+                print(json.dumps({"severity": severity, **problem._asdict()}))
+            elif has_colours(sys.stdout):
+                print(coloured(f"{severity}: ", str(problem), severity))
+            else:
+                print(f"{severity}: {problem}")
     if not as_json:
-        print(f"{folder}: {_counted(len(errors), 'error')}, {_counted(len(warnings), 'warning')}")
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+        print(f"{folder}: {counted(len(errors), 'error')}, {counted(len(warnings), 'warning')}")
 
 
 def event_line(event: dict[str, Any]) -> str:
@@ -55,12 +89,12 @@ def event_line(event: dict[str, Any]) -> str:
         "watermark": _watermark,
         "dead_letter": _dead_letter,
     }
-    return f"{_place(event['origin'])}  {words[event['event']](event)}"
+    return f"{origin(event['origin'])}  {words[event['event']](event)}"
 
 
 def meaning_lines(answer: dict[str, Any]) -> str:
     """One statement of `ddl`, and below it a line per meaning, edit and effect on gold."""
-    lines = [" ".join(str(answer["sql"]).split())]
+    lines = [statement(str(answer["sql"]))]
     for meaning in answer["expect"]:
         lines.append(f"    {meaning['kind']}{_details(meaning, ('kind', 'edits'))}")
         lines += [f"        {edit['edit']}{_details(edit, ('edit',))}" for edit in meaning.get("edits", ())]
@@ -97,9 +131,9 @@ def result_lines(item: Any) -> str:
             isinstance(value, list | tuple) and bool(value) and all(isinstance(row, dict) for row in value)
         )
         lines += (
-            [f"{name}:", *(f"    {line}" for line in table_lines(value))]
+            [f"{name.replace('_', ' ')}:", *(f"    {line}" for line in table_lines(value))]
             if is_table
-            else [f"{name}: {_cell(value) or 'none'}"]
+            else [f"{name.replace('_', ' ')}: {_cell(value) or 'none'}"]
         )
     return "\n".join(lines)
 
@@ -118,15 +152,15 @@ def table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
 def _cell(value: Any) -> str:
     if value is None or value in ([], ()):
         return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if is_position(value):
+        return place(value)
+    if isinstance(value, int) and value >= LEAST_TSO:
+        return instant(value)
     if isinstance(value, dict):
         return ", ".join(f"{name}: {_cell(inner)}" for name, inner in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _place(origin: dict[str, Any]) -> str:
-    if "path" in origin:
-        return f"{origin['path']}:{origin['row']}[{origin['index']}]"
-    return f"{origin['topic']}/{origin['partition']}@{origin['offset']}[{origin['index']}]"
 
 
 def _change(event: dict[str, Any]) -> str:
@@ -137,17 +171,24 @@ def _change(event: dict[str, Any]) -> str:
     ]
     flags = f"  ({', '.join(event['flags'])})" if event.get("flags") else ""
     return "  ".join(
-        [f"{event['op']} {_table(event)} {json.dumps(event['key'])} at {event['commit_ts']}{flags}", *images]
+        [f"{event['op']} {_table(event)} {json.dumps(event['key'])} at {_at(event)}{flags}", *images]
     )
 
 
 def _schema_change(event: dict[str, Any]) -> str:
-    what = event["ddl"] or f"{len(event.get('columns') or ())} columns"
-    return f"{event['kind']} {_table(event)} at {event['commit_ts']}  {what}"
+    what = statement(event["ddl"]) or counted(len(event.get("columns") or ()), "column")
+    return f"{event['kind']} {_table(event)} at {_at(event)}  {what}"
 
 
 def _watermark(event: dict[str, Any]) -> str:
-    return f"watermark {event['resolved_ts'] if event['resolved_ts'] is not None else event['position']}"
+    if event["resolved_ts"] is not None:
+        return f"watermark {instant(event['resolved_ts'])}"
+    return f"watermark {place(event['position'])}"
+
+
+def _at(event: dict[str, Any]) -> str:
+    """When an event was committed; where its message does not say, its position."""
+    return place(event["position"]) if event["commit_ts"] is None else instant(event["commit_ts"])
 
 
 def _dead_letter(event: dict[str, Any]) -> str:

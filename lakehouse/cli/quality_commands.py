@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.options import Configs, Json, Lake, SourceLake, Table, loaded
-from lakehouse.cli.output import print_result
+from lakehouse.cli.output import print_as, print_result
+from lakehouse.cli.views import lake_view
 from lakehouse.errors import ConfigError
 
 To = Annotated[Path, typer.Option("--to", metavar="FOLDER", help="The folder for suites and pages.")]
@@ -22,9 +23,11 @@ def rejected_list(
     as_json: Json = False,
 ) -> None:
     """List the rows that fail an expectation and are kept out of gold: why, and where their bytes are."""
+    from lakehouse.reporting.text.lists import rejected_parts
     from lakehouse.spark.operations import rejected_rows
 
-    print_result(rejected_rows.list_rejected(lake, table, all_rows), as_json)
+    rows = rejected_rows.list_rejected(lake, table, all_rows)
+    print_as(rows, as_json, lambda found: rejected_parts(found, lake_view(lake)))
 
 
 def rejected_requeue(
@@ -50,9 +53,10 @@ def rejected_requeue(
 
 def quality_check(to: To = Path("quality"), lake: Lake = "./lake", as_json: Json = False) -> None:
     """Validate the published tables, also as a whole, with Great Expectations, and build its Data Docs."""
+    from lakehouse.reporting.text.lists import check_parts
     from lakehouse.spark.operations import data_docs
 
-    print_result(data_docs.check_lake(lake, to), as_json)
+    print_as(data_docs.check_lake(lake, to), as_json, check_parts)
 
 
 def quality_suite(

@@ -4,9 +4,12 @@ Each reads its options, calls one function, and prints what it returns. Spark is
 never for --help.
 """
 
-import sys
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,8 +28,12 @@ from lakehouse.cli.options import (
     loaded,
     loaded_if_there,
 )
-from lakehouse.cli.output import print_result, progress
+from lakehouse.cli.output import print_all, print_as, print_parts, print_result, print_rows, progress
+from lakehouse.cli.views import views_of
 from lakehouse.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lakehouse.config.load import Config
 
 
 def try_(
@@ -41,39 +48,47 @@ def try_(
     as_json: Json = False,
 ) -> None:
     """Run a recording through all three layers into a lake, without YAML. A second run adds nothing."""
+    from lakehouse.formats import order_of
+    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.pipeline.try_recording import try_recording
 
     name, options = decoding(format, None, option)
-    result = try_recording(path, name, options, lake, consistency=consistency.value, progress=progress)
-    print_result(result, as_json)
+    with heartbeat():
+        result = try_recording(path, name, options, lake, consistency=consistency.value, progress=progress)
+    print_outcomes([result], as_json, {result["source"]: order_of(name, options)}, lake=lake)
+
+
+ShownTable = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DB.TABLE]",
+        help="The table's name upstream; SOURCE:DB.TABLE where several sources have it.",
+    ),
+]
+LayerToShow = Annotated[ShownLayer, typer.Option("--layer", help="gold: the table; silver: its changes.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=0, help="The maximum number of rows.")]
+AllTables = Annotated[
+    bool, typer.Option("--all", help="All gold tables that are not dropped; needs --json and --to.")
+]
+ToFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--to",
+        metavar="FOLDER",
+        help="With --all: one file per table; with several --at, one folder per T.",
+    ),
+]
 
 
 def show(
-    table: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[DB.TABLE]",
-            help="The table's name upstream; SOURCE:DB.TABLE where several sources have it.",
-        ),
-    ] = None,
+    table: ShownTable = None,
     lake: Lake = "./lake",
-    layer: Annotated[
-        ShownLayer, typer.Option("--layer", help="gold: the table; silver: its changes.")
-    ] = ShownLayer.gold,
+    layer: LayerToShow = ShownLayer.gold,
     at: At = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=0, help="The maximum number of rows.")] = None,
+    limit: Limit = None,
     as_json: Json = False,
-    all_tables: Annotated[
-        bool, typer.Option("--all", help="All gold tables that are not dropped; needs --json and --to.")
-    ] = False,
-    to: Annotated[
-        Path | None,
-        typer.Option(
-            "--to",
-            metavar="FOLDER",
-            help="With --all: one file per table; with several --at, one folder per T.",
-        ),
-    ] = None,
+    all_tables: AllTables = False,
+    to: ToFolder = None,
 ) -> None:
     """Print a table's rows, in key order."""
     ats = at or []
@@ -89,11 +104,16 @@ def show(
     elif table is None or len(ats) > 1:
         raise ConfigError("show: expected one DB.TABLE and at most one --at; or --all --json --to FOLDER")
     else:
+        from lakehouse.reporting.text.rows import change_rows
         from lakehouse.spark.readers.show import show_table
 
-        show_table(
-            lake, table, layer.value, ats[0] if ats else None, limit=limit, as_json=as_json, out=sys.stdout
-        )
+        shown = show_table(lake, table, layer.value, ats[0] if ats else None)
+        lines = islice(shown.lines, limit)
+        if as_json:
+            print_all(lines, str)
+        else:
+            rows = map(json.loads, lines)
+            print_rows(rows if layer is ShownLayer.gold else change_rows(rows, shown.order))
 
 
 def run(
@@ -110,20 +130,43 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run bronze, silver, gold or all layers."""
+    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.pipeline.run import runs
+    from lakehouse.spark.readers.status import orders
 
+    config = loaded(configs)
     layers = ("bronze", "silver", "gold") if layer is Layer.all else (layer.value,)
-    outcomes = runs(
-        loaded(configs), layers, not continuous, tuple(select or ()), lake=lake, progress=progress
-    )
-    print_result(outcomes, as_json)
+    outcomes = runs(config, layers, not continuous, tuple(select or ()), lake=lake, progress=progress)
+    with nullcontext() if continuous else heartbeat():
+        print_outcomes(outcomes, as_json, orders(config, lake), config, lake=lake)
+
+
+def print_outcomes(
+    outcomes: Iterable[dict[str, Any]],
+    as_json: bool,
+    orders: Mapping[str, str],
+    config: "Config | None" = None,
+    lake: str | None = None,
+) -> None:
+    """Print what a run has done, source by source as they end."""
+    if as_json:
+        return print_result(outcomes, as_json=True)
+    from lakehouse.reporting.text.runs import outcome_parts
+
+    for outcome in outcomes:
+        print_parts(outcome_parts(outcome, views_of([outcome], orders, config, lake)[outcome["source"]]))
+    return None
 
 
 def plan(configs: Configs = Path("configs"), lake: SourceLake = None, as_json: Json = False) -> None:
     """Show what a run would read, and how many DDL statements and rows it would apply. Changes nothing."""
+    from lakehouse.reporting.text.runs import plan_parts
     from lakehouse.spark.readers import status as reader
 
-    print_result(reader.plan(loaded(configs), lake), as_json)
+    config = loaded(configs)
+    entries = reader.plan(config, lake)
+    views = views_of(entries, reader.orders(config, lake), config, lake)
+    print_as(entries, as_json, lambda found: plan_parts(found, views))
 
 
 def status(
@@ -141,6 +184,10 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show the progress of each source and table, and what stops it."""
+    from lakehouse.reporting.text.status import status_parts
     from lakehouse.spark.readers import status as reader
 
-    print_result(reader.status(loaded_if_there(configs), lake, history), as_json)
+    config = loaded_if_there(configs)
+    entries = reader.status(config, lake, history)
+    views = views_of(entries, reader.orders(config, lake), config, lake)
+    print_as(entries, as_json, lambda found: status_parts(found, views))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakehouse.cli.options import Configs, Json, Lake, SourceLake, loaded_if_there, setting
-from lakehouse.cli.output import print_result, progress
+from lakehouse.cli.output import print_as, print_parts, print_result, progress
+from lakehouse.cli.views import views_of
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,6 +16,36 @@ if TYPE_CHECKING:
     from lakehouse.discovery.findings import Finding
 
 Servers = Annotated[str, typer.Option("--bootstrap-servers", help="The brokers, as host:port.")]
+TargetFolder = Annotated[Path, typer.Argument(help="The folder to write sources/ and tables/ into.")]
+InitFormat = Annotated[
+    str | None, typer.Option("--format", help="The wire format. Default: detected from the messages.")
+]
+TopicServers = Annotated[str | None, typer.Option("--bootstrap-servers", help="The brokers, for a topic.")]
+Topic = Annotated[
+    str | None,
+    typer.Option("--topic", help="The topic to read; several with commas, or a regular expression."),
+]
+StorageFolder = Annotated[str | None, typer.Option("--storage", help="The storage sink's folder to read.")]
+RecordingFile = Annotated[Path | None, typer.Option("--recording", help="The recording to read.")]
+SourceName = Annotated[
+    str | None, typer.Option("--name", help="The source's name. Default: from the input's name.")
+]
+KafkaOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kafka",
+        metavar="NAME=VALUE",
+        help="A kafka.* option, for SASL and SSL; secrets as ${env:NAME}. May be repeated.",
+    ),
+]
+BundleFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--bundle",
+        metavar="FOLDER",
+        help="Write only a Databricks bundle, into this folder: docs/databricks.md.",
+    ),
+]
 
 
 def demo(
@@ -25,9 +56,17 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Start an embedded Kafka broker, publish a recording, run all layers, and show the results."""
-    from lakehouse.demo.run import run_demo
+    from lakehouse.demo.run import rows_of, run_demo, write_report
+    from lakehouse.reporting.heartbeat import heartbeat
+    from lakehouse.reporting.text.runs import demo_parts
 
-    print_result(run_demo(lake, port, progress), as_json)
+    with heartbeat():
+        outcome = run_demo(lake, port, progress)
+        if as_json:
+            return print_result(outcome, as_json)
+        tables, report = rows_of(lake, outcome), write_report(lake)
+    view = views_of([outcome], {outcome["source"]: "tidb"}, lake=lake)[outcome["source"]]
+    return print_parts(demo_parts(outcome, view, tables, report))
 
 
 def produce(
@@ -54,42 +93,15 @@ def produce(
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="The folder to write sources/ and tables/ into.")] = Path(
-        "configs"
-    ),
-    format: Annotated[
-        str | None, typer.Option("--format", help="The wire format. Default: detected from the messages.")
-    ] = None,
-    servers: Annotated[
-        str | None, typer.Option("--bootstrap-servers", help="The brokers, for a topic.")
-    ] = None,
-    topic: Annotated[
-        str | None,
-        typer.Option("--topic", help="The topic to read; several with commas, or a regular expression."),
-    ] = None,
-    storage: Annotated[
-        str | None, typer.Option("--storage", help="The storage sink's folder to read.")
-    ] = None,
-    recording: Annotated[Path | None, typer.Option("--recording", help="The recording to read.")] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", help="The source's name. Default: from the input's name.")
-    ] = None,
-    kafka: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--kafka",
-            metavar="NAME=VALUE",
-            help="A kafka.* option, for SASL and SSL; secrets as ${env:NAME}. May be repeated.",
-        ),
-    ] = None,
-    bundle: Annotated[
-        Path | None,
-        typer.Option(
-            "--bundle",
-            metavar="FOLDER",
-            help="Write only a Databricks bundle, into this folder: docs/databricks.md.",
-        ),
-    ] = None,
+    folder: TargetFolder = Path("configs"),
+    format: InitFormat = None,
+    servers: TopicServers = None,
+    topic: Topic = None,
+    storage: StorageFolder = None,
+    recording: RecordingFile = None,
+    name: SourceName = None,
+    kafka: KafkaOption = None,
+    bundle: BundleFolder = None,
 ) -> None:
     """Write the YAML of a source and its tables from a sample of a topic, folder or recording. No file is
     overwritten.
@@ -98,23 +110,15 @@ def init(
         from lakehouse.databricks.bundle import write_bundle
 
         return print_result({"files": [str(path) for path in write_bundle(bundle)]}, as_json=False)
-    if sum(given is not None for given in (topic, storage, recording)) != 1 or (topic is None) != (
+    if sum(value is not None for value in (topic, storage, recording)) != 1 or (topic is None) != (
         servers is None
     ):
         raise ConfigError("init: expected --topic with --bootstrap-servers, or --storage, or --recording")
-    from lakehouse.discovery import write_config
+    from lakehouse.discovery.write_config import InitInput, init
 
-    files = write_config.init(
-        folder,
-        format,
-        servers,
-        topic,
-        storage=storage,
-        progress=progress,
-        recording=recording,
-        name=name,
-        kafka_options=dict(setting(text, "--kafka") for text in kafka or ()),
-    )
+    kafka_options = dict(setting(text, "--kafka") for text in kafka or ())
+    given = InitInput(storage, recording, topic, servers, kafka_options=kafka_options)
+    files = init(folder, given, progress, format=format, name=name)
     return print_result({"files": files}, as_json=False)
 
 
@@ -133,7 +137,9 @@ def doctor(
     from lakehouse.discovery import doctor as checks
 
     findings = checks.doctor(configs, progress, _lake_checks, lake=lake, spark=spark)
-    print_result(findings if as_json else {"findings": findings}, as_json)
+    from lakehouse.reporting.text.lists import finding_parts
+
+    print_as(findings, as_json, finding_parts)
     if checks.failed(findings):
         raise typer.Exit(1)
 

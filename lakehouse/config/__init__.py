@@ -1,1 +1,3 @@
-"""The YAML of sources and tables to validated models; every problem at once, with file and line."""
+"""Validated models of the YAML of sources and tables; every problem is reported at once, with file and
+line.
+"""

@@ -1,8 +1,8 @@
-"""What one option alone can't decide: options that exclude, need or ignore each other.
+"""Checks that one option's model can't make: options that exclude, require or ignore each other.
 
 A check is a generator over the raw data of one file; it yields (path, what is wrong, what to do). It looks at
-the raw data so that it can speak although another option of the file is wrong: anything of another shape than
-it expects is the model's to report.
+the raw data so that it runs although another option of the file is invalid: data of another shape than it
+expects is reported by the model.
 """
 
 import re
@@ -17,7 +17,7 @@ from lakehouse.config.secrets import FORMS, has_reference, has_secret_reference,
 from lakehouse.config.yaml_reader import Path
 from lakehouse.errors import did_you_mean, nearest
 from lakehouse.formats import FORMATS, STORAGE_FORMAT
-from lakehouse.sources.kafka_client import unsaid
+from lakehouse.sources.kafka_client import unsupported_options
 
 INPUTS = ("kafka", "recording", "storage")
 _COUNTS_PARTITIONS = tuple(name for name, row in FORMATS.items() if row.counts_partitions)
@@ -47,7 +47,7 @@ REFERABLE = (
 
 
 def source_findings(data: Data) -> Iterator[Finding]:
-    """All that is wrong in a source beyond what its model sees."""
+    """Problems in a source that its model does not see."""
     yield from _inputs(data)
     yield from _topics(data)
     yield from _kafka_options(section(section(data, "kafka"), "options"))
@@ -61,11 +61,11 @@ def source_findings(data: Data) -> Iterator[Finding]:
 
 
 def _inputs(data: Data) -> Iterator[Finding]:
-    given = [name for name in INPUTS if name in data]
-    if not given:
+    inputs = [name for name in INPUTS if name in data]
+    if not inputs:
         yield (), "has no input", "add one of kafka, recording or storage"
-    for name in given[1:]:
-        yield (name,), f"is a second input beside {given[0]}", "a source has one: split it in two files"
+    for name in inputs[1:]:
+        yield (name,), f"is a second input beside {inputs[0]}", "a source has one: split it in two files"
     row = FORMATS[data["format"]] if data.get("format") in tuple(FORMATS) else None
     if "storage" in data and row is not None and not row.reads_files:
         yield (
@@ -135,12 +135,14 @@ def _kafka_options(options: Data) -> Iterator[Finding]:
             yield path, "lacks the prefix of Kafka's own options", f"write `kafka.{name}`"
         elif plain not in KAFKA_PROPERTIES and (close := nearest(plain, KAFKA_PROPERTIES)):
             yield path, "is no property of a Kafka consumer", f"did you mean `kafka.{close}`?"
-    for name, text, fix in unsaid(options):
+    for name, text, fix in unsupported_options(options):
         yield ("kafka", "options", name), text, fix
 
 
 def _strings(data: Data) -> Iterator[Finding]:
-    """References that are malformed or in the wrong place, and secrets that are written out."""
+    """Problems of references that are malformed or in the wrong place, and of secrets that are written
+    out.
+    """
     for path, text in strings(data):
         name = next((part for part in reversed(path) if isinstance(part, str)), "")
         if is_malformed(text):
@@ -188,7 +190,7 @@ def _format_options(data: Data) -> Iterator[Finding]:
 
 
 def _inert(data: Data) -> Iterator[Finding]:
-    """Options that have no effect for this format."""
+    """Problems of options that have no effect for this format."""
     format = data["format"]
     for name in ("time_zone", "compression", "claim_check"):
         if name in data and name not in FORMATS[format].options:
@@ -201,17 +203,17 @@ def _inert(data: Data) -> Iterator[Finding]:
     yield from _inert_options(format, section(data, "options"))
 
 
-def _inert_options(format: str, said: Data) -> Iterator[Finding]:
-    """Options that have an effect only with a value of another one."""
+def _inert_options(format: str, configured: Data) -> Iterator[Finding]:
+    """Problems of options that have an effect only with a value of another option."""
     options = FORMATS[format].options
-    for name in said:
+    for name in configured:
         known = known_option(format, name)
         needed = options[known].only_with if known else None
         if needed is None:
             continue
         other, value = needed
         default = options[other].default
-        if said.get(other, default) != value:
+        if configured.get(other, default) != value:
             text, fix = f"has no effect on {default} files", f"remove it, or add {other}: {value}"
             yield ("options", name), text, fix
 
@@ -256,10 +258,23 @@ def _upstream(data: Data) -> Iterator[Finding]:
 
 
 def table_findings(data: Data) -> Iterator[Finding]:
-    """All that is wrong in a table beyond what its model sees."""
-    gold = section(data, "gold")
+    """Problems in a table that its model does not see."""
     if "table" in data and "tables" in data:
         yield ("tables",), "says again what table says", "keep one of the two"
+    yield from _gold_options(data, section(data, "gold"))
+    yield from _pattern_and_ddl(data)
+    if "accept" in data and section(data, "gold").get("mode", "upsert") == "upsert":
+        yield ("accept",), "has no effect in mode upsert", "remove it"
+    for path, text in strings(data):
+        if has_reference(text):
+            yield path, "can't hold a reference", "write the value itself"
+    yield from quality_findings(data)
+    for name, column in section(data, "columns").items():
+        yield from _column(name, column if isinstance(column, dict) else {})
+    yield from _renames(section(data, "columns"))
+
+
+def _gold_options(data: Data, gold: Data) -> Iterator[Finding]:
     if "deletes" in gold and gold.get("mode", "upsert") != "upsert":
         yield ("gold", "deletes"), f"has no effect in mode {gold['mode']}", "remove it"
     if "cluster_by" in gold and "partition_by" in gold:
@@ -272,6 +287,9 @@ def table_findings(data: Data) -> Iterator[Finding]:
         )
     if gold.get("primary_key") and "tables" in data:
         yield ("gold", "primary_key"), "can't be promised of several tables that become one", "remove it"
+
+
+def _pattern_and_ddl(data: Data) -> Iterator[Finding]:
     for kind in ("add_primary_key", "drop_primary_key"):
         if section(data, "on_ddl").get(kind) == "ignore":
             yield (
@@ -287,18 +305,10 @@ def table_findings(data: Data) -> Iterator[Finding]:
                     "needs the tables by their names",
                     "list them under tables, instead of a pattern",
                 )
-    if "accept" in data and gold.get("mode", "upsert") == "upsert":
-        yield ("accept",), "has no effect in mode upsert", "remove it"
-    for path, text in strings(data):
-        if has_reference(text):
-            yield path, "can't hold a reference", "write the value itself"
-    yield from quality_findings(data)
-    for name, column in section(data, "columns").items():
-        yield from _column(name, column if isinstance(column, dict) else {})
-    yield from _renames(section(data, "columns"))
 
 
 def has_pattern(tables: object) -> bool:
+    """Whether a table's `tables` holds a pattern with *."""
     names = [tables] if isinstance(tables, str) else tables if isinstance(tables, list) else []
     return any("*" in name for name in names if isinstance(name, str))
 
@@ -334,7 +344,9 @@ def _column(name: str, column: Data) -> Iterator[Finding]:
 
 
 def mode_findings(table: Data, order: str, accepts: Iterable[str]) -> Iterator[Finding]:
-    """What a table's mode needs and its feed does not tell. `accepts` are the source's words."""
+    """Problems of a table's mode that needs what its feed does not send. `accepts` is the source's
+    `accept`.
+    """
     mode = section(table, "gold").get("mode", "upsert")
     if mode == "history" and order == "files":
         yield (

@@ -1,25 +1,24 @@
-"""Whether a computed column's expression is one: a value made of the row's own columns, the same at every
-time it is asked for.
+"""Checks of a computed column's expression: it must be a value of the row's own columns, the same at any
+time.
 
-Gold is a pure fold over silver, so what depends on the clock, on chance, on other rows or on other tables has
-no place in it. Spark itself finds what this can't know: names that the table has not, types that don't fit.
+Gold is a pure fold over silver, so expressions that depend on the clock, on chance, on other rows or on other
+tables are refused. Spark finds what these checks can't know: unknown names, types that don't fit.
 """
 
 from typing import Any
 
-FLEETING = frozenset(
+NONDETERMINISTIC = frozenset(
     """
     rand random randn uuid now current_timestamp localtimestamp curdate current_date current_time
-    current_timezone current_user user
-    session_user current_database current_catalog unix_timestamp monotonically_increasing_id
-    spark_partition_id input_file_name
-    input_file_block_start input_file_block_length shuffle version randstr uniform ai_query http_request
+    current_timezone current_user user session_user current_database current_catalog unix_timestamp
+    monotonically_increasing_id spark_partition_id input_file_name input_file_block_start
+    input_file_block_length shuffle version randstr uniform ai_query http_request
     """.split()  # noqa: SIM905 - twenty quoted names read worse
 )
 
 
 def computed_problem(text: str) -> tuple[str, str] | None:
-    """What is wrong with an expression, and what to do; None where nothing is."""
+    """The problem with an expression and what to do, or None."""
     # imported where a YAML has such a column: it takes a second
     import sqlglot
     from sqlglot import exp
@@ -39,7 +38,7 @@ def computed_problem(text: str) -> tuple[str, str] | None:
                 "is not about one row",
                 "use the row's own columns, without aggregates, windows and generators",
             )
-        if _is_fleeting(node, exp):
+        if _is_nondeterministic(node, exp):
             return (
                 "is another value at another time",
                 "use the row's own columns only: gold can be built anew at any time",
@@ -47,7 +46,7 @@ def computed_problem(text: str) -> tuple[str, str] | None:
     return None
 
 
-def _is_fleeting(node: Any, exp: Any) -> bool:
+def _is_nondeterministic(node: Any, exp: Any) -> bool:
     if isinstance(node, exp.Anonymous):
-        return node.name.lower() in FLEETING
-    return isinstance(node, exp.Func) and any(name.lower() in FLEETING for name in node.sql_names())
+        return node.name.lower() in NONDETERMINISTIC
+    return isinstance(node, exp.Func) and any(name.lower() in NONDETERMINISTIC for name in node.sql_names())

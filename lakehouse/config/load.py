@@ -1,14 +1,14 @@
 """The configuration: one YAML per source, one per table, validated all at once before anything runs.
 
-    configs/sources/<source>.yml      the feed itself: its format, where it comes from, how far it is trusted
+    configs/sources/<source>.yml      the feed: its format, its input, its settings
     configs/tables/<db>.<table>.yml   what one table does differently from the defaults
 
 `load` gives the models, or one ConfigError with every problem; `problems` gives the problems, each with file,
-line, column and what to do; `warnings` gives what is allowed but costs fidelity. `kafka_options` and
-`resolve_source` resolve references, late: what `load` gives holds none of the values.
+line, column and what to do; `warnings` gives options that are allowed but lose data. `kafka_options` and
+`resolve_source` resolve references when they are needed: the models of `load` hold none of the values.
 
-The models are in lakehouse/config/models.py, what they can't see in lakehouse/config/checks.py, and the words
-of a problem in lakehouse/config/problems.py.
+The models are in models.py, checks over several options in checks.py, and the texts of problems in
+problems.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,8 +39,8 @@ AnyConfig = TypeVar("AnyConfig", SourceConfig, TableConfig)
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All sources and tables by the name of their file, and the documents that know where each
-    option stands.
+    """All sources and tables by the name of their file, and the documents with the line and column of each
+    option.
     """
 
     sources: dict[str, SourceConfig]
@@ -49,14 +49,14 @@ class Config:
 
 
 def load(folder: str | FilePath) -> Config:
-    """The configuration of a folder; a ConfigError holds all of its problems, a line each."""
-    config, found = _read(FilePath(folder))
-    _raise(found)
+    """The configuration of a folder; a ConfigError lists all of its problems, a line each."""
+    config, problems = _read(FilePath(folder))
+    _raise(problems)
     return config
 
 
 def load_source(file: str | FilePath) -> SourceConfig:
-    """One source's file alone, as `inspect --source` wants it."""
+    """The source of a single file, for `inspect --source`."""
     document = _document(FilePath(file))
     source = _source(document)
     _raise(document.problems)
@@ -66,33 +66,33 @@ def load_source(file: str | FilePath) -> SourceConfig:
 
 
 def check(folder: str | FilePath) -> tuple[list[Problem], list[Problem]]:
-    """The problems and the warnings of a folder, as `validate` shows them; where there is a problem, no file
-    is warned of.
+    """The problems and the warnings of a folder, as `validate` shows them; no warnings where there are
+    problems.
     """
-    config, found = _read(FilePath(folder))
-    return found, [] if found else warnings(config)
+    config, problems = _read(FilePath(folder))
+    return problems, [] if problems else warnings(config)
 
 
 def problems(folder: str | FilePath) -> list[Problem]:
-    """Everything wrong in a folder's configuration, in the order of files and lines."""
+    """All problems in a folder's configuration, in the order of files and lines."""
     return _read(FilePath(folder))[1]
 
 
 def warnings(config: Config) -> list[Problem]:
-    """What is allowed, but loses something or does nothing."""
-    found = []
+    """Options that are allowed, but lose data or have no effect."""
+    problems = []
     for name, source in config.sources.items():
         document = config.documents[f"sources/{name}"]
-        found += [document.problem(*finding) for finding in fidelity_warnings(document.data)]
+        problems += [document.problem(*finding) for finding in fidelity_warnings(document.data)]
         if source.tables == "configured" and all(table.source != name for table in config.tables.values()):
-            found.append(
+            problems.append(
                 document.problem(
                     ("tables",),
                     "no table has a YAML: gold stays empty",
                     "write tables: auto, or add configs/tables",
                 )
             )
-    return found
+    return problems
 
 
 def resolve_source(source: SourceConfig, env: Mapping[str, str] | None = None) -> SourceConfig:
@@ -122,22 +122,22 @@ def resolve_source(source: SourceConfig, env: Mapping[str, str] | None = None) -
 def kafka_options(
     source: SourceConfig, env: Mapping[str, str] | None = None, secret: SecretLookup | None = None
 ) -> Secrets:
-    """The `kafka.*` options of a Kafka source for its reader, read_committed by default, with references
-    resolved.
+    """The `kafka.*` options for the reader of a Kafka source, references resolved, read_committed by
+    default.
     """
     if source.kafka is None:
         raise ConfigError(f"source {source.name}: is read from no Kafka topic")
-    said = {
+    configured = {
         "kafka.isolation.level": "read_committed",
         **source.kafka.options,
         "kafka.bootstrap.servers": source.kafka.bootstrap_servers,
     }
-    return resolve_secrets(said, env, secret)
+    return resolve_secrets(configured, env, secret)
 
 
-def _raise(found: list[Problem]) -> None:
-    if found:
-        raise ConfigError("\n".join(map(str, found)))
+def _raise(problems: list[Problem]) -> None:
+    if problems:
+        raise ConfigError("\n".join(map(str, problems)))
 
 
 def _read(folder: FilePath) -> tuple[Config, list[Problem]]:
@@ -162,11 +162,11 @@ def _read(folder: FilePath) -> tuple[Config, list[Problem]]:
     config = Config(
         {k: v for k, v in sources.items() if v}, {k: v for k, v in tables.items() if v}, documents
     )
-    found = _folder_problems(folder, bool(sources))
+    problems = _folder_problems(folder, bool(sources))
     for document in documents.values():
-        found += document.problems
-    found += _missing_sources(documents, sources) + _double_tables(config) + _mode_problems(config)
-    return config, sorted(set(found))
+        problems += document.problems
+    problems += _missing_sources(documents, sources) + _double_tables(config) + _mode_problems(config)
+    return config, sorted(set(problems))
 
 
 def _files(folder: FilePath) -> list[FilePath]:
@@ -182,7 +182,7 @@ def _of_kind(documents: Mapping[str, Document], kind: str) -> list[tuple[str, Do
 
 
 def _folder_problems(folder: FilePath, has_sources: bool) -> list[Problem]:
-    found = (
+    problems = (
         []
         if has_sources
         else [
@@ -197,10 +197,10 @@ def _folder_problems(folder: FilePath, has_sources: bool) -> list[Problem]:
         ]
     )
     for file in [*folder.glob("sources/*.yaml"), *folder.glob("tables/*.yaml")]:
-        found.append(
+        problems.append(
             Problem(str(file), 1, 1, "", text="is not read", fix=f"name it {file.with_suffix('.yml').name}")
         )
-    return found
+    return problems
 
 
 def _document(file: FilePath) -> Document:
@@ -250,56 +250,58 @@ def _table(document: Document) -> TableConfig | None:
 
 
 def _validated(document: Document, model: type[AnyConfig], checks: Any) -> AnyConfig | None:
-    """The model of a file; all that is wrong is added to the document's problems, whichever part found it."""
+    """The model of a file, or None; all problems are added to the document's."""
     if document.data is None and document.problems:
         return None
     empty = list(empty_findings(document.data))
-    found = list(empty)
+    findings = list(empty)
     valid = None
     try:
         valid = model.model_validate(document.data)
     except ValidationError as error:
-        found += [
+        findings += [
             finding
             for finding in model_findings(model, document.data, error)
             if finding[0] not in {path for path, _, _ in empty}
         ]
     if isinstance(document.data, dict):
-        found += checks(document.data)
-    document.problems += [document.problem(*finding) for finding in found]
+        findings += checks(document.data)
+    document.problems += [document.problem(*finding) for finding in findings]
     return valid
 
 
 def _missing_sources(documents: Mapping[str, Document], sources: Iterable[str]) -> list[Problem]:
     known = list(sources)
-    found = []
+    problems = []
     for _, document in _of_kind(documents, "tables"):
         name = document.data.get("source") if isinstance(document.data, dict) else None
         if isinstance(name, str) and name not in known:
-            found.append(
+            problems.append(
                 document.problem(("source",), "is no file of configs/sources", did_you_mean(name, known))
             )
-    return found
+    return problems
 
 
 def _mode_problems(config: Config) -> list[Problem]:
-    """Modes that a table's feed can't serve."""
-    found = []
+    """Problems of modes that a table's feed can't serve."""
+    problems = []
     for name, table in config.tables.items():
         source = config.sources.get(table.source)
         if source is not None and option_problems(source.format, source.options) == []:
             document = config.documents[f"tables/{name}"]
             order = order_of(source.format, source.decoder_options())
-            found += [
+            problems += [
                 document.problem(*finding) for finding in mode_findings(document.data, order, source.accept)
             ]
-    return found
+    return problems
 
 
 def _double_tables(config: Config) -> list[Problem]:
-    """Source tables and gold targets that two files claim: the later file is told."""
+    """Problems of source tables and gold targets that two files claim; they are reported in the later
+    file.
+    """
     claimed: dict[tuple[str, ...], str] = {}
-    found = []
+    problems = []
     for name, table in config.tables.items():
         document = config.documents[f"tables/{name}"]
         claims: list[tuple[Path, tuple[str, ...]]] = [
@@ -312,5 +314,5 @@ def _double_tables(config: Config) -> list[Problem]:
         for path, claim in claims:
             first = claimed.setdefault(claim, document.file)
             if first != document.file:
-                found.append(document.problem(path, f"is claimed by {first} too", "keep one of the two"))
-    return found
+                problems.append(document.problem(path, f"is claimed by {first} too", "keep one of the two"))
+    return problems

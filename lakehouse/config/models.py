@@ -1,29 +1,15 @@
-"""The configuration's models: every option of a source and of a table, what it means and what it is unless
-said.
+"""The configuration's models: every option of a source and of a table, with its meaning and its default.
 
-A secret stands in a file only as a reference (lakehouse/config/secrets.py), so that no model, error or log
-holds one. The descriptions are the documentation: docs/configuration.md and the JSON Schemas are generated
-from them.
+Files hold secrets only as references (lakehouse/config/secrets.py), so that no model, error or log has one.
+The descriptions are the documentation: docs/configuration.md and the JSON Schemas are generated from them.
 """
 
-import re
-from collections.abc import Mapping
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    GetJsonSchemaHandler,
-    PlainValidator,
-    WithJsonSchema,
-)
-from pydantic_core import CoreSchema
+from pydantic import BeforeValidator, Field
 
 from lakehouse.config.options import decoder_options
-from lakehouse.errors import ConfigError
+from lakehouse.config.value_types import Duration, Model, OptionText, OrText, Size, Starting, Text, TextOrList
 from lakehouse.formats import FORMATS
 from lakehouse.lineage import split_name
 
@@ -50,127 +36,13 @@ Edit = Literal[
     "drop_database",
 ]
 
-_DURATION = r"^[0-9]+ ?(ms|s|m|h|d)$"
-_SIZE = r"^[0-9]+ ?(B|KB|MB|GB|KiB|MiB|GiB)?$"
-_SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def _duration(value: object) -> timedelta:
-    found = re.match(_DURATION, value) if isinstance(value, str) else None
-    if not found or not isinstance(value, str):
-        raise ValueError("expected a duration with its unit, such as 30s, 15m, 2h or 7d")
-    return timedelta(seconds=int(value.removesuffix(found[1])) * _SECONDS[found[1]])
-
-
-def seconds_of(text: str) -> float:
-    """The seconds of a duration on the command line."""
-    try:
-        return _duration(text).total_seconds()
-    except ValueError as error:
-        raise ConfigError(f"{text}: {error}") from error
-
-
-def _size(value: object) -> int:
-    found = (
-        re.match(_SIZE, str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else None
-    )
-    if not found:
-        raise ValueError("expected a size such as 64MB or 128MiB")
-    return int(str(value).removesuffix(found[1] or "")) * _SIZES[found[1] or ""]
-
-
-def _starting(value: object) -> str | dict[str, dict[str, int]]:
-    """earliest, latest, timestamp:<instant>, or offsets by topic and partition; partitions are text, as YAML
-    keys are.
-    """
-    if isinstance(value, dict):
-        return _offsets(value)
-    if value in ("earliest", "latest"):
-        return str(value)
-    if (
-        isinstance(value, str)
-        and value.startswith("timestamp:")
-        and _is_instant(value.removeprefix("timestamp:"))
-    ):
-        return value
-    raise ValueError(
-        "expected earliest, latest, timestamp:2026-11-21T09:00:00Z, or offsets such as {orders: {0: 1500}}"
-    )
-
-
-def _is_instant(text: str) -> bool:
-    try:
-        return datetime.fromisoformat(text.strip()).tzinfo is not None
-    except ValueError:
-        return False
-
-
-def _offsets(value: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    for partitions in value.values():
-        if not isinstance(partitions, dict) or not partitions:
-            raise ValueError("expected offsets by topic and partition, such as {orders: {0: 1500}}")
-        if not all(
-            name.isdigit() and type(offset) is int and offset >= -2 for name, offset in partitions.items()
-        ):
-            raise ValueError("expected partition numbers with offsets, -2 for earliest and -1 for latest")
-    return dict(value)
-
-
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
-def _option_text(value: object) -> object:
-    """A decoder option as its producer writes it: `true` and `5` are text to a decoder."""
-    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int) else value
-
 
 def _lake(value: object) -> object:
     return {"path": value} if isinstance(value, str) else value
 
 
-Duration = Annotated[
-    timedelta, BeforeValidator(_duration), WithJsonSchema({"type": "string", "pattern": _DURATION})
-]
-Size = Annotated[
-    int, BeforeValidator(_size), WithJsonSchema({"type": ["string", "integer"], "pattern": _SIZE})
-]
-Text = Annotated[str, Field(min_length=1)]
-TextOrList = Annotated[
-    list[Text],
-    BeforeValidator(_listed),
-    Field(min_length=1),
-    WithJsonSchema(
-        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
-    ),
-]
-OptionText = Annotated[
-    str, BeforeValidator(_option_text), WithJsonSchema({"type": ["string", "boolean", "integer"]})
-]
-_OFFSETS = {
-    "type": "object",
-    "additionalProperties": {"type": "object", "additionalProperties": {"type": "integer"}},
-}
-_START = {"anyOf": [{"type": "string", "pattern": "^(earliest|latest|timestamp:.+)$"}, _OFFSETS]}
-Starting = Annotated[str | dict[str, dict[str, int]], PlainValidator(_starting), WithJsonSchema(_START)]
-
-
-class _OrText:
-    """Says in the JSON Schema that a mapping may be written as one text."""
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string"}, handler(core)]}
-
-
-class Model(BaseModel):
-    """Closed: an option that is not named here is an error. Errors never quote what was written."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
-
-
 class KafkaInput(Model):
-    """Topics of a Kafka cluster."""
+    """The topics of a Kafka cluster that a source reads."""
 
     bootstrap_servers: Text = Field(description="Brokers as host:port, comma-separated.")
     topics: list[Text] | None = Field(
@@ -204,7 +76,7 @@ class KafkaInput(Model):
 
 
 class StorageInput(Model):
-    """The folder of a TiCDC storage sink."""
+    """The folder of a TiCDC storage sink that a source reads."""
 
     path: Text = Field(
         description="The sink's root: a local folder or a URL that Spark reads, such as s3a://bucket/prefix."
@@ -212,14 +84,14 @@ class StorageInput(Model):
 
 
 class Batch(Model):
-    """How much one batch takes at most."""
+    """The largest size of one batch."""
 
     max_records: int = Field(default=1_000_000, ge=1, description="Messages or files in one batch.")
     max_bytes: Size = Field(default=256 * 2**20, ge=1, description="Bytes in one batch, such as 256MiB.")
 
 
 class Lake(Model):
-    """Where the Delta tables lie: in folders below a root, or in the schemas of a catalog."""
+    """The location of the Delta tables: folders below a root, or the schemas of a catalog."""
 
     path: Text = Field(
         description=(
@@ -237,7 +109,7 @@ class Lake(Model):
 
 
 class SourceConfig(Model):
-    """One feed: its format, its one input (kafka, recording or storage), and what its tables share."""
+    """A source: its format, its one input (kafka, recording or storage), and its tables' shared settings."""
 
     name: Text | None = Field(
         default=None, description="The source's name: the file's own name without .yml, and never another."
@@ -293,7 +165,7 @@ class SourceConfig(Model):
         ),
     )
     batch: Batch = Field(default=Batch(), description="How much one batch takes at most.")
-    lake: Annotated[Lake, BeforeValidator(_lake), _OrText()] | None = Field(
+    lake: Annotated[Lake, BeforeValidator(_lake), OrText()] | None = Field(
         default=None,
         description="Where the lake is: its root folder, or a mapping. Default: the command's --lake.",
     )
@@ -306,14 +178,20 @@ class SourceConfig(Model):
     )
 
     def decoder_options(self) -> dict[str, str]:
-        """Everything that the format's decoder is told, as text by name.
+        """The options of the format's decoder, as text by name.
 
-        A feed that waits for watermarks has the option true that its messages show (the TiDB extension): a
-        message without it has no place among the others.
+        In a feed with watermarks, the option that messages show (the TiDB extension) is true unless it is
+        configured: a message without it has no position among the others.
         """
-        said = {"time_zone": self.time_zone, "claim_check": self.claim_check, "compression": self.compression}
+        configured = {
+            "time_zone": self.time_zone,
+            "claim_check": self.claim_check,
+            "compression": self.compression,
+        }
         chosen = {
-            name: value for name, value in said.items() if value is not None and name in self.model_fields_set
+            name: value
+            for name, value in configured.items()
+            if value is not None and name in self.model_fields_set
         }
         options = decoder_options(self.format, {**self.options, **chosen})
         detected = FORMATS[self.format].detected
@@ -323,7 +201,7 @@ class SourceConfig(Model):
 
 
 class Gold(Model):
-    """The gold table."""
+    """Options of a gold table."""
 
     target: Text | None = Field(
         default=None,
@@ -341,6 +219,12 @@ class Gold(Model):
     deletes: Literal["hard", "soft"] = Field(
         default="hard",
         description="hard: a deleted row goes; soft: it stays, marked by _deleted and _deleted_at.",
+    )
+    on_drop: Literal["replace", "keep"] = Field(
+        default="replace",
+        description="When the table is dropped and created again: replace: the new one goes on in the same "
+        "gold table, a history or log after what it was; keep: a copy of the dropped one stays beside it, "
+        "as `<name>_dropped`.",
     )
     cluster_by: list[Text] | None = Field(
         default=None,
@@ -369,7 +253,7 @@ class Gold(Model):
 
 
 class ColumnConfig(Model):
-    """What gold does with one column, beyond its default."""
+    """Options of one column of a gold table."""
 
     type: Literal["boolean", "string", "microseconds", "decimal", "array"] | None = Field(
         default=None,
@@ -399,7 +283,7 @@ class ColumnConfig(Model):
 
 
 class Expectation(Model):
-    """One Great Expectations expectation over each batch."""
+    """A Great Expectations expectation over each batch."""
 
     expect: Annotated[str, Field(pattern="^expect_[a-z0-9_]+$")] = Field(
         description="The expectation's name, such as expect_column_values_to_not_be_null."
@@ -412,7 +296,7 @@ class Expectation(Model):
 
 
 class TableConfig(Model):
-    """One table, or several shards that become one: only what differs from the defaults."""
+    """A table, or several shards that become one: options that differ from the defaults."""
 
     source: Text = Field(description="The source it comes from: a file of configs/sources.")
     table: Text | None = Field(
@@ -441,5 +325,5 @@ class TableConfig(Model):
 
     @property
     def source_tables(self) -> tuple[tuple[str, str], ...]:
-        """The (database, table) pairs it names; one of `tables` may be a pattern."""
+        """The (database, table) pairs that the file names; one of `tables` may be a pattern."""
         return tuple(split_name(name) for name in (self.tables or [self.table or ""]))

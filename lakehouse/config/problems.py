@@ -1,7 +1,7 @@
-"""The words of a problem: what pydantic and the models find, as one sentence with what to do.
+"""Texts of configuration problems: the errors of pydantic and of the models, as one sentence with what to do.
 
-A text names options and what was expected. Of what was written it repeats only a word where a word of a
-closed list belongs, so that no problem can show a secret.
+A text names options and what was expected. It repeats a written value only where a closed list of words is
+expected, so that no problem can show a secret.
 """
 
 import re
@@ -32,7 +32,7 @@ _EXPECTED = {
 
 
 def model_findings(model: type[BaseModel], data: Any, error: ValidationError) -> Iterator[Finding]:
-    """What is wrong in the shape of the data."""
+    """The problems that a model's validation reports."""
     for details in error.errors(include_url=False):
         path = tuple(part for part in details["loc"] if part != "[key]")
         if details["type"] == "extra_forbidden":
@@ -85,7 +85,9 @@ def _kind(value: object) -> str:
 
 
 def _unknown_fix(model: type[BaseModel], data: Any, path: Path) -> str:
-    """Where the option belongs, when it is one of another place; else the nearest name that is valid here."""
+    """What to do about an unknown option: move it to the section that it belongs to, or the nearest valid
+    name.
+    """
     name = str(path[-1])
     if len(path) == 1:
         owner = next((field for field in model.model_fields if name in option_names(model, (field,))), None)
@@ -109,14 +111,14 @@ def option_names(model: type[BaseModel], path: Path) -> list[str]:
 
 def _inside(annotation: Any, part: str | int) -> list[Any]:
     if _is_model(annotation):
-        found = annotation.model_fields.get(part)
-        return _alternatives(found.annotation) if found else []
+        field = annotation.model_fields.get(part)
+        return _alternatives(field.annotation) if field else []
     arguments = get_args(annotation)
     return _alternatives(arguments[-1]) if get_origin(annotation) in (dict, list) else []
 
 
 def _alternatives(annotation: Any) -> list[Any]:
-    """The parts of a union, without what Annotated adds."""
+    """The parts of a union, without Annotated."""
     if get_origin(annotation) is Annotated:
         return _alternatives(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -129,7 +131,7 @@ def _is_model(annotation: Any) -> bool:
 
 
 def empty_findings(data: Any, path: Path = ()) -> Iterator[Finding]:
-    """Options without a value: they would mean nothing. Arguments of an expectation may well be null."""
+    """Problems of options without a value, which are not allowed. Arguments of an expectation may be null."""
     if data is None:
         yield path, "has no value", "write one, or remove the line"
     elif isinstance(data, dict) and "args" not in path[-1:]:

@@ -1,8 +1,7 @@
-"""Settings of a producer that destroy fidelity: what they are called, what they cost, and who is warned of
-them.
+"""Settings of a producer that lose data: which ones a source's YAML has, or has by default, and the warnings.
 
-`upstream:` of a source says what the producer is set to where no message shows it. Nothing is decoded
-differently for it; `validate` and `plan` warn, and a setting that no warning knows is an error.
+`upstream:` of a source has the settings of the producer that no message shows. They don't change decoding;
+`validate` and `plan` warn of them, and a setting without a warning is an error.
 """
 
 import re
@@ -19,13 +18,13 @@ Finding = tuple[Path, str, str]
 
 
 def fidelity_warnings(data: Data) -> Iterator[Finding]:
-    """What is allowed, but loses something."""
+    """Warnings of settings that are allowed, but lose data."""
     yield from _harmful_settings(data)
     row = FORMATS[data["format"]]
     if "time_zone" in row.options and "time_zone" not in data and not row.tells_time_zone:
         text = "is not said, and TIMESTAMP comes in the producer's zone: it is read as UTC"
         yield ("time_zone",), text, "write time_zone: UTC, or the zone"
-    options, consistency = said_options(data), data.get("consistency")
+    options, consistency = configured_options(data), data.get("consistency")
     for caveat in row.caveats:
         if caveat.applies(options, consistency):
             yield caveat.path, caveat.text, caveat.fix
@@ -37,29 +36,29 @@ def fidelity_warnings(data: Data) -> Iterator[Finding]:
 def _harmful_settings(data: Data) -> Iterator[Finding]:
     for name, (default, harmful, cost) in FORMATS[data["format"]].harmful_settings.items():
         place = "options" if known_option(data["format"], name) else "upstream"
-        said = setting(data, name)
-        value = default if said is None else said
+        configured = setting(data, name)
+        value = default if configured is None else configured
         if value is not None and re.fullmatch(harmful, value, re.I):
-            text = cost if said is not None else f"is not said, and by default {value}: {cost}"
+            text = cost if configured is not None else f"is not said, and by default {value}: {cost}"
             yield (place, name), text, f"change it at the producer, and say so under `{place}:`"
 
 
 def section(data: Data, name: str) -> Data:
     """The mapping under `name`, or an empty one."""
-    found = data.get(name)
-    return found if isinstance(found, dict) else {}
+    inner = data.get(name)
+    return inner if isinstance(inner, dict) else {}
 
 
 def setting(data: Data, name: str) -> str | None:
-    """What the source says of a producer's setting, as text: as a decoder's option if it is one, else under
-    `upstream`.
+    """A producer's setting in the source's YAML as text, from the decoder's options or from `upstream`; None
+    if unset.
     """
     known = known_option(data["format"], name)
-    said = section(data, "options" if known else "upstream").items()
+    settings = section(data, "options" if known else "upstream").items()
     value = next(
         (
             value
-            for other, value in said
+            for other, value in settings
             if other == name or (known and known_option(data["format"], other) == known)
         ),
         None,
@@ -71,8 +70,8 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def said_options(data: Data) -> dict[str, str]:
-    """What the source says of its decoder's options, by the decoder's own names."""
+def configured_options(data: Data) -> dict[str, str]:
+    """The decoder's options in the source's YAML, by the decoder's own names."""
     return {
         known: _text(value)
         for name, value in section(data, "options").items()
@@ -81,6 +80,6 @@ def said_options(data: Data) -> dict[str, str]:
 
 
 def sends_watermarks(data: Data) -> bool:
-    """Does a feed with these settings send watermarks?"""
+    """Whether a feed with these settings sends watermarks."""
     off = setting(data, "enable-tidb-extension") == "false"
-    return formats.sends_watermarks(data["format"], said_options(data)) and not off
+    return formats.sends_watermarks(data["format"], configured_options(data)) and not off

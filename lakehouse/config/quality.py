@@ -1,6 +1,4 @@
-"""What can be wrong in a table's `quality:` before any row is seen: names, arguments, and actions that can't
-be.
-"""
+"""Checks of a table's `quality:` before any row is read: expectations' names, arguments and actions."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +12,8 @@ from lakehouse.quality.suite import FORMS, ROWS, Form
 _REGEXES = ("regex", "regex_list")
 # A verdict on a row must be the same whenever it is given.
 _UNSTEADY = re.compile(
-    r"\b(rand\w*|uuid|shuffle|now|current_\w+|monotonically_increasing_id|spark_partition_id|input_file_\w+)\b",
+    r"\b(rand\w*|uuid|shuffle|now|current_\w+|monotonically_increasing_id"
+    r"|spark_partition_id|input_file_\w+)\b",
     re.I,
 )
 _WORDS = {
@@ -32,11 +31,11 @@ _WORDS = {
 
 
 def quality_findings(data: Data) -> Iterator[Finding]:
-    """All that is wrong in `quality:` beyond what the model sees."""
+    """Problems in `quality:` that the model does not see."""
     entries = data.get("quality")
     if entries and "tables" in data:
         yield ("quality",), "is not yet supported with tables", "remove one of the two"
-    seen: list[Any] = []
+    earlier: list[Any] = []
     for index, entry in enumerate(entries if isinstance(entries, list) else []):
         if (
             isinstance(entry, dict)
@@ -44,10 +43,10 @@ def quality_findings(data: Data) -> Iterator[Finding]:
             and isinstance(entry.get("args", {}), dict)
         ):
             yield from _entry(entry, ("quality", index))
-            said = {name: value for name, value in entry.items() if name != "action"}
-            if said in seen:
+            expectation = {name: value for name, value in entry.items() if name != "action"}
+            if expectation in earlier:
                 yield ("quality", index), "says again what an earlier expectation says", "keep one of the two"
-            seen.append(said)
+            earlier.append(expectation)
 
 
 def _entry(entry: Data, path: Path) -> Iterator[Finding]:
@@ -71,12 +70,12 @@ def _entry(entry: Data, path: Path) -> Iterator[Finding]:
 
 def _columns(entry: Data, form: Form, path: Path) -> Iterator[Finding]:
     if "column" in entry and form.columns != ("column",):
-        wanted = (
+        expected = (
             f"write args: {{{', '.join(f'{name}: …' for name in form.columns)}}}"
             if form.columns
             else "remove it"
         )
-        yield (*path, "column"), "has no effect: the expectation is not about one column", wanted
+        yield (*path, "column"), "has no effect: the expectation is not about one column", expected
     if form.columns == ("column",) and "column" not in entry:
         yield path, "names no column", "add column"
 
@@ -97,8 +96,8 @@ def _arguments(name: str, args: Data, form: Form, path: Path) -> Iterator[Findin
 
 def _values(args: Data, path: Path) -> Iterator[Finding]:
     for name in (name for name in _REGEXES if name in args):
-        given = args[name] if isinstance(args[name], list) else [args[name]]
-        if not given or not all(isinstance(text, str) and _compiles(text) for text in given):
+        values = args[name] if isinstance(args[name], list) else [args[name]]
+        if not values or not all(isinstance(text, str) and _compiles(text) for text in values):
             yield (*path, "args", name), "is no regular expression", "write one"
     for name in (name for name in ("value_set", "value_pairs_set", "column_list") if name in args):
         if not isinstance(args[name], list) or not args[name]:

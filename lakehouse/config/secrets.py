@@ -1,9 +1,9 @@
-"""References to secrets and the environment: how they are written, where they may stand, and how they are
-resolved late.
+"""References to secrets and to the environment: their forms, where they are allowed, and how they are
+resolved.
 
     ${env:NAME}   ${env:NAME:-default}   {{secrets/scope/key}}   ${secret:scope/key}
 
-A model holds the reference, never what it stands for. `resolve_secrets` is called where the value is needed,
+A model holds the reference, never its value. `resolve_secrets` is called where the value is needed,
 and its result shows its names only. A secret that is written out, or as the default of a reference, is an
 error.
 """
@@ -57,39 +57,39 @@ class Secrets(Mapping[str, str]):
 
 
 def has_reference(text: str) -> bool:
-    """Does the text hold anything that is a reference, or tries to be one?"""
+    """Whether the text holds a reference, valid or malformed."""
     return bool(_LOOKS_LIKE.search(text))
 
 
 def is_malformed(text: str) -> bool:
-    """Does it hold a `${` or `{{` that is no reference of a known form?"""
+    """Whether the text holds a `${` or `{{` that is no reference of a known form."""
     return has_reference(_REFERENCE.sub("", text))
 
 
 def has_secret_reference(text: str) -> bool:
-    """Does it refer to a secret scope?"""
-    return any(found["scope"] or found["scope2"] for found in _REFERENCE.finditer(text))
+    """Whether the text refers to a secret scope."""
+    return any(match["scope"] or match["scope2"] for match in _REFERENCE.finditer(text))
 
 
 def holds_secret(name: str, text: str) -> bool:
-    """Does this option hold a secret that is written out?"""
+    """Whether an option holds a secret that is written out."""
     if name.endswith("sasl.jaas.config"):
         return not _is_pure_reference(text) and any(
-            not _is_pure_reference(found[1].strip("\"'")) for found in _JAAS_SECRET.finditer(text)
+            not _is_pure_reference(match[1].strip("\"'")) for match in _JAAS_SECRET.finditer(text)
         )
     if _SECRET_NAME.search(name):
         return not _is_pure_reference(text)
-    found = _USER_INFO.search(text)
-    return found is not None and not _is_pure_reference(found["secret"])
+    match = _USER_INFO.search(text)
+    return match is not None and not _is_pure_reference(match["secret"])
 
 
 def resolve_text(text: str, env: Mapping[str, str] | None = None, secret: SecretLookup | None = None) -> str:
-    """The text with its references replaced; a ConfigError names the reference that has no value, and never a
+    """The text with its references replaced; a ConfigError names a reference without a value, never a
     value.
     """
     environment = os.environ if env is None else env
     lookup = secret or databricks_secret
-    return _REFERENCE.sub(lambda found: _value(found, environment, lookup), text)
+    return _REFERENCE.sub(lambda match: _value(match, environment, lookup), text)
 
 
 def resolve_secrets(
@@ -110,20 +110,20 @@ def databricks_secret(scope: str, key: str) -> str:
     return str(dbutils.secrets.get(scope, key))
 
 
-def _value(found: re.Match[str], env: Mapping[str, str], secret: SecretLookup) -> str:
-    name = found["env"]
+def _value(match: re.Match[str], env: Mapping[str, str], secret: SecretLookup) -> str:
+    name = match["env"]
     if name is None:
-        return secret(found["scope"] or found["scope2"], found["key"] or found["key2"])
+        return secret(match["scope"] or match["scope2"], match["key"] or match["key2"])
     if env.get(name):
         return env[name]
-    if found["default"] is None:
+    if match["default"] is None:
         raise ConfigError(
             f"${{env:{name}}}: the environment variable {name} is not set; set it, or give a default as "
             f"${{env:{name}:-…}}"
         )
-    return found["default"].removeprefix(":-")
+    return match["default"].removeprefix(":-")
 
 
 def _is_pure_reference(text: str) -> bool:
-    found = _REFERENCE.fullmatch(text.strip())
-    return found is not None and found["default"] is None
+    match = _REFERENCE.fullmatch(text.strip())
+    return match is not None and match["default"] is None

@@ -1,13 +1,11 @@
-"""The one YAML loader: YAML text → plain data with the place of every key and value, or every problem at
-once.
+"""The YAML loader: YAML text to plain data with the place of every key and value, or all problems at once.
 
 Stricter than YAML 1.1, so that what people write is what they get:
 
-- only `true`, `false`, `null`, `~`, nothing, and numbers of YAML 1.2 are more than text when they stand
-  unquoted;
+- unquoted, only `true`, `false`, `null`, `~`, nothing, and numbers of YAML 1.2 are more than text;
   `no`, `on`, `12:30:00` and `0123` are text;
 - keys are always text, whatever they look like;
-- a key that stands twice, an alias, a tag or a second document is a problem, not a guess.
+- a duplicate key, an alias, a tag or a second document is a problem, not a guess.
 
 Places count lines and columns from 1. PyYAML's `compose()` does the reading; nothing here constructs objects.
 """
@@ -30,7 +28,7 @@ class Place(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One thing wrong in one file: where, what, and what to do. `path` names the option, such as
+    """A problem in a file: its place, what is wrong, and what to do. `path` names the option, such as
     `kafka.topics`.
     """
 
@@ -57,10 +55,8 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def problem(self, path: Path, text: str, fix: str = "") -> Problem:
-        """A problem at the nearest place that the file has for `path`: a key before its value, an owner
-        before nothing.
-        """
-        place = next((found for found in self._places(path)), Place(1, 1))
+        """A problem at the place of `path`, or of the nearest owner that the file has."""
+        place = next((nearest for nearest in self._places(path)), Place(1, 1))
         return Problem(self.file, place.line, place.column, dotted(path), text=text, fix=fix)
 
     def _places(self, path: Path) -> Iterator[Place]:
@@ -76,9 +72,7 @@ def dotted(path: Path) -> str:
 
 
 def read_yaml(file: str, raw: bytes) -> Document:
-    """The document in `raw`; what is wrong with it stands in its `problems`, all at once where the text can
-    be read.
-    """
+    """The document in `raw`, with its problems."""
     document = Document(file)
     try:
         node = _Loader(raw.decode("utf-8-sig")).get_single_node()
@@ -182,7 +176,7 @@ _FLOAT = re.compile(
 
 
 def scalar(text: str) -> str | int | float | bool | None:
-    """What an unquoted scalar means: a YAML 1.2 word or decimal number, else its text."""
+    """The value of an unquoted scalar: a YAML 1.2 word or decimal number, else its text."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):

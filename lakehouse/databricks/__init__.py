@@ -1,1 +1,1 @@
-"""What a Databricks bundle consists of beside the package: its files and its dashboard."""
+"""The Databricks bundle: its files, its wheel and its dashboard."""

@@ -1,10 +1,10 @@
-"""A Databricks bundle of one's own: the files that this package brings, and the package itself as a wheel.
+"""Writes a Databricks bundle of one's own: the template files of this package, and the package itself as a
+wheel.
 
-FOLDER/databricks.yml, resources/        targets, jobs, schemas, volumes, dashboard
-FOLDER/configs/databricks/               what to read: a recorded sample, until sources of one's own stand
-                                         there
-FOLDER/notebooks/                        they import lakehouse and define nothing
-FOLDER/wheels/lakehouse-….whl            what the jobs install
+FOLDER/databricks.yml, resources/    targets, jobs, schemas, volumes, dashboard
+FOLDER/configs/databricks/           a recorded sample as the source, to be replaced by one's own sources
+FOLDER/notebooks/                    they import lakehouse and define nothing
+FOLDER/wheels/lakehouse_cdc-….whl    the wheel that the jobs install
 """
 
 import base64
@@ -12,7 +12,7 @@ import hashlib
 import re
 import zipfile
 from collections.abc import Iterator
-from importlib.metadata import distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import lakehouse
@@ -23,7 +23,7 @@ PARTS = ("databricks.yml", "resources", "configs/databricks", "notebooks")
 
 
 def template() -> Path:
-    """Where the bundle's files are: in the package, or in the checkout that it is imported from."""
+    """The folder of the template files: in the package, or in the checkout that it is imported from."""
     package = Path(lakehouse.__file__).parent
     return next(
         folder for folder in (package / "bundle", package.parent) if (folder / "databricks.yml").is_file()
@@ -31,7 +31,7 @@ def template() -> Path:
 
 
 def write_bundle(folder: Path) -> list[Path]:
-    """Write a bundle into a folder; a file that is there already is an error, and nothing is written."""
+    """Write a bundle into a folder. LakehouseError if a file exists already; then nothing is written."""
     source = template()
     files = {path.relative_to(source): path for part in PARTS for path in _files(source / part)}
     taken = [str(folder / name) for name in files if (folder / name).exists()]
@@ -54,14 +54,14 @@ def write_bundle(folder: Path) -> list[Path]:
 def _files(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield from sorted(
-            found for found in path.rglob("*") if found.is_file() and "__pycache__" not in found.parts
+            file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts
         )
     else:
         yield path
 
 
 def _own(text: str) -> str:
-    """The wheel lies beside the bundle, and nothing builds it."""
+    """The bundle's YAML for the wheel in its folder, which no build step makes."""
     text = re.sub(r"^artifacts:\n(?:  .*\n)+\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^# yaml-language-server:.*\n", "", text)
     return text.replace("../dist/", "../wheels/")
@@ -69,17 +69,19 @@ def _own(text: str) -> str:
 
 def pack_wheel(folder: Path) -> Path:
     """The running package as a wheel, wherever it was installed from."""
-    told = distribution("lakehouse")
-    info = f"lakehouse-{told.version}.dist-info"
+    package = _installed()
+    stem = f"{lakehouse.DISTRIBUTION.replace('-', '_')}-{package.version}"
+    info = f"{stem}.dist-info"
     folder.mkdir(parents=True, exist_ok=True)
-    wheel = folder / f"lakehouse-{told.version}-py3-none-any.whl"
+    wheel = folder / f"{stem}-py3-none-any.whl"
     entries = {
         name: data
         for module in (lakehouse, pipelines)
         for name, data in _module(Path(str(module.__file__)).parent)
     }
     entries |= {
-        f"{info}/{name}": (told.read_text(name) or "").encode() for name in ("METADATA", "entry_points.txt")
+        f"{info}/{name}": (package.read_text(name) or "").encode()
+        for name in ("METADATA", "entry_points.txt")
     }
     entries[f"{info}/WHEEL"] = (
         b"Wheel-Version: 1.0\nGenerator: lakehouse\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -92,6 +94,15 @@ def pack_wheel(folder: Path) -> Path:
         for name, data in {**entries, f"{info}/RECORD": record.encode()}.items():
             out.writestr(zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
     return wheel
+
+
+def _installed() -> Distribution:
+    try:
+        return distribution(lakehouse.DISTRIBUTION)
+    except PackageNotFoundError:
+        raise LakehouseError(
+            f"{lakehouse.DISTRIBUTION}: expected it to be installed, found its files only; install its wheel"
+        ) from None
 
 
 def _module(folder: Path) -> Iterator[tuple[str, bytes]]:

@@ -1,5 +1,5 @@
-"""The bundle's dashboard over the ops tables: `python -m lakehouse.databricks.dashboard
-resources/lakehouse.lvdash.json SOURCE…`; a test pins it.
+"""The dashboard of the bundle over the ops tables: `python -m lakehouse.databricks.dashboard
+resources/dashboard/lakehouse.lvdash.json SOURCE…`; a test pins it.
 
 A Databricks dashboard is a JSON of datasets (SQL, against the catalog and schema that the resource names) and
 widgets on a grid.
@@ -20,35 +20,35 @@ def _quoted(name: str) -> str:
 
 
 def queries(sources: Iterable[str]) -> dict[str, str]:
-    """The SQL of each dataset, over all sources together."""
-    found: dict[str, list[str]] = {name: [] for name in ("tables", "published", "batches", "quality")}
+    """The SQL of each dataset, over all sources."""
+    selects: dict[str, list[str]] = {name: [] for name in ("tables", "published", "batches", "quality")}
     for source in sources:
         log, name = _quoted(f"{source}_log"), "'" + source.replace("'", "''") + "' AS source"
         last = _LAST.format(log=log, kind="manifest")
-        found["tables"].append(
+        selects["tables"].append(
             f"SELECT {name}, inline(from_json(get_json_object(body, '$.tables'), '{_TABLES}')) FROM {last}"
         )
-        found["published"].append(
+        selects["published"].append(
             f"SELECT {name}, timestamp_millis(`at`) AS published_at, CAST(get_json_object(body, '$.applied') "
             "AS BIGINT) AS changes"
             f" FROM {log} WHERE kind = 'manifest'"
         )
-        found["batches"].append(
+        selects["batches"].append(
             f"SELECT {name}, timestamp_millis(`at`) AS done_at, CAST(get_json_object(body, "
             "'$.counts.messages') AS BIGINT) AS messages,"
             f" CAST(get_json_object(body, '$.counts.dead') AS BIGINT) AS dead_letters FROM {log} WHERE kind "
             "= 'done'"
         )
-        found["quality"].append(
+        selects["quality"].append(
             f"SELECT {name}, timestamp_millis(`at`) AS judged_at, concat(database, '.', `table`) AS `table`, "
             "expectation, action, checked,"
             f" failed FROM {_quoted(f'{source}_quality')}"
         )
-    return {name: " UNION ALL ".join(parts) for name, parts in found.items()}
+    return {name: " UNION ALL ".join(parts) for name, parts in selects.items()}
 
 
 def dashboard(sources: Iterable[str]) -> dict[str, Any]:
-    """The dashboard's document."""
+    """The JSON document of the dashboard."""
     datasets = [
         {"name": name, "displayName": name, "queryLines": [text]} for name, text in queries(sources).items()
     ]
@@ -115,7 +115,7 @@ def _fields(names: list[str]) -> list[dict[str, str]]:
 
 
 def text(sources: Iterable[str]) -> str:
-    """The document as a file."""
+    """The dashboard's document as text."""
     return json.dumps(dashboard(sources), indent=2) + "\n"
 
 

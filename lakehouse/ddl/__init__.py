@@ -1,1 +1,1 @@
-"""SQL text → statements and edits (reader) → the next schema and its effects on rows (apply)."""
+"""SQL text to statements and edits (parse), and to the next schema and its effects on rows (apply)."""

@@ -1,4 +1,4 @@
-"""What statements mean: plain values between the reader and whoever applies them.
+"""Statements and their edits as plain values, from the parser to the modules that apply them.
 
 Names are (database or None, table) pairs, so that names with dots are never confused. SQL texts (defaults,
 expressions, partition bounds) stand as the statement wrote them. Conditions are part of an edit: servers log
@@ -8,57 +8,16 @@ expressions, partition bounds) stand as the statement wrote them. Conditions are
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakehouse.schema import ColumnType
+from lakehouse.ddl.definitions import ColumnDef, IndexDef, Partitioning
 
 Name = tuple[str | None, str]
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnDef:
-    """One column definition. `default` is SQL text, "NULL" too. `charset` is the one written, or the one its
-    COLLATE names.
-    """
-
-    name: str
-    type: ColumnType
-    not_null: bool = False
-    default: str | None = None
-    generated: str | None = None
-    expression: str | None = None
-    comment: str | None = None
-    charset: str | None = None
-    primary_key: bool = False
-    unique: bool = False
-    auto_increment: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class IndexDef:
-    """An index over columns; one with an expression among its parts never counts as unique, since it can't
-    identify rows.
-    """
-
-    name: str | None
-    columns: tuple[str, ...]
-    unique: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Partitioning:
-    """PARTITION BY. RANGE and LIST over plain columns with literal bounds carry them, as
-    lakehouse.schema.PartitionRule does.
-    """
-
-    method: str
-    columns: tuple[str, ...] = ()
-    partitions: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
 
 
 # --- edits: the clauses of ALTER TABLE
 
 
 class Clause:
-    """What a clause is called: `word` in the JSON of `lakehouse ddl`, `on_ddl` in a table's YAML.
+    """The names of a clause: `word` in the JSON of `lakehouse ddl`, `on_ddl` in a table's YAML.
 
     "no_effect" is a clause that changes nothing that gold shows. MODIFY and CHANGE fall under their `on_ddl`
     only where they change values (lakehouse.ddl.policy.kinds_of).
@@ -206,6 +165,14 @@ class DropPartition(Clause):
 
 
 @dataclass(frozen=True, slots=True)
+class DropFirstPartitions(Clause):
+    """TiDB's FIRST PARTITION LESS THAN: the partitions below a bound go, under names that TiDB has given."""
+
+    word = "drop_partition"
+    on_ddl = "drop_partition"
+
+
+@dataclass(frozen=True, slots=True)
 class TruncatePartition(Clause):
     """`all`: TRUNCATE PARTITION ALL, which names none."""
 
@@ -263,7 +230,9 @@ class ReplaceRows(Clause):
 
 @dataclass(frozen=True, slots=True)
 class DropDuplicates(Clause):
-    """What IGNORE adds to a statement that adds a unique key: rows go that no message tells."""
+    """The effect of IGNORE on a statement that adds a unique key: duplicate rows are removed, which no
+    message shows.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +258,7 @@ Edit = (
     | RenameIndex
     | AddPartition
     | DropPartition
+    | DropFirstPartitions
     | TruncatePartition
     | ExchangePartition
     | ReorganizePartition

@@ -1,4 +1,4 @@
-"""What statements mean, as JSON: `lakehouse ddl [FILE|-] --json`.
+"""The meaning of statements as JSON: `lakehouse ddl [FILE|-] --json`.
 
 One object per statement, `{"kind": "alter_table", "table": "db.t", "edits": [{"edit": "add_column", …}]}`.
 What has no effect on the data is `no_effect`, an index or charset clause too; what is refused is `{"kind":
@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 from lakehouse.ddl import edits as e
+from lakehouse.ddl.definitions import ColumnDef
 from lakehouse.ddl.parse.statements import read, read_statement, split
 from lakehouse.ddl.parse.tokens import tokenize
 from lakehouse.errors import DdlError
@@ -165,7 +166,7 @@ def _edit(edit: e.Edit) -> Meaning:
 
 def _member(name: str, value: Any) -> object:
     match value:
-        case e.ColumnDef():
+        case ColumnDef():
             return _column(value)
         case (_, _) if name == "to":
             return _name(value)
@@ -175,7 +176,7 @@ def _member(name: str, value: Any) -> object:
             return _default(value) if name == "default" else value
 
 
-def _column(column: e.ColumnDef) -> Meaning:
+def _column(column: ColumnDef) -> Meaning:
     return _with(
         {"name": column.name, "type": _type(column.type)},
         not_null=column.not_null,

@@ -1,5 +1,4 @@
-"""What a statement would do to one gold table, before anyone runs it upstream: `lakehouse ddl FILE --table
-DB.TABLE`.
+"""The impact of a statement on a gold table before it is run upstream: `lakehouse ddl FILE --table DB.TABLE`.
 
     nothing      the table is not concerned, or nothing of it that gold has
     in_place     its shape changes, and no value of an existing row
@@ -20,12 +19,23 @@ from typing import Any
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.effects import Effects
 from lakehouse.ddl.apply.schema import alter_by_edit, create
-from lakehouse.ddl.policy import Policy, action_of, judge, kinds_of, stopping
-from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, Forget, Rekey, RemoveRows, Retype, Unknowable
+from lakehouse.ddl.policy import Policy, action_of, alter_outcome, kinds_of, stopping
+from lakehouse.ddl_effects import (
+    Clear,
+    Drop,
+    Effect,
+    Fill,
+    Forget,
+    ImpliedFill,
+    Rekey,
+    RemoveRows,
+    Retype,
+    Unknowable,
+)
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION
 from lakehouse.lineage import Name
-from lakehouse.schema import TableSchema
+from lakehouse.schema import TableSchema, name_key
 from lakehouse.values.convert import compile_convert
 
 WORDS = ("nothing", "ignored", "in_place", "fill", "rewrite", "remove", "unknowable", "held")
@@ -49,20 +59,20 @@ def outlook(table: Table, statement: e.Statement) -> tuple[Outcome, Table]:
         case e.AlterTable() if _is(table, (statement.database, statement.table)):
             return _altered(table, statement)
         case e.RenameTable(pairs):
-            found = next((new for old, new in pairs if _is(table, old)), None)
-            if found is not None:
+            renamed = next((new for old, new in pairs if _is(table, old)), None)
+            if renamed is not None:
                 return _ruled(
                     table,
                     "rename_table",
                     "in_place",
-                    replace(table, name=(found[0] or table.name[0], found[1])),
+                    replace(table, name=(renamed[0] or table.name[0], renamed[1])),
                 )
         case e.TruncateTable() if _is(table, (statement.database, statement.table)):
             return _ruled(table, "truncate_table", "remove", table)
         case e.DropTable(tables) if any(_is(table, name) for name in tables):
             return _ruled(table, "drop_table", "remove", replace(table, schema=None))
         case e.DropDatabase(database) if (
-            database.casefold() == table.name[0].casefold() and table.schema is not None
+            name_key(database) == name_key(table.name[0]) and table.schema is not None
         ):
             return _ruled(table, "drop_database", "remove", replace(table, schema=None))
         case e.CreateTable() if _is_named(table, (statement.database, statement.table)):
@@ -85,7 +95,7 @@ def _is(table: Table, name: e.Name) -> bool:
 
 def _is_named(table: Table, name: e.Name) -> bool:
     database, wanted = (name[0] or table.name[0]), name[1]
-    return (database.casefold(), wanted.casefold()) == (table.name[0].casefold(), table.name[1].casefold())
+    return (name_key(database), name_key(wanted)) == (name_key(table.name[0]), name_key(table.name[1]))
 
 
 def _said(word: str, *why: str) -> Outcome:
@@ -116,36 +126,40 @@ def _created(table: Table, statement: e.CreateTable) -> tuple[Outcome, Table]:
 def _altered(table: Table, statement: e.AlterTable) -> tuple[Outcome, Table]:
     assert table.schema is not None
     try:
-        judged = judge(table.schema, statement.edits, table.policy, MIN_POSITION, ddl=None)
+        judged = alter_outcome(table.schema, statement.edits, table.policy, MIN_POSITION, ddl=None)
         _, steps = alter_by_edit(table.schema, statement.edits)
     except DdlError as error:
         return _said("held", str(error)), table
     if judged.held is not None:
         return _said("held", judged.held.why), table
-    told = [_edit(table, edit, effects) for edit, effects in steps]
-    heaviest = max((outcome["gold"] for outcome in told), key=WORDS.index, default="nothing")
+    outcomes = [_edit(table, edit, effects) for edit, effects in steps]
+    heaviest = max((outcome["gold"] for outcome in outcomes), key=WORDS.index, default="nothing")
     renamed = next((edit.to for edit in statement.edits if isinstance(edit, e.RenameTo)), None)
     name = table.name if renamed is None else (renamed[0] or table.name[0], renamed[1])
-    return {"gold": heaviest, "edits": told}, replace(table, name=name, schema=judged.schema)
+    return {"gold": heaviest, "edits": outcomes}, replace(table, name=name, schema=judged.schema)
 
 
 def _edit(table: Table, edit: e.Edit, effects: Effects) -> Outcome:
     kinds = kinds_of(edit, effects)
     ignored = [kind for kind in kinds if action_of(table.policy, kind) == "ignore"]
-    told = {"edit": kinds[0] if kinds else "other"}
+    outcome = {"edit": kinds[0] if kinds else "other"}
     if ignored:
-        return {**told, **_said("ignored", *(f"on_ddl says ignore for {kind}" for kind in ignored))}
+        return {**outcome, **_said("ignored", *(f"on_ddl says ignore for {kind}" for kind in ignored))}
     words = [_word(table, effect) for effect in effects]
     why = [effect.reason for effect in effects if isinstance(effect, Unknowable)]
+    implied = any(isinstance(effect, ImpliedFill) for effect in effects) and table.server != "tidb"
+    why += ["the server's explicit_defaults_for_timestamp decides what a new TIMESTAMP holds"] * implied
     why += ["the source computes the column anew" for effect in effects if isinstance(effect, Forget)]
     shaped = kinds or isinstance(edit, e.ModifyColumn | e.ChangeColumn)
-    return {**told, **_said(max([*words, "in_place" if shaped else "nothing"], key=WORDS.index), *why)}
+    return {**outcome, **_said(max([*words, "in_place" if shaped else "nothing"], key=WORDS.index), *why)}
 
 
 def _word(table: Table, effect: Effect) -> str:
     match effect:
         case Unknowable() | Forget():
             return "unknowable"
+        case ImpliedFill():
+            return "unknowable" if table.server != "tidb" else "fill" if effect.not_null else "in_place"
         case Fill(_, default, _, not_null):
             return "fill" if not_null or default not in (None, "NULL") else "in_place"
         case Retype(_, old, new):

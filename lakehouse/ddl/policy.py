@@ -1,5 +1,4 @@
-"""What gold does at a DDL: `on_ddl` of a table's YAML per kind of edit, and what operators said of one
-statement.
+"""The policy for a DDL: a table's `on_ddl` per kind of edit, and operators' decisions on a single statement.
 
     evolve   gold follows the source
     ignore   the source's schema goes on, gold's shape and rows stay: `GoldKeeps` says how gold's shape
@@ -18,6 +17,7 @@ from typing import NamedTuple
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.effects import Effects
 from lakehouse.ddl.apply.schema import alter_by_edit
+from lakehouse.ddl.definitions import ColumnDef
 from lakehouse.ddl_effects import Effect, Rekey, Retype, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import Position
@@ -39,10 +39,13 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The policies by table name, and the decisions by (position, text) of the statement."""
+    """The policies by table name, the decisions by (position, text) of the statement, and the tables whose
+    log goes on when they are dropped and created again.
+    """
 
     policies: Mapping[Name, Policy] = field(default_factory=dict)
     decisions: Mapping[tuple[Position, str], Decision] = field(default_factory=dict)
+    logs: frozenset[Name] = frozenset()
 
     def decision(self, position: Position, ddl: str | None) -> Decision | None:
         return self.decisions.get((position, ddl or ""))
@@ -67,7 +70,7 @@ def action_of(policy: Policy, kind: str) -> str:
 
 
 def stopping(policy: Policy, kinds: Iterable[str], position: Position, ddl: str | None) -> Held | None:
-    """What holds a table, if one of the kinds is to be held or rejected; reject is the stronger."""
+    """The hold of a table if one of the kinds is held or rejected; reject is the stronger."""
     stops = sorted(
         ((action_of(policy, kind), kind) for kind in kinds if action_of(policy, kind) in ("hold", "reject")),
         reverse=True,
@@ -79,7 +82,7 @@ def stopping(policy: Policy, kinds: Iterable[str], position: Position, ddl: str 
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class AlterOutcome:
     """An ALTER under a policy: what holds the table, else the next schema, its effects, and the kinds that
     were ignored.
     """
@@ -90,26 +93,26 @@ class Judged:
     ignored: tuple[str, ...] = ()
 
 
-def judge(
+def alter_outcome(
     schema: TableSchema, edits: Iterable[e.Edit], policy: Policy, position: Position, ddl: str | None
-) -> Judged:
+) -> AlterOutcome:
     """The ALTER's outcome; DdlError where it does not fit the schema, or ignores what can't be ignored."""
     following, steps = alter_by_edit(schema, edits)
     if not policy:
-        return Judged(None, following, tuple(effect for _, effects in steps for effect in effects))
+        return AlterOutcome(None, following, tuple(effect for _, effects in steps for effect in effects))
     kinds = [kinds_of(edit, effects) for edit, effects in steps]
-    held = stopping(policy, (kind for found in kinds for kind in found), position, ddl)
+    held = stopping(policy, (kind for kinds_of_edit in kinds for kind in kinds_of_edit), position, ddl)
     if held is not None:
-        return Judged(held, schema)
+        return AlterOutcome(held, schema)
     keeps = _living(following.keeps, schema, following)
     effects: Effects = ()
     ignored: list[str] = []
-    for (edit, made), found in zip(steps, kinds, strict=True):
-        passed = tuple(kind for kind in found if action_of(policy, kind) == "ignore")
+    for (edit, made), kinds_of_edit in zip(steps, kinds, strict=True):
+        passed = tuple(kind for kind in kinds_of_edit if action_of(policy, kind) == "ignore")
         effects += _effects(made, passed, keeps)
         keeps = _keeps(keeps, edit, made, passed, old=schema, new=following)
         ignored += passed
-    return Judged(None, replace(following, keeps=keeps), effects, tuple(ignored))
+    return AlterOutcome(None, replace(following, keeps=keeps), effects, tuple(ignored))
 
 
 def kinds_of(edit: e.Edit, effects: Effects) -> tuple[str, ...]:
@@ -136,7 +139,7 @@ def _changes_values(effect: Effect) -> bool:
     return isinstance(effect, Unknowable) or (isinstance(effect, Retype) and effect.old != effect.new)
 
 
-def _key(column: e.ColumnDef) -> tuple[str, ...]:
+def _key(column: ColumnDef) -> tuple[str, ...]:
     return ("add_primary_key",) if column.primary_key else ()
 
 

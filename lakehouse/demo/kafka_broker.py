@@ -1,5 +1,5 @@
-"""A real Kafka broker for demos and tests: one KRaft node on 127.0.0.1 from the official jars, in a folder of
-its own.
+"""A Kafka broker for demos and tests: one KRaft node on 127.0.0.1 from the official jars, in a folder of its
+own.
 
 It ends with the process that started it, however that ends, and its data stays in the folder: a later start
 goes on there.
@@ -79,7 +79,7 @@ exit $status"""
 
 
 class Broker:
-    """A running broker. `bootstrap` stays the same over `restart`.
+    """A running broker. `bootstrap` stays the same after `restart`.
 
     `settings` are further lines of its configuration, and `options` the `kafka.*` options that a client of it
     needs then.
@@ -101,7 +101,7 @@ class Broker:
         return self.folder / "broker.log"
 
     def start(self, timeout: float = 60.0) -> None:
-        """Start on the folder's data and wait until it answers."""
+        """Start it on the data of the folder and wait until it answers."""
         path = os.pathsep.join(str(jar) for jar in broker_jars())
         with _locked(self.log) as log:
             _check_free(self.port)
@@ -128,7 +128,9 @@ class Broker:
             raise
 
     def stop(self, grace: float = 15.0) -> None:
-        """End it in order, and by force after `grace` seconds. Nothing happens when it has ended already."""
+        """Stop it gracefully, and by force after `grace` seconds. Nothing happens when it has ended
+        already.
+        """
         shell, self._shell = self._shell, None
         if shell is None or shell.stdin is None:
             return
@@ -167,8 +169,8 @@ class Broker:
 def start_broker(
     folder: Path, port: int = 0, settings: Mapping[str, str] = {}, options: Mapping[str, str] = {}
 ) -> Iterator[Broker]:
-    """A broker on 127.0.0.1 that lives as long as the block; its data stay in `folder`. Port 0 takes a free
-    one.
+    """A broker on 127.0.0.1 that runs until the block ends; its data stays in `folder`. Port 0 chooses a free
+    port.
 
     EnvironmentError_ says in one sentence what is missing: a free port, a folder that can be written, Java,
     the jars.
@@ -183,8 +185,8 @@ def start_broker(
 
 @contextmanager
 def _locked(path: Path) -> Iterator[IO[bytes]]:
-    """The log, locked and empty. A broker inherits the lock, so it is free when the last one of this folder
-    has really ended.
+    """The log file, locked and empty. The broker inherits the lock, which is free once the last broker of
+    this folder has ended.
     """
     folder = path.parent
     try:
@@ -216,7 +218,7 @@ def _take(log: IO[bytes]) -> bool:
 
 
 def _prepared(folder: Path, port: int, settings: Mapping[str, str]) -> Path:
-    """The broker's configuration; a new folder gets the identity that Kafka's own formatting would
+    """The broker's configuration file; a new folder gets the cluster id that Kafka's own formatting would
     give it.
     """
     data, config = folder.absolute() / "data", folder.absolute() / "server.properties"
@@ -231,7 +233,7 @@ def _prepared(folder: Path, port: int, settings: Mapping[str, str]) -> Path:
 
 
 def _kafka_id() -> str:
-    """A random id as Kafka writes it, which must not start with a dash."""
+    """A random id in Kafka's form, which must not start with a dash."""
     text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     return _kafka_id() if text.startswith("-") else text
 

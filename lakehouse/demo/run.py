@@ -1,12 +1,12 @@
-"""The main job on a laptop: a real broker, a recorded TiCDC Open Protocol stream, all three layers, and what
-came out.
+"""`lakehouse demo`: a real broker, a recorded TiCDC Open Protocol stream, all three layers, and the result.
 
 The recording (demo.jsonl) is the stream of a small shop in three partitions: inserts, updates, deletes, a
 change of key, DDL in the middle (ADD, DROP COLUMN, RENAME TABLE, TRUNCATE), resolved events, and the
-duplicates of a TiCDC restart. The broker's data stays beside the lake, so a second run finds topic and tables
-as they are, and adds nothing.
+duplicates of a TiCDC restart. The broker's data is kept next to the lake, so a second run finds topic and
+tables as they are, and adds nothing.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,19 @@ from lakehouse.sources.kafka_produce import produce
 from lakehouse.sources.recording import read_recording
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.run import run
+from lakehouse.spark.readers.report import report
+from lakehouse.spark.readers.show import show_table
 from lakehouse.spark.session import get_session
 
 RECORDING = Path(__file__).with_name("demo.jsonl")
 TOPIC = "shop"
 SOURCE = "demo"
+REPORT = "_report.html"
 
 
 def run_demo(lake: str, port: int, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Start the broker on `port` (0: any), publish what the topic lacks, run the layers once, and tell what
-    there is.
+    """Start the broker on `port` (0: any), publish missing messages, run the layers once, and return what is
+    there.
     """
     if "://" in lake:
         raise LakehouseError(f"{lake}: expected a local folder for the demo; give another with --lake")
@@ -52,7 +55,7 @@ def run_demo(lake: str, port: int, progress: Callable[[str], None]) -> dict[str,
 
 
 def publish(bootstrap: str, progress: Callable[[str], None]) -> int:
-    """Publish the recording's messages that the topic does not have; returns how many."""
+    """Publish the messages of the recording that the topic does not have; returns how many."""
     known = {
         number: end
         for topic in list_topics(bootstrap, {}, [TOPIC], None)
@@ -68,7 +71,7 @@ def publish(bootstrap: str, progress: Callable[[str], None]) -> int:
 
 
 def configuration(bootstrap: str) -> Config:
-    """What configs/sources/demo.yml would say."""
+    """The configuration of the demo source, as a YAML would define it."""
     source = SourceConfig(
         format=guess_format(list(read_recording(RECORDING))).format,
         kafka=KafkaInput(bootstrap_servers=bootstrap, topics=[TOPIC]),
@@ -79,8 +82,20 @@ def configuration(bootstrap: str) -> Config:
     return Config(sources={SOURCE: source}, tables={}, documents={})
 
 
+def rows_of(lake: str, outcome: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of the demo's gold tables, by the tables' names."""
+    names = [table["table"] for table in outcome["tables"] if table["state"] != "retired"]
+    shown = {name: show_table(lake, f"{SOURCE}:{name}", "gold", None) for name in names}
+    return {name: [json.loads(line) for line in one.lines] for name, one in shown.items()}
+
+
+def write_report(lake: str) -> str:
+    """Write the lake's report beside its layers; returns where it is."""
+    return str(report(None, lake, Path(lake) / REPORT)["report"])
+
+
 def details(lake: str) -> dict[str, Any]:
-    """Rows per layer and the DDLs applied."""
+    """Rows per layer and the DDL statements applied."""
     from lakehouse.spark.lake import Lake
     from lakehouse.spark.silver.tables import read_silver
 

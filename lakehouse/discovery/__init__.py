@@ -1,3 +1,3 @@
-"""Feeds that nobody has described: what is in them (inspect, survey), which format they are, what `init`
-writes and what `doctor` finds.
+"""Inputs that have no YAML yet: reading them (inspect, survey), detecting their format, writing their YAML
+(init), and checking machine, configuration and sources (doctor).
 """

@@ -1,8 +1,7 @@
-"""The wire format of messages that nobody has described, by reading them: a decoder refuses what is not its
-own.
+"""The wire format of messages, detected by decoding a sample: a decoder refuses messages of other formats.
 
-The format that can read the most messages is it. Formats of one shape can't be told apart by reading; their
-rows of FORMATS say what does. A changefeed's compression is found by trying it.
+The format that decodes the most messages is taken. Formats of the same shape can't be distinguished by
+decoding; their rows of FORMATS say how they are. A changefeed's compression is detected by trying each.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,13 +13,13 @@ from lakehouse.events import DeadLetter, Message
 from lakehouse.formats import FORMATS
 from lakehouse.formats.assemble import assembled
 
-_SAMPLE = 400
-# A message of its format whose row can't be had: no sign against the format.
+_SAMPLE_SIZE = 400
+# Dead letters of messages that are of the format, but whose row can't be read.
 _INCOMPLETE = ("unresolved", "statement", "claim_check")
 
 
 class Guess(NamedTuple):
-    """A format with the options that the messages show, and how many of the sampled messages it reads."""
+    """A detected format and options, and how many of the sampled messages it decodes."""
 
     format: str
     options: dict[str, str]
@@ -29,48 +28,48 @@ class Guess(NamedTuple):
 
 
 def guess_format(messages: Sequence[Message], only: str | None = None) -> Guess:
-    """The format of these messages, or the options of `only`. A ConfigError where fewer than half can be read
-    by any.
+    """The format and options of these messages, or the options alone if the format is `only`. A ConfigError
+    where no format decodes half of them.
     """
-    sample = [message for message in spread(messages) if message.value]
+    sample = [message for message in sample_of(messages) if message.value]
     guesses = [_guess(sample, format, options) for format, options in candidates(only)]
     best = max(guesses, key=lambda guess: guess.read, default=None)
     if best is None or not sample or best.read * 2 < len(sample):
-        said = (
+        nearest = (
             f"the nearest, {best.format}, reads {best.read} of {len(sample)}"
             if best and best.read
             else "none can be read"
         )
         raise ConfigError(
             f"messages: expected a format of {', '.join(name for name, _ in candidates(None, plain=True))}, "
-            f"got others ({said}); "
+            f"got others ({nearest}); "
             "add --format NAME if you know it"
         )
     if only is None:
-        best = best._replace(format=_of_shape(best.format, sample))
-    return best._replace(options={**best.options, **_shown(best, sample)})
+        best = best._replace(format=_by_writer(best.format, sample))
+    return best._replace(options={**best.options, **_detected_option(best, sample)})
 
 
-def spread(messages: Sequence[Message]) -> list[Message]:
-    """A bounded part of them: whole runs from the beginning, middle and end, since parts of one message lie
-    side by side.
+def sample_of(messages: Sequence[Message]) -> list[Message]:
+    """A bounded sample: contiguous runs from the beginning, middle and end, since the parts of one message
+    are consecutive.
     """
-    if len(messages) <= _SAMPLE:
+    if len(messages) <= _SAMPLE_SIZE:
         return list(messages)
-    run, middle = _SAMPLE // 4, len(messages) // 2
+    run, middle = _SAMPLE_SIZE // 4, len(messages) // 2
     return [*messages[: 2 * run], *messages[middle : middle + run], *messages[-run:]]
 
 
 def candidates(only: str | None, *, plain: bool = False) -> Iterator[tuple[str, dict[str, str]]]:
-    """Formats of messages, each with the compressions that its changefeed may have; no compression first."""
-    for format, told in FORMATS.items():
-        if told.reads_files or only not in (None, format):
+    """Formats of messages, each with every compression that its changefeed can have, none first."""
+    for format, row in FORMATS.items():
+        if row.reads_files or only not in (None, format):
             continue
         yield format, {}
-        if not plain and "compression" in told.options:
+        if not plain and "compression" in row.options:
             yield from (
                 (format, {"compression": choice})
-                for choice in told.options["compression"].choices
+                for choice in row.options["compression"].choices
                 if choice != "none"
             )
 
@@ -83,13 +82,13 @@ def _guess(sample: list[Message], format: str, options: dict[str, str]) -> Guess
     return Guess(format, options, len(places), len(sample))
 
 
-def are_alike(one: str, other: str) -> bool:
-    """Whether two formats' messages have one shape, so that reading them may not tell which they are."""
-    return one == other or FORMATS[one].shape == FORMATS[other].shape != ""
+def are_alike(format: str, other: str) -> bool:
+    """Whether two formats' messages have the same shape, so that decoding can't distinguish them."""
+    return format == other or FORMATS[format].shape == FORMATS[other].shape != ""
 
 
-def _of_shape(format: str, sample: Sequence[Message]) -> str:
-    """Which of the formats that are read like this one has written the messages."""
+def _by_writer(format: str, sample: Sequence[Message]) -> str:
+    """The format, of those with this one's shape, whose producer wrote the messages."""
     alike = [name for name in FORMATS if are_alike(name, format)]
     for name in alike:
         if (is_own := FORMATS[name].is_own) and is_own()(sample):
@@ -97,16 +96,18 @@ def _of_shape(format: str, sample: Sequence[Message]) -> str:
     return next((name for name in alike if not FORMATS[name].is_own), format)
 
 
-def _shown(guess: Guess, sample: Sequence[Message]) -> Mapping[str, str]:
+def _detected_option(guess: Guess, sample: Sequence[Message]) -> Mapping[str, str]:
     detected = FORMATS[guess.format].detected
     if detected is None:
         return {}
-    plain = (found for found in assembled(sample, guess.format, guess.options) if isinstance(found, Message))
-    shown = list(_shown_by(plain, detected.shows()))
-    return {detected.name: "true" if any(shown) else "false"} if shown else {}
+    messages = (
+        result for result in assembled(sample, guess.format, guess.options) if isinstance(result, Message)
+    )
+    answers = list(_answers(messages, detected.shows()))
+    return {detected.name: "true" if any(answers) else "false"} if answers else {}
 
 
-def _shown_by(messages: Iterable[Message], shows: Callable[[Message], bool]) -> Iterator[bool]:
+def _answers(messages: Iterable[Message], shows: Callable[[Message], bool]) -> Iterator[bool]:
     for message in messages:
         try:
             yield shows(message)

@@ -1,9 +1,8 @@
-"""The settings of a storage sink as its own files show them: for looking at a tree that nobody has described
-yet.
+"""The settings of a storage sink, detected from its files.
 
-`inspect` and `try` start from these; a configured source says its settings, and is held to them. Not visible
-in the files, and so never found: the time zone, base64 or hex, a null word other than \\N where texts have no
-quotes, and partition ids that look like years.
+`inspect`, `try` and `init` use them; a configured source has its settings in YAML. Files don't show, so these
+are never detected: the time zone, base64 or hex, a null word other than \\N where texts have no quotes, and
+partition ids that look like years.
 """
 
 import itertools
@@ -30,28 +29,28 @@ _FLAGS = ("output-handle-key", "output-old-value", "include-commit-ts")
 
 
 def detect_options(root: str | Path, options: Mapping[str, str]) -> dict[str, str]:
-    """`options`, and what they leave out as far as the tree shows it."""
-    found = dict(options)
+    """`options`, completed by what the files show."""
+    detected = dict(options)
     if _is_by_id([info.path for info in all_files(LocalFiles(root), "")]):
-        found.setdefault("use-table-id-as-path", "true")
-    files = list(itertools.islice(_data_files(root, found), 200))
+        detected.setdefault("use-table-id-as-path", "true")
+    files = list(itertools.islice(_data_files(root, detected), 200))
     if not files:
-        return found
-    found.setdefault("protocol", "csv" if files[0][0].extension == "csv" else setting({}, "protocol"))
+        return detected
+    detected.setdefault("protocol", "csv" if files[0][0].extension == "csv" else setting({}, "protocol"))
     if _is_year([file for file, _ in files]):
-        found.setdefault("date-separator", "year")
+        detected.setdefault("date-separator", "year")
     sample = files[0][1].value or b""
-    found.setdefault("terminator", "\r\n" if sample.endswith(b"\r\n") else "\n")
-    if found["protocol"] == "csv":
-        _detect_dialect(_table_of(*files[0]), sample, found)
-        _detect_null([message.value or b"" for _, message in files], found)
-        _detect_fields([message for _, message in files[:_SAMPLES]], found)
+    detected.setdefault("terminator", "\r\n" if sample.endswith(b"\r\n") else "\n")
+    if detected["protocol"] == "csv":
+        _detect_dialect(_table_of(*files[0]), sample, detected)
+        _detect_null([message.value or b"" for _, message in files], detected)
+        _detect_fields([message for _, message in files[:_SAMPLES]], detected)
     else:
-        found.setdefault(
+        detected.setdefault(
             "enable-tidb-extension",
-            "true" if _has_extension(sample.split(found["terminator"].encode())[0]) else "false",
+            "true" if _has_extension(sample.split(detected["terminator"].encode())[0]) else "false",
         )
-    return found
+    return detected
 
 
 def _data_files(root: str | Path, options: Mapping[str, str]) -> Iterator[tuple[DataFile, Message]]:
@@ -62,13 +61,13 @@ def _data_files(root: str | Path, options: Mapping[str, str]) -> Iterator[tuple[
 
 
 def _is_by_id(paths: list[str]) -> bool:
-    """Whether all data files lie in {table id}/{version}[/{date}]."""
+    """Whether all data files are in folders {table id}/{version}[/{date}]."""
     data = [path for path in paths if _DATA.search(path)]
     return bool(data) and all(_BY_ID.fullmatch(path.rpartition("/")[0]) for path in data)
 
 
 def _is_year(files: list[DataFile]) -> bool:
-    """Whether all that could be partition ids are years."""
+    """Whether all folders that could be partition ids are years."""
     numbers = {file.physical_id for file in files if file.date is None and file.physical_id is not None}
     return bool(numbers) and all(2020 <= number < 2100 for number in numbers)
 
@@ -82,7 +81,7 @@ def _has_extension(line: bytes) -> bool:
 
 
 def _table_of(file: DataFile, message: Message) -> str:
-    """The name of a file's table, which its schema file tells where its path has an id."""
+    """The name of a file's table, from the schema file where the path has an id instead."""
     schema = dict(message.headers).get("schema")
     try:
         return file.table or (read_definition(schema).table if schema else "")
@@ -90,41 +89,43 @@ def _table_of(file: DataFile, message: Message) -> str:
         return ""
 
 
-def _detect_dialect(table: str, sample: bytes, found: dict[str, str]) -> None:
-    """Quote and delimiter stand around the operation that each row begins with, and its table behind."""
-    row = sample.partition(found["terminator"].encode())[2] if sample.startswith(_HEADER) else sample
+def _detect_dialect(table: str, sample: bytes, detected: dict[str, str]) -> None:
+    """Detect quote and delimiter: they enclose the operation that begins each row, before the table's
+    name.
+    """
+    row = sample.partition(detected["terminator"].encode())[2] if sample.startswith(_HEADER) else sample
     quoted = row[1:2] in (b"I", b"D", b"U") and row[:1] == row[2:3]
-    found.setdefault("quote", row[:1].decode(errors="replace") if quoted else "")
-    behind, next_field = (row[3:], row[:1]) if quoted else (row[1:], table.encode())
-    place = behind.find(next_field, 1) if next_field else -1
-    if 0 < place <= 9:
-        found.setdefault("delimiter", behind[:place].decode(errors="replace"))
+    detected.setdefault("quote", row[:1].decode(errors="replace") if quoted else "")
+    rest, next_field = (row[3:], row[:1]) if quoted else (row[1:], table.encode())
+    end = rest.find(next_field, 1) if next_field else -1
+    if 0 < end <= 9:
+        detected.setdefault("delimiter", rest[:end].decode(errors="replace"))
 
 
-def _detect_null(samples: list[bytes], found: dict[str, str]) -> None:
-    """Where texts have quotes, the one word that stands without them."""
+def _detect_null(samples: list[bytes], detected: dict[str, str]) -> None:
+    """Detect the null word where texts have quotes: the only word without them."""
     delimiter, quote, terminator = (
-        setting(found, name).encode() for name in ("delimiter", "quote", "terminator")
+        setting(detected, name).encode() for name in ("delimiter", "quote", "terminator")
     )
-    if "null" in found or len(quote) != 1 or not delimiter:
+    if "null" in detected or len(quote) != 1 or not delimiter:
         return
     rows = (sample.partition(terminator)[2] if sample.startswith(_HEADER) else sample for sample in samples)
     words = set().union(
         *(bare_words(data, Dialect(delimiter, quote, terminator=terminator)) for data in rows)
     )
     if len(words) == 1:
-        found["null"] = words.pop().decode(errors="replace")
+        detected["null"] = words.pop().decode(errors="replace")
 
 
-def _detect_fields(samples: list[Message], found: dict[str, str]) -> None:
-    """The first choice of optional fields by which all samples can be read; a handle key, which could be any
-    text, is the last.
+def _detect_fields(samples: list[Message], detected: dict[str, str]) -> None:
+    """Detect which optional fields rows have: the first choice that decodes all samples. The handle key,
+    which could be any text, is tried last.
     """
-    open_flags = [flag for flag in _FLAGS if flag not in found]
+    open_flags = [flag for flag in _FLAGS if flag not in detected]
     for values in itertools.product(("false", "true"), repeat=len(open_flags)):
-        chosen = {**found, **dict(zip(open_flags, values, strict=True))}
+        chosen = {**detected, **dict(zip(open_flags, values, strict=True))}
         if all(_is_readable(message, chosen) for message in samples):
-            found.update(chosen)
+            detected.update(chosen)
             return
 
 

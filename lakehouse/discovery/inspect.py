@@ -1,4 +1,4 @@
-"""What a decoder makes of messages, as the JSON objects of `lakehouse inspect --json`.
+"""The events of messages as the JSON objects of `lakehouse inspect --json`.
 
 Claim-check files are read here, from the folder that the option `claim_check` names; decoders do no I/O.
 """
@@ -11,14 +11,14 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats import decode_message
-from lakehouse.formats.assemble import ATTACHMENT, Beside, Unjoined, assembled, attachment_names
+from lakehouse.formats.assemble import ATTACHMENT, BatchContext, Unjoined, assembled, attachment_names
 from lakehouse.sources.storage_files import LocalFiles
 
 Json = dict[str, Any]
 
 
 def inspect_messages(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Iterator[Json]:
-    """One object per event, in the messages' order; what can't be decoded is a dead letter."""
+    """One JSON object per event, in the messages' order; a message that can't be decoded is a dead letter."""
     for message, event in events_of(messages, format, options):
         yield event_json(message, event)
 
@@ -26,21 +26,19 @@ def inspect_messages(messages: Iterable[Message], format: str, options: Mapping[
 def events_of(
     messages: Iterable[Message], format: str, options: Mapping[str, str]
 ) -> Iterator[tuple[Message, Event]]:
-    """The events of messages as they came from Kafka, a recording or a storage sink: assembled,
-    then decoded.
-    """
+    """The events of messages from Kafka, a recording or a storage sink, after joining their parts."""
     if options.get("claim_check"):
         messages = (with_files(message, format, options) for message in messages)
-    for found in assembled(messages, format, options, Beside(final=True)):
-        if isinstance(found, Message):
-            yield from ((found, event) for event in decode_message(format, found, options))
-        elif isinstance(found, Unjoined) and found.letter is not None:
-            yield found.message, found.letter
+    for result in assembled(messages, format, options, BatchContext(final=True)):
+        if isinstance(result, Message):
+            yield from ((result, event) for event in decode_message(format, result, options))
+        elif isinstance(result, Unjoined) and result.letter is not None:
+            yield result.message, result.letter
 
 
 def with_files(message: Message, format: str, options: Mapping[str, str]) -> Message:
-    """The message with the claim-check files that it names, from the folder that `claim_check` says; no link
-    leads out of it.
+    """The message with the claim-check files that it names, from the folder of the option `claim_check`;
+    links that lead out of the folder are not followed.
     """
     folder = LocalFiles(options["claim_check"])
     try:
@@ -56,9 +54,7 @@ def with_files(message: Message, format: str, options: Mapping[str, str]) -> Mes
 
 
 def event_json(message: Message, event: Event) -> Json:
-    """The event as design.md's contract spells it; members that an event has none of are left out where they
-    are optional.
-    """
+    """The event as a JSON object; optional members that it has no value for are left out."""
     match event:
         case RowChange():
             body = _change(event)

@@ -1,4 +1,4 @@
-"""Recordings and storage trees that nobody has described: what they show of their own settings, and their
+"""Reading recordings and storage folders that have no YAML: the settings that they show, and their
 messages.
 """
 
@@ -18,7 +18,7 @@ from lakehouse.sources.storage_files import read_tree
 
 
 def shown_options(path: Path, format: str, options: Mapping[str, str]) -> dict[str, str]:
-    """The options, and what the input itself shows of those that were not said."""
+    """The options, completed by those that the input shows."""
     row = FORMATS[format]
     if row.reads_files:
         if not path.is_dir():
@@ -42,37 +42,35 @@ def read_input(path: Path, format: str, options: Mapping[str, str]) -> Iterator[
     return read_tree(path, options) if FORMATS[format].reads_files else read_recording(path)
 
 
-def tells_watermark(path: Path, format: str, options: Mapping[str, str]) -> bool:
-    """Whether the input tells how far it is complete: a feed may leave out watermarks, or the ends of
-    transactions.
-    """
+def has_watermark(path: Path, format: str, options: Mapping[str, str]) -> bool:
+    """Whether the input has watermarks or ends of transactions, which a feed may leave out."""
     messages = read_input(path, format, options)
     if (transactions := FORMATS[format].transactions) is not None:
-        return _tells_transactions(messages, format, options, transactions())
+        return _has_transactions(messages, format, options, transactions())
     if not sends_watermarks(format, options):
         return False
     return any(isinstance(event, Watermark) for _, event in events_of(messages, format, options))
 
 
-def _tells_transactions(
+def _has_transactions(
     messages: Iterator[Message], format: str, options: Mapping[str, str], transactions: Transactions
 ) -> bool:
-    """Whether transactions have ENDs and rows say which is theirs: Debezium's unwrapped ones do only if the
-    transform was told to add it.
+    """Whether transactions have END records and rows name their transaction: unwrapped rows of Debezium do so
+    only if the transform is configured to add it.
     """
-    rows_tell, ends = False, False
+    has_ids, has_end = False, False
     for message in messages:
-        ends = ends or _is_end(message, transactions)
-        if not rows_tell:
-            streamed = [
+        has_end = has_end or _is_end(message, transactions)
+        if not has_ids:
+            changes = [
                 event for event in decode_message(format, message, options) if isinstance(event, RowChange)
             ]
-            rows_tell = any(flag.startswith("tx=") for event in streamed for flag in event.flags)
-            if not rows_tell and any(event.op != "snapshot" for event in streamed):
+            has_ids = any(flag.startswith("tx=") for event in changes for flag in event.flags)
+            if not has_ids and any(event.op != "snapshot" for event in changes):
                 return False
-        if ends and rows_tell:
+        if has_end and has_ids:
             break
-    return ends
+    return has_end
 
 
 def _is_end(message: Message, transactions: Transactions) -> bool:
@@ -83,7 +81,7 @@ def _is_end(message: Message, transactions: Transactions) -> bool:
 
 
 def _shows(detected: DetectedOption, path: Path, format: str, options: Mapping[str, str]) -> bool:
-    """Whether the first message that can be read shows that the option is true; true where none can be."""
+    """Whether the first readable message shows that the option is true; True where none is readable."""
     shows = detected.shows()
     for message in assembled(islice(read_recording(path), 100), format, options):
         try:

@@ -1,8 +1,7 @@
-"""What a feed's messages tell of themselves: their tables, and the settings of the producer that cost
-fidelity and can be seen.
+"""The survey of a sample of messages: its tables and counts, and the producer's settings that lose data and
+can be recognised in it.
 
-A sample can show that a setting destroys something; it can't show that it does not. Nothing here holds a
-row's value.
+A sample can show that a setting destroys something; it can't show that it does not. No row's value is kept.
 """
 
 from collections import Counter
@@ -17,19 +16,22 @@ from lakehouse.formats import FORMATS, order_of, sends_watermarks
 from lakehouse.formats.assemble import attachment_names
 
 Name = tuple[str, str]
-_MANY = 100_000  # keys whose partition is remembered
-_ENOUGH = 20  # changes from which on "none of them" means something
+SERVERS = {"mysql": "MySQL", "mariadb": "MariaDB"}
+_MAX_KEYS = 100_000  # keys whose partition is remembered
+_MIN_CHANGES = 20  # changes from which on "none of them" means something
 
 
 @dataclass(slots=True)
-class SeenTable:
-    """One table: how many changes, its key's columns, all columns with their types where told, what the
-    images lacked.
+class TableSample:
+    """One table of the sample: counts of its changes and of what their images lack, the key's columns, and
+    all columns with their types, where messages have types. `unsplit` updates may have changed the key and do
+    not show the old one.
     """
 
     changes: int = 0
     updates: int = 0
     without_old: int = 0
+    unsplit: int = 0
     deletes: int = 0
     key_only_deletes: int = 0
     partial: int = 0
@@ -40,23 +42,25 @@ class SeenTable:
 
 @dataclass(slots=True)
 class Survey:
-    """What a sample held. `dead` counts dead letters by code.
+    """Counts of a sample: messages, events by kind, and dead letters by code.
 
     `split_keys` counts changes whose key came from another partition before, `reinserted` inserts of a key
-    that was there already, `claim_checks` messages that name a claim-check file.
+    that exists already, `claim_checks` messages that name a claim-check file. `servers` are the kinds of
+    server that messages show: mysql, mariadb, or none.
     """
 
     format: str
     options: Mapping[str, str]
     messages: int = 0
-    tables: dict[Name, SeenTable] = field(default_factory=dict)
+    tables: dict[Name, TableSample] = field(default_factory=dict)
     ddl: int = 0
     watermarks: int = 0
-    dead: Counter[str] = field(default_factory=Counter)
+    dead_letters: Counter[str] = field(default_factory=Counter)
     split_keys: int = 0
     reinserted: int = 0
     claim_checks: int = 0
-    _last: dict[tuple[str, str, str], "_Last"] = field(default_factory=dict)
+    servers: set[str] = field(default_factory=set)
+    _last: dict[tuple[str, str, str], "_LastChange"] = field(default_factory=dict)
 
     @property
     def changes(self) -> int:
@@ -66,58 +70,62 @@ class Survey:
         """The columns whose values depend on a time zone that no message names."""
         return [
             f"{database}.{table}.{column}"
-            for (database, table), seen in sorted(self.tables.items())
-            for column, type_ in seen.columns.items()
+            for (database, table), sample in sorted(self.tables.items())
+            for column, type_ in sample.columns.items()
             if type_.lower().startswith("timestamp")
         ]
 
 
-def survey(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Survey:
-    """Look at messages once."""
-    found = Survey(format, options)
-    for message, event in events_of(_counted(messages, found), format, options):
-        _note(found, message, event)
-    return found
+def survey_messages(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Survey:
+    """The survey of these messages, which are read once."""
+    survey = Survey(format, options)
+    for message, event in events_of(_with_counts(messages, survey), format, options):
+        _count_event(survey, message, event)
+    return survey
 
 
-class _Last(NamedTuple):
-    """The last change of a key: where it came from, its position, and whether the row was there after it."""
+class _LastChange(NamedTuple):
+    """The last change of a key: its partition, its position, and whether the row exists after it."""
 
-    place: tuple[str, int]
+    partition: tuple[str, int]
     position: Position
-    lives: bool
+    exists: bool
 
 
-def _counted(messages: Iterable[Message], found: Survey) -> Iterator[Message]:
+def _with_counts(messages: Iterable[Message], survey: Survey) -> Iterator[Message]:
+    row = FORMATS[survey.format]
+    server_of = row.tells_rules() if row.tells_rules is not None else None
     for message in messages:
-        found.messages += 1
-        found.claim_checks += _names_files(message, found)
+        survey.messages += 1
+        server = server_of(message) if server_of is not None else None
+        survey.servers |= set() if server is None else {server}
+        survey.claim_checks += _names_files(message, survey)
         yield message
 
 
-def _names_files(message: Message, found: Survey) -> bool:
+def _names_files(message: Message, survey: Survey) -> bool:
     try:
-        return bool(attachment_names(message, found.format, found.options))
+        return bool(attachment_names(message, survey.format, survey.options))
     except DecodeError:  # its dead letter is counted
         return False
 
 
-def _note(found: Survey, message: Message, event: Event) -> None:
+def _count_event(survey: Survey, message: Message, event: Event) -> None:
     match event:
         case RowChange():
-            _note_row(found.tables.setdefault((event.database, event.table), SeenTable()), event)
-            _note_place(found, message, event)
+            _count_row(survey.tables.setdefault((event.database, event.table), TableSample()), event)
+            _count_key(survey, message, event)
         case SchemaChange():
-            found.ddl += 1
-            if event.table is not None and (event.database, event.table) in found.tables:
-                found.tables[event.database, event.table].ddl += 1
+            survey.ddl += 1
+            if event.table is not None and (event.database, event.table) in survey.tables:
+                survey.tables[event.database, event.table].ddl += 1
         case Watermark():
-            found.watermarks += 1
+            survey.watermarks += 1
         case DeadLetter():
-            found.dead[event.code] += 1
+            survey.dead_letters[event.code] += 1
 
 
-def _note_row(table: SeenTable, event: RowChange) -> None:
+def _count_row(table: TableSample, event: RowChange) -> None:
     table.changes += 1
     table.key_names = table.key_names or event.key_names
     image = event.before if event.after is None else event.after
@@ -127,28 +135,31 @@ def _note_row(table: SeenTable, event: RowChange) -> None:
     if event.op == "update":
         table.updates += 1
         table.without_old += event.before is None
+        table.unsplit += "old_key_unknown" in event.flags
     elif event.op == "delete":
         table.deletes += 1
         table.key_only_deletes += event.before is not None and set(event.before) == set(event.key_names)
     table.partial += any(flag in ("partial_before", "partial_after") for flag in event.flags)
 
 
-def _note_place(found: Survey, message: Message, event: RowChange) -> None:
+def _count_key(survey: Survey, message: Message, event: RowChange) -> None:
     if not event.key_names:
         return
     key = (event.database, event.table, str(event.key))
-    now = _Last((message.topic, message.partition), event.position, event.op != "delete")
-    known = found._last.get(key)
-    if known is None and len(found._last) >= _MANY:
+    change = _LastChange((message.topic, message.partition), event.position, event.op != "delete")
+    last = survey._last.get(key)
+    if last is None and len(survey._last) >= _MAX_KEYS:
         return
-    if known is not None:
-        found.split_keys += known.place != now.place
-        found.reinserted += event.op == "insert" and known.lives and now.position > known.position
-    found._last[key] = now
+    if last is not None:
+        survey.split_keys += last.partition != change.partition
+        survey.reinserted += event.op == "insert" and last.exists and change.position > last.position
+    survey._last[key] = change
 
 
-class Sign(NamedTuple):
-    """Something a sample shows of its producer. `severity` is warn or fail; `fix` is what to set there."""
+class ProducerFinding(NamedTuple):
+    """A setting of the producer that loses data, as a sample shows it. `severity` is warn or fail; `fix` is
+    what to set at the producer.
+    """
 
     severity: str
     what: str
@@ -156,96 +167,122 @@ class Sign(NamedTuple):
     fix: str
 
 
-def signs(found: Survey) -> Iterator[Sign]:
-    """What destroys fidelity, as far as this sample shows it."""
-    yield from _image_signs(found)
-    yield from _order_signs(found)
-    yield from _loss_signs(found)
-    keyless = [".".join(name) for name, table in sorted(found.tables.items()) if not table.key_names]
+def producer_findings(survey: Survey) -> Iterator[ProducerFinding]:
+    """The producer's settings that lose data, as far as this sample shows them."""
+    yield from _image_findings(survey)
+    yield from _order_findings(survey)
+    yield from _loss_findings(survey)
+    yield from _server_findings(survey)
+    keyless = [".".join(name) for name, table in sorted(survey.tables.items()) if not table.key_names]
     if keyless:
         text = (
-            f"no key in the messages of {_few(keyless)}: where no DDL tells one either, equal rows are "
+            f"no key in the messages of {_first_names(keyless)}: where no DDL has one either, equal rows are "
             "counted"
         )
-        yield Sign(
-            "warn", "keys", text, "give such tables a primary key upstream, or say `key:` in their YAML"
+        yield ProducerFinding(
+            "warn", "keys", text, "give such tables a primary key upstream, or write `key:` in their YAML"
         )
 
 
-def _image_signs(found: Survey) -> Iterator[Sign]:
-    seen = found.tables.values()
-    updates, without = sum(table.updates for table in seen), sum(table.without_old for table in seen)
-    row = FORMATS[found.format]
-    if row.hides_updates and found.reinserted and not updates:
+def _image_findings(survey: Survey) -> Iterator[ProducerFinding]:
+    tables = survey.tables.values()
+    updates, without = sum(table.updates for table in tables), sum(table.without_old for table in tables)
+    row = FORMATS[survey.format]
+    if row.hides_updates and survey.reinserted and not updates:
         text = (
-            f"{found.reinserted} inserts are of rows that were there: old values are off, and an "
+            f"{survey.reinserted} inserts are of rows that were there: old values are off, and an "
             "update can't be told from an insert"
         )
-        yield Sign("warn", "old values", text, row.hides_updates)
+        yield ProducerFinding("warn", "old values", text, row.hides_updates)
+    elif row.reads_files:
+        yield from _unsplit_findings(survey)
     elif updates and without == updates:
-        yield Sign(
+        yield ProducerFinding(
             "warn",
             "old values",
             f"none of {updates} updates has its old row: a changed key leaves the old row behind",
             row.producer.old_rows,
         )
-    partial = sum(table.partial for table in seen)
+    partial = sum(table.partial for table in tables)
     if partial:
-        yield Sign(
+        yield ProducerFinding(
             "warn",
             "images",
-            f"{partial} of {found.changes} changes lack columns: gold completes them from earlier changes",
+            f"{partial} of {survey.changes} changes lack columns: gold completes them from earlier changes",
             row.producer.whole_images,
         )
     deletes, key_only = (
-        sum(table.deletes for table in seen),
-        sum(table.key_only_deletes for table in seen if len(table.columns) > len(table.key_names)),
+        sum(table.deletes for table in tables),
+        sum(table.key_only_deletes for table in tables if len(table.columns) > len(table.key_names)),
     )
     if key_only and key_only == deletes:
         text = f"all {deletes} deletes carry the key alone: history shows no old row for them"
-        yield Sign(
-            "warn", "deletes", text, "set delete-only-output-handle-key-columns=false at the changefeed"
+        yield ProducerFinding("warn", "deletes", text, row.producer.whole_deletes)
+
+
+def _unsplit_findings(survey: Survey) -> Iterator[ProducerFinding]:
+    """Updates without old rows of a feed that tells which of them may have changed a key."""
+    tables = [".".join(name) for name, table in sorted(survey.tables.items()) if table.unsplit]
+    if tables:
+        number = sum(table.unsplit for table in survey.tables.values())
+        text = (
+            f"{number} updates may have changed a key and don't show the old one: incomplete are "
+            f"{_first_names(tables)}"
         )
+        yield ProducerFinding("warn", "old values", text, FORMATS[survey.format].producer.old_rows)
 
 
-def _order_signs(found: Survey) -> Iterator[Sign]:
-    order = order_of(found.format, found.options)
-    if found.split_keys:
-        text = f"{found.split_keys} times a key came in another partition than before"
+def _server_findings(survey: Survey) -> Iterator[ProducerFinding]:
+    configured = survey.options.get("server", "mysql")
+    if len(survey.servers) == 1 and configured.partition(" ")[0] not in survey.servers:
+        [server] = survey.servers
+        text = (
+            f"the messages are of a {SERVERS[server]}, and values are converted by the rules of {configured}"
+        )
+        fix = f"write options: {{server: {server}}} in the source's YAML"
+        yield ProducerFinding("fail", "server", text, fix)
+
+
+def _order_findings(survey: Survey) -> Iterator[ProducerFinding]:
+    producer = FORMATS[survey.format].producer
+    order = order_of(survey.format, survey.options)
+    if survey.split_keys:
+        text = f"{survey.split_keys} times a key came in another partition than before"
         if order == "arrival":
-            yield Sign(
+            yield ProducerFinding(
                 "fail",
                 "partitioning",
                 f"{text}: this feed's order is arrival order, so the order of its changes is lost",
-                FORMATS[found.format].producer.partitioning,
+                producer.partitioning,
             )
         else:
-            yield Sign(
+            yield ProducerFinding(
                 "warn",
                 "partitioning",
                 f"{text}: order comes from positions, so only lag suffers",
-                "dispatch by table or index-value",
+                producer.partitioning,
             )
-    if found.changes < _ENOUGH or found.watermarks:
+    if survey.changes < _MIN_CHANGES or survey.watermarks:
         return
-    if sends_watermarks(found.format, found.options) and not FORMATS[found.format].transactions:
+    if sends_watermarks(survey.format, survey.options) and not FORMATS[survey.format].transactions:
         text = "no watermark in the sample: under `consistency: resolved` gold waits for one"
-        yield Sign(
+        eventual = "write consistency: eventual"
+        yield ProducerFinding(
             "warn",
             "watermarks",
             text,
-            "set enable-tidb-extension=true at the changefeed, or write consistency: eventual",
+            f"{producer.watermarks}, or {eventual}" if producer.watermarks else eventual,
         )
 
 
-def _loss_signs(found: Survey) -> Iterator[Sign]:
-    if found.claim_checks and not found.options.get("claim_check"):
-        text = f"{found.claim_checks} messages name claim-check files, and no folder is said to hold them"
-        yield Sign("fail", "claim check", text, "say claim_check: FOLDER in the source's YAML")
-    known = {
+def _loss_findings(survey: Survey) -> Iterator[ProducerFinding]:
+    if survey.claim_checks and not survey.options.get("claim_check"):
+        text = f"{survey.claim_checks} messages name claim-check files, and the YAML names no folder of them"
+        yield ProducerFinding("fail", "claim check", text, "write claim_check: FOLDER in the source's YAML")
+    advice = {
         "unresolved": (
             "rows came without their values",
-            "use claim check, or raise max-message-bytes, instead of handle-key-only",
+            FORMATS[survey.format].producer.whole_rows,
         ),
         "statement": (
             "changes came as statements, without their rows",
@@ -253,19 +290,19 @@ def _loss_signs(found: Survey) -> Iterator[Sign]:
         ),
         "claim_check": (
             "claim-check files could not be read",
-            "say claim_check: FOLDER, and keep its files as long as the topic",
+            "write claim_check: FOLDER, and keep its files as long as the topic",
         ),
     }
-    for code, number in sorted(found.dead.items()):
-        text, fix = known.get(
+    for code, number in sorted(survey.dead_letters.items()):
+        text, fix = advice.get(
             code,
             (
                 "messages can't be decoded",
                 "look at them: lakehouse inspect --source FILE --topic … --offset …",
             ),
         )
-        yield Sign("fail", f"dead letters {code}", f"{number} {text}", fix)
+        yield ProducerFinding("fail", f"dead letters {code}", f"{number} {text}", fix)
 
 
-def _few(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

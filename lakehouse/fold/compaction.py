@@ -1,4 +1,5 @@
-"""The retention floor: a table's changes up to a place become one `snapshot` change per row that lives there.
+"""Compaction below a retention floor: a table's changes up to a position become one `snapshot` change per
+live row.
 
     compacted(lineage, changes ≤ F) + changes > F    fold to the same rows as all changes do, at every place
                                                      from F on
@@ -8,7 +9,7 @@ theirs. Tables that need their log are not compacted: those whose schema is infe
 keep what the source has dropped.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import finish, fold
@@ -26,7 +27,13 @@ def floor_below(position: Position) -> Position:
 
 
 def needs_log(lineage: Lineage, floor: Position) -> str | None:
-    """Why a table's log can't be folded together, if it can't."""
+    """Why a table's log can't be folded together, if it can't. Of one that is dropped for good below the
+    floor nothing is shown above it.
+    """
+    if lineage.end is not None and lineage.end <= floor:
+        return None
+    if lineage.ended_at(floor) is not None:
+        return "it is dropped at the floor and comes back above it"
     if any(step.schema.inferred for step in lineage.steps if step.position <= floor):
         return "its schema is inferred from its rows"
     if lineage.schema_at(floor).keeps.dropped:
@@ -34,6 +41,20 @@ def needs_log(lineage: Lineage, floor: Position) -> str | None:
     if lineage.held is not None and lineage.held.position <= floor:
         return "a DDL below the floor holds it"
     return None
+
+
+def with_namesakes(kept: Mapping[str, str], lineages: Iterable[Lineage], floor: Position) -> dict[str, str]:
+    """The lineages that keep their log below the floor, by id and with the reason: those, and whichever had
+    one of their names there. A floor is a table name's, and what arrives below it is refused.
+    """
+    names = {one.id: {i.name for i in one.intervals if i.low < floor} for one in lineages}
+    reasons = dict(kept)
+    while True:
+        taken = {name for one in reasons for name in names.get(one, ())}
+        more = [one for one, mine in names.items() if one not in reasons and mine & taken]
+        if not more:
+            return reasons
+        reasons |= dict.fromkeys(more, "a table that has had its name keeps its log")
 
 
 def compacted(

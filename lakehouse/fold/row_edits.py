@@ -1,9 +1,10 @@
-"""Changes as edits of rows: what each change puts, patches or deletes, in the schema of one step.
+"""Changes as edits of rows: the images that each change puts, patches or deletes, in the schema of one step.
 
     changes ─ChangeReader.read─▶ Edits: edits by column id, and what the changes lack
 
 An update that changes the key is two edits: the old row is deleted, the new one is put. Where the table has
-no key every update is two, since its rows are told apart by their images alone.
+no key every update is two, since its rows are told apart by their images alone; it is one where its old image
+lacks columns, since only the row that it replaces has the others (keyless.py).
 """
 
 import json
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from lakehouse.events import Position
+from lakehouse.fold.continuity import INCREMENTAL, Claim, Form, form_of
 from lakehouse.fold.upcast import Carrier, Row, Upstream
 from lakehouse.lineage import Lineage, StepIndex
 
@@ -39,15 +41,20 @@ class Change(NamedTuple):
 
 
 class RowEdit(NamedTuple):
-    """What one change does to one row: put a full image, patch some columns, delete it, or nothing, since its
+    """The effect of a change on one row: put a full image, patch some columns, delete it, or nothing if its
     image is refused. `op` is the change's own; the second half of an update that changes the key is an
-    insert.
+    insert. `old` is an old image that lacks columns, in a table without a key: the row that it means has to
+    be found first. `before` is the old image of an update, in a table with a key; `claim`, where the reader
+    makes them, what the change says of its row.
     """
 
     position: Position
     kind: str
     row: Row
     op: str = "insert"
+    old: Row | None = None
+    before: Row | None = None
+    claim: Claim | None = None
 
 
 class Edits(NamedTuple):
@@ -66,14 +73,24 @@ class Edits(NamedTuple):
 
 
 class ChangeReader:
-    """Reads changes as edits in the schema of a target step, `ids` being the key there. Holds nothing but one
-    compiled carrier per step and encoding.
+    """Reads changes as edits in the schema of a target step, `ids` being the key there; with `claims` each
+    edit has what its change says of the row. Holds nothing but what it has compiled per step and encoding.
     """
 
-    def __init__(self, lineage: Lineage, target: int, upstream: Upstream, ids: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        lineage: Lineage,
+        target: int,
+        upstream: Upstream,
+        ids: tuple[int, ...],
+        *,
+        claims: bool = False,
+    ) -> None:
         self._lineage, self._target, self._upstream, self._ids = lineage, target, upstream, ids
+        self._claims = claims and bool(ids) and upstream.continuity.rows and not lineage.overruled
         self._step_at = StepIndex(lineage)
         self._carriers: dict[tuple[int, str], Carrier] = {}
+        self._forms: dict[tuple[int, str], Form] = {}
 
     def read(self, changes: Iterable[Change]) -> Edits:
         """The edits of some changes, with all that was found on the way."""
@@ -87,13 +104,18 @@ class ChangeReader:
             after = None if change.after is None else carrier(change.after)
             if carrier.unknown:
                 unknown = {**dict.fromkeys(carrier.take_unknown(), change.position), **unknown}
+            if carrier.lost:
+                problems |= carrier.take_lost()
             if before is None and after is None:
                 cleared += 1
                 continue
             applied += 1
             if lacks_old_row(change, before, self._ids):
                 problems.add(OLD_ROW_STAYS)
-            self._add(edits, change, before, after)
+            partial = before is not None and not self._ids and not carrier.tells_all(change.before or {})
+            self._add(edits, change, before, after, partial=partial)
+            if self._claims:
+                self._claim(edits, change)
         return Edits(edits, unknown, frozenset(problems), applied, cleared=cleared)
 
     def _carrier(self, step: int, encoding: str) -> Carrier:
@@ -103,24 +125,71 @@ class ChangeReader:
             self._carriers[step, encoding] = found
         return found
 
-    def _add(self, edits: list[RowEdit], change: Change, before: Row | None, after: Row | None) -> None:
-        """Add the edits of one change; at least one of its images is there."""
-        position, op = change.position, change.op
+    def _claim(self, edits: list[RowEdit], change: Change) -> None:
+        """Give the edits of the change, the last ones, their claims."""
+        place = (self._step_at(change.position), change.encoding)
+        form = self._forms.get(place)
+        if form is None:
+            steps, (step, encoding) = self._lineage.steps, place
+            form = form_of(steps[step].schema, steps[self._target].schema, f"{step} {encoding}")
+            self._forms[place] = form
+        inserts = self._upstream.continuity.inserts
+        number = len(edits)
+        while number and edits[number - 1].position == change.position and edits[number - 1].claim is None:
+            number -= 1
+            claim = claim_of(edits[number], change.flags, form, inserts=inserts)
+            edits[number] = edits[number]._replace(claim=claim)
+
+    def _add(
+        self, edits: list[RowEdit], change: Change, before: Row | None, after: Row | None, *, partial: bool
+    ) -> None:
+        """Add the edits of one change; at least one of its images is there. `partial`: the table has no key,
+        and the old image lacks columns.
+        """
+        position, op, old = change.position, change.op, before if partial else None
         if after is None:
             assert before is not None
-            edits.append(RowEdit(position, DELETE, before, op))
+            edits.append(RowEdit(position, DELETE, before, op, old=old))
             return
-        if before is not None and self._ids:
+        refused = REJECTED in change.flags
+        was = None
+        if before is not None:
             # an old image is the row right before this change: it completes a partial new one
             after = {**before, **after}
-            old = row_key(before, self._ids)
-            if old is not None and old != row_key(after, self._ids):
+            if partial and not refused:
+                edits.append(RowEdit(position, PATCH, after, op, old=old))
+                return
+            if not self._ids:
+                edits.append(RowEdit(position, DELETE, before, op, old=old))
+            elif (key := row_key(before, self._ids)) is not None and key != row_key(after, self._ids):
                 edits.append(RowEdit(position, DELETE, before, op))
                 op = "insert" if op == "update" else op
-        elif before is not None:
-            edits.append(RowEdit(position, DELETE, before, op))
-        kind = REFUSE if REJECTED in change.flags else PATCH if is_partial(change) else PUT
-        edits.append(RowEdit(position, kind, after, op))
+            else:
+                was = before
+        kind = REFUSE if refused else PATCH if is_partial(change) else PUT
+        if was is None:
+            edits.append(RowEdit(position, kind, after, op))
+        else:
+            edits.append(RowEdit(position, kind, after, op, before=was))
+
+
+def claim_of(edit: RowEdit, flags: tuple[str, ...], form: Form, *, inserts: bool) -> Claim:
+    """What an edit says of its row, before it and after it. An update without its old image says nothing of
+    what was before: some producers write an insert so.
+    """
+    position = edit.position
+    if OLD_KEY_UNKNOWN in flags:
+        return Claim(position, None, None)
+    if edit.op == "snapshot":
+        return Claim(position, None, None if INCREMENTAL in flags else True)
+    if edit.kind == DELETE:
+        return Claim(position, before=True, after=False, form=form.text, old=form.checksum(edit.row))
+    if edit.op == "update":
+        before = True if edit.before is not None else None
+    else:
+        before = False if inserts else None
+    old, new = form.checksum(edit.before), form.checksum(edit.row)
+    return Claim(position, before, after=True, form=form.text, old=old, new=new)
 
 
 def lacks_old_row(change: Change, before: Row | None, ids: tuple[int, ...]) -> bool:

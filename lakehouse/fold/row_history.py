@@ -1,4 +1,4 @@
-"""The history of a table's rows: what each commit, and each DDL, made of each row.
+"""The history of a table's rows: the effect of each commit, and of each DDL, on each row.
 
     changes ─row_history─▶ entries     one per row and commit: its image before and after
 
@@ -37,7 +37,9 @@ from typing import Any, NamedTuple
 
 from lakehouse.ddl_effects import Clear
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import changes_key, target_step
+from lakehouse.fold.continuity import NO_BREAKS, Breaks, Claim, begun_at
+from lakehouse.fold.current_rows import Watch, breaks_among, changes_key, is_odd, target_step
+from lakehouse.fold.keyless import Finder
 from lakehouse.fold.row_edits import (
     DELETE,
     NEVER_INSERTED,
@@ -47,6 +49,7 @@ from lakehouse.fold.row_edits import (
     UPSTREAM,
     Change,
     ChangeReader,
+    Key,
     RowEdit,
     image_text,
     row_key,
@@ -68,7 +71,7 @@ from lakehouse.lineage import Lineage, StepIndex, key_ids
 
 
 class Known(NamedTuple):
-    """A row as it is known from before the changes: there, or gone."""
+    """A row before the changes: present or deleted."""
 
     row: Row
     live: bool
@@ -80,7 +83,8 @@ class RowHistory:
 
     `entries` are in position order, `rows` are there in the end. `unknown` are column names that the schema
     at their position lacks, with the first such position, `problems` say what the changes lack to give the
-    source's rows, `applied` counts the changes that edit a row.
+    source's rows, `applied` counts the changes that edit a row, `breaks` are the changes that do not fit
+    those before them.
     """
 
     entries: list[Entry]
@@ -88,10 +92,11 @@ class RowHistory:
     unknown: dict[str, Position]
     problems: frozenset[str]
     applied: int
+    breaks: Breaks = NO_BREAKS
 
 
 def plain(row: Row) -> Any:
-    """What of a row is compared, where all of it is shown: a column that is absent is null."""
+    """The part of a row that is compared, where all of it is shown: an absent column is null."""
     return {column_id: value for column_id, value in row.items() if value is not None}
 
 
@@ -105,10 +110,18 @@ def row_history(
     shown: Shown = plain,
     known: Sequence[Known] = (),
     step: int = 0,
+    whole: bool = True,
+    since: Position | None = None,
 ) -> RowHistory:
     """The history of a lineage's rows up to `at`. Changes come in any order. `by_commit`: positions are
     TiCDC's. `known` are the rows at `step`, from where it goes on; their numbers in the entries count from 1.
+    Not `whole`: there are changes before these. `since`: the source had the known rows, and of the changed
+    ones no others, at this place; None: it may have had others.
     """
+    changes = list(changes)
+    is_known = whole or since is not None
+    began = begun_at(lineage, 0, max(target_step(lineage, at), step), whole=is_known)
+    watch, odd = Watch(began is not None, upstream.continuity.inserts), set[Key]()
     tracks, unmatched = _seeded(known, key_by(key_ids(lineage, step))), Unmatched()
     time: int | None = None
     entries: list[Entry] = []
@@ -120,12 +133,14 @@ def row_history(
             plan = ddl_plan(lineage, index, upstream, time)
             time = plan.time
             entries += tracks.close_all(index - 1)
-            entries += _apply_ddl(tracks, unmatched, plan, shown)
+            by_ddl = _apply_ddl(tracks, unmatched, plan, shown)
+            entries += by_ddl.entries
+            problems |= by_ddl.problems
         ids = key_ids(lineage, index)
         found = ChangeReader(lineage, index, upstream, ids).read(stretch)
         commits, time = commits_of(stretch, found.edits, by_commit, time)
         done = (
-            _apply_keyed(tracks, commits, index, ids)
+            _apply_keyed(tracks, commits, index, ids, watch=watch)
             if ids
             else _apply_counted(tracks, unmatched, commits, index)
         )
@@ -133,9 +148,23 @@ def row_history(
         unknown = {**found.unknown, **unknown}
         problems |= found.problems | done.problems
         applied += found.applied
+        odd |= done.odd
     entries += tracks.close_all(max(target_step(lineage, at), step))
     entries.sort(key=lambda entry: entry.position)
-    return RowHistory(entries, tracks.rows(), unknown, frozenset(problems), applied=applied)
+    met = _met(known, key_ids(lineage, step), odd, since=since, begun=began is not None)
+    breaks = breaks_among(lineage, changes, at, upstream, keys=odd, whole=whole, known=met)
+    return RowHistory(entries, tracks.rows(), unknown, frozenset(problems), applied=applied, breaks=breaks)
+
+
+def _met(
+    known: Iterable[Known], ids: tuple[int, ...], keys: Iterable[Key], *, since: Position | None, begun: bool
+) -> dict[Key, Claim]:
+    """What is known at a place of the rows that changes meet; `begun`: other rows were not there."""
+    if since is None:
+        return {}
+    found = {key: Claim(since, None, after=False) for key in keys} if begun else {}
+    there = {row_key(row, ids): live for row, live in known}
+    return found | {key: Claim(since, None, after=live) for key, live in there.items() if key is not None}
 
 
 def _seeded(known: Iterable[Known], key_of: KeyOf) -> Tracks:
@@ -197,8 +226,8 @@ class Net(NamedTuple):
 
 
 def net_edits(known: Row | None, edits: list[RowEdit]) -> Net | None:
-    """One row's edits within a commit, netted; `known` is its image before. None where a row that is not
-    there comes and goes within the commit.
+    """The net effect of one row's edits within a commit; `known` is its image before. None where a row that
+    does not exist comes and goes within the commit.
     """
     row = known
     for edit in edits:
@@ -244,7 +273,7 @@ class DdlPlan:
 
 
 def ddl_plan(lineage: Lineage, index: int, upstream: Upstream, time: int | None) -> DdlPlan:
-    """What the DDL of a step does; `time` is that of the commit before it."""
+    """The effect of the DDL of a step on the rows; `time` is that of the commit before it."""
     step = lineage.steps[index]
     told = lineage.times.get(step.position)
     return DdlPlan(
@@ -264,15 +293,18 @@ def ddl_plan(lineage: Lineage, index: int, upstream: Upstream, time: int | None)
 
 
 class Done(NamedTuple):
-    """The entries of some commits, and what they lack."""
+    """The entries of some commits, what they lack, and the keys of which some change looks odd."""
 
     entries: list[Entry]
     problems: set[str]
+    odd: set[Key]
 
 
-def _apply_keyed(tracks: Tracks, commits: Iterable[Commit], step: int, ids: tuple[int, ...]) -> Done:
+def _apply_keyed(
+    tracks: Tracks, commits: Iterable[Commit], step: int, ids: tuple[int, ...], *, watch: Watch
+) -> Done:
     """Apply the commits of a table with a key."""
-    done = Done([], set())
+    done = Done([], set(), set())
     for time, edits in commits:
         by_key: dict[Any, list[RowEdit]] = {}
         for edit in edits:
@@ -282,16 +314,28 @@ def _apply_keyed(tracks: Tracks, commits: Iterable[Commit], step: int, ids: tupl
             elif edit.kind != REFUSE:
                 # a refused row stays as it was; an update that changed its key has ended the old one
                 by_key.setdefault(key, []).append(edit)
+            else:
+                if (
+                    key in tracks.refused
+                    or tracks.of_key(key) is not None
+                    or (watch.begun and edit.op == "update")
+                ):
+                    done.odd.add(key)
+                tracks.refused.add(key)
         for key, same in by_key.items():
-            done.entries.extend(_apply_row(tracks, key, same, time, step=step))
+            track = tracks.of_key(key)
+            there = track is not None and track.open_since is None
+            earlier = track.row if track is not None and there else None
+            if key in tracks.refused or is_odd(earlier, same[0], watch, was_there=track is not None):
+                done.odd.add(key)
+            done.entries.extend(_apply_row(tracks, key, same, track, time=time, step=step))
     return done
 
 
 def _apply_row(
-    tracks: Tracks, key: Any, edits: list[RowEdit], time: int | None, step: int
+    tracks: Tracks, key: Any, edits: list[RowEdit], track: Track | None, *, time: int | None, step: int
 ) -> Iterator[Entry]:
-    """Apply one row's edits of a commit."""
-    track = tracks.of_key(key)
+    """Apply one row's edits of a commit; `track` is that of its key."""
     if track is not None and track.open_since is not None:
         # a snapshot sends the row again: it has never been away. Any other change comes after the snapshot,
         # so that it was not in it
@@ -315,17 +359,21 @@ def _apply_counted(tracks: Tracks, unmatched: Unmatched, commits: Iterable[Commi
     """Apply the commits of a table without a key: of each image as many more or fewer rows as the commit's
     edits say.
     """
-    done = Done([], set())
+    done = Done([], set(), set())
+    finder = Finder(tracks)
     for time, edits in commits:
         counts = Counter[str]()
         last: dict[str, RowEdit] = {}
-        for edit in edits:
-            text = image_text(edit.row)
-            if edit.kind == REFUSE:
-                add_one(unmatched.refused, text, edit.row)
-            elif edit.kind != DELETE or not take_one(unmatched.refused, text):
-                counts[text] += -1 if edit.kind == DELETE else 1
-                last[text] = edit
+        for told in edits:
+            whole, problems = finder.whole_edits(told, counts, last)
+            done.problems.update(problems)
+            for edit in whole:
+                text = image_text(edit.row)
+                if edit.kind == REFUSE:
+                    add_one(unmatched.refused, text, edit.row)
+                elif edit.kind != DELETE or not take_one(unmatched.refused, text):
+                    counts[text] += -1 if edit.kind == DELETE else 1
+                    last[text] = edit
         for text, count in counts.items():
             change = _one_more if count > 0 else _one_less
             for _ in range(abs(count)):
@@ -367,22 +415,22 @@ def _one_less(
 # --- doing: DDL
 
 
-def _apply_ddl(tracks: Tracks, unmatched: Unmatched, plan: DdlPlan, shown: Shown) -> list[Entry]:
+def _apply_ddl(tracks: Tracks, unmatched: Unmatched, plan: DdlPlan, shown: Shown) -> Done:
     """Take all rows over a DDL: those that are there, and the last images of those that are gone, so that a
     row that comes back is compared with what it would be today.
     """
     every = tracks.all()
-    entries: list[Entry] = []
+    done = Done([], set(), set())
     if plan.snapshot:
         _open(every, plan)
     elif plan.live or plan.kept:
         for track in every:
-            entries += _move(track, plan, shown)
+            done.entries.extend(_move(track, plan, shown, done.problems))
     if plan.rekeyed or plan.live or plan.kept:
         # what is unmatched is found by its image, so it goes on only where rows do
         unmatched.move([] if plan.rekeyed or plan.snapshot else plan.live)
         tracks.rekey(every, key_by(plan.ids))
-    return entries
+    return done
 
 
 def _open(tracks: Iterable[Track], plan: DdlPlan) -> None:
@@ -393,14 +441,17 @@ def _open(tracks: Iterable[Track], plan: DdlPlan) -> None:
             track.row, track.open_since = track.last, (plan.position, plan.time)
 
 
-def _move(track: Track, plan: DdlPlan, shown: Shown) -> Iterator[Entry]:
-    """Take one row over a DDL; an entry where that changes what is shown of it."""
-    before = apply_moves(plan.kept, track.last)
+def _move(track: Track, plan: DdlPlan, shown: Shown, problems: set[str]) -> Iterator[Entry]:
+    """Take one row over a DDL; an entry where that changes what is shown of it. What no rule has converted is
+    added to the problems.
+    """
+    before = apply_moves(plan.kept, track.last).row
     assert before is not None
     if track.row is None:
         track.last = before
         return
-    after = apply_moves(plan.live, track.row)
+    after, lost = apply_moves(plan.live, track.row)
+    problems |= lost
     number, position, time, step = track.number, plan.position, plan.time, plan.step
     if after is None:
         yield Entry(number, position, time, "delete", before=before, after=None, step=step)

@@ -1,4 +1,4 @@
-"""The rows of a table through time, by key: which are there, and which are gone.
+"""The rows of a table over time, by key: live ones and deleted ones.
 
 A track is one row for as long as it is the same row: through deletes, and through changes of the key by DDL.
 A keyed table has one live track per key; a table without a key has one per row, by its image, the oldest of
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from lakehouse.events import Position
 from lakehouse.fold.row_edits import image_text, row_key
-from lakehouse.fold.upcast import Move, Row
+from lakehouse.fold.upcast import LOST, Move, Moved, Row
 
 Shown = Callable[[Row], Any]
 KeyOf = Callable[[Row], Any]
@@ -46,10 +46,11 @@ class Track:
 
 @dataclass(slots=True)
 class Tracks:
-    """All rows that ever were, by key."""
+    """All rows that ever were, by key; `refused` are keys of images that an expectation has refused."""
 
     live: dict[Any, deque[Track]] = field(default_factory=lambda: defaultdict(deque))
     gone: dict[Any, list[Track]] = field(default_factory=lambda: defaultdict(list))
+    refused: set[Any] = field(default_factory=set)
     count: int = 0
 
     def add(self, key: Any, row: Row | None, last: Row) -> Track:
@@ -109,7 +110,7 @@ class Tracks:
             (self.gone if track.row is None else self.live)[key_of(track.last)].append(track)
 
     def rows(self) -> list[Row]:
-        """The rows that are there now."""
+        """The live rows."""
         return [track.row for tracks in self.live.values() for track in tracks if track.row is not None]
 
 
@@ -129,12 +130,12 @@ class Unmatched:
 
 
 def add_one(counted: dict[str, tuple[Row, int]], text: str, row: Row) -> None:
-    """Count one more of an image."""
+    """Add one to the count of an image."""
     counted[text] = row, counted.get(text, (row, 0))[1] + 1
 
 
 def take_one(counted: dict[str, tuple[Row, int]], text: str) -> bool:
-    """Whether one of these images was there; it is counted no more."""
+    """Take one from the count of an image; whether there was one."""
     found = counted.get(text)
     if found is None or not found[1]:
         return False
@@ -144,21 +145,24 @@ def take_one(counted: dict[str, tuple[Row, int]], text: str) -> bool:
 
 def _moved_images(counted: dict[str, tuple[Row, int]], moves: list[Move]) -> dict[str, tuple[Row, int]]:
     found = [
-        (moved, n) for row, n in counted.values() if moves and (moved := apply_moves(moves, row)) is not None
+        (moved, n)
+        for row, n in counted.values()
+        if moves and (moved := apply_moves(moves, row).row) is not None
     ]
     return {image_text(row): (row, n) for row, n in found}
 
 
-def apply_moves(moves: list[Move], row: Row) -> Row | None:
-    """A copy of the row after the moves, None where one of them removes it."""
-    moved: Row | None = dict(row)
+def apply_moves(moves: list[Move], row: Row) -> Moved:
+    """A copy of the row after the moves."""
+    moved = dict(row)
     for move in moves:
-        if moved is None:
-            return None
-        moved = move(moved)
-    return moved
+        following = move(moved)
+        if following is None:
+            return Moved(None)
+        moved = following
+    return Moved(moved, moved.pop(LOST, frozenset()))
 
 
 def key_by(ids: tuple[int, ...]) -> KeyOf:
-    """What a row is found by: its key, or its whole image where the table has no key."""
+    """The function that gives the key of a row, or its whole image where the table has no key."""
     return (lambda row: row_key(row, ids)) if ids else image_text

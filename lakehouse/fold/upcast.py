@@ -1,4 +1,4 @@
-"""Taking a row's image from the schema at its own position to a later one, by column ids.
+"""Upcasting: a row's image from the schema at its own position to a later one, by column ids.
 
 An image comes from silver as {name: value}. Here it becomes {column id: canonical value}: names are looked up
 and values resolved by the schema in force at the row's position, then the effects of every later DDL are
@@ -6,14 +6,17 @@ applied in order. Renames and reorders are nothing, since ids stay.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
 
-from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, Forget, RemoveRows, Retype
+from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, Forget, ImpliedFill, RemoveRows, Retype
+from lakehouse.events import Position
+from lakehouse.fold.continuity import Continuity
 from lakehouse.lineage import Lineage
 from lakehouse.schema import ColumnType, TableSchema
-from lakehouse.values.convert import UNKNOWABLE, compile_convert
+from lakehouse.values.convert import UNKNOWABLE, compile_convert, may_be_unknowable, reason
 from lakehouse.values.decode_with_schema import resolver
 from lakehouse.values.defaults import default_value, zero_value
 from lakehouse.values.gold_types import spark_type, to_canonical, to_python
@@ -21,21 +24,36 @@ from lakehouse.values.partition_membership import decidable, partition_of
 
 Row = dict[int, Any]
 Move = Callable[[Row], Row | None]
+# where a move leaves what it could not convert or decide, in words. No column has this id
+LOST = 0
 
 
 class Was(str):
-    """The text of a value that its column's type of today can't hold: it stands in the raw companion."""
+    """The text of a value that its column's present type can't hold, for the companion column."""
 
     __slots__ = ()
 
 
 class Upstream(NamedTuple):
     """What values depend on beside their types: the zone of TIMESTAMP text in DDL, and whose conversion rules
-    hold (mysql, mariadb or tidb).
+    hold (mysql, mariadb or tidb), of which version where that is said (`10.6` is (10, 6)). `continuity`: what
+    changes say of the rows before them, on which no value depends.
     """
 
     zone: str = "UTC"
     server: str = "mysql"
+    version: tuple[int, ...] = ()
+    continuity: Continuity = Continuity()
+
+    @property
+    def mark(self) -> str:
+        """What of it a table is folded again for: "" where the zone is UTC, nobody has said whose rules hold,
+        and the topic is not compacted, as older lakes have it.
+        """
+        said = self.server == "mariadb" or self.version
+        zone = "" if self.zone == "UTC" else f" {self.zone}"
+        compacted = " compacted" if self.continuity.compacted else ""
+        return (f" {self.server}{self.version}" if said else "") + zone + compacted
 
 
 class Carrier:
@@ -43,13 +61,16 @@ class Carrier:
     row.
 
     `unknown` are the names that were looked up since `take_unknown`, and that the schema does not have: a DDL
-    that is still to come, or was filtered upstream. Each name is looked up once.
+    that is still to come, or was filtered upstream. Each name is looked up once. `lost` says which values no
+    rule has converted since `take_lost`: their cells are NULL.
     """
 
     def __init__(self, lineage: Lineage, source: int, target: int, encoding: str, upstream: Upstream) -> None:
         self.unknown: set[str] = set()
+        self.lost: set[str] = set()
         self._schema = lineage.steps[source].schema
         self._gone: Row = dict.fromkeys(column.id for column in self._schema.keeps.dropped)
+        self._sent = frozenset(c.id for c in self._schema.columns if c.generated != "virtual")
         self._encoding = encoding
         self._columns: dict[str, tuple[int, Callable[[Any], Any] | None] | None] = {}
         self._moves = compile_moves(lineage, source, target, upstream)
@@ -68,9 +89,19 @@ class Carrier:
                 row[column_id] = value if resolve is None or value is None else resolve(value)
         return self.move(row)
 
+    def tells_all(self, image: Mapping[str, Any]) -> bool:
+        """Whether an image that was carried has every column of its schema; VIRTUAL ones are in no log."""
+        found = (self._columns.get(name) for name in image)
+        return self._sent <= {column[0] for column in found if column is not None}
+
     def take_unknown(self) -> set[str]:
-        """The unknown names of the images since the last call: each name is given out once."""
+        """The unknown names in the images since the last call; each name is returned once."""
         taken, self.unknown = self.unknown, set()
+        return taken
+
+    def take_lost(self) -> frozenset[str]:
+        """What no rule has converted in the images since the last call."""
+        taken, self.lost = frozenset(self.lost), set()
         return taken
 
     def move(self, row: Row) -> Row | None:
@@ -81,6 +112,8 @@ class Carrier:
             if moved is None:
                 return None
             row = moved
+        if LOST in row:
+            self.lost |= row.pop(LOST)
         return row
 
     def _look_up(self, name: str) -> tuple[int, Callable[[Any], Any] | None] | None:
@@ -109,10 +142,12 @@ def _move(effect: Effect, before: TableSchema, upstream: Upstream) -> Move | Non
     match effect:
         case Fill():
             return _fill(effect, upstream)
+        case ImpliedFill():
+            return _implied_fill(effect, upstream)
         case Drop() | Forget():
             return _drop(effect.column_id)
         case Retype():
-            return _retype(effect, upstream)
+            return _retype(effect, before, upstream)
         case RemoveRows():
             return _remove_rows(effect, before)
         case Clear():
@@ -134,6 +169,46 @@ def _fill(effect: Fill, upstream: Upstream) -> Move:
     return move
 
 
+_EXPLICIT_SINCE = {"mysql": (8,), "mariadb": (10, 10)}
+_BY_VERSION = (
+    "a TIMESTAMP without NULL and DEFAULT, whose existing rows get NULL or the statement's time: the version "
+    "of the server says which"
+)
+_STATEMENT_TIME = "the time of the statement fills existing rows"
+
+
+def is_explicit(upstream: Upstream) -> bool | None:
+    """Whether explicit_defaults_for_timestamp is on, as it is by default in the server's version; None where
+    that is not known.
+    """
+    if upstream.server == "tidb":
+        return True
+    return upstream.version >= _EXPLICIT_SINCE[upstream.server] if upstream.version else None
+
+
+def _unknown_of_implied(effect: ImpliedFill, upstream: Upstream) -> str | None:
+    """Why the value of existing rows is not known, None where it is."""
+    explicit = is_explicit(upstream)
+    if explicit or (not effect.first and (effect.not_null or explicit is False)):
+        return None
+    return _BY_VERSION if explicit is None else _STATEMENT_TIME
+
+
+def _implied_fill(effect: ImpliedFill, upstream: Upstream) -> Move:
+    why = _unknown_of_implied(effect, upstream)
+    if why is None:
+        not_null = effect.not_null or not is_explicit(upstream)
+        return _fill(Fill(effect.column_id, None, effect.type, not_null), upstream)
+    lost = frozenset({f"{_lost_of(effect)}{why}"})
+
+    def move(row: Row) -> Row:
+        if effect.column_id not in row:
+            row[LOST] = row.get(LOST, frozenset()) | lost
+        return row
+
+    return move
+
+
 def _drop(column_id: int) -> Move:
     def move(row: Row) -> Row:
         row.pop(column_id, None)
@@ -142,8 +217,9 @@ def _drop(column_id: int) -> Move:
     return move
 
 
-def _retype(effect: Retype, upstream: Upstream) -> Move | None:
+def _retype(effect: Retype, before: TableSchema, upstream: Upstream) -> Move | None:
     change = compile_convert(effect.old, effect.new, server=upstream.server, zone=upstream.zone)
+    what = retyping(effect, before)
     zero = zero_value(effect.new, server=upstream.server) if effect.not_null else None
     if change is None and zero is None:
         return None
@@ -156,10 +232,65 @@ def _retype(effect: Retype, upstream: Upstream) -> Move | None:
             row[effect.column_id] = zero
         elif change is not None:
             new = change(value)
-            row[effect.column_id] = None if new is UNKNOWABLE else new
+            row[effect.column_id] = None if new is UNKNOWABLE else zero if new is None else new
+            if new is UNKNOWABLE:
+                why = reason(value, effect.old, effect.new, server=upstream.server, zone=upstream.zone)
+                row[LOST] = row.get(LOST, frozenset()) | {f"{what}: {why}"}
         return row
 
     return move
+
+
+def retyping(effect: Retype, before: TableSchema) -> str:
+    """The column and the types of a conversion, in words."""
+    column = before.by_id(effect.column_id)
+    name = str(effect.column_id) if column is None else column.name
+    return f"column {name}, {effect.old} to {effect.new}"
+
+
+def may_lose(lineage: Lineage, index: int, upstream: Upstream) -> bool:
+    """Whether the DDL of a step may find values that no rule converts, or rows of which it is not known
+    whether it removes them. What it makes of a row that is gone by then must count for nothing, and a row
+    goes with its partition by what it is then, not by an image that it had: rows are folded up to it first.
+    """
+    return any(_may_lose(effect, upstream) for effect in lineage.steps[index].effects)
+
+
+def _may_lose(effect: Effect, upstream: Upstream) -> bool:
+    if isinstance(effect, ImpliedFill):
+        return _unknown_of_implied(effect, upstream) is not None
+    if isinstance(effect, Retype):
+        return may_be_unknowable(effect.old, effect.new, server=upstream.server)
+    return isinstance(effect, RemoveRows)
+
+
+def lost_since(lineage: Lineage, problem: str, at: Position) -> Position | None:
+    """The DDL whose effect on rows a problem at `at` is about, None where it is about something else: the
+    first one since the table was emptied last, for what was there before is told no more.
+    """
+    places = [
+        step.position
+        for before, step in pairwise(lineage.steps)
+        for effect in step.effects
+        if step.position <= at and _is_about(effect, before.schema, problem)
+    ]
+    cleared = lineage.cleared_at(at)
+    return min((place for place in places if place > cleared), default=min(places, default=None))
+
+
+def _is_about(effect: Effect, before: TableSchema, problem: str) -> bool:
+    match effect:
+        case RemoveRows():
+            return problem == unknown_members(effect)
+        case Retype():
+            return problem.startswith(f"{retyping(effect, before)}: ")
+        case ImpliedFill():
+            return problem.startswith(_lost_of(effect))
+    return False
+
+
+def _lost_of(effect: ImpliedFill) -> str:
+    return f"column {effect.name}, new: "
 
 
 def _remove_rows(effect: RemoveRows, before: TableSchema) -> Move | None:
@@ -169,10 +300,41 @@ def _remove_rows(effect: RemoveRows, before: TableSchema) -> Move | None:
     types = [column.type for column in columns]
 
     def move(row: Row) -> Row | None:
-        values = [row.get(column.id) for column in columns]
+        if any(column.id not in row for column in columns):
+            row[LOST] = row.get(LOST, frozenset()) | {unknown_members(effect)}
+            return row  # whether it was there is not known
+        values = [row[column.id] for column in columns]
         return None if partition_of(effect.rule, values, types) in effect.partitions else row
 
     return move
+
+
+def unknown_members(effect: RemoveRows) -> str:
+    """What is wrong where nothing tells which rows a statement has removed."""
+    return f"partition {', '.join(effect.partitions)}: no message tells whether some rows were in it"
+
+
+class Moved(NamedTuple):
+    """A row after some moves, None where one of them has removed it, and what of it no rule has decided."""
+
+    row: Row | None
+    lost: frozenset[str] = frozenset()
+
+
+class RowMover:
+    """Takes whole rows, not images, from one step of a lineage to a later one. Holds what it has compiled."""
+
+    def __init__(self, lineage: Lineage, upstream: Upstream) -> None:
+        self._lineage, self._upstream = lineage, upstream
+        self._carriers: dict[tuple[int, int], Carrier] = {}
+
+    def move(self, row: Row, source: int, target: int) -> Moved:
+        """The row at the target step; the given one is changed."""
+        carrier = self._carriers.get((source, target))
+        if carrier is None:
+            carrier = Carrier(self._lineage, source, target, "canonical", upstream=self._upstream)
+            self._carriers[source, target] = carrier
+        return Moved(carrier.move(row), carrier.take_lost())
 
 
 def compile_kept(lineage: Lineage, source: int, target: int, upstream: Upstream) -> list[Move]:

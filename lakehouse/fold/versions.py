@@ -1,4 +1,4 @@
-"""What entries (lakehouse/fold/row_history.py) are in each mode of a gold table.
+"""From a row history's entries (lakehouse/fold/row_history.py) to the rows of each mode of a gold table.
 
     append     every entry is a row of its own
     history    a version is a stretch of time in which a row was the same: [since, until), by commit time
@@ -79,7 +79,9 @@ def _put(told: list[Version], entry: Entry, row: Row, shown: Shown) -> None:
 
 
 def last_known(entries: Iterable[Entry], known: Mapping[int, Last] | None = None) -> dict[int, Last]:
-    """Each row that ever was, as it is or last was; a delete of a row that nothing else tells of is none."""
+    """Each row that ever existed, in its present or last state; a delete of a row that is otherwise unknown
+    adds none.
+    """
     found = dict(known or {})
     for entry in entries:
         if entry.after is not None:

@@ -42,7 +42,7 @@ def _lazy(module: str, function: str = "decode") -> Any:
 
 
 def _later(module: str, name: str) -> Callable[[], Any]:
-    """What a module of formats/ has under this name, imported when it is first asked for."""
+    """A function that imports a name from a module of formats/ when it is first called."""
     return functools.partial(_load, module, name)
 
 
@@ -63,13 +63,20 @@ def _is_csv_without_commit_ts(options: Options, _: str | None) -> bool:
     return options.get("protocol") == "csv" and options.get("include-commit-ts") != "true"
 
 
+def _is_csv_without_old_value(options: Options, _: str | None) -> bool:
+    return options.get("protocol") == "csv" and options.get("output-old-value") != "true"
+
+
 _TICDC = Producer(
     server="tidb",
     tso=True,
     carries_virtual=False,
     old_rows="set output-old-value=true at the changefeed",
     whole_images="set only-output-updated-columns=false at the changefeed",
-    partitioning=_settings.PARTITIONING,
+    whole_deletes="set delete-only-output-handle-key-columns=false at the changefeed",
+    whole_rows="use claim check, or raise max-message-bytes, instead of handle-key-only",
+    partitioning="dispatch by table or index-value, or use one partition",
+    watermarks="set enable-tidb-extension=true at the changefeed",
 )
 _BINLOG = Producer(
     server=None,
@@ -77,9 +84,17 @@ _BINLOG = Producer(
     carries_virtual=True,
     old_rows="set binlog_row_image=FULL at the server",
     whole_images="set binlog_row_image=FULL at the server",
-    partitioning=_settings.PARTITIONING,
+    whole_deletes="set binlog_row_image=FULL at the server",
+    whole_rows="set binlog_row_image=FULL at the server",
+    partitioning="hash by the table or its primary key, or use one partition",
+    watermarks="",
+)
+_SINK = _TICDC._replace(
+    old_rows="set output-old-value=true (8.0 and later) or protocol=canal-json at the changefeed, or use "
+    "TiCDC 6.5.5, 7.1.2 or 7.5 and later, which split updates that change a key"
 )
 _TIME_ZONE = {"time_zone": _options.TIME_ZONE}
+_ZONE_AND_SERVER = _TIME_ZONE | {"server": _options.SERVER}
 _CANAL_SETTINGS = _settings.BINLOG | _settings.COMPACTED | _settings.CANAL
 
 FORMATS: dict[str, Format] = {
@@ -134,6 +149,7 @@ FORMATS: dict[str, Format] = {
         | _settings.TICDC_DEBEZIUM,
         large=_later("ticdc.large_messages", "DEBEZIUM"),
         schema_encodings=("ticdc-debezium",),
+        tells_inserts=True,
         counts_partitions=True,
         caveats=(
             Caveat(
@@ -149,7 +165,7 @@ FORMATS: dict[str, Format] = {
         order="tidb",
         options=_options.STORAGE,
         has_watermarks=True,
-        producer=_TICDC,
+        producer=_SINK,
         harmful_settings=_settings.TICDC | _settings.EXTENSION,
         reads_files=True,
         other_order=OtherOrder("files", _is_without_commit_ts),
@@ -161,28 +177,38 @@ FORMATS: dict[str, Format] = {
                 "set it at the changefeed and here",
                 _is_csv_without_commit_ts,
             ),
+            Caveat(
+                ("options", "output-old-value"),
+                "is not true: TiCDC before 6.5.5, 7.1.2 and 7.5 does not split an update that changes a key, "
+                "and the old row stays",
+                "set it at the changefeed (8.0 and later) and here, or use a release that splits",
+                _is_csv_without_old_value,
+            ),
         ),
     ),
     "canal": Format(
         _lazy("canal.flat_message"),
         order="arrival",
-        options=_TIME_ZONE,
+        options=_ZONE_AND_SERVER,
         has_watermarks=False,
         producer=_BINLOG,
         harmful_settings=_CANAL_SETTINGS,
         schema_encodings=("canal",),
         redelivery=Redelivery("id", 1, 2_000_000, "ts"),
         shape="canal-json",
+        tells_rules=_later("canal.flat_message", "rules_told"),
     ),
     "canal-protobuf": Format(
         _lazy("canal.protobuf"),
         order="binlog",
-        options=_TIME_ZONE,
+        options=_ZONE_AND_SERVER,
         has_watermarks=False,
         producer=_BINLOG,
         harmful_settings=_CANAL_SETTINGS | _settings.CANAL_PROTOBUF,
         schema_encodings=("canal-protobuf",),
+        tells_inserts=True,
         tells_servers=True,
+        tells_rules=_later("canal.protobuf", "rules_told"),
     ),
     "debezium": Format(
         _lazy("debezium.connector"),
@@ -192,23 +218,27 @@ FORMATS: dict[str, Format] = {
         producer=_BINLOG,
         harmful_settings=_settings.BINLOG | _settings.COMPACTED | _settings.DEBEZIUM,
         schema_encodings=("debezium",),
+        tells_inserts=True,
         transactions=_later("debezium.transactions", "TRANSACTIONS"),
         tells_servers=True,
         untyped_question="No schema is embedded in the messages. What are the connector's modes? These are "
         "its defaults.",
+        tells_rules=_later("debezium.envelope", "rules_told"),
     ),
     "tencent-dts": Format(
         _lazy("dts.subscription"),
         order="binlog",
-        options=_TIME_ZONE,
+        options=_ZONE_AND_SERVER,
         has_watermarks=True,
         producer=_BINLOG,
         harmful_settings=_settings.BINLOG,
         decode_stored=_lazy("dts.subscription", "decode_stored"),
         parts=_later("dts.envelopes", "join"),
         schema_encodings=("tencent-dts",),
+        tells_inserts=True,
         tells_servers=True,
         tells_time_zone=True,
+        tells_rules=_later("dts.envelopes", "rules_told"),
     ),
 }
 # The one whose messages are the files of a storage sink.
@@ -216,9 +246,7 @@ STORAGE_FORMAT = next(name for name, row in FORMATS.items() if row.reads_files)
 
 
 def decode_message(format: str, message: Message, options: Mapping[str, str]) -> list[Event]:
-    """All events of one message; a message that can't be decoded is one dead letter of index 0 in their
-    place.
-    """
+    """All events of one message; a message that can't be decoded becomes one dead letter of index 0."""
     decode = FORMATS[format].decode
     try:
         events = list(decode(message, options))
@@ -234,7 +262,7 @@ def decode_message(format: str, message: Message, options: Mapping[str, str]) ->
 
 
 def decode_stored(format: str, message: Message, options: Mapping[str, str]) -> Sequence[Stored]:
-    """The same events, of which changes may be as silver stores them."""
+    """The events of one message; changes may be in the form that silver stores."""
     decode = FORMATS[format].decode_stored
     if decode is None:
         return decode_message(format, message, options)
@@ -263,5 +291,5 @@ def order_of(format: str, options: Mapping[str, str]) -> str:
 
 
 def sends_watermarks(format: str, options: Mapping[str, str]) -> bool:
-    """Whether a feed with these settings tells how far it is complete."""
+    """Whether a feed with these settings sends watermarks."""
     return FORMATS[format].has_watermarks and order_of(format, options) in ("tidb", "binlog")

@@ -1,11 +1,12 @@
-"""Messages as decoders want them: one place for all that is joined or undone between bronze and decode.
+"""Complete messages from bronze records: everything that is joined or undone before decoding.
 
-    bronze records ── assembled ──▶ Message (complete) | Unjoined (a record that no decoder sees) | Resume
-    (where to go on)
+    bronze records ──assembled──▶ Message     complete
+                                | Unjoined    a record that no decoder sees
+                                | Resume      the offset that the next batch starts at
 
-What a record needs from elsewhere lies in `Beside`, read from the lake before: schema files of a storage
-sink, and where each partition's own records begin. Claim-check payloads come as headers of the record, under
-ATTACHMENT and their file's name. Pure.
+What a record needs from elsewhere lies in `BatchContext`, read from the lake before: schema files of a
+storage sink, and where each partition's own records begin. Claim-check payloads come as headers of the
+record, under ATTACHMENT and their file's name. Pure.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message
 from lakehouse.formats import FORMATS
 from lakehouse.formats.row import Join, LargeMessages
-from lakehouse.formats.ticdc.storage_layout import DataFile, Schemas, classify
+from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, Schemas, classify
 
 ATTACHMENT = "lakehouse.attachment:"
 # of the dead letters that notes become: a part that is no message, records that never arrived
@@ -27,7 +28,7 @@ Place = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class BatchContext:
     """What a batch's records need from outside the batch.
 
     `starts`: the first record of each partition that is the batch's own; those before it are there for their
@@ -44,7 +45,7 @@ class Beside:
     final: bool = False
 
 
-NOTHING = Beside()
+NOTHING = BatchContext()
 
 
 class Unjoined(NamedTuple):
@@ -70,19 +71,19 @@ def place_of(message: Message) -> Place:
 
 
 def assembled(
-    messages: Iterable[Message], format: str, options: Mapping[str, str], beside: Beside = NOTHING
+    messages: Iterable[Message], format: str, options: Mapping[str, str], context: BatchContext = NOTHING
 ) -> Iterator[Message | Unjoined | Resume]:
     """Complete messages, in order. Records of one partition must come in the order of their offsets where
     parts are joined.
     """
     row = FORMATS[format]
     if row.parts is not None:
-        yield from _joined(messages, row.parts(), beside)
+        yield from _joined(messages, row.parts(), context)
         return
-    complete = _completing(format, options, beside)
-    if beside.copies:
+    complete = _completing(format, options, context)
+    if context.copies:
         for message in messages:
-            if message.offset in beside.copies.get(place_of(message), ()):
+            if message.offset in context.copies.get(place_of(message), ()):
                 yield Unjoined(message, None)
             else:
                 yield message if complete is None else complete(message)
@@ -93,12 +94,12 @@ def assembled(
 
 
 def _completing(
-    format: str, options: Mapping[str, str], beside: Beside
+    format: str, options: Mapping[str, str], context: BatchContext
 ) -> Callable[[Message], Message | Unjoined] | None:
     """What makes each record a complete message; None where every record is one."""
     row = FORMATS[format]
     if row.reads_files:
-        return lambda message: _with_schema(message, options, beside)
+        return lambda message: _with_schema(message, options, context)
     if row.large is not None and (options.get("compression", "none") != "none" or options.get("claim_check")):
         large = row.large()
         return lambda message: _prepared(message, large, options)
@@ -126,12 +127,14 @@ def _prepared(message: Message, large: LargeMessages, options: Mapping[str, str]
         return Unjoined(message, DeadLetter(error.code, str(error), 0))
 
 
-def _with_schema(message: Message, options: Mapping[str, str], beside: Beside) -> Message:
-    """A data file with its schema file; one that has none goes on as it is, for the decoder to refuse."""
+def _with_schema(message: Message, options: Mapping[str, str], context: BatchContext) -> Message:
+    """A file with what all schema files tell of it; a data file that has none goes on as it is, for the
+    decoder to refuse.
+    """
     file = classify(message.path or "", options)
-    if message.headers or beside.schemas is None or not isinstance(file, DataFile):
+    if message.headers or context.schemas is None or not isinstance(file, DataFile | SchemaFile):
         return message
-    headers = beside.schemas.headers(file, beside.dispatchers.get(message.offset, 1))
+    headers = context.schemas.headers(file, context.dispatchers.get(message.offset, 1))
     return message if headers is None else msgspec.structs.replace(message, headers=headers)
 
 
@@ -149,7 +152,9 @@ class _Tape:
         self.current = None
 
 
-def _joined(messages: Iterable[Message], join: Join, beside: Beside) -> Iterator[Message | Unjoined | Resume]:
+def _joined(
+    messages: Iterable[Message], join: Join, context: BatchContext
+) -> Iterator[Message | Unjoined | Resume]:
     """Parts joined. What the batch before has given already, out of records before `starts`, is not given
     again.
     """
@@ -163,7 +168,7 @@ def _joined(messages: Iterable[Message], join: Join, beside: Beside) -> Iterator
             resume[place] = found.offset
         elif found.kind == "waiting":
             resume[place] = min(resume.get(place, first.offset), first.offset)
-        if not (beside.final if cause is None else cause.offset >= beside.starts.get(place, 0)):
+        if not (context.final if cause is None else cause.offset >= context.starts.get(place, 0)):
             continue
         if isinstance(found, Message):
             yield found

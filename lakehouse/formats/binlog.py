@@ -1,11 +1,14 @@
-"""Which server's binlog a change was read from, as each binlog format says it."""
+"""Which server's binlog a change was read from, as each binlog format says it, and whose server it is."""
 
 import functools
+import re
 
 from lakehouse.errors import DecodeError
 
 # a server id, and the base name of its binlog's files
 Server = tuple[int, str]
+_MARIADB_GTID = re.compile(r"\d+-\d+-\d+", re.A)
+_MYSQL_GTID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:", re.I | re.A)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -14,3 +17,10 @@ def server_of(server_id: int | None, file: str) -> Server | None:
     if server_id is not None and not 0 <= server_id < 1 << 63:
         raise DecodeError("position", "server id: expected a number of up to 63 bits, got another one")
     return (server_id, file.rpartition(".")[0]) if server_id else None
+
+
+def rules_of_gtid(gtid: str | None) -> str | None:
+    """Whose the server is: a GTID is domain-server-sequence at MariaDB, UUID:number at MySQL."""
+    if not gtid:
+        return None
+    return "mariadb" if _MARIADB_GTID.match(gtid) else "mysql" if _MYSQL_GTID.match(gtid) else None

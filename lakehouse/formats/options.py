@@ -13,22 +13,32 @@ _CSV = ("protocol", "csv")
 TIME_ZONE = Option(
     "UTC", "zone of the server that prints TIMESTAMP text: an IANA name, or an offset such as +08:00"
 )
+SERVER = Option(
+    "mysql",
+    "whose rules convert values at MODIFY COLUMN and fill new columns: `mysql` or `mariadb`, with the "
+    "version where it matters, such as `mysql 5.7` or `mariadb 10.6`",
+    pattern=r"(?:mysql|mariadb)(?: \d{1,3}(?:\.\d{1,3}){0,3})?",
+    expected="mysql or mariadb, and its version behind it where that matters, such as `mariadb 10.6`",
+    same_events=True,
+)
 COMPRESSION = {
     "compression": Option(
         "none",
         "large-message-handle-compression of the changefeed",
         ("none", "lz4", "snappy"),
         ("large-message-handle-compression",),
+        same_events=True,
     )
 }
 LARGE = {
     **COMPRESSION,
-    "claim_check": Option("", "folder that holds the claim-check files"),
+    "claim_check": Option("", "folder that holds the claim-check files", same_events=True),
     "claim_check_raw": Option(
         "false",
         "claim-check-raw-value: the file is the message's value itself",
         _BOOLEAN,
         ("claim-check-raw-value",),
+        same_events=True,
     ),
 }
 TIDB_EXTENSION = Option(
@@ -38,6 +48,14 @@ TIDB_EXTENSION = Option(
     ("enable-tidb-extension",),
 )
 DEBEZIUM = {
+    "server": SERVER,
+    "compacted": Option(
+        "false",
+        "whether topics are compacted (cleanup.policy=compact): changes that it took out are then no "
+        "reason to call a table incomplete, and changes that were lost are not noticed by those around them",
+        _BOOLEAN,
+        same_events=True,
+    ),
     "decimal_handling_mode": Option(
         "precise",
         "decimal.handling.mode, where schemas are off",
@@ -69,15 +87,21 @@ DEBEZIUM = {
 STORAGE = {
     "protocol": Option("canal-json", "protocol of the data files", ("canal-json", "csv")),
     "date-separator": Option(
-        "day", "how folders are dated; only `year` must be told", ("none", "year", "month", "day")
+        "day",
+        "how folders are dated; only `year` must be told",
+        ("none", "year", "month", "day"),
+        same_events=True,
     ),
     "file-index-width": Option(
         "20",
         "digits of a file's number; read from the names, so it need not be told",
         spelled=("file-index-digit",),
+        same_events=True,
     ),
-    "enable-partition-separator": Option("true", "whether a partition has its own folder", _BOOLEAN),
-    "use-table-id-as-path": Option("false", "whether a table's folder is its id", _BOOLEAN),
+    "enable-partition-separator": Option(
+        "true", "whether a partition has its own folder", _BOOLEAN, same_events=True
+    ),
+    "use-table-id-as-path": Option("false", "whether a table's folder is its id", _BOOLEAN, same_events=True),
     "enable-tidb-extension": Option("false", "canal-json: whether rows carry their commit ts", _BOOLEAN),
     "terminator": Option("\r\n", "what ends a row, in both protocols"),
     "delimiter": Option(",", "csv: one to three characters", only_with=_CSV),
@@ -98,6 +122,7 @@ STORAGE = {
         "csv: whether files begin with a header; seen in the files, so it need not be told",
         _BOOLEAN,
         only_with=_CSV,
+        same_events=True,
     ),
     "binary-encoding-method": Option(
         "base64", "csv: how binary values are written", ("base64", "hex"), only_with=_CSV

@@ -99,9 +99,3 @@ DEBEZIUM: Settings = {
         ),
     ),
 }
-
-# what keeps the changes of one key in one partition
-PARTITIONING = (
-    "hash by the primary key (canal.mq.partitionHash, a table or index-value dispatcher), "
-    "or use one partition"
-)

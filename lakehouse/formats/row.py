@@ -1,4 +1,4 @@
-"""What a row of FORMATS says: the types of its fields. Data, and functions that load others: cheap to import.
+"""The types of the fields of FORMATS: data, and functions that load others, so that importing it is cheap.
 
 A field of type `Callable[[], T]` imports its module when it is first called. Callers call it once and keep
 the result; nothing is looked up for each row or message.
@@ -19,7 +19,9 @@ DecodeStored = Callable[[Message, Options], list[Stored]]
 class Option(NamedTuple):
     """One setting of the feed that its messages do not tell. Values are text, as YAML and the command line
     give them. `spelled`: other names that its producer has for it, the usual one first. `only_with`: the
-    option and its value without which this one has no effect.
+    option and its value without which this one has no effect. `same_events`: it decides whether a message
+    can be decoded, or what gold does with it; no event of silver would be another one with another value.
+    `pattern`: what its values match, where they are no list of words, which `expected` describes.
     """
 
     default: str
@@ -27,11 +29,14 @@ class Option(NamedTuple):
     choices: tuple[str, ...] = ()
     spelled: tuple[str, ...] = ()
     only_with: tuple[str, str] | None = None
+    same_events: bool = False
+    pattern: str = ""
+    expected: str = ""
 
 
 class Setting(NamedTuple):
-    """A setting of the producer that can destroy something: what it is unless said (None: harmless), a
-    pattern of the values that destroy, and what they cost.
+    """A setting of the producer that can lose data: its default (None: harmless), a pattern of the harmful
+    values, and what they cost.
     """
 
     default: str | None
@@ -54,9 +59,11 @@ class Producer(NamedTuple):
     """What the formats of one family of producers share.
 
     `server`: whose conversion rules hold (mysql, mariadb or tidb), None where the option `server` says it;
-    `tso`: a commit_ts is a TSO, else milliseconds; `carries_virtual`: rows have VIRTUAL generated columns;
-    `old_rows`, `whole_images` and `partitioning`: what to set upstream where updates lack old rows, where
-    images lack columns, and where the changes of one key come in several partitions out of order.
+    `tso`: a commit_ts is a TSO, else milliseconds; `carries_virtual`: rows have VIRTUAL generated columns.
+    The others say what to set upstream: `old_rows` where updates lack old rows, `whole_images` where images
+    lack columns, `whole_deletes` where deletes carry the key alone, `whole_rows` where rows can't be had at
+    all, `partitioning` where the changes of one key come in several partitions, `watermarks` where none come
+    (empty: no setting sends them).
     """
 
     server: str | None
@@ -64,18 +71,21 @@ class Producer(NamedTuple):
     carries_virtual: bool
     old_rows: str
     whole_images: str
+    whole_deletes: str
+    whole_rows: str
     partitioning: str
+    watermarks: str
 
 
 class OtherOrder(NamedTuple):
-    """The family of positions that a feed has instead where its options say so."""
+    """The order of a feed whose options say that it is not the format's usual one."""
 
     order: str
     applies: Callable[[Options], bool]
 
 
 class DetectedOption(NamedTuple):
-    """An option of the values auto, true and false on which the order depends, and which each message shows.
+    """An option of the values auto, true and false that determines the order, and that each message shows.
 
     `shows` raises DecodeError for bytes that are no message.
     """
@@ -85,8 +95,8 @@ class DetectedOption(NamedTuple):
 
 
 class Redelivery(NamedTuple):
-    """How messages that are sent again after a restart are told from new ones in a feed in order of arrival
-    (lakehouse.silver.redelivery).
+    """How messages that are sent again after a restart are distinguished from new ones in a feed in order of
+    arrival (lakehouse.silver.redelivery).
 
     `number`: the member that falls at a restart; `least`: how many messages in a row have to be equal to be a
     replay; `run`: how many messages before a batch are compared with it, at most; `made`: the member with
@@ -108,9 +118,7 @@ class TransactionEnd(NamedTuple):
 
 
 class TransactionRow(NamedTuple):
-    """A row's number in its transaction, and its place in the binlog; `id` is None where the record can't be
-    read so far.
-    """
+    """A row's number in its transaction, and its position; `id` is None where the record can't be read."""
 
     id: str | None
     number: int
@@ -118,8 +126,8 @@ class TransactionRow(NamedTuple):
 
 
 class Transactions(NamedTuple):
-    """What records that became no change tell of transactions; from these comes the watermark of a feed that
-    has no others (lakehouse.silver.transaction_watermark). `end` and `row` are None for any other record.
+    """Readers of the transactions in records that are no change; the watermark of a feed without others is
+    made from them (lakehouse.silver.transaction_watermark). `end` and `row` are None for any other record.
     """
 
     end: Callable[[Message], TransactionEnd | None]
@@ -127,7 +135,7 @@ class Transactions(NamedTuple):
 
 
 class LargeMessages(Protocol):
-    """What is undone before decode in a changefeed's large messages: compression and claim check."""
+    """Undoes the compression and claim check of large messages before they are decoded."""
 
     def names(self, message: Message, options: Options) -> tuple[str, ...]:
         """The names of the claim-check files that this message needs: names of files, never paths."""
@@ -137,7 +145,7 @@ class LargeMessages(Protocol):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Records that are no whole message. `kind` is one of
+    """Records that are not a whole message. `kind` is one of
 
     dead        they never can be: bytes that are no part, or parts of a message some of whose parts are
                 missing
@@ -156,7 +164,7 @@ Join = Callable[[Iterable[Message]], Iterator[Message | Note]]
 
 
 class Format(NamedTuple):
-    """One wire format. What follows `decode_stored` is as most formats have it, unless the row says else.
+    """One wire format. The defaults are what most formats have.
 
     Reading
         decode, decode_stored   events of a message; the second the same with changes as silver stores them,
@@ -174,6 +182,7 @@ class Format(NamedTuple):
         redelivery              how messages sent again are told from new ones where order is arrival
         tells_servers           events name the server of their binlog
         sends_row_ids           rows of tables without a key may have a row id
+        tells_inserts           an insert is never an update, by any release and setting (docs/continuity.md)
         counts_partitions       each partition has watermarks of its own, so that their number matters
     Configuration
         options, detected       what the messages do not tell, and which of it they show after all
@@ -185,6 +194,7 @@ class Format(NamedTuple):
         shape, is_own           formats of one shape can't be told apart by decoding; whether a sample is this
                                 one's. The format of a shape that has no `is_own` is what none other is
         untyped_question        what to ask where messages carry no types
+        tells_rules             whose conversion rules a message shows (mysql or mariadb), where it does
         hides_updates           what to set upstream where, without old values, an update looks like an insert
     """
 
@@ -205,6 +215,7 @@ class Format(NamedTuple):
     redelivery: Redelivery | None = None
     tells_servers: bool = False
     sends_row_ids: bool = False
+    tells_inserts: bool = False
     counts_partitions: bool = False
     detected: DetectedOption | None = None
     tells_time_zone: bool = False
@@ -212,4 +223,5 @@ class Format(NamedTuple):
     shape: str = ""
     is_own: Callable[[], Callable[[Sequence[Message]], bool]] | None = None
     untyped_question: str = ""
+    tells_rules: Callable[[], Callable[[Message], str | None]] | None = None
     hides_updates: str = ""

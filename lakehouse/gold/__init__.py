@@ -1,1 +1,1 @@
-"""What a gold table is: its options, columns, modes, masks and shards. lakehouse.spark.gold.run runs it."""
+"""The rules of a gold table: options, columns, modes, masks and shards. lakehouse.spark.gold runs them."""

@@ -48,14 +48,39 @@ def gold_columns(
     ]
     if keeps != GoldKeeps():
         shown = _kept(shown, keeps)
-    said = [(column, options.column(column.name)) for column in shown]
-    said = [(column, option) for column, option in said if not option.exclude]
-    names = gold_names([(column.name, option.rename) for column, option in said])
+    columns = [(column, options.column(column.name)) for column in shown]
+    columns = [(column, option) for column, option in columns if not option.exclude]
+    names = gold_names([(column.name, option.rename) for column, option in columns])
     companions = companion_names(names)
     return [
         _optional_column(replace(column, name=name), option, policies, companions[name])
-        for (column, option), name in zip(said, names, strict=True)
+        for (column, option), name in zip(columns, names, strict=True)
     ]
+
+
+def needed_cells(schema: TableSchema, options: GoldOptions, *, virtual: bool) -> dict[int, str]:
+    """The columns, with their names, of which every row has to have a cell, so that gold is what the source
+    is: those that gold shows, but VIRTUAL ones where no message carries them.
+    """
+    hidden = schema.keeps.hidden
+    return {
+        column.id: column.name
+        for column in schema.columns
+        if (virtual or column.generated != "virtual")
+        and column.id not in hidden
+        and not options.column(column.name).exclude
+    }
+
+
+def lacking_cells(rows: Iterable[Row], needed: Mapping[int, str]) -> frozenset[str]:
+    """What rows lack: in gold a cell that no message has told is NULL, which is another thing."""
+    missing: set[int] = set()
+    for row in rows:
+        if not needed.keys() <= row.keys():
+            missing |= needed.keys() - row.keys()
+    return frozenset(
+        f"column {needed[column]}: no message tells its value in some rows" for column in missing
+    )
 
 
 def _kept(columns: list[Column], keeps: GoldKeeps) -> list[Column]:
@@ -67,7 +92,7 @@ def _kept(columns: list[Column], keeps: GoldKeeps) -> list[Column]:
     found = []
     for column in (*columns, *keeps.dropped):
         name = free_name(names.get(column.id, column.name), taken)
-        taken.add(name.casefold())
+        taken.add(name.lower())
         found.append(replace(column, name=name, type=types.get(column.id, column.type)))
     return found
 
@@ -80,13 +105,13 @@ def gold_names(wanted: list[tuple[str, str | None]]) -> list[str]:
     chosen: dict[int, str] = {}
     for index, (name, renamed) in sorted(enumerate(wanted), key=lambda item: item[1][1] is None):
         chosen[index] = free_name(renamed or name, taken)
-        taken.add(chosen[index].casefold())
+        taken.add(chosen[index].lower())
     return [chosen[index] for index in range(len(wanted))]
 
 
 def free_name(wanted: str, taken: set[str]) -> str:
     numbered = (wanted if number == 1 else f"{wanted}_{number}" for number in range(1, len(taken) + 2))
-    return next(name for name in numbered if name.casefold() not in taken)
+    return next(name for name in numbered if name.lower() not in taken)
 
 
 def _optional_column(
@@ -114,13 +139,13 @@ def companion_names(names: Iterable[str]) -> dict[str, str]:
     it as are needed.
     """
     names = list(names)
-    taken = {name.casefold() for name in names}
+    taken = {name.lower() for name in names}
     found = {}
     for name in names:
         companion = RAW + name
-        while companion.casefold() in taken:
+        while companion.lower() in taken:
             companion += "_"
-        taken.add(companion.casefold())
+        taken.add(companion.lower())
         found[name] = companion
     return found
 

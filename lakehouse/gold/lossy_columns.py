@@ -1,5 +1,5 @@
-"""Which columns of a gold table can't hold every value that the source's type can, and where the
-rest goes.
+"""Columns of a gold table that can't hold every value of the source's type, and the companion columns that
+hold the rest.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What stands in gold instead of a value that is not to be seen there.
+"""Masks: the values that replace sensitive ones in gold.
 
 A mask takes a canonical value, which is not None, and gives text, or None. Text that is masked already stays:
 rows that are read back from gold are merged with new ones.

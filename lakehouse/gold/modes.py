@@ -1,27 +1,32 @@
 """The rows of a gold table in its mode: from all of a lineage's changes, or on from the rows that gold has.
 
-    changes ─Mode.rows─▶ ModeRows            all rows of the table
-    changes, gold's rows ─Mode.advance─▶ ModeRows     the rows of the changed keys (append: the new rows)
+    changes ──Mode.rows──▶ ModeRows                   all rows of the table
+    changes, gold's rows ──Mode.advance──▶ ModeRows   the rows of the changed keys (append: the new rows)
 
 What the changes lack, and the columns that no DDL has declared, are part of the result in every mode.
 """
 
+import functools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from lakehouse.events import Position
+from lakehouse.fold.continuity import NO_BREAKS, Breaks
 from lakehouse.fold.current_rows import finish, fold, target_step
 from lakehouse.fold.row_edits import Change, ChangeReader, row_key
 from lakehouse.fold.row_history import Known, RowHistory, plain, row_history
 from lakehouse.fold.tracks import Entry, Shown
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.fold.versions import Keeper, Last, Version, last_known, versions
+from lakehouse.gold.columns import lacking_cells, needed_cells
 from lakehouse.gold.masks import Mask, mask_of
-from lakehouse.gold.options import GoldOptions
+from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.own_columns import (
     COMMIT_TS,
     COMMITTED_AT,
@@ -66,14 +71,15 @@ class Clock(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ModeRows:
     """Rows in a mode, and all that was found with them: `unknown` columns that no DDL has declared, with the
-    first position of each, `problems`: what the changes lack to give the source's rows, and how many changes
-    were `applied`.
+    first position of each, `problems`: what the changes lack to give the source's rows, how many changes were
+    `applied`, and the `breaks` between them.
     """
 
     rows: list[Row]
     unknown: dict[str, Position]
     problems: frozenset[str]
     applied: int
+    breaks: Breaks = NO_BREAKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +96,16 @@ class Touched:
 
 @dataclass(frozen=True)
 class Mode:
-    """The rows of one gold table at one place, in its mode. Holds what follows from its fields alone."""
+    """The rows of one gold table at one place, in its mode. `virtual`: rows carry VIRTUAL columns. Holds what
+    follows from its fields alone.
+    """
 
     lineage: Lineage
     at: Position
     upstream: Upstream
     clock: Clock
     options: GoldOptions
+    virtual: bool = False
 
     @cached_property
     def word(self) -> str:
@@ -117,6 +126,22 @@ class Mode:
     def shown(self) -> Shown:
         """What of a row is compared: what gold shows of it."""
         return shown_by(self.lineage.steps[self.target].schema, self.options)
+
+    @cached_property
+    def needed(self) -> dict[int, str]:
+        """The columns, with their names, of which every row has to have a cell."""
+        return needed_cells(self.lineage.steps[self.target].schema, self.options, virtual=self.virtual)
+
+    @cached_property
+    def _needed_at(self) -> Callable[[int], dict[int, str]]:
+        """The same of a row in the schema of an earlier step: it has no cell of a later column."""
+
+        @functools.cache
+        def needed(step: int) -> dict[int, str]:
+            there = needed_cells(self.lineage.steps[step].schema, PLAIN, virtual=self.virtual)
+            return {column: name for column, name in self.needed.items() if column in there}
+
+        return needed
 
     @cached_property
     def _keep(self) -> Keeper:
@@ -148,9 +173,12 @@ class Mode:
         """All rows of the table, from all of its changes."""
         if self.word == "upsert":
             folded = fold(self.lineage, changes, self.at, self.upstream)
-            found = folded.unknown, frozenset(folded.problems), folded.applied
-            return ModeRows(self._tagged(finish(folded)), *found)
-        history = self._history(changes, (), 0)
+            rows = finish(folded)
+            problems = frozenset(folded.problems) | lacking_cells(rows, self.needed)
+            return ModeRows(
+                self._tagged(rows), folded.unknown, problems, folded.applied, breaks=folded.breaks
+            )
+        history = self._history(changes, (), 0, whole=True)
         if self.word == "append":
             rows = [self._log_row(entry) for entry in history.entries]
         elif self.word == "history":
@@ -159,33 +187,46 @@ class Mode:
             rows = self._soft_rows(last_known(history.entries).values())
         return self._result(rows, history)
 
-    def advance(self, changes: Iterable[Change], known: Iterable[Row]) -> ModeRows:
+    def advance(
+        self, changes: Iterable[Change], known: Iterable[Row], since: Position | None = None
+    ) -> ModeRows:
         """The rows of the changed keys after a window's changes, no DDL lying among them; for `append` the
-        new rows alone. `known` are gold's rows of these keys before (for `append` the last one of each).
+        new rows alone. `known` are gold's rows of these keys before (for `append` the last one of each), at
+        `since`; None: they need not be the source's.
         """
         by_key: dict[Any, list[Row]] = defaultdict(list)
         for row in known:
             by_key[row_key(row, self.ids)].append(row)
         if self.word == "history":
-            return self._advance_history(changes, by_key.values())
+            return self._advance_history(changes, by_key.values(), since)
         last = [rows[-1] for rows in by_key.values()]
-        seeds = [Known(source_part(row), _is_live(row)) for row in last]
-        history = self._history(changes, seeds, self.target)
+        seeds = [Known(self._whole(source_part(row)), _is_live(row)) for row in last]
+        history = self._history(changes, seeds, self.target, since)
         if self.word == "append":
             return self._result([self._log_row(entry) for entry in history.entries], history)
         return self._result(list(self._soft_rows_after(history.entries, last)), history)
 
-    def _advance_history(self, changes: Iterable[Change], by_key: Iterable[list[Row]]) -> ModeRows:
+    def _advance_history(
+        self, changes: Iterable[Change], by_key: Iterable[list[Row]], since: Position | None
+    ) -> ModeRows:
         known: dict[int, list[Version]] = {}
         for number, rows in enumerate(by_key, 1):
             before = [Version(source_part(row), self.target, row[FROM_TS], row.get(TO_TS)) for row in rows]
             known[number] = sorted(before, key=lambda version: version.since)
-        seeds = [Known(before[-1].row, before[-1].until is None) for before in known.values()]
-        history = self._history(changes, seeds, self.target)
+        seeds = [Known(self._whole(last.row), last.until is None) for *_, last in known.values()]
+        history = self._history(changes, seeds, self.target, since)
         after = versions(history.entries, self.shown, known)
         return self._result(list(self._version_rows(after.values())), history)
 
-    def _history(self, changes: Iterable[Change], known: Sequence[Known], step: int) -> RowHistory:
+    def _history(
+        self,
+        changes: Iterable[Change],
+        known: Sequence[Known],
+        step: int,
+        since: Position | None = None,
+        *,
+        whole: bool = False,
+    ) -> RowHistory:
         return row_history(
             self.lineage,
             changes,
@@ -195,19 +236,36 @@ class Mode:
             shown=self.shown,
             known=known,
             step=step,
+            whole=whole,
+            since=since,
         )
 
     def _result(self, rows: list[Row], history: RowHistory) -> ModeRows:
-        return ModeRows(self._tagged(rows), history.unknown, history.problems, history.applied)
+        """Rows with what was found; of every image that was ever there, whether it lacks cells."""
+        problems = set(history.problems)
+        for step, entries in groupby(history.entries, key=attrgetter("step")):
+            images = [entry.after for entry in entries if entry.after is not None]
+            problems |= lacking_cells(images, self._needed_at(step))
+        return ModeRows(
+            self._tagged(rows),
+            history.unknown,
+            frozenset(problems),
+            history.applied,
+            breaks=history.breaks,
+        )
+
+    def _whole(self, row: Row) -> Row:
+        """A row that gold has: a cell that is not there is null, or was found to be lacking before."""
+        return {**dict.fromkeys(self.needed), **row}
 
     def _tagged(self, rows: list[Row]) -> list[Row]:
         return [row | self.tag for row in rows] if self.options.merged else rows
 
     def touched(self, changes: Iterable[Change]) -> Touched:
         """The keys that the changes are about."""
-        found = ChangeReader(self.lineage, self.target, self.upstream, self.ids).read(changes)
-        keys = None if found.cleared else frozenset(row_key(edit.row, self.ids) for edit in found.edits)
-        return Touched(keys and keys - {None}, found.unknown, found.problems)
+        edits = ChangeReader(self.lineage, self.target, self.upstream, self.ids).read(changes)
+        keys = None if edits.cleared else frozenset(row_key(edit.row, self.ids) for edit in edits.edits)
+        return Touched(keys and keys - {None}, edits.unknown, edits.problems)
 
     def differences(self, known: Iterable[Row], rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
         """What turns the known rows into the others: rows to put, and rows to take away."""
@@ -277,7 +335,7 @@ def _is_live(row: Row) -> bool:
 
 
 def shown_by(schema: TableSchema, options: GoldOptions) -> Shown:
-    """What of a row is compared: what gold shows of it."""
+    """The function that gives the part of a row that is compared: gold's columns."""
     chosen = {column.id: (options.column(column.name), column.type) for column in schema.columns}
     hidden = {column_id for column_id, (option, _) in chosen.items() if option.exclude}
     masks: dict[int, Mask] = {}

@@ -1,6 +1,4 @@
-"""What a table's YAML says of its gold table, as plain data: the layers, the lake's own record and tests read
-it alike.
-"""
+"""The options of a gold table from its YAML, as plain data for the layers, the lake's record and tests."""
 
 import hashlib
 from collections.abc import Mapping
@@ -22,7 +20,7 @@ TYPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 
 class ColumnOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What gold does with one column beyond its default."""
+    """Options of one column of a gold table."""
 
     type: str | None = None
     rename: str | None = None
@@ -48,11 +46,26 @@ class GoldOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     on_ddl: dict[str, str] = {}
     change_data_feed: bool = False
     primary_key: bool = False
+    on_drop: str = "replace"
 
     @property
     def plain(self) -> bool:
-        """One row per live row, as it is: the fold alone tells it."""
+        """Whether the table has one row per live row, as it is, which the fold alone gives."""
         return self.mode == "upsert" and self.deletes == "hard"
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether gold goes on with the table's log when the table is dropped and created again: in modes
+        that show more than the rows of today.
+        """
+        return not self.plain and not self.merged and self.on_drop == "replace"
+
+    @property
+    def puts_aside(self) -> bool:
+        """Whether a copy of a dropped table stays where its Delta table goes on with another one: the YAML
+        says so, or more than its rows of today would be lost.
+        """
+        return self.on_drop == "keep" or not self.plain
 
     @property
     def computed(self) -> dict[str, str]:
@@ -61,18 +74,20 @@ class GoldOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def column(self, name: str) -> ColumnOptions:
         """What is said of a column of the source; its name does not tell upper from lower case."""
-        folded = name.casefold()
-        return next((said for said_of, said in self.columns.items() if said_of.casefold() == folded), NOTHING)
+        folded = name.lower()
+        return next((said for said_of, said in self.columns.items() if said_of.lower() == folded), NOTHING)
 
     def digest(self) -> str:
         """Nothing where nothing is said, else what tells these options from others: another digest is another
         table.
         """
-        said = msgspec.structs.replace(self, target=None, key=(), on_ddl={})
+        folded_under = msgspec.structs.replace(self, target=None, key=(), on_ddl={}, on_drop="replace")
         return (
             ""
-            if said == PLAIN
-            else hashlib.blake2b(msgspec.json.encode(said, order="deterministic"), digest_size=8).hexdigest()
+            if folded_under == PLAIN
+            else hashlib.blake2b(
+                msgspec.json.encode(folded_under, order="deterministic"), digest_size=8
+            ).hexdigest()
         )
 
 
@@ -81,17 +96,18 @@ PLAIN = GoldOptions()
 
 
 def options_from(said: Mapping[str, Any], merged: str = "") -> GoldOptions:
-    """The options among what a YAML says: those of their own name. What is None is not said."""
+    """The options among a YAML's members: those of the same name that are not None."""
     named = {name: said[name] for name in GoldOptions.__struct_fields__ if said.get(name) is not None}
     return from_plain({**named, "merged": merged})
 
 
 def to_plain(options: GoldOptions) -> dict[str, Any]:
     """As JSON holds it."""
-    told = msgspec.to_builtins(options)
-    assert isinstance(told, dict)
-    return told
+    plain = msgspec.to_builtins(options)
+    assert isinstance(plain, dict)
+    return plain
 
 
 def from_plain(said: Mapping[str, Any]) -> GoldOptions:
+    """The options from their plain data."""
     return msgspec.convert(said, GoldOptions)

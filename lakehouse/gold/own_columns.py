@@ -1,4 +1,4 @@
-"""Gold's own columns, which a mode adds to the source's: names, types, and how their values are printed.
+"""Gold's own columns, which a mode adds to the source's columns: names, types, and text of their values.
 
     soft      _deleted, _deleted_at
     history   _valid_from, _valid_to, _current, and the exact bounds _from_ts and _to_ts, in the feed's own

@@ -1,4 +1,4 @@
-"""Several source tables that become one gold table: which lineages they are, and one shape for all of them.
+"""Several source tables merged into one gold table: which lineages they are, and their common columns.
 
 Gold's rows say in `_shard` which table they come from, and that is part of their key. So no shard's row
 stands in the way of another's: a key that two shards have is two rows, which is reported. Where shards have
@@ -19,7 +19,7 @@ INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 
 def options_for(name: Name, said: Mapping[Name, GoldOptions]) -> GoldOptions | None:
-    """What the YAMLs say of a name: its own, else that of a pattern which it fits."""
+    """The options of a name: its own YAML's, else those of a pattern that it matches."""
     if name in said:
         return said[name]
     patterns = (pattern for pattern in sorted(said) if "*" in pattern[0] + pattern[1])
@@ -34,15 +34,15 @@ def options_for(name: Name, said: Mapping[Name, GoldOptions]) -> GoldOptions | N
 
 
 def options_of(lineage: Lineage, said: Mapping[Name, GoldOptions]) -> GoldOptions:
-    """What the YAML says of a table, by the newest of its names that has one."""
-    found = (options_for(interval.name, said) for interval in reversed(lineage.intervals))
-    return next((options for options in found if options is not None), PLAIN)
+    """The options of a table, by the newest of its names that has a YAML."""
+    candidates = (options_for(interval.name, said) for interval in reversed(lineage.intervals))
+    return next((options for options in candidates if options is not None), PLAIN)
 
 
 def split_shards(
     lineages: Iterable[Lineage], said: Mapping[Name, GoldOptions]
 ) -> tuple[list[Lineage], list[tuple[list[Lineage], GoldOptions]]]:
-    """The lineages that are tables of their own, and those that are one table together."""
+    """The lineages that are tables of their own, and those that form a table together."""
     alone: list[Lineage] = []
     together: dict[str, tuple[list[Lineage], GoldOptions]] = {}
     for lineage in lineages:

@@ -1,1 +1,1 @@
-"""What a local Spark session needs around it: Java, jars and class archives, kept in one cache."""
+"""Java, jars and class archives of a local Spark session, kept in one cache."""

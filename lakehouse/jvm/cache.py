@@ -1,4 +1,4 @@
-"""What is made or fetched once for this machine: jars, a Java launcher, a trust store.
+"""The cache of this machine: jars, a Java launcher, a trust store, each made or downloaded once.
 
 The cache is $LAKEHOUSE_CACHE, else lakehouse/ in the user's cache folder. An entry is a folder that appears
 whole: it is filled under another name and then renamed, behind a lock, so no process ever sees half of one or
@@ -23,9 +23,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "lakehouse"
 
 
-def made_once(entry: str, fill: Callable[[Path], None]) -> Path:
-    """The folder of `entry`, which `fill` fills where no process has made it before. `fill` raises what it
-    likes.
+def cached_folder(entry: str, fill: Callable[[Path], None]) -> Path:
+    """The folder of `entry`, filled by `fill` unless a process has done so before. Errors of `fill` are
+    passed on.
     """
     folder = cache_folder() / entry
     if not folder.is_dir():

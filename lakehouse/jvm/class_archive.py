@@ -1,4 +1,5 @@
-"""Class archives: Spark starts in a third of the CPU where an earlier JVM left its loaded classes behind.
+"""Class archives of the JVM (CDS): Spark starts with a third of the CPU time when the loaded classes of an
+earlier JVM are mapped.
 
 The first session writes an archive as its JVM ends; the next one adopts it and all later ones map it. An
 archive can't stop a start: the JVM ignores a stale one, one that lost its end (which a JVM dies of) is
@@ -18,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from lakehouse.errors import EnvironmentError_
-from lakehouse.jvm.cache import cache_folder, made_once
+from lakehouse.jvm.cache import cache_folder, cached_folder
 
 # A session that did next to nothing leaves an archive that would speed up next to nothing; one that worked
 # leaves over 150 MB.
@@ -31,9 +32,7 @@ _QUIET = ("-Xshare:auto", "-Xlog:disable")
 
 
 def archive_options(home: Path, class_path: Iterable[Path]) -> list[str]:
-    """The options with which a JVM uses the archive of this class path, or writes it where there is
-    none yet.
-    """
+    """The JVM options that use the archive of this class path, or write it where there is none."""
     folder = cache_folder() / "classes"
     key = _key(home, class_path)
     try:
@@ -58,12 +57,12 @@ def _key(home: Path, class_path: Iterable[Path]) -> str:
 
 
 def _base(home: Path) -> list[str]:
-    """The archive that ours stands on; nothing where the Java image has its own."""
+    """The archive that ours is based on; nothing where the Java image has its own."""
     if (home / "lib" / "server" / "classes.jsa").exists():
         return []
     return [
         str(
-            made_once(f"classes/base-{_key(home, ())}", partial(_dump_base, home / "bin" / "java"))
+            cached_folder(f"classes/base-{_key(home, ())}", partial(_dump_base, home / "bin" / "java"))
             / "base.jsa"
         )
     ]
@@ -83,7 +82,9 @@ def _found(folder: Path, key: str) -> Path | None:
 
 
 def _use(archive: Path, key: str) -> None:
-    """Note the day, and remove what sessions left that ran beside the first."""
+    """Mark the archive as used today, and remove the leftovers of sessions that ran at the same time as the
+    first.
+    """
     os.utime(archive)
     for part in archive.parent.glob(f"{key}.*.part"):
         if _is_complete(part):
@@ -91,7 +92,7 @@ def _use(archive: Path, key: str) -> None:
 
 
 def _adopted(folder: Path, key: str) -> Path | None:
-    """The largest complete archive that an ended session left, under its new name; what is of no use is
+    """The largest complete archive that an ended session left, renamed for use; incomplete ones are
     removed.
     """
     complete: list[tuple[int, Path]] = []
@@ -116,8 +117,8 @@ def _is_complete(part: Path) -> bool:
 
 
 def _tidy(folder: Path) -> None:
-    """Make room for a new archive: only the last few of other Pythons, Javas and jars stay. A JVM keeps what
-    it has mapped.
+    """Remove old archives: only the last few of other Pythons, Javas and jars stay. A JVM keeps what it has
+    mapped.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = sorted(

@@ -1,5 +1,5 @@
-"""The jars of a laptop: Delta and the Kafka source for Spark, and the Kafka broker. Fetched once, offline
-ever after.
+"""The jars of a local session: Delta and the Kafka source for Spark, and the Kafka broker. Downloaded once,
+then used offline.
 
 jars_spark.txt and jars_broker.txt name every jar with its version and SHA-256, as a lock file does: no POM is
 read, and what arrives is what was tested. Ivy, which ships inside pyspark, fetches them from Maven Central,
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
 from lakehouse.errors import EnvironmentError_
-from lakehouse.jvm.cache import made_once
+from lakehouse.jvm.cache import cached_folder
 from lakehouse.jvm.java import java, trust_options
 
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
@@ -60,7 +60,7 @@ class _Jar(NamedTuple):
 
 
 def spark_jars() -> list[Path]:
-    """The jars that a local Spark needs besides its own. The first call needs the network."""
+    """Paths of the jars that a local Spark needs besides its own. The first call needs the network."""
     return locked_jars(Path(__file__).with_name("jars_spark.txt"), "Delta and the Kafka source of Spark")
 
 
@@ -70,12 +70,12 @@ def broker_jars() -> list[Path]:
 
 
 def locked_jars(lock: Path, title: str) -> list[Path]:
-    """The jars of a lock file (`jars_NAME.txt`), fetched at the first call; `title` says in messages what
-    they are.
+    """Paths of the jars in a lock file (`jars_NAME.txt`), downloaded at the first call; messages name them by
+    `title`.
     """
     text, name = lock.read_text(), lock.stem.removeprefix("jars_")
     jars = [_Jar(*re.split("[: ]", line)) for line in text.splitlines() if not line.startswith("#")]
-    folder = made_once(
+    folder = cached_folder(
         f"jars/{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}", partial(_fetch, jars, title)
     )
     return [folder / jar.file for jar in jars]
@@ -128,16 +128,16 @@ def _command(work: Path, folder: Path) -> list[str]:
 
 def _ivy() -> Path:
     spark = find_spec("pyspark")
-    found = list((Path(spark.origin).parent / "jars").glob("ivy-*.jar")) if spark and spark.origin else []
-    if not found:
+    jars = list((Path(spark.origin).parent / "jars").glob("ivy-*.jar")) if spark and spark.origin else []
+    if not jars:
         raise EnvironmentError_(
-            "pyspark: expected it to be installed, found none; pip install 'lakehouse[spark]'"
+            "pyspark: expected it to be installed, found none; pip install 'lakehouse-cdc[spark]'"
         )
-    return found[0]
+    return jars[0]
 
 
 def _proxy_options() -> list[str]:
-    """Java does not read https_proxy, no_proxy and their kin."""
+    """JVM options for the proxies of https_proxy, no_proxy and the like, which Java does not read."""
     proxies = urllib.request.getproxies()
     direct = (
         f"*{host}" if host.startswith(".") else host
@@ -164,6 +164,6 @@ _SIGNS = (
 
 
 def _reason(log: str) -> str:
-    """Ivy's own word on what went wrong, on one line."""
-    found = (re.search(sign, log) for sign in _SIGNS)
-    return next((match[0].strip().rstrip(".!") for match in found if match), "no answer")
+    """Ivy's reason for a failed download, on one line."""
+    matches = (re.search(sign, log) for sign in _SIGNS)
+    return next((match[0].strip().rstrip(".!") for match in matches if match), "no answer")

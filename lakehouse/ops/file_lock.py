@@ -22,7 +22,7 @@ _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 
 
 def is_remote(root: str) -> bool:
-    """Whether a root is no path of this machine's own file systems."""
+    """Whether a root is outside this machine's own file systems."""
     return "://" in root or root.startswith(("dbfs:", "/Volumes/"))
 
 
@@ -60,12 +60,12 @@ def run_lock(root: str, source: str, layer: str) -> Iterator[None]:
 
 
 def whoami() -> dict[str, object]:
-    """What tells a holder from others."""
+    """The identity of this process as a holder."""
     return {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S %z")}
 
 
-def told(holder: dict[str, object]) -> str:
-    """A holder in words."""
+def holder_text(holder: dict[str, object]) -> str:
+    """A holder as text for messages."""
     return f"pid {holder['pid']} on {holder['host']} since {holder['since']}"
 
 
@@ -86,6 +86,6 @@ def _opened(root: str, name: str) -> Iterator[IO[str]]:
 
 def _holder(path: str) -> str:
     try:
-        return told(json.loads(Path(path).read_text()))
+        return holder_text(json.loads(Path(path).read_text()))
     except (ValueError, KeyError):
         return "holder unknown"

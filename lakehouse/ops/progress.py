@@ -1,5 +1,5 @@
-"""The nested parts of silver's records (lakehouse/ops/records.py): how far each partition was read, and what
-a batch leaves open.
+"""The nested parts of silver's records (lakehouse/ops/records.py): the progress of each partition, and open
+runs and transactions.
 
 Members have the names that they have in the log. A place is (topic, incarnation, partition): the incarnation
 tells the lives of a topic apart that was deleted and created again, and is "" where a source has none.
@@ -8,6 +8,7 @@ tells the lives of a topic apart that was deleted and created again, and is "" w
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from lakehouse.events import Position
 
@@ -60,11 +61,22 @@ class OffsetRange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """The highest watermark of a partition; partition -1 stands for the whole source."""
+    """The highest watermark of a partition; partition -1 is the whole source."""
 
     topic: str
     partition: int
     position: Position
+
+
+class Disproved(msgspec.Struct, frozen=True):
+    """Changes of a table that came although a watermark had passed them: how many, the lowest position and
+    its record, and the watermark above which they no longer count."""
+
+    name: tuple[str, str]
+    n: int
+    position: Position
+    place: NextOffset
+    until: Position
 
 
 class DeadCount(msgspec.Struct, frozen=True):
@@ -76,7 +88,7 @@ class DeadCount(msgspec.Struct, frozen=True):
 
 class TableSize(msgspec.Struct, frozen=True):
     """What silver holds of a source table: the lowest and highest position of its changes, their number, the
-    bytes of their images, and the key's columns as messages name them."""
+    bytes of their images, the key's columns as messages name them, and the topics that they came in."""
 
     name: tuple[str, str]
     low: Position
@@ -84,6 +96,14 @@ class TableSize(msgspec.Struct, frozen=True):
     n: int
     bytes: int = 0
     keys: tuple[str, ...] | None = None
+    topics: tuple[str, ...] | UnsetType = UNSET
+
+
+class TopicEnd(msgspec.Struct, frozen=True):
+    """A topic whose last table is gone, and where that was: all that it had to send is at or below."""
+
+    topic: str
+    position: Position
 
 
 class Counts(msgspec.Struct, frozen=True):

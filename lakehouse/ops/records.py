@@ -1,8 +1,12 @@
 """The records of a source's ops log: one frozen struct for each kind.
 
     silver       planned → done           a batch before and after its writes
-    bronze       read, partitions, gap    Kafka topics; scan: a storage sink; looked: claim checks
-    gold         manifest, inferred       what is published; columns that rows have and no DDL has added
+    bronze       read, partitions, gap    Kafka topics; backfill: recordings; scan, missing: a storage sink;
+                 looked                   claim checks
+    gold         intent → manifest        what is about to be published, and what is published
+                 inferred                 columns that rows have and no DDL has added
+                 lineages                 the ids that tables' lives were given
+                 sightings                the shapes of rows from which schemas are inferred
     operators    epoch, retired, dismissed, decision, imported, rebuild, accepted, floor
     rebuilding   rebuilding, generation   a generation of silver that is begun, and one that counts now
     all          run                      what a run did
@@ -27,6 +31,7 @@ from lakehouse.events import Position
 from lakehouse.ops.progress import (
     Counts,
     DeadCount,
+    Disproved,
     Mark,
     NextOffset,
     OffsetRange,
@@ -35,6 +40,7 @@ from lakehouse.ops.progress import (
     SentState,
     Servers,
     TableSize,
+    TopicEnd,
     TopicOffset,
     Transactions,
     plain,
@@ -44,9 +50,11 @@ Name = tuple[str, str]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One record of the log."""
+    """One record of the log. `writer` is the layer whose runs alone write this kind, one run at a time; "":
+    any process may write it at any time."""
 
     kind: ClassVar[str]
+    writer: ClassVar[str] = ""
 
 
 # --- silver ---
@@ -66,10 +74,14 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     that it belongs to, `small` says that the driver decodes it by itself, `arrow_rows` how many records a
     Python worker takes at once.
 
-    `again`: the records have been in a batch before, and are decoded again for the dead letters that
-    `requeue` closes."""
+    `again`: the records lie below what was read. They have been in a batch before, and are decoded again for
+    the dead letters that `requeue` closes; or they have landed since. With the batch, the first `backfills`
+    of the records that tell of the latter are done.
+
+    `read_as`: what the batch's events depend on besides its bytes (lakehouse/silver/read_as.py)."""
 
     kind: ClassVar[str] = "planned"
+    writer: ClassVar[str] = "silver"
     batch: int
     generation: str
     small: bool
@@ -77,6 +89,8 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     ranges: tuple[OffsetRange, ...]
     again: bool = False
     requeue: Closing | None = None
+    backfills: int = 0
+    read_as: dict[str, str] = {}
 
 
 class Done(Record, frozen=True, kw_only=True):
@@ -95,9 +109,12 @@ class Done(Record, frozen=True, kw_only=True):
     arrival        positions are offsets or files, which have an order within a partition only
     requeued       the dead letters that the batch closes
     sent           of a feed in order of arrival, for finding what it sends again
+    backfills      how many of the Backfill records are done
+    low            the lowest position of the batch's changes; None where it has none, or decodes them again
     """
 
     kind: ClassVar[str] = "done"
+    writer: ClassVar[str] = "silver"
     transactions: Transactions | None = None
     batch: int
     runs: OpenRuns = {}
@@ -114,6 +131,8 @@ class Done(Record, frozen=True, kw_only=True):
     arrival: bool = False
     requeued: Closing | None = None
     sent: tuple[SentState, ...] = ()
+    backfills: int | UnsetType = UNSET
+    low: Position | UnsetType | None = UNSET
 
 
 # --- gold ---
@@ -137,6 +156,7 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     database, table    the source table's name at the watermark
     gold, version      the Delta table, and its version that is published
     wanted             the gold name that it would have if that were free
+    made_for           the source table's name that the Delta table was made for
     shape              a digest of all that the table is folded under; another one folds it whole
     state, since, why  "exact", "incomplete", "behind" or "retired"; from which position on, and the reason
     notes              what else is to be known, as sentences
@@ -167,6 +187,7 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     lacking: dict[str, Position] | UnsetType = UNSET
     shards: tuple[str, ...] | UnsetType = UNSET
     collided: tuple[str, ...] | UnsetType = UNSET
+    made_for: Name | UnsetType = UNSET
 
     @property
     def name(self) -> str:
@@ -190,9 +211,13 @@ class Manifest(Record, frozen=True, kw_only=True):
     generation         of silver
     rebuilds           how many requests to rebuild a table are done
     problems           what is wrong with the source, as sentences
+    ended              the topics without tables, which the watermark does not wait for
+    disproved          the tables with changes that came after a watermark had passed them
+    silver_rows        how many rows silver's changes are to have up to `batch`
     """
 
     kind: ClassVar[str] = "manifest"
+    writer: ClassVar[str] = "gold"
     batch: int
     watermark: Position
     held_by: Partition | None = None
@@ -204,10 +229,25 @@ class Manifest(Record, frozen=True, kw_only=True):
     generation: int = 1
     rebuilds: int = 0
     problems: tuple[str, ...] = ()
+    ended: tuple[TopicEnd, ...] | UnsetType = UNSET
+    disproved: tuple[Disproved, ...] | UnsetType = UNSET
+    silver_rows: int | UnsetType = UNSET
 
     def position_of(self, entry: TableEntry) -> Position:
         """Up to where a table's changes are in it: a table that is behind stands before the watermark."""
         return entry.since if entry.state == "behind" and entry.since else self.watermark
+
+
+class Intent(Record, frozen=True, kw_only=True):
+    """What a run is about to publish, before its first write to gold: up to which batch and position, and
+    the gold tables that it writes. Without a manifest after it the run has died, and these tables may have
+    rows that no manifest names."""
+
+    kind: ClassVar[str] = "intent"
+    writer: ClassVar[str] = "gold"
+    batch: int
+    watermark: Position
+    tables: tuple[str, ...]
 
 
 class InferredColumn(msgspec.Struct, frozen=True):
@@ -222,10 +262,63 @@ class Inferred(Record, frozen=True, kw_only=True):
     `drift_timeout`."""
 
     kind: ClassVar[str] = "inferred"
+    writer: ClassVar[str] = "gold"
     database: str
     table: str
     position: Position
     columns: tuple[InferredColumn, ...]
+
+
+class Beginning(msgspec.Struct, frozen=True):
+    """A lineage's id, and where it was first seen to begin: its name there, and the position of its CREATE,
+    or else of its first row."""
+
+    lineage: str
+    database: str
+    table: str
+    position: Position
+
+
+class Lineages(Record, frozen=True, kw_only=True):
+    """Ids that were given to lineages, each once and for good. Written by gold before it writes their
+    tables."""
+
+    kind: ClassVar[str] = "lineages"
+    writer: ClassVar[str] = "gold"
+    begun: tuple[Beginning, ...]
+
+
+class RowShape(msgspec.Struct, frozen=True):
+    """What one or more rows tell of their table: types (JSON, as silver has it) or column names, and the
+    key's names; `first` is the lowest position of such a row, `rows` their number."""
+
+    types: str | None
+    columns: tuple[str, ...]
+    key_names: tuple[str, ...]
+    first: Position
+    rows: int
+
+
+class Sighted(msgspec.Struct, frozen=True):
+    """The shapes of a table's rows between two positions, `low` excluded."""
+
+    database: str
+    table: str
+    low: Position
+    high: Position | None
+    shapes: tuple[RowShape, ...]
+
+
+class Sightings(Record, frozen=True, kw_only=True):
+    """The shapes of rows of tables whose schema no statement tells, of batches up to `batch`, so that
+    later runs look at newer batches alone. `under` is a digest of what decides which rows count. Written by
+    gold; a lake without it, or with another digest, is looked through again."""
+
+    kind: ClassVar[str] = "sightings"
+    writer: ClassVar[str] = "gold"
+    batch: int
+    under: str
+    tables: tuple[Sighted, ...]
 
 
 # --- bronze ---
@@ -233,20 +326,24 @@ class Inferred(Record, frozen=True, kw_only=True):
 
 class Read(Record, frozen=True, kw_only=True):
     """Where bronze stands in its topics: the number of the streaming checkpoint, the topics that it reads,
-    and of all topics that were ever read the id, the incarnation and the next offsets."""
+    and of all topics that were ever read the id, the incarnation and the next offsets. `batch`: the number of
+    the checkpoint's last batch, where one is known."""
 
     kind: ClassVar[str] = "read"
+    writer: ClassVar[str] = "bronze"
     stream: int
     topics: tuple[str, ...]
     ids: dict[str, str]
     incarnations: dict[str, str]
     next: tuple[TopicOffset, ...]
+    batch: int | UnsetType = UNSET
 
 
 class Partitions(Record, frozen=True, kw_only=True):
     """The partitions that the broker lists, each of which the watermark waits for."""
 
     kind: ClassVar[str] = "partitions"
+    writer: ClassVar[str] = "bronze"
     listed: tuple[Partition, ...]
 
 
@@ -254,6 +351,7 @@ class Gap(Record, frozen=True, kw_only=True):
     """What a topic lost before bronze read it: OffsetsLost or TopicCreatedAgain."""
 
     kind: ClassVar[str] = "gap"
+    writer: ClassVar[str] = "bronze"
     topic: str
     incarnation: str
 
@@ -277,17 +375,45 @@ class TopicCreatedAgain(Gap, frozen=True, kw_only=True):
     seen_at: int
 
 
+class Backfill(Record, frozen=True, kw_only=True):
+    """Ranges in which records land, or have landed, below where bronze ended. Written before and after: a run
+    may die in between, and silver may go by."""
+
+    kind: ClassVar[str] = "backfill"
+    writer: ClassVar[str] = "bronze"
+    ranges: tuple[OffsetRange, ...]
+
+
 class Scan(Record, frozen=True, kw_only=True):
     """A storage sink's checkpoint-ts up to which all files are landed."""
 
     kind: ClassVar[str] = "scan"
+    writer: ClassVar[str] = "bronze"
     checkpoint: int
 
 
+class MissingFile(msgspec.Struct, frozen=True):
+    """A data file, or the first of several in a row, that a storage sink lacks; its rows lie behind
+    `position`. `table` is None where its path does not tell it."""
+
+    path: str
+    table: Name | None
+    position: Position
+
+
+class FilesMissing(Record, frozen=True, kw_only=True):
+    """All that a storage sink is known to lack from now on. A file that arrives later is no longer in it."""
+
+    kind: ClassVar[str] = "missing"
+    writer: ClassVar[str] = "bronze"
+    files: tuple[MissingFile, ...]
+
+
 class Looked(Record, frozen=True, kw_only=True):
-    """Up to where bronze's records were looked at for the claim-check payloads that they name."""
+    """The offsets up to which bronze's records were searched for the claim-check payloads that they name."""
 
     kind: ClassVar[str] = "looked"
+    writer: ClassVar[str] = "bronze"
     next: tuple[NextOffset, ...]
 
 
@@ -308,22 +434,26 @@ class Epoch(Record, frozen=True, kw_only=True):
 
 
 class Retired(Record, frozen=True, kw_only=True):
-    """Partitions that the watermark no longer waits for."""
+    """Partitions that the watermark no longer waits for, until something arrives in them behind `read`: how
+    far silver had read each of their incarnations."""
 
     kind: ClassVar[str] = "retired"
     topic: str
     partitions: tuple[int, ...]
     why: str
+    read: tuple[NextOffset, ...] | UnsetType = UNSET
 
 
-class Dismissed(Record, frozen=True, kw_only=True):
-    """Dead letters and losses that an operator has given up; the first three fields are those of Closing."""
+class Dismissed(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """Dead letters and losses that an operator has given up; the first three fields are those of Closing.
+    `files` are paths that a storage sink lacks."""
 
     kind: ClassVar[str] = "dismissed"
     code: str | None
     batch: int
     gaps: int
     why: str
+    files: tuple[str, ...] = ()
 
 
 class Decision(Record, frozen=True, kw_only=True):
@@ -380,13 +510,14 @@ class Accepted(Record, frozen=True, kw_only=True):
 
 class Floor(Record, frozen=True, kw_only=True):
     """Silver, in this generation, has one row per live row in place of the log of these tables up to
-    `place`."""
+    `place`. `batch` is the last one that silver had done then: statements of later batches came too late."""
 
     kind: ClassVar[str] = "floor"
     generation: int
     place: Position
     names: tuple[Name, ...]
     why: str
+    batch: int | UnsetType = UNSET
 
 
 class Rebuilding(Record, frozen=True, kw_only=True):
@@ -438,12 +569,17 @@ KINDS: dict[str, type[Record]] = {
     for one in (
         Planned,
         Done,
+        Intent,
         Manifest,
         Inferred,
+        Lineages,
+        Sightings,
         Read,
         Partitions,
         Gap,
+        Backfill,
         Scan,
+        FilesMissing,
         Looked,
         Epoch,
         Retired,
@@ -481,6 +617,6 @@ def encode(record: Record) -> str:
 
 def to_json(value: msgspec.Struct) -> dict[str, Any]:
     """A record, or a part of one, as the plain data that commands print."""
-    told = plain(value)
-    assert isinstance(told, dict)
-    return told
+    members = plain(value)
+    assert isinstance(members, dict)
+    return members

@@ -11,11 +11,13 @@ Name = tuple[str, str]
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
     """What the schema history needs of YAMLs: `keys` of tables whose messages and DDL tell none, by their
-    names; each table's `on_ddl`; `virtual`: rows carry VIRTUAL columns."""
+    names; each table's `on_ddl`; `virtual`: rows carry VIRTUAL columns; `logs`: the tables that go on with
+    their log when they are dropped and created again."""
 
     virtual: bool = False
     keys: dict[str, tuple[str, ...]] = {}
     on_ddl: tuple[tuple[Name, dict[str, str]], ...] = ()
+    logs: frozenset[Name] = frozenset()
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +47,3 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True):
     auto: bool = True
     tables: tuple[tuple[Name, dict[str, object]], ...] = ()
     suites: tuple[tuple[str, str, tuple[dict[str, object], ...]], ...] | UnsetType = UNSET
-
-    @property
-    def said(self) -> Said:
-        return Said(virtual=self.virtual, keys=self.keys, on_ddl=self.on_ddl)

@@ -1,3 +1,3 @@
-"""Expectations on rows: the suite of a table, and the row after each change that a suite judges.
+"""Expectations on rows: the suite of a table, and the row after each change, which a suite evaluates.
 lakehouse.spark.quality runs it.
 """

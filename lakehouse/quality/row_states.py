@@ -1,5 +1,5 @@
-"""The row right after each change, as the schema at that change's own position has it: what an expectation is
-about.
+"""The row right after each change, under the schema at that change's own position, for expectations to
+evaluate.
 
 So a verdict depends on a change, on the changes of the same row before it where its image is partial, and on
 nothing else: not on the batch it came in, nor on any later DDL. What a DDL fills or converts is never judged.
@@ -11,8 +11,8 @@ from lakehouse.lineage import Lineage, key_ids
 
 
 class States:
-    """Tells the row after each change. Changes of a row come in position order; with `remember` a partial
-    image is completed by what the earlier ones said.
+    """Computes the row after each change. Changes of a row come in position order; with `remember` a partial
+    image is completed from earlier ones.
     """
 
     def __init__(self, lineage: Lineage, upstream: Upstream, *, remember: bool) -> None:

@@ -1,4 +1,5 @@
-"""Expectations: which there are, what a table's suite is, and the same suite as Great Expectations writes it.
+"""Expectations: the supported ones, the suite of a table, and the same suite in the format of Great
+Expectations.
 
     table YAML `quality:` ─▶ Check … ─▶ Suite ─┬─▶ columns over a batch, which judge each row before gold
                                                │   (lakehouse/spark/quality/expectations.py)
@@ -24,7 +25,7 @@ _NAMESPACE = uuid.UUID("5b0c0f53-7f4c-4f0e-9d6a-3f1b8b0f7f01")
 
 
 class Form(NamedTuple):
-    """The arguments of an expectation: how it names its columns, what it must have and what it may have."""
+    """The arguments of an expectation: how it names its columns, the required and the optional ones."""
 
     columns: tuple[str, ...]
     needed: tuple[str, ...] = ()
@@ -147,7 +148,7 @@ class Suite:
 
 
 def suite_of(entries: Any) -> Suite:
-    """The suite of `quality:` entries, or of what `plain` gave: `column` is one more argument."""
+    """The suite of `quality:` entries, or of `plain`'s data: `column` is one more argument."""
     return Suite(tuple(_check(entry) for entry in entries))
 
 

@@ -1,3 +1,1 @@
-"""What leaves the lake for people and monitors: Prometheus text, the HTML report, OpenLineage
-events, logs.
-"""
+"""Output for people and monitors: Prometheus text, the HTML report, OpenLineage events, logs."""

@@ -1,8 +1,8 @@
-"""The report as one HTML page: no script, no address, nothing to load; readable in light and dark, and
-well-formed XML too.
+"""The report as one HTML page without scripts or external resources; readable in light and dark, and
+well-formed XML.
 
-What it shows of a source is what lakehouse.spark.readers.timeline found. It holds names, counts, times,
-statements and errors, never a row's value.
+It shows what lakehouse.spark.readers.timeline has read of a source: names, counts, times, statements and
+errors, never a row's value.
 """
 
 from collections.abc import Iterable, Sequence
@@ -64,7 +64,7 @@ _STATES = {"exact": "ok", "incomplete": "warn", "behind": "fail", "retired": "mu
 
 
 def page(sources: Sequence[Observed], where: str, version: str) -> str:
-    """The whole page."""
+    """The HTML of the whole page."""
     made = "".join(f"{clock(now)} UTC, " for now in sorted(source["now"] for source in sources)[-1:])
     body = [
         f"<h1>Lakehouse report</h1><p class='muted'>{text(where)}, {made}lakehouse {text(version)}</p>",
@@ -83,7 +83,7 @@ def page(sources: Sequence[Observed], where: str, version: str) -> str:
 
 
 def section(source: Observed) -> str:
-    """One source."""
+    """The section of one source."""
     parts = [
         (
             f"<h2 id='{text(source['source'])}'>{text(source['source'])} <span "
@@ -102,7 +102,7 @@ def section(source: Observed) -> str:
 
 
 def tiles(source: Observed) -> str:
-    """The figures that are read first."""
+    """The key figures of a source."""
     status, total = source["status"], source["totals"]
     last = source["batches"][-1] if source["batches"] else None
     lag = status.get("lag_seconds")
@@ -128,52 +128,59 @@ def tiles(source: Observed) -> str:
 
 
 def alarms(source: Observed) -> str:
-    """What someone should look at, worst first; or that there is nothing."""
+    """The problems of a source that need attention, worst first, or a line that there are none."""
     status = source["status"]
-    found = [("fail", f"broker: {status['broker']}")] if "broker" in status else []
+    problems = [("fail", f"broker: {status['broker']}")] if "broker" in status else []
     if not status.get("books", "closed").startswith("closed"):
-        found.append(("fail", f"books are {status['books']}"))
-    found += [("fail", told_loss(gap)) for gap in source["gaps"]]
-    found += [
+        problems.append(("fail", f"books are {status['books']}"))
+    problems += [("fail", told_loss(gap)) for gap in source["gaps"]]
+    problems += [("fail", text) for text in source.get("missing_files", ())]
+    problems += [
         ("warn", f"watermark: {place} has sent none, and holds it")
         for place in status.get("no_watermark_seen", ())
     ]
-    found += [("warn", problem) for problem in status.get("problems", ())]
+    problems += [
+        ("warn", f"watermark: {place} was retired, and counts again")
+        for place in status.get("counts_again", ())
+    ]
+    problems += [("warn", problem) for problem in status.get("problems", ())]
     if status.get("not_configured"):
-        found.append(("warn", f"met, but not configured: {', '.join(status['not_configured'])}"))
-    found += [
+        problems.append(("warn", f"met, but not configured: {', '.join(status['not_configured'])}"))
+    problems += [
         ("warn", f"epoch {epoch['epoch']} was raised {clock(epoch['at'])} UTC: {epoch['why']}")
         for epoch in source["epochs"]
     ]
-    if not found:
+    if not problems:
         return "<p class='ok'>Nothing needs attention.</p>"
     return (
         "<ul>"
-        + "".join(f"<li><span class='state {kind}'>{kind}</span> {text(what)}</li>" for kind, what in found)
+        + "".join(
+            f"<li><span class='state {kind}'>{kind}</span> {text(what)}</li>" for kind, what in problems
+        )
         + "</ul>"
     )
 
 
 def watermark_chart(source: Observed) -> str:
-    """The source's time up to which everything has arrived, over the time of the batches."""
-    told = [batch for batch in source["batches"] if batch["fresh"] is not None]
-    tips = [f"batch {batch['batch']} at {clock(batch['at'])}: {clock(batch['fresh'])}" for batch in told]
-    span = max((batch["fresh"] for batch in told), default=0) - min(
-        (batch["fresh"] for batch in told), default=0
+    """A chart of the source's watermark at each batch."""
+    batches = [batch for batch in source["batches"] if batch["fresh"] is not None]
+    tips = [f"batch {batch['batch']} at {clock(batch['at'])}: {clock(batch['fresh'])}" for batch in batches]
+    span = max((batch["fresh"] for batch in batches), default=0) - min(
+        (batch["fresh"] for batch in batches), default=0
     )
-    line = Series("source time", "a", [(batch["at"], batch["fresh"]) for batch in told], tips)
+    line = Series("source time", "a", [(batch["at"], batch["fresh"]) for batch in batches], tips)
     return "<h3>Watermark: source time reached, by time of the batch</h3>" + line_chart(
         "watermark", [line], lambda value: clock(value, span or 1)
     )
 
 
 def lag_chart(source: Observed) -> str:
-    """How old the watermark was when each batch was done."""
-    told = [batch for batch in source["batches"] if batch["fresh"] is not None]
-    points = [(batch["at"], max(0.0, (batch["at"] - batch["fresh"]) / 1000)) for batch in told]
+    """A chart of the watermark's age at each batch."""
+    dated = [batch for batch in source["batches"] if batch["fresh"] is not None]
+    points = [(batch["at"], max(0.0, (batch["at"] - batch["fresh"]) / 1000)) for batch in dated]
     tips = [
         f"batch {batch['batch']} at {clock(batch['at'])}: {seconds(lag)}"
-        for batch, (_, lag) in zip(told, points, strict=True)
+        for batch, (_, lag) in zip(dated, points, strict=True)
     ]
     return "<h3>Lag: age of the watermark when a batch was done</h3>" + line_chart(
         "lag", [Series("lag", "b", points, tips)], seconds, 1
@@ -181,7 +188,7 @@ def lag_chart(source: Observed) -> str:
 
 
 def throughput_chart(source: Observed) -> str:
-    """Messages per second of each silver batch."""
+    """A chart of messages per second of each silver batch."""
     bars = [Bar(str(batch["batch"]), _rate(batch), _batch_tip(batch)) for batch in source["batches"][-120:]]
     return "<h3>Throughput: messages a second, by silver batch</h3>" + bar_chart("throughput", bars, count)
 
@@ -200,7 +207,7 @@ def _batch_tip(batch: dict[str, Any]) -> str:
 
 
 def ddl_chart(source: Observed) -> str:
-    """Statements by table, over the source's time."""
+    """A chart of DDL statements by table, over the source's time."""
     marks = [
         Mark(step["table"] or "(no table)", step["at"], f"{clock(step['at'])}: {step['ddl']}")
         for step in source["ddl"][-200:]
@@ -233,7 +240,7 @@ def _ddl_list(steps: Sequence[dict[str, Any]]) -> str:
 
 
 def tables(source: Observed) -> str:
-    """Gold's tables and their states."""
+    """The gold tables with their states."""
     rows = [
         (
             table["table"],
@@ -250,14 +257,14 @@ def tables(source: Observed) -> str:
 
 
 def dead_letters(source: Observed) -> str:
-    """What could not be decoded."""
-    found = source["dead_letters"]
-    counts = [(entry["code"], entry["table"], entry["number"]) for entry in found["counts"]]
+    """The open dead letters."""
+    letters = source["dead_letters"]
+    counts = [(entry["code"], entry["table"], entry["number"]) for entry in letters["counts"]]
     if not counts:
         return "<h3>Dead letters</h3><p class='ok'>None.</p>"
     latest = [
         (entry["code"], entry["table"], entry["message"], f"<code>{text(entry['origin'])}</code>")
-        for entry in found["latest"]
+        for entry in letters["latest"]
     ]
     return (
         "<h3>Dead letters</h3>"
@@ -281,22 +288,26 @@ _BALANCE = (
 
 
 def balance(source: Observed) -> str:
-    """Everything that silver has read, and what became of it."""
+    """The reconciliation of silver: all messages read, by outcome."""
     total = source["totals"]
     rows = [(meaning, count(total[name])) for name, meaning in _BALANCE if name in total]
-    left = total.get("decoded", 0) - sum(total.get(name, 0) for name in ("inserted", "duplicate", "conflict"))
-    said = (
+    unaccounted = total.get("decoded", 0) - sum(
+        total.get(name, 0) for name in ("inserted", "duplicate", "conflict")
+    )
+    verdict = (
         "<p class='ok'>Every decoded change is accounted for.</p>"
-        if left == 0
-        else f"<p class='fail'>{left} changes are not accounted for.</p>"
+        if unaccounted == 0
+        else f"<p class='fail'>{unaccounted} changes are not accounted for.</p>"
     )
     return "<h3>Balance</h3>" + (
-        _table(("what", "number"), rows, numbers=(1,)) + said if rows else "<p class='none'>Nothing yet.</p>"
+        _table(("what", "number"), rows, numbers=(1,)) + verdict
+        if rows
+        else "<p class='none'>Nothing yet.</p>"
     )
 
 
 def runs(source: Observed) -> str:
-    """The last runs that did something."""
+    """The last runs that landed, decoded or published something."""
     rows = [
         (
             clock(run["begun"]),
@@ -328,9 +339,9 @@ def _short(words: str) -> str:
 def _table(
     names: Sequence[str], rows: Iterable[Sequence[Any]], raw: Sequence[int] = (), numbers: Sequence[int] = ()
 ) -> str:
-    """A table; the cells of columns in `raw` are markup already."""
-    told = list(rows)
-    if not told:
+    """An HTML table; the cells of columns in `raw` are markup already."""
+    cells = list(rows)
+    if not cells:
         return "<p class='none'>None yet.</p>"
     kinds = [" class='n'" if number in numbers else "" for number in range(len(names))]
     head = "".join(f"<th{kind}>{text(name)}</th>" for kind, name in zip(kinds, names, strict=True))
@@ -338,7 +349,7 @@ def _table(
         "<tr>"
         + "".join(f"<td{kinds[n]}>{cell if n in raw else text(cell)}</td>" for n, cell in enumerate(row))
         + "</tr>"
-        for row in told
+        for row in cells
     )
     return (
         "<div "

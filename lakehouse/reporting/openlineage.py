@@ -1,9 +1,9 @@
-"""OpenLineage events of a run: which datasets each layer read and wrote. Pure: time and identity come in as
+"""OpenLineage events of a run: the datasets that each layer reads and writes. Pure: time and identity are
 arguments.
 
     bronze   Kafka topics, or the folder or file   ──▶ bronze.<source>
     silver   bronze.<source>                       ──▶ silver.<source>_changes, _schema_changes, _watermarks,
-                                                   _dead_letters
+                                                       _dead_letters
     gold     silver's changes and schema changes   ──▶ each gold table
 
 Specification: OpenLineage 2-0-2 (RunEvent) and its naming conventions: `kafka://host:port` and a topic,
@@ -25,7 +25,7 @@ GOLD_READS = ("changes", "schema_changes")
 
 
 class Dataset(NamedTuple):
-    """What OpenLineage calls a dataset, and how many rows a run wrote to it, where that is known."""
+    """An OpenLineage dataset, and how many rows a run wrote to it, if known."""
 
     namespace: str
     name: str
@@ -34,7 +34,7 @@ class Dataset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LayerRun:
-    """One layer of one run; times in milliseconds."""
+    """The run of one layer; times in milliseconds."""
 
     source: str
     layer: str
@@ -52,9 +52,9 @@ def topic_dataset(bootstrap: str, topic: str) -> Dataset:
 
 
 def path_dataset(path: str, base: str = "/") -> Dataset:
-    """A file, folder or path table, by its scheme; a relative path stands below `base`."""
-    scheme, found, rest = path.partition("://")
-    if not found:
+    """A file, folder or path table, named by its scheme; a relative path is below `base`."""
+    scheme, separator, rest = path.partition("://")
+    if not separator:
         return Dataset("file", str(PurePosixPath(base) / path))
     host, _, key = rest.partition("/")
     scheme = {"s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
@@ -65,7 +65,7 @@ def path_dataset(path: str, base: str = "/") -> Dataset:
 
 
 def events(run: LayerRun, namespace: str, producer: str) -> Iterator[dict[str, Any]]:
-    """START and COMPLETE, or START and FAIL. The same run gives the same run id however often it is told."""
+    """START and COMPLETE, or START and FAIL. The same run has the same run id in every call."""
     ending = "COMPLETE" if run.error is None else "FAIL"
     identity = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{namespace}/{run.source}.{run.layer}/{run.begun}"))
     for kind, at in (("START", run.begun), (ending, run.ended)):
@@ -120,11 +120,11 @@ def _job_type(producer: str) -> dict[str, Any]:
 
 
 def _output(dataset: Dataset, kind: str, producer: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"namespace": dataset.namespace, "name": dataset.name}
+    output: dict[str, Any] = {"namespace": dataset.namespace, "name": dataset.name}
     if dataset.rows is not None and kind == "COMPLETE":
         name = "OutputStatisticsOutputDatasetFacet"
         schema = f"{FACETS}/1-0-2/{name}.json#/$defs/{name}"
-        told["outputFacets"] = {
+        output["outputFacets"] = {
             "outputStatistics": {"_producer": producer, "_schemaURL": schema, "rowCount": dataset.rows}
         }
-    return told
+    return output

@@ -1,12 +1,12 @@
-"""Sends OpenLineage events where the environment says, by the names that OpenLineage's own clients use.
+"""Sends OpenLineage events to the receiver that the environment names, with the variables of OpenLineage's
+own clients.
 
-    OPENLINEAGE_URL, OPENLINEAGE_ENDPOINT (api/v1/lineage), OPENLINEAGE_API_KEY       each event is an HTTP
-    POST
-    OPENLINEAGE__TRANSPORT__TYPE=file, OPENLINEAGE__TRANSPORT__LOG_FILE_PATH          JSON lines, appended
-    OPENLINEAGE_NAMESPACE (lakehouse)                                                 the jobs' namespace
-    OPENLINEAGE_DISABLED=true                                                         nothing is sent
+    OPENLINEAGE_URL, OPENLINEAGE_ENDPOINT (api/v1/lineage), OPENLINEAGE_API_KEY    HTTP, a POST per event
+    OPENLINEAGE__TRANSPORT__TYPE=file, OPENLINEAGE__TRANSPORT__LOG_FILE_PATH       JSON lines, appended
+    OPENLINEAGE_NAMESPACE (lakehouse)                                              the jobs' namespace
+    OPENLINEAGE_DISABLED=true                                                      nothing is sent
 
-A listener that does not answer is a warning, never a failed run.
+A receiver that does not answer is a warning, never a failed run.
 """
 
 import json
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def is_asked_for(env: Mapping[str, str] | None = None) -> bool:
-    """Whether anyone listens."""
+    """Whether the environment names a receiver."""
     says = os.environ if env is None else env
     if says.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
         return False
@@ -31,12 +31,12 @@ def is_asked_for(env: Mapping[str, str] | None = None) -> bool:
 
 
 def job_namespace(env: Mapping[str, str] | None = None) -> str:
-    """The namespace of our jobs."""
+    """The OpenLineage namespace of this project's jobs."""
     return (os.environ if env is None else env).get("OPENLINEAGE_NAMESPACE") or "lakehouse"
 
 
 def send(events: Iterable[Mapping[str, Any]], env: Mapping[str, str] | None = None) -> int:
-    """Send events in order; returns how many arrived. After a failure the rest of these are not tried."""
+    """Send events in order; returns how many were accepted. After a failure the rest is not sent."""
     says = os.environ if env is None else env
     sent = 0
     try:

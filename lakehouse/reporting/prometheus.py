@@ -1,8 +1,8 @@
-"""A lake's state as Prometheus metrics: the text format 0.0.4, for node_exporter's textfile collector or
-anything that reads it.
+"""A lake's state as Prometheus metrics in text format 0.0.4, for node_exporter's textfile collector or any
+other reader.
 
-Gauges tell what `status` tells; counters (`…_total`) grow with the lake and never fall, unless the lake is
-begun anew.
+Gauges have the values that `status` shows; counters (`…_total`) grow with the lake and fall only when a new
+lake is made.
 """
 
 import os
@@ -73,17 +73,21 @@ _COUNTS = {
 
 def exposition(sources: Iterable[Observed]) -> str:
     """All metrics of these sources, each with its help and type."""
-    found = [sample for source in sources for sample in samples(source)]
+    values = [sample for source in sources for sample in samples(source)]
     lines = []
     for name, (kind, help_) in METRICS.items():
-        mine = [sample for sample in found if sample.name == name]
-        if mine:
-            lines += [f"# HELP {name} {help_}", f"# TYPE {name} {kind}", *(_line(sample) for sample in mine)]
+        of_metric = [sample for sample in values if sample.name == name]
+        if of_metric:
+            lines += [
+                f"# HELP {name} {help_}",
+                f"# TYPE {name} {kind}",
+                *(_line(sample) for sample in of_metric),
+            ]
     return "".join(line + "\n" for line in lines)
 
 
 def samples(source: Observed) -> Iterator[Sample]:
-    """The metrics of one source, as lakehouse.spark.readers.timeline found it."""
+    """The metrics of one source, from the readings of lakehouse.spark.readers.timeline."""
     name, status = source["source"], source["status"]
     yield from _feed(name, source, status)
     yield from _health(name, source, status)
@@ -161,7 +165,7 @@ def _escaped(text: str) -> str:
 
 
 def write_metrics(text: str, to: Path) -> None:
-    """Write a file that appears whole, as the textfile collector wants it, readable by its user."""
+    """Write the file atomically, as the textfile collector needs it, readable by its user."""
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(
@@ -177,5 +181,5 @@ def write_metrics(text: str, to: Path) -> None:
 
 
 def names() -> Sequence[str]:
-    """Every metric there is."""
+    """The names of all metrics."""
     return tuple(METRICS)

@@ -1,8 +1,8 @@
-"""Charts as inline SVG: lines over time, bars per batch, marks in lanes. Plain text in, plain text out, each
-a piece of well-formed XML.
+"""Charts as inline SVG: lines over time, bars per batch, marks in lanes. All input and output is text; each
+chart is well-formed XML.
 
-Colours are classes, which the page's style sheet gives in light and dark. Every mark has a <title>, which
-browsers show as a tip.
+Colours are CSS classes of the page's style sheet, for light and dark. Every mark has a <title>, which
+browsers show as a tooltip.
 """
 
 import math
@@ -42,7 +42,7 @@ Point = tuple[float, float]
 
 
 class Series(NamedTuple):
-    """A line: its name, its class (`a` or `b`), its points in time order, and what to say of each."""
+    """A line: its name, its class (`a` or `b`), and its points in time order, each with a tooltip."""
 
     name: str
     style: str
@@ -51,7 +51,7 @@ class Series(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """One bar: its label below, its height, and what to say of it."""
+    """A bar: its label, its height, and its tooltip."""
 
     label: str
     value: float
@@ -67,14 +67,14 @@ class Mark(NamedTuple):
 
 
 def text(value: object) -> str:
-    """Any text as it may stand in XML: escaped, and without signs that XML has none for."""
+    """Text for XML: escaped, without characters that XML forbids."""
     plain = "".join(sign if sign in "\t\n" or sign.isprintable() else "�" for sign in str(value))
     return escape(plain, quote=True)
 
 
 def line_chart(label: str, series: Sequence[Series], show: Callable[[float], str], unit: float = 0) -> str:
-    """Lines over time (milliseconds); `show` writes a value for the axis. `unit`: a second, where values are
-    times, for round steps.
+    """A chart of lines over time (milliseconds). `show` formats axis values; `unit` is a second where values
+    are times.
     """
     points = [point for line in series for point in line.points]
     if not points:
@@ -92,7 +92,7 @@ def line_chart(label: str, series: Sequence[Series], show: Callable[[float], str
 
 
 def bar_chart(label: str, bars: Sequence[Bar], show: Callable[[float], str]) -> str:
-    """Bars from zero, in their order."""
+    """A chart of bars from zero, in their order."""
     if not bars:
         return empty(label)
     y = _nice(0.0, max(bar.value for bar in bars) or 1.0)
@@ -117,7 +117,7 @@ def bar_chart(label: str, bars: Sequence[Bar], show: Callable[[float], str]) -> 
 
 
 def lanes_chart(label: str, marks: Sequence[Mark]) -> str:
-    """A lane per name, in the order of their first marks, with a mark at each time."""
+    """A chart with a lane per name, in the order of their first marks, and a mark at each time."""
     if not marks:
         return empty(label)
     lanes = list(dict.fromkeys(mark.lane for mark in marks))
@@ -143,12 +143,12 @@ def lanes_chart(label: str, marks: Sequence[Mark]) -> str:
 
 
 def empty(label: str) -> str:
-    """What stands in place of a chart that has nothing to show."""
+    """The placeholder of a chart without data."""
     return f'<p class="none">{text(label)}: nothing to show yet</p>'
 
 
 def clock(millis: float, span: float = 0) -> str:
-    """A time in UTC, as exact as a span of so many milliseconds needs."""
+    """A time in UTC, as precise as a span of so many milliseconds needs."""
     try:
         moment = datetime.fromtimestamp(millis / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -159,7 +159,7 @@ def clock(millis: float, span: float = 0) -> str:
 
 
 def seconds(value: float) -> str:
-    """A length of time in the unit that fits."""
+    """A duration in the unit that fits."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if abs(value) >= 2 * size:
             return f"{value / size:.3g} {unit}"
@@ -167,7 +167,7 @@ def seconds(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """A number with its thousands apart, or shortened."""
+    """A number with thousands separators, or shortened."""
     return (
         f"{value / 1e6:.3g} M"
         if abs(value) >= 1e6
@@ -235,7 +235,7 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _nice(low: float, high: float, unit: float = 0) -> tuple[float, float]:
-    """A range of four steps that begins and ends at round numbers, or at round times."""
+    """A range of four steps whose ends are round numbers, or round times."""
     step = _step((high - low) / 4, unit)
     begin = math.floor(low / step) * step
     while begin + 4 * step < high:

@@ -1,1 +1,1 @@
-"""The DDL and schema records of one source, in order, to the lineages of its tables."""
+"""From the DDL and schema records of a source, in order, to the lineages of its tables."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import groupby, pairwise
 
-from lakehouse.ddl.apply.generated_columns import computed_anew
+from lakehouse.ddl.apply.generated_columns import recomputed_virtual
 from lakehouse.ddl.policy import Rules
 from lakehouse.events import Position
 from lakehouse.lineage import History, Lineage, Step
@@ -43,7 +43,7 @@ def build(
     not compare. `virtual`: rows carry VIRTUAL columns.
     """
     records = sorted(records, key=lambda record: record.position)
-    lives, spelling = Lives(sightings, ordered), Spelling(sightings.names(), records)
+    lives, spelling = Lives(sightings, ordered, rules.logs), Spelling(sightings.names(), records)
     whole = set(snapshots)
     problems: list[tuple[Position, str]] = []
     for position, group in groupby(records, key=lambda record: record.position):
@@ -72,7 +72,8 @@ def build(
 def _apply_at_once(contexts: list[Context]) -> list[tuple[Position, str]]:
     """Apply the records of one position, in the only order in which each source name exists and each target
     is free: of `RENAME b TO c` and `RENAME a TO b`, sent as two records, the first one goes first, however
-    they arrived. Returns the problems that belong to no table.
+    they arrived. A schema record shows what the statements have made. Returns the problems that belong to no
+    table.
     """
     problems = []
     pending = contexts
@@ -83,16 +84,17 @@ def _apply_at_once(contexts: list[Context]) -> list[tuple[Position, str]]:
     return problems
 
 
-def _rank(context: Context, pending: list[Context]) -> tuple[bool, bool, bool]:
-    """What speaks against a rename as the next one; names of which nothing is known may exist or not."""
+def _rank(context: Context, pending: list[Context]) -> tuple[bool, ...]:
+    """What speaks against a record as the next one; names of which nothing is known may exist or not."""
     for old, new in renames_of(context):
         others = {pair[0] for other in pending if other is not context for pair in renames_of(other)}
         return (
+            False,
             context.lives.find(new, context.position) is not None,
             new in others,
             context.lives.find(old, context.position) is None,
         )
-    return False, False, False
+    return context.record.kind != "ddl", False, False, False
 
 
 def _apply_record(context: Context) -> list[tuple[Position, str]]:
@@ -201,7 +203,9 @@ def _settle(lives: Lives, lineage: Lineage) -> None:
 def _with_virtual(steps: list[Step]) -> list[Step]:
     """The steps with what each does to VIRTUAL columns."""
     following = [
-        replace(after, effects=(*computed_anew(before.schema, after.schema, after.effects), *after.effects))
+        replace(
+            after, effects=(*recomputed_virtual(before.schema, after.schema, after.effects), *after.effects)
+        )
         for before, after in pairwise(steps)
     ]
     return [*steps[:1], *following]

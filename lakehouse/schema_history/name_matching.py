@@ -1,4 +1,4 @@
-"""Which table a statement is about: its text may spell a name differently from the messages.
+"""Matching the table names in statements with the names in messages, which may be spelled differently.
 
 A statement is logged as its author wrote it, while rows carry the server's own spelling. Where names are not
 case-sensitive (TiDB; MySQL with lower_case_table_names=1), `ALTER TABLE ORDERS` is about `orders`; where they
@@ -11,19 +11,20 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from lakehouse.lineage import Name
+from lakehouse.schema import name_key
 from lakehouse.schema_history.schema_records import Record
 
 
 def folded(name: Name) -> Name:
     """The name without its case."""
-    return (name[0].casefold(), name[1].casefold())
+    return (name_key(name[0]), name_key(name[1]))
 
 
 def of_database(names: Iterable[Name], database: str) -> list[Name]:
     """The names in a database, spelled as it is or, where there are none, in another case."""
     names = list(names)
     return [name for name in names if name[0] == database] or [
-        name for name in names if name[0].casefold() == database.casefold()
+        name for name in names if name_key(name[0]) == name_key(database)
     ]
 
 
@@ -41,8 +42,8 @@ class Spelling:
         )
 
     def existing(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
-        """The one of `tables` that a statement means by a name; the name itself where it means none
-        of them.
+        """The one of `tables` that a name in a statement means, or the name itself if it means none of
+        them.
         """
         name = (written[0] or record.database, written[1])
         if name in tables:
@@ -55,7 +56,7 @@ class Spelling:
 
     def in_any_database(self, table: str, tables: Iterable[Name]) -> Name | None:
         """The only table of that name in any database, or None."""
-        alike = [name for name in tables if name[1].casefold() == table.casefold()]
+        alike = [name for name in tables if name_key(name[1]) == name_key(table)]
         return alike[0] if len(alike) == 1 else None
 
     def of_created(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:

@@ -1,4 +1,4 @@
-"""Feeds in arrival order: what their order can't tell is reported, not guessed.
+"""Problems of feeds in arrival order: what their order does not determine is reported, not guessed.
 
 An offset orders rows within its partition alone. A key whose changes stay in one partition is exact. What is
 not: a statement that changes rows which lie in other partitions than it does, a name that two tables had, and
@@ -40,7 +40,7 @@ KEYLESS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SentStatement:
     """A statement of the feed, and the second at which the source says that it began."""
 
     position: Position
@@ -50,8 +50,8 @@ class Told:
     commit_ts: int | None
 
 
-def report_repeats(history: History, statements: Iterable[Told]) -> None:
-    """Mark the lineages of statements that came again, and say what a replay does to tables without a key."""
+def report_repeats(history: History, statements: Iterable[SentStatement]) -> None:
+    """Note on the lineages which statements came again, and what a replay does to tables without a key."""
     seen: set[tuple[Any, ...]] = set()
     for told in sorted((told for told in statements if told.ddl), key=lambda told: told.position):
         identity = (told.database, told.table, told.ddl, told.commit_ts)
@@ -65,8 +65,8 @@ def report_repeats(history: History, statements: Iterable[Told]) -> None:
             lineage.notes.append(KEYLESS)
 
 
-def _names(told: Told) -> set[Name]:
-    """The tables that a statement speaks of: its own, and those of a RENAME."""
+def _names(told: SentStatement) -> set[Name]:
+    """The tables that a statement names: its own, and those of a RENAME."""
     names = {(told.database, told.table or "")}
     try:
         statements = read(told.ddl or "")
@@ -90,7 +90,7 @@ class Spread:
 
 
 def report_disorder(history: History, spread: Spread) -> None:
-    """Mark the lineages of which something depends on an order that the feed does not tell."""
+    """Note on the lineages what depends on an order that the feed does not have."""
     owners = Counter(
         name for lineage in history.lineages for name in {interval.name for interval in lineage.intervals}
     )

@@ -1,7 +1,6 @@
-"""What a statement or a schema record means for one table, decided from its lineage, and returned.
+"""The effect of a statement or schema record on one table, decided from its lineage and returned.
 
-    lineage, record, rules ─▶ Ruling     steps to add, what holds the table, notes, and whether the edit is
-    done
+    lineage, record, rules ─▶ Ruling     steps to add, what holds the table, notes, whether the edit is done
 
 Nothing is changed here: `Ruling.apply` is the one place that does.
 """
@@ -10,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lakehouse.ddl import edits as E
-from lakehouse.ddl.policy import Rules, action_of, judge, stopping
-from lakehouse.ddl_effects import Clear, Fill
+from lakehouse.ddl.policy import Rules, action_of, alter_outcome, stopping
+from lakehouse.ddl_effects import Clear
 from lakehouse.errors import DdlError
 from lakehouse.events import Position
 from lakehouse.lineage import Held, Lineage, Step
-from lakehouse.schema import TableSchema
+from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.schema_records import (
     Record,
     kept_ids,
@@ -33,8 +32,9 @@ TWICE = (
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What is decided of one table at one record. `proceeds`: the edit is done; `held`: the table is held
-    from the record on, unless it is already; `steps` follow the lineage's own.
+    """The decision on one table at one record. `proceeds`: the edit is done; `held`: the table is held from
+    the record on, unless it is already; `steps` are appended to the lineage's own; `overruled`: something of
+    the edit is left out.
     """
 
     proceeds: bool = True
@@ -42,6 +42,7 @@ class Ruling:
     steps: tuple[Step, ...] = ()
     notes: tuple[str, ...] = ()
     incomplete: tuple[tuple[Position, str], ...] = ()
+    overruled: bool = False
 
     def apply(self, lineage: Lineage) -> bool:
         """Change the lineage as decided; whether the edit is to be done."""
@@ -49,6 +50,7 @@ class Ruling:
         lineage.steps.extend(self.steps)
         lineage.notes.extend(self.notes)
         lineage.incomplete.extend(self.incomplete)
+        lineage.overruled = lineage.overruled or self.overruled
         return self.proceeds
 
 
@@ -63,14 +65,15 @@ def rule_on_table(lineage: Lineage, kind: str, record: Record, rules: Rules) -> 
     held = stopping(policy, (kind,), record.position, record.ddl)
     if action_of(policy, kind) != "ignore":
         return Ruling(held=held)
-    return Ruling(proceeds=False, held=held, notes=(f"a DDL was ignored: {kind}",))
+    return Ruling(proceeds=False, held=held, notes=(f"a DDL was ignored: {kind}",), overruled=True)
 
 
 def rule_on_unread(record: Record, why: str, rules: Rules) -> Ruling:
     """A table stops before a DDL that can't be applied, unless an operator skips it."""
     decision = rules.decision(record.position, record.ddl)
     if decision is not None and decision.action == "skip":
-        return Ruling(notes=(f"an operator skipped a DDL that was not applied: {why}",))
+        skipped = f"an operator skipped a DDL that was not applied: {why}"
+        return Ruling(notes=(skipped,), overruled=True)
     return Ruling(held=Held(record.position, why, record.ddl))
 
 
@@ -81,7 +84,7 @@ def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rul
         return NOTHING
     policy = rules.policy(lineage, record.position, record.ddl)
     try:
-        judged = judge(schema, edits, policy, record.position, ddl=record.ddl)
+        judged = alter_outcome(schema, edits, policy, record.position, ddl=record.ddl)
     except DdlError as error:
         return rule_on_unread(record, str(error), rules)
     changes = judged.schema != schema or judged.effects
@@ -89,6 +92,7 @@ def rule_on_alter(lineage: Lineage, edits: Iterable[E.Edit], record: Record, rul
         held=judged.held,
         steps=(Step(record.position, judged.schema, judged.effects, record.ddl),) if changes else (),
         notes=(f"a DDL was ignored: {', '.join(judged.ignored)}",) if judged.ignored else (),
+        overruled=bool(judged.ignored),
     )
 
 
@@ -101,11 +105,11 @@ def with_record_columns(lineage: Lineage, record: Record) -> list[Step]:
         return _with_last_schema(steps, told)
     if not steps[0].schema.inferred:
         return steps
-    types = {column.name.casefold(): column.type for column in told.columns}
+    types = {name_key(column.name): column.type for column in told.columns}
     by_id = {
-        column.id: types[column.name.casefold()]
+        column.id: types[name_key(column.name)]
         for column in steps[-1].schema.columns
-        if column.name.casefold() in types
+        if name_key(column.name) in types
     }
     return [replace(step, schema=with_types(step.schema, by_id)) for step in steps]
 
@@ -126,18 +130,16 @@ def _with_last_schema(steps: list[Step], schema: TableSchema) -> list[Step]:
 
 def rule_on_inferred(lineage: Lineage, record: Record) -> Ruling:
     """The step that adds columns which rows have had for long and no DDL has added, where the rows begin to
-    have them.
+    have them. What rows of before have in them, no statement tells and no message: they have no such cell.
     """
     schema = lineage.steps[-1].schema
     added = [column for column in recorded_schema(record).columns if schema.column(column.name) is None]
     if not schema.columns or not added:
         return NOTHING
     following = with_columns(schema, added)
-    new = following.columns[len(schema.columns) :]
-    effects = tuple(Fill(column.id, None, column.type) for column in new)
     names = ", ".join(column.name for column in added)
     return Ruling(
-        steps=(Step(record.position, following, effects),),
+        steps=(Step(record.position, following),),
         notes=(f"no DDL has added {names}: inferred from the rows",),
     )
 

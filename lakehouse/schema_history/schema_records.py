@@ -1,16 +1,17 @@
-"""What records and rows tell of a table's shape, as schemas: where no CREATE does."""
+"""Schemas from schema records and rows, for tables without a CREATE."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lakehouse.ddl_effects import Drop, Effect, Retype
 from lakehouse.events import MIN_POSITION, Position
-from lakehouse.schema import Column, ColumnType, TableSchema, make_schema, parse_type
+from lakehouse.schema import Column, ColumnType, TableSchema, make_schema, name_key, parse_type
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row of silver's schema_changes."""
+    """A row of silver's schema_changes."""
 
     kind: str
     database: str
@@ -24,8 +25,8 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What rows of a name tell of its columns: types by name (table order where the wire has it; "" where no
-    message tells one), the key, and the first row's place.
+    """The columns of a name as its rows show them: types by name (in table order where the wire has it; ""
+    where no message has a type), the key, and the first row's place.
     """
 
     types: Mapping[str, str]
@@ -52,13 +53,15 @@ def shape_of_rows(
 
 
 def inferred_schema(shape: Shape) -> TableSchema:
-    """A schema of type words alone, as messages tell it; a column without one holds the wire's text."""
+    """A schema made of type words alone, as messages have them; a column without a type holds the wire's
+    text.
+    """
     columns = [Column(0, name, parse_type(text)) for name, text in shape.types.items()]
     return make_schema(columns, tuple(name for name in shape.key_names if name in shape.types), inferred=True)
 
 
 def with_types(schema: TableSchema, types: Mapping[int, ColumnType]) -> TableSchema:
-    """The schema with the types of those columns that no message has told."""
+    """The schema with types for the columns that have none from messages."""
     return replace(
         schema,
         columns=tuple(
@@ -75,23 +78,54 @@ def with_columns(schema: TableSchema, added: Sequence[Column]) -> TableSchema:
 
 
 def kept_ids(before: TableSchema, told: TableSchema) -> TableSchema:
-    """The schema that a snapshot tells, or the one before it where they are alike: that one knows more. Same
-    names keep their ids.
+    """The schema of a snapshot, or the one before it where they are alike, which knows more. Same names keep
+    their ids.
     """
     if [(column.name, column.type) for column in before.columns] == [
         (column.name, column.type) for column in told.columns
     ]:
         return before
+    return with_ids_of(before, told)
+
+
+def with_ids_of(before: TableSchema, told: TableSchema) -> TableSchema:
+    """A schema whose columns have the ids of those of the same name before, and new ones where there are
+    none.
+    """
     next_id = before.next_id
     ids: dict[int, int] = {}
     for column in told.columns:
         same = before.column(column.name)
         ids[column.id] = same.id if same is not None else next_id
         next_id += same is None
-    columns = tuple(replace(column, id=ids[column.id]) for column in told.columns)
+
+    def renumbered(key: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(ids[column_id] for column_id in key)
+
+    rule = told.partition
     return replace(
-        told, columns=columns, primary_key=tuple(ids[key] for key in told.primary_key), next_id=next_id
+        told,
+        columns=tuple(replace(column, id=ids[column.id]) for column in told.columns),
+        primary_key=renumbered(told.primary_key),
+        unique_keys=tuple(renumbered(key) for key in told.unique_keys),
+        partition=None if rule is None else replace(rule, columns=renumbered(rule.columns)),
+        indexes=tuple(replace(index, columns=renumbered(index.columns)) for index in told.indexes),
+        next_id=next_id,
     )
+
+
+def replaced(before: TableSchema, after: TableSchema) -> tuple[Effect, ...]:
+    """What becomes of the images of rows that are gone, where a table of the same name has another schema: a
+    column that it has not goes, one of another type is converted.
+    """
+    effects: list[Effect] = []
+    for column in before.columns:
+        same = after.by_id(column.id)
+        if same is None:
+            effects.append(Drop(column.id))
+        elif same.type != column.type:
+            effects.append(Retype(column.id, column.type, same.type))
+    return tuple(effects)
 
 
 def recorded_schema(record: Record) -> TableSchema:
@@ -107,5 +141,5 @@ def recorded_schema(record: Record) -> TableSchema:
         )
         for entry in record.columns or []
     ]
-    names = {column.name.casefold() for column in columns}
-    return make_schema(columns, tuple(name for name in record.primary_key or () if name.casefold() in names))
+    names = {name_key(column.name) for column in columns}
+    return make_schema(columns, tuple(name for name in record.primary_key or () if name_key(name) in names))

@@ -1,4 +1,4 @@
-"""A DDL statement of the feed, applied to the lives of the tables that it names.
+"""Applies a DDL statement to the lives of the tables that it names.
 
 What it means for a table is decided in rulings.py; here names are looked up, and lineages begun, renamed and
 ended.
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
-from lakehouse.ddl.parse.statements import altered, read
+from lakehouse.ddl.parse.statements import altered, read, rewound
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import Clear, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Lineage, Name, Step
-from lakehouse.schema import TableSchema
+from lakehouse.schema import TableSchema, name_key
 from lakehouse.schema_history.name_matching import Spelling, of_database
 from lakehouse.schema_history.rulings import rule_on_alter, rule_on_table, rule_on_unread
 from lakehouse.schema_history.schema_records import Record
@@ -94,12 +94,14 @@ def apply_ddl(context: Context) -> list[tuple[Position, str]]:
 
 
 def _hold_unread(context: Context, why: str) -> list[tuple[Position, str]]:
-    """Hold the tables that a record alters, of which the message may name the session's database and not
-    theirs, or only the new name. A problem of the source where it names none.
+    """Hold the tables that a record alters or takes back in time, of which the message may name the session's
+    database and not theirs, or only the new name. A problem of the source where it names none.
     """
     record = context.record
-    names = [context.name(name) for name in altered(record.ddl or "")]
-    if record.table and all(name[1].casefold() != record.table.casefold() for name in names):
+    tables, database = rewound(record.ddl or "")
+    names = [context.name(name) for name in [*altered(record.ddl or ""), *tables]]
+    names += of_database(context.lives.live, database) if database is not None else []
+    if record.table and all(name_key(name[1]) != name_key(record.table) for name in names):
         names.append((record.database, record.table))
     for name in names:
         lineage = context.lives.get(name, context.position)

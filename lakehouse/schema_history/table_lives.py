@@ -1,21 +1,22 @@
-"""The lives of a source's tables while its schema history is read: begun, renamed, ended, reopened, and the
-schemas that their first rows show.
+"""The lives of a source's tables while its schema history is built: begun, renamed, ended and reopened, with
+the schemas that their first rows show.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
 
+from lakehouse.ddl_effects import Clear
 from lakehouse.events import MIN_POSITION, Position, just_below
 from lakehouse.lineage import Interval, Lineage, Name, Step
 from lakehouse.schema import TableSchema
-from lakehouse.schema_history.schema_records import Shape, inferred_schema
+from lakehouse.schema_history.schema_records import Shape, inferred_schema, replaced, with_ids_of
 
 EMPTY = TableSchema((), inferred=True)
 
 
 class Sightings(Protocol):
-    """What silver has of each name's rows."""
+    """The rows that silver has of each name."""
 
     def names(self) -> Iterable[Name]: ...
 
@@ -36,18 +37,21 @@ def lineage_id(name: Name, position: Position) -> str:
 
 class Lives:
     """The lineages so far: those that are live, by name, those that ended, and since when a name is free. Not
-    `ordered`: places of different partitions do not compare.
+    `ordered`: places of different partitions do not compare. `logs` are the tables whose log goes on when
+    they are created again.
     """
 
-    def __init__(self, sightings: Sightings, ordered: bool) -> None:
-        self.sightings, self.ordered = sightings, ordered
+    def __init__(self, sightings: Sightings, ordered: bool, logs: frozenset[Name] = frozenset()) -> None:
+        self.sightings, self.ordered, self.logs = sightings, ordered, logs
         self.live: dict[Name, Lineage] = {}
         self.free_since: dict[Name, Position] = {}
         self.ended: dict[Name, Lineage] = {}
         self.lineages: list[Lineage] = []
 
     def begin(self, name: Name, position: Position, schema: TableSchema, ddl: str | None = None) -> Lineage:
-        """A new table of that name."""
+        """A new table of that name; or a dropped one that goes on, where gold keeps its log."""
+        if name in self.logs and name in self.ended and schema.columns:
+            return self._go_on(name, position, schema, ddl)
         lineage = Lineage(
             lineage_id(name, position),
             [Step(position, schema, (), ddl)],
@@ -56,6 +60,21 @@ class Lives:
         lineage.key_names = self._named_key(name, schema, ddl)
         self.lineages.append(lineage)
         self.live[name] = lineage
+        return lineage
+
+    def _go_on(self, name: Name, position: Position, schema: TableSchema, ddl: str | None) -> Lineage:
+        """The dropped table of a name, empty from its end on, and created again with another schema."""
+        lineage = self.ended.pop(name)
+        before, end = lineage.steps[-1].schema, lineage.end or position
+        following = with_ids_of(before, schema)
+        if end < position:
+            # a step without a statement would be a snapshot, which may send the rows again
+            lineage.steps.append(Step(end, before, (Clear(),), "DROP TABLE"))
+        created = (Clear(), *replaced(before, following))
+        lineage.steps.append(Step(position, following, created, ddl or "CREATE TABLE"))
+        lineage.intervals.append(Interval(name, position, None))
+        lineage.key_names = lineage.key_names or self._named_key(name, schema, ddl)
+        lineage.end, self.live[name] = None, lineage
         return lineage
 
     def _named_key(self, name: Name, schema: TableSchema, ddl: str | None) -> tuple[str, ...]:
@@ -104,7 +123,7 @@ class Lives:
         return lineage
 
     def adopt_unseen(self) -> None:
-        """Begin a table for each name whose rows no statement speaks of."""
+        """Begin a table for each name with rows that no statement names."""
         for name in self.sightings.names():
             low = self.free_since.get(name, MIN_POSITION)
             if name not in self.live and self.sightings.maybe(name, low, None):

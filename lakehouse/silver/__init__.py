@@ -1,4 +1,5 @@
-"""What makes two changes the same one, what a restarted feed sends again, and watermarks from transactions.
+"""The rules of silver: identity of changes, redelivery after a restart, watermarks from transactions, rows as
+silver stores them.
 
 lakehouse.spark.silver.run runs it.
 """

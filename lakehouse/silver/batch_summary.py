@@ -1,5 +1,4 @@
-"""What the decoded rows of a silver batch hold: counts, bounds by table, progress. Made where rows are
-decoded, then merged.
+"""The summary of a silver batch: counts, bounds by table, progress. Made where rows are decoded, then merged.
 
 Changes come by column, the others as rows (lakehouse/silver/event_rows.py). Pure.
 """
@@ -13,7 +12,7 @@ import msgspec
 from lakehouse.events import Position
 from lakehouse.silver.binlog_servers import Stretch
 from lakehouse.silver.event_rows import OtherRow
-from lakehouse.silver.transaction_watermark import Told
+from lakehouse.silver.transaction_watermark import TransactionEvents
 
 Changes = Mapping[str, Sequence[Any]]
 Mark = tuple[Position, int | None, str]
@@ -23,8 +22,8 @@ _COUNTED = {"schema_change": "ddl", "watermark": "watermarks", "dead_letter": "d
 
 @dataclass(slots=True)
 class Summary:
-    """What one batch holds. `tables`: low and high position, rows, bytes of images and key names; `reach`:
-    the highest position of changes and DDLs; `marks`: the highest (resolved position, resolved_ts,
+    """What one batch holds. `tables`: low and high position, rows, bytes of images, key names, topics;
+    `reach`: the highest position of changes and DDLs; `marks`: the highest (resolved position, resolved_ts,
     incarnation) by topic and partition; `resume`: where partitions have to be read again; `servers`: whose
     binlog the rows come from.
     """
@@ -38,7 +37,7 @@ class Summary:
     marks: dict[tuple[str, int], Mark] = field(default_factory=dict)
     dead: dict[tuple[str | None, str | None], int] = field(default_factory=dict)
     resume: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    told: Told | None = None
+    told: TransactionEvents | None = None
     settled: bool = False
     servers: list[Stretch] = field(default_factory=list)
 
@@ -58,8 +57,8 @@ def summarise(
         servers=list(servers),
     )
     _add_changes(summary, changes)
-    for seen in summary.tables.values():
-        summary.low, summary.high = _least(summary.low, seen["low"]), _most(summary.high, seen["high"])
+    for bounds in summary.tables.values():
+        summary.low, summary.high = _least(summary.low, bounds["low"]), _most(summary.high, bounds["high"])
     summary.reach = summary.high
     for other in others:
         _add_other(summary, other)
@@ -70,23 +69,28 @@ def _add_changes(summary: Summary, changes: Changes) -> None:
     tables = summary.tables
     columns = [changes[name] for name in ("database", "table", "position", "before", "after", "key_names")]
     for database, table, position, before, after, names in zip(*columns, strict=True):
-        seen = tables.get((database, table))
-        if seen is None:
-            seen = tables[database, table] = {
+        bounds = tables.get((database, table))
+        if bounds is None:
+            bounds = tables[database, table] = {
                 "low": position,
                 "high": position,
                 "n": 0,
                 "bytes": 0,
                 "keys": None,
+                "topics": set(),
             }
-        elif position > seen["high"]:
-            seen["high"] = position
-        elif position < seen["low"]:
-            seen["low"] = position
-        seen["n"] += 1
-        seen["bytes"] += len(before or b"") + len(after or b"")
-        if names and seen["keys"] is None:
-            seen["keys"] = list(names)
+        elif position > bounds["high"]:
+            bounds["high"] = position
+        elif position < bounds["low"]:
+            bounds["low"] = position
+        bounds["n"] += 1
+        bounds["bytes"] += len(before or b"") + len(after or b"")
+        if names and bounds["keys"] is None:
+            bounds["keys"] = list(names)
+    for database, table, topic in set(
+        zip(changes["database"], changes["table"], changes["topic"], strict=True)
+    ):
+        tables[database, table]["topics"].add(topic)
     summary.keyless = any(half is not None for half in changes["half"])
 
 
@@ -107,10 +111,10 @@ def _add_other(summary: Summary, other: OtherRow) -> None:
         summary.resume[other.topic, other.incarnation, other.partition] = other.offset
 
 
-def _raise_watermark(summary: Summary, place: tuple[str, int], mark: Mark) -> None:
+def _raise_watermark(summary: Summary, place: tuple[str, int], watermark: Mark) -> None:
     known = summary.marks.get(place)
-    if known is None or mark[0] > known[0]:
-        summary.marks[place] = mark
+    if known is None or watermark[0] > known[0]:
+        summary.marks[place] = watermark
 
 
 def merged(parts: Iterable[Summary]) -> Summary:
@@ -119,16 +123,16 @@ def merged(parts: Iterable[Summary]) -> Summary:
     for part in parts:
         for name in _COUNTS:
             whole.counts[name] += part.counts[name]
-        for table, seen in part.tables.items():
-            whole.tables[table] = _both(whole.tables.get(table), seen)
+        for table, bounds in part.tables.items():
+            whole.tables[table] = _both(whole.tables.get(table), bounds)
         whole.low, whole.high, whole.reach = (
             _least(whole.low, part.low),
             _most(whole.high, part.high),
             _most(whole.reach, part.reach),
         )
         whole.keyless |= part.keyless
-        for place, mark in part.marks.items():
-            _raise_watermark(whole, place, mark)
+        for place, watermark in part.marks.items():
+            _raise_watermark(whole, place, watermark)
         for of, number in part.dead.items():
             whole.dead[of] = whole.dead.get(of, 0) + number
         whole.resume.update(part.resume)
@@ -136,24 +140,25 @@ def merged(parts: Iterable[Summary]) -> Summary:
     return whole
 
 
-def _both(one: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
-    if one is None:
+def _both(first: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
+    if first is None:
         return other
     return {
-        "low": min(one["low"], other["low"]),
-        "high": max(one["high"], other["high"]),
-        "n": one["n"] + other["n"],
-        "bytes": one["bytes"] + other["bytes"],
-        "keys": one["keys"] or other["keys"],
+        "low": min(first["low"], other["low"]),
+        "high": max(first["high"], other["high"]),
+        "n": first["n"] + other["n"],
+        "bytes": first["bytes"] + other["bytes"],
+        "keys": first["keys"] or other["keys"],
+        "topics": first["topics"] | other["topics"],
     }
 
 
-def _least(one: Position | None, other: Position | None) -> Position | None:
-    return min((position for position in (one, other) if position is not None), default=None)
+def _least(first: Position | None, other: Position | None) -> Position | None:
+    return min((position for position in (first, other) if position is not None), default=None)
 
 
-def _most(one: Position | None, other: Position | None) -> Position | None:
-    return max((position for position in (one, other) if position is not None), default=None)
+def _most(first: Position | None, other: Position | None) -> Position | None:
+    return max((position for position in (first, other) if position is not None), default=None)
 
 
 class _Table(msgspec.Struct, array_like=True):
@@ -164,6 +169,7 @@ class _Table(msgspec.Struct, array_like=True):
     n: int
     bytes: int
     keys: list[str] | None
+    topics: set[str]
 
 
 class _Packed(msgspec.Struct, array_like=True):
@@ -181,13 +187,13 @@ _decoder = msgspec.msgpack.Decoder(_Packed)
 
 
 def to_bytes(summary: Summary) -> bytes:
-    """A summary of some rows as it travels."""
+    """A summary encoded for its way from a worker to the driver."""
     packed = _Packed(
         summary.counts,
-        [_Table(*name, **seen) for name, seen in summary.tables.items()],
+        [_Table(*name, **bounds) for name, bounds in summary.tables.items()],
         summary.reach,
         summary.keyless,
-        marks=[(*place, mark) for place, mark in summary.marks.items()],
+        marks=[(*place, watermark) for place, watermark in summary.marks.items()],
         dead=[(*name, n) for name, n in summary.dead.items()],
         resume=[(*place, offset) for place, offset in summary.resume.items()],
         servers=summary.servers,
@@ -196,11 +202,13 @@ def to_bytes(summary: Summary) -> bytes:
 
 
 def from_bytes(data: bytes) -> Summary:
-    """The summary that `to_bytes` wrote."""
+    """The summary that `to_bytes` encoded."""
     packed = _decoder.decode(data)
     tables = {
-        (t.database, t.table): {"low": t.low, "high": t.high, "n": t.n, "bytes": t.bytes, "keys": t.keys}
-        for t in packed.tables
+        (bounds.database, bounds.table): {
+            name: getattr(bounds, name) for name in _Table.__struct_fields__[2:]
+        }
+        for bounds in packed.tables
     }
     return Summary(
         packed.counts,
@@ -209,7 +217,7 @@ def from_bytes(data: bytes) -> Summary:
         max((t.high for t in packed.tables), default=None),
         reach=packed.reach,
         keyless=packed.keyless,
-        marks={(topic, partition): mark for topic, partition, mark in packed.marks},
+        marks={(topic, partition): watermark for topic, partition, watermark in packed.marks},
         dead={(database, table): n for database, table, n in packed.dead},
         resume={
             (topic, incarnation, partition): offset for topic, incarnation, partition, offset in packed.resume

@@ -1,5 +1,5 @@
-"""Whether the upstream's binlog has changed servers: positions of another server's binlog stand in no order
-with those before.
+"""Detects that the upstream's binlog has changed servers: positions of different servers' binlogs can't be
+compared.
 
 Each place (a partition of a topic; of a shard, where DTS has several) is looked at in the order of its
 offsets, at what was streamed:
@@ -67,7 +67,7 @@ class Stretches:
         self.take()
 
     def take(self) -> list[Stretch]:
-        """What was collected; starts anew."""
+        """The stretches collected so far; collecting starts again."""
         taken = [stretch for stretch in getattr(self, "_all", ()) if stretch.met]
         self._all: list[Stretch] = []
         self._open: dict[tuple[Any, ...], Stretch] = {}
@@ -76,7 +76,7 @@ class Stretches:
         return taken
 
     def add(self, message: Message, events: Iterable[Stored]) -> None:
-        """A record, and what it holds."""
+        """Add a record with its events."""
         now = self._stretch(message)
         server, high = self._server, now.high
         for event in events:
@@ -111,9 +111,9 @@ def _shard_of(headers: tuple[tuple[str, bytes | None], ...]) -> str:
     return ""
 
 
-def judged(known: Servers | None, stretches: Iterable[Stretch]) -> Servers | None:
-    """What is known of a source's servers after these stretches too: base names by epoch, each place's ids
-    and highest position, and the changes. A server is told once.
+def updated_servers(known: Servers | None, stretches: Iterable[Stretch]) -> Servers | None:
+    """A source's servers after these stretches: base names by epoch, each place's ids and highest position,
+    and the changes. Each change of servers is recorded once.
     """
     known = known or Servers()
     names = {(one.epoch, one.shard): one.names for one in known.names}
@@ -150,19 +150,19 @@ def judged(known: Servers | None, stretches: Iterable[Stretch]) -> Servers | Non
 
 
 def _is_among(changes: Iterable[ServerChange], epoch: int, server: Server) -> bool:
-    return any((one.epoch, one.server, one.base) == (epoch, *server) for one in changes)
+    return any((change.epoch, change.server, change.base) == (epoch, *server) for change in changes)
 
 
 def standing(known: Servers | None, epochs: Iterable[Epoch], reached: int) -> list[ServerChange]:
     """The changes that no epoch, of those raised up to the one reached, has left behind. One in which the
     upstream goes on does not.
     """
-    raised = max((one.epoch for one in epochs if one.epoch <= reached and not one.goes_on), default=0)
+    raised = max((epoch.epoch for epoch in epochs if epoch.epoch <= reached and not epoch.goes_on), default=0)
     return [change for change in (known.changes if known else ()) if change.epoch >= raised]
 
 
-def told_change(source: str, change: ServerChange) -> str:
-    """A change in words."""
+def change_text(source: str, change: ServerChange) -> str:
+    """A change of servers as a sentence."""
     ids = f"{change.server}" if change.was is None else f"{change.was} → {change.server}"
     return (
         f"the upstream's binlog changed servers at {change.topic}/{change.partition} offset {change.offset} "

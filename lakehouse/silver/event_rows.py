@@ -1,4 +1,4 @@
-"""Decoded events as the rows that silver stores: images, keys and types as JSON text.
+"""Decoded events as rows of silver: images, keys and types as JSON text.
 
     message, events ─EventWriter.write─▶ changes, others, and the bytes of images
 
@@ -198,12 +198,12 @@ class EventWriter:
         """Decoders share one types dict among the rows of a schema, so its text is made once."""
         if types is None:
             return None
-        found = self._types.get(id(types))
-        if found is None or found[0] is not types:
-            found = self._types[id(types)] = (types, self._json(types))
+        encoded = self._types.get(id(types))
+        if encoded is None or encoded[0] is not types:
+            encoded = self._types[id(types)] = (types, self._json(types))
             if len(self._types) > TYPE_TEXTS:
                 self._types.clear()
-        return found[1]
+        return encoded[1]
 
     def _other(self, message: Message, event: Stored) -> OtherRow:
         match event:

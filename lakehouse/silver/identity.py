@@ -1,4 +1,4 @@
-"""What makes two changes one, beyond their position: keyless rows.
+"""The identity of changes of tables without a key, whose rows may be equal.
 
 A keyed change is identified by table, key and position (TiCDC: epoch, commit_ts, rank; binlog: all of it;
 arrival: with the partition). An update of a keyless table is stored as two halves, its before and its after

@@ -1,5 +1,5 @@
-"""What a feed in order of arrival sends again after a restart: told by laying it beside what it had sent
-before.
+"""Redelivery in a feed in order of arrival: which messages after a restart were sent before, by comparing
+them with the earlier ones.
 
 Such messages carry no place in a log, so nothing of theirs says that they are repeated. But a restarted feed
 goes back to where its cursor was saved and sends all from there on once more, message by message, before
@@ -34,13 +34,13 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def rule_of(format: str, order: str) -> Redelivery | None:
-    """How a feed's replays are told; None where positions tell them."""
+    """The rule by which a feed's replays are recognised; None where positions identify changes."""
     return FORMATS[format].redelivery if order == "arrival" else None
 
 
 class Sent(NamedTuple):
-    """What of a message is compared: its number, a hash of all that a replay does not change, and when it was
-    made.
+    """The parts of a message that are compared: its number, a hash of everything that a replay does not
+    change, and the time at which it was made.
     """
 
     number: int | None

@@ -1,4 +1,4 @@
-"""How far a Debezium feed is complete: the source's one watermark, from its transactions and snapshots.
+"""The watermark of a Debezium feed, computed from its transactions and snapshots.
 
     rows        each tells its transaction's id and its own number in it (`tx=<id>;<n>`)
     END         tells how many row events the transaction has
@@ -28,7 +28,7 @@ End = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Told:
+class TransactionEvents:
     """What one batch tells: row numbers and the highest position by transaction, ENDs in order, begun and
     whole snapshots, DDLs; `lost` records that can't be read so far as to say whether they are rows, and of
     which transaction.
@@ -84,7 +84,7 @@ def aborted(state: Transactions | None) -> list[Position]:
 
 
 def advance(
-    state: Transactions | None, told: Told, *, settled: bool = False, again: bool = False
+    state: Transactions | None, told: TransactionEvents, *, settled: bool = False, again: bool = False
 ) -> Transactions:
     """The state after a batch: `whole` is the watermark, `snapshots` are the whole ones, `begun` all of which
     the first row came.
@@ -98,7 +98,7 @@ def advance(
     fresh = told.snapshots - set(before.snapshots)
     awaited = _awaited(before.ends, open_, fresh)
     ends = deque([*awaited, *((id_, count) for id_, count in told.ends if count)])
-    lost = _lost(LostRows() if fresh else before.lost, Told() if again else told)
+    lost = _lost(LostRows() if fresh else before.lost, TransactionEvents() if again else told)
     places, lost = _ended(ends, len(ends) if settled else len(awaited), open_, closed, lost=lost)
     whole = [*([before.whole] if before.whole else []), *places]
     snapshots = sorted({*before.snapshots, *told.snapshots})
@@ -129,13 +129,13 @@ def _awaited(ends: Iterable[End], open_: Mapping[str, OpenTransaction], fresh: s
     return [end for end in ends if not fresh or (end[0] in open_ and open_[end[0]].last > max(fresh))]
 
 
-def _lost(before: LostRows, told: Told) -> LostRows:
+def _lost(before: LostRows, events: TransactionEvents) -> LostRows:
     """How many records are `unknown`, and what had been `seen` of the transactions that some were taken to be
     of: where rows of one come after all, they were of others.
     """
-    unknown, seen = before.unknown + told.lost, dict(before.seen)
-    for id_ in seen.keys() & told.rows.keys():
-        joined = _joined(seen[id_], told.rows[id_][0])
+    unknown, seen = before.unknown + events.lost, dict(before.seen)
+    for id_ in seen.keys() & events.rows.keys():
+        joined = _joined(seen[id_], events.rows[id_][0])
         unknown += _size(joined) - _size(seen[id_])
         seen[id_] = joined
     return LostRows(unknown, dict(list(seen.items())[-_REMEMBERED:]))

@@ -1,4 +1,6 @@
-"""What a broker says of topics: their ids, partitions and offsets. Data goes through Spark's own source."""
+"""Topics as a broker lists them: ids, partitions, offsets and settings. Data is read by Spark's own
+source.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -18,7 +20,7 @@ TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`offsets` maps a partition to its (first, next) offset."""
+    """A topic; `offsets` maps a partition to its (first, next) offset."""
 
     name: str
     id: str
@@ -58,8 +60,8 @@ def list_topics(
 def topic_settings(
     bootstrap: str, options: Mapping[str, str], names: Iterable[str]
 ) -> dict[str, dict[str, str]]:
-    """Each topic's own and inherited settings, such as retention.ms. EnvironmentError_ where the broker does
-    not tell them.
+    """Each topic's effective settings, such as retention.ms. EnvironmentError_ where the broker does not
+    return them.
     """
     try:
         admin = AdminClient(client_config(bootstrap, options))
@@ -86,7 +88,7 @@ def _offsets(consumer: Consumer, topic: str, partitions: list[int]) -> dict[int,
 
 
 def _id(future: Future[Any]) -> str:
-    """A topic's id; empty where the broker gives none."""
+    """A topic's id; empty where the broker has none."""
     try:
         return str(future.result().topic_id)
     except KafkaException as error:
@@ -98,8 +100,8 @@ def _id(future: Future[Any]) -> str:
 def offsets_at(
     bootstrap: str, options: Mapping[str, str], topics: Iterable[Topic], instant: str
 ) -> dict[tuple[str, int], int]:
-    """The first offset of each partition at or after an instant (ISO 8601 with a zone); its end where there
-    is none.
+    """The first offset of each partition at or after an instant (ISO 8601 with a zone), or the end offset if
+    there is none.
     """
     millis = int(datetime.fromisoformat(instant.strip()).timestamp() * 1000)
     consumer = Consumer(

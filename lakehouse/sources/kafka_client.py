@@ -1,12 +1,13 @@
-"""Kafka's Java consumer options, as Spark takes them, said for librdkafka, which lists topics: the two must
-reach the same broker.
+"""Kafka's Java consumer options, as Spark takes them, translated for librdkafka, which lists topics: both
+must reach the same broker.
 
     kafka.security.protocol, sasl.mechanism (PLAIN, SCRAM-…)     the same
     kafka.sasl.jaas.config                                       its user and password
+    kafka.isolation.level                                        the same
     kafka.ssl.truststore.*     PEM file or text; a JKS file      ssl.ca.location, ssl.ca.pem
     kafka.ssl.keystore.*       PEM file or text; a PKCS12 file   ssl.certificate.*, ssl.key.*, ssl.keystore.*
 
-What can't be said so is told by `unsaid`, which `validate` asks before anything runs.
+`validate` reports the options that can't be translated (`unsupported_options`) before anything runs.
 """
 
 import re
@@ -23,6 +24,7 @@ _SAME = {
     "security.protocol": "security.protocol",
     "sasl.mechanism": "sasl.mechanism",
     "client.id": "client.id",
+    "isolation.level": "isolation.level",
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
@@ -51,8 +53,8 @@ def client_config(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
     return config
 
 
-def unsaid(options: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
-    """(option, what is wrong, what to do) for options that Spark would take and librdkafka can't."""
+def unsupported_options(options: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
+    """(option, what is wrong, what to do) for each option that Spark accepts and librdkafka can't."""
     for name, value in options.items():
         plain = name.removeprefix("kafka.")
         if (
@@ -73,7 +75,7 @@ def unsaid(options: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
 
 
 def _login(jaas: str) -> dict[str, str]:
-    """The user and the password of a JAAS line; quotes and backslashes as Java reads them."""
+    """The user and the password of a JAAS line, with quotes and backslashes as Java reads them."""
     found = {}
     for part in ("username", "password"):
         match = re.search(
@@ -124,8 +126,8 @@ def _pem(der: bytes) -> str:
 
 
 def jks_certificates(data: bytes) -> list[bytes]:
-    """The trusted certificates of a Java key store (version 2), as DER; its password guards only that nobody
-    changed it.
+    """The trusted certificates of a Java key store (version 2), as DER. Its password is not needed: it only
+    protects integrity.
     """
     (count,), at, found = struct.unpack_from(">I", data, 8), 12, []
     for _ in range(count):

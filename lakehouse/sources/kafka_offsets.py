@@ -1,18 +1,20 @@
-"""How far a source's topics have been read, and what can no longer be read of them: rules over what a broker
-lists.
+"""Progress in a source's topics: which offsets have been read, and which records were lost before they were
+read. Rules over a broker's listing, without I/O.
 
 A topic's *incarnation* is its id. Where its offsets begin again under the same id (a broker without ids, or a
 log that ended below what was read of it), a count is appended, so that (topic, incarnation, partition,
 offset) names one record for ever.
 
-What retention took is told from what was never there by *when* it is looked at: a hole in what has just been
-landed that lies below the log's start is loss. Above the start the broker still has the range, so a hole
-there is what transactions and compaction leave: control records, records of aborted transactions, overwritten
-keys.
+Lost records are distinguished from offsets that never had one by *when* they are looked for: a gap in what
+has just been landed that is below the log's start is loss. Above the start the broker still has the range, so
+a hole there is what transactions and compaction leave: control records, records of aborted transactions,
+overwritten keys.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+
+from msgspec import UNSET
 
 from lakehouse.ops.progress import Partition, Place, TopicOffset
 from lakehouse.ops.records import Gap, OffsetsLost, Read, TopicCreatedAgain
@@ -23,8 +25,8 @@ Start = str | Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One checkpoint's life: its number, the topics it reads, and of all that were ever read ids,
-    incarnations and next offsets.
+    """One checkpoint's life: its number, the topics it reads, of all that were ever read ids, incarnations
+    and next offsets, and the number of its last batch (-1: none is known).
     """
 
     stream: int = 0
@@ -32,9 +34,10 @@ class Reading:
     ids: dict[str, str] = field(default_factory=dict)
     incarnations: dict[str, str] = field(default_factory=dict)
     following: dict[Partition, int] = field(default_factory=dict)
+    batch: int = -1
 
     def record(self) -> Read:
-        """As the ops log keeps it."""
+        """The reading as a record of the ops log."""
         following = sorted(self.following.items())
         return Read(
             stream=self.stream,
@@ -42,13 +45,14 @@ class Reading:
             ids=self.ids,
             incarnations=self.incarnations,
             next=tuple(TopicOffset(*place, offset) for place, offset in following),
+            batch=UNSET if self.batch < 0 else self.batch,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Offsets [first, end) of a partition that the broker no longer has; some of them may have been landed in
-    time.
+    """Offsets [first, end) of a partition that the broker no longer has; some of them may have been landed
+    before.
     """
 
     place: Place
@@ -57,12 +61,17 @@ class Lost:
 
 
 def reading_of(record: Read | None) -> Reading | None:
-    """The reading of an ops record."""
+    """The reading that a record of the ops log holds."""
     if record is None:
         return None
     following = {(one.topic, one.partition): one.offset for one in record.next}
     return Reading(
-        record.stream, record.topics, dict(record.ids), dict(record.incarnations), following=following
+        record.stream,
+        record.topics,
+        dict(record.ids),
+        dict(record.incarnations),
+        following=following,
+        batch=-1 if record.batch is UNSET else record.batch,
     )
 
 
@@ -76,30 +85,47 @@ def created_anew(reading: Reading | None, topics: Iterable[Topic]) -> list[str]:
 
 
 def come_back(reading: Reading, topics: Iterable[Topic]) -> list[str]:
-    """Topics that were read before and are not among those the checkpoint knows: it would read them from
-    their start.
-    """
+    """Topics that were read before but not by this checkpoint, which would read them from their start."""
     return [topic.name for topic in topics if topic.name in reading.ids and topic.name not in reading.topics]
 
 
 def _is_another(reading: Reading, topic: Topic) -> bool:
-    return topic.id != reading.ids[topic.name] or any(
+    return has_another_id(reading, topic) or any(
         end < reading.following.get((topic.name, number), 0) for number, (_, end) in topic.offsets.items()
     )
 
 
+def has_another_id(reading: Reading, topic: Topic) -> bool:
+    """Whether two ids are known, and differ. A broker that begins to tell ids, or no longer does, names the
+    topic that is there and begins none.
+    """
+    known = reading.ids.get(topic.name, "")
+    return bool(known and topic.id) and known != topic.id
+
+
+def _ids(reading: Reading | None, topics: Iterable[Topic]) -> dict[str, str]:
+    """The ids of all topics that were ever read, as far as a broker has told them."""
+    known = reading.ids if reading else {}
+    return {**known, **{topic.name: topic.id or known.get(topic.name, "") for topic in topics}}
+
+
 def incarnations_of(reading: Reading | None, topics: Iterable[Topic]) -> dict[str, str]:
-    """Every topic's incarnation, of those known before too."""
+    """Every topic's incarnation, those of earlier topics included."""
     topics = list(topics)
     anew = created_anew(reading, topics)
     known = dict(reading.incarnations) if reading else {}
     for topic in topics:
-        if topic.name in anew and reading is not None and reading.ids[topic.name] == topic.id:
-            number = int(known[topic.name].removeprefix(topic.id).removeprefix("+") or 0)
-            known[topic.name] = f"{topic.id}+{number + 1}"
-        elif topic.name in anew or topic.name not in known:
+        if topic.name not in known or (reading is not None and has_another_id(reading, topic)):
             known[topic.name] = topic.id
+        elif topic.name in anew:
+            known[topic.name] = _next_life(known[topic.name])
     return known
+
+
+def _next_life(incarnation: str) -> str:
+    """The incarnation after this one, of a topic whose offsets began again under the same id."""
+    before, plus, number = incarnation.rpartition("+")
+    return f"{before}+{int(number) + 1}" if plus and number.isdecimal() else f"{incarnation}+1"
 
 
 def begun(
@@ -108,7 +134,7 @@ def begun(
     landed: Mapping[Place, int],
     first: Mapping[Partition, int],
 ) -> Reading:
-    """A reading with a checkpoint of its own. It goes on where the one before and bronze (`landed`: next
+    """A reading with a new checkpoint. It continues where the previous one and bronze (`landed`: next
     offsets) end, else at `first`.
 
     A topic that was created anew, or a partition that is new, is read from 0, so that what it lost in the
@@ -125,33 +151,30 @@ def begun(
         fresh = (
             reading is not None
             and topic.name in reading.ids
-            and (topic.name not in anew or topic.id != reading.ids[topic.name])
+            and (topic.name not in anew or has_another_id(reading, topic))
         )
         for number, (low, _) in topic.offsets.items():
             place = (topic.name, number)
             known = [landed[key]] if (key := (topic.name, incarnations[topic.name], number)) in landed else []
             known += [following[place]] if place in following else []
             following[place] = max(known, default=0 if fresh else first.get(place, low))
-    ids = {**(reading.ids if reading else {}), **{topic.name: topic.id for topic in topics}}
-    return Reading(
-        reading.stream + 1 if reading else 0, _names(topics), ids, incarnations, following=following
-    )
+    stream = reading.stream + 1 if reading else 0
+    return Reading(stream, _names(topics), _ids(reading, topics), incarnations, following=following)
 
 
 def joined(reading: Reading, topics: Iterable[Topic]) -> Reading:
-    """The same reading with topics and partitions that have come since: a new partition counts from 0, a new
-    topic from its start.
+    """The reading with new topics and partitions added: a new partition counts from 0, a new topic from its
+    start.
     """
     following = dict(reading.following)
     topics = list(topics)
     for topic in topics:
         for number, (low, _) in topic.offsets.items():
             following.setdefault((topic.name, number), 0 if topic.name in reading.ids else low)
-    ids = {**reading.ids, **{topic.name: topic.id for topic in topics}}
     return replace(
         reading,
         topics=_names(topics),
-        ids=ids,
+        ids=_ids(reading, topics),
         incarnations=incarnations_of(reading, topics),
         following=following,
     )
@@ -162,34 +185,63 @@ def _names(topics: Iterable[Topic]) -> tuple[str, ...]:
 
 
 def backlog(reading: Reading, topics: Iterable[Topic]) -> int:
-    """How many records, or places of deleted ones, partitions have beyond what was read."""
+    """How many offsets partitions have beyond those read; some of them may hold no record."""
     ends = {(topic.name, number): end for topic in topics for number, (_, end) in topic.offsets.items()}
     return sum(max(0, end - reading.following.get(place, 0)) for place, end in ends.items())
 
 
-def advanced(reading: Reading, ends: Mapping[Partition, int]) -> Reading:
-    """After a pass that read up to `ends`."""
+def undone(reading: Reading | None, following: Mapping[Place, int]) -> int:
+    """About how many records bronze has read and silver has not done, whose next offsets are `following`."""
+    if reading is None:
+        return 0
+    places = {
+        (topic, reading.incarnations.get(topic, ""), number): end
+        for (topic, number), end in reading.following.items()
+    }
+    return sum(max(0, end - following[place]) for place, end in places.items() if place in following)
+
+
+def unread(
+    reading: Reading | None, topics: Iterable[Topic], following: Mapping[Place, int]
+) -> dict[Partition, int]:
+    """How many offsets of each partition lie behind those that were read (`following`: next offsets), in the
+    topic's present incarnation.
+    """
+    topics = list(topics)
+    incarnations = incarnations_of(reading, topics)
+    return {
+        (topic.name, number): max(
+            0, end - max(following.get((topic.name, incarnations[topic.name], number), first), first)
+        )
+        for topic in topics
+        for number, (first, end) in topic.offsets.items()
+    }
+
+
+def advanced(reading: Reading, ends: Mapping[Partition, int], batch: int = -1) -> Reading:
+    """After a pass that read up to `ends`, with the checkpoint's `batch` as its last one."""
     return replace(
         reading,
+        batch=max(reading.batch, batch),
         following={place: max(offset, ends.get(place, 0)) for place, offset in reading.following.items()},
     )
 
 
 def deleted(before: Reading, topics: Iterable[Topic]) -> list[Lost]:
-    """What lies between where a pass began and the log's start after it: landed in time, or lost."""
+    """Offsets between a pass's start and the log's start after it: landed in time, or lost."""
     return [
         Lost((topic.name, before.incarnations[topic.name], number), start, low)
         for topic in topics
         for number, (low, _) in topic.offsets.items()
         if (start := before.following.get((topic.name, number))) is not None
         and low > start
-        and before.ids.get(topic.name) == topic.id
+        and not has_another_id(before, topic)
     ]
 
 
 def first_offsets(start: Start, topics: Iterable[Topic]) -> dict[Partition, int]:
-    """Where the first reading of all begins: `earliest`, `latest`, or offsets by topic and partition (-1
-    latest, -2 earliest).
+    """The offsets of the first reading: `earliest`, `latest`, or offsets by topic and partition (-1 latest,
+    -2 earliest).
     """
     found: dict[Partition, int] = {}
     for topic in topics:
@@ -204,7 +256,7 @@ def first_offsets(start: Start, topics: Iterable[Topic]) -> dict[Partition, int]
 
 
 def told_loss(gap: Gap) -> str:
-    """A loss in words."""
+    """A loss as a sentence."""
     match gap:
         case TopicCreatedAgain():
             return f"topic {gap.topic} was created anew: what its former life held unread is not known"

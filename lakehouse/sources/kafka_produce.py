@@ -1,5 +1,5 @@
-"""Publish a recording: every message into its own partition, in order, with its key, value, headers and
-timestamp.
+"""Publish a recording to Kafka: every message into its own partition, in order, with its key, value, headers
+and timestamp.
 """
 
 from collections import Counter
@@ -58,7 +58,7 @@ def produce(
 
 
 def _reader(recording: Path | Iterable[Message]) -> Callable[[], Iterable[Message]]:
-    """What gives the messages each time it is called; a file is never held in memory."""
+    """A function that gives the messages each time it is called; a file is never held in memory."""
     if isinstance(recording, Path):
         return partial(read_recording, recording)
     held = list(recording)
@@ -80,8 +80,8 @@ def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> None
 
 
 def _survey(messages: Iterable[Message], topic: str | None) -> tuple[dict[str, int], bool]:
-    """How many partitions each topic needs, and whether every partition's offsets ascend: then nothing need
-    be held in memory.
+    """How many partitions each topic needs, and whether every partition's offsets ascend, so that nothing has
+    to be held in memory.
     """
     needed: dict[str, int] = {}
     last: dict[tuple[str, int], int] = {}
@@ -132,7 +132,7 @@ def _send(producer: Producer, topic: str, message: Message, delivered: "_Deliver
 
 
 class _Deliveries:
-    """What the broker has said of the messages so far."""
+    """The delivery reports of the broker so far."""
 
     def __init__(self, progress: Progress | None) -> None:
         self.counts: Counter[tuple[str, int]] = Counter()

@@ -1,5 +1,5 @@
-"""Messages of topics for looking at: some from each partition's beginning and end. No group, no commit, no
-trace at the broker.
+"""A sample of topics' messages, from each partition's beginning and end. No consumer group is created and no
+offset committed.
 """
 
 import time
@@ -21,7 +21,7 @@ BYTES = 64 * 2**20
 def sample(
     bootstrap: str, options: Mapping[str, str], topics: list[Topic], head: int = HEAD, tail: int = TAIL
 ) -> list[Message]:
-    """Up to `head` messages from each partition's first on, and `tail` up to its end; in the order of topic,
+    """Up to `head` messages from each partition's beginning and `tail` from its end, in the order of topic,
     partition, offset.
     """
     spans = [
@@ -41,7 +41,7 @@ def sample(
 
 
 def _bounded(messages: Iterator[Message], room: int) -> Iterator[Message]:
-    """Messages up to so many bytes, the first one in any case: each partition has its share."""
+    """Messages up to `room` bytes, at least one: each partition has its share."""
     for message in messages:
         yield message
         room -= len(message.value or b"") + len(message.key or b"")
@@ -65,8 +65,8 @@ def read_span(
     end: int,
     seconds: float = SECONDS,
 ) -> Iterator[Message]:
-    """The committed messages of [start, end) of a partition, for at most so long. EnvironmentError_ where the
-    broker does not answer.
+    """The committed messages of offsets [start, end) of a partition, for at most `seconds`. EnvironmentError_
+    where the broker does not answer.
     """
     if start >= end:
         return

@@ -1,10 +1,10 @@
 """Recordings: Kafka messages as JSON lines, one message a line.
 
-    {"topic"?, "partition", "offset", "timestamp"?, "key_b64", "value_b64", "headers"?: [[name, value_b64 |
-    null], …]}
+    {"topic"?, "partition", "offset", "timestamp"?, "key_b64", "value_b64",
+     "headers"?: [[name, value_b64 | null], …]}
 
 Other members are ignored. Without `topic` it is the file's name without its suffix. A null value is a
-tombstone. A file that ends in .gz is read as what it holds.
+tombstone. A file that ends in .gz is decompressed.
 """
 
 import binascii
@@ -50,8 +50,8 @@ def read_recording(path: Path) -> Iterator[Message]:
 
 
 def write_recording(messages: Iterable[Message], path: Path) -> int:
-    """Write messages as a recording, which must not be there yet; returns how many. EnvironmentError_ where
-    it can't be written.
+    """Write messages as a new recording; returns how many. EnvironmentError_ where it exists or can't be
+    written.
     """
     number = 0
     encoder = msgspec.json.Encoder()

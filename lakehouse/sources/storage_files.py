@@ -1,5 +1,5 @@
-"""Which files of a storage-sink tree are new, and a whole tree as messages; over any file system that can
-list, stat and read.
+"""New files of a storage sink, and a whole folder as messages, over any file system that can list, stat and
+read.
 
 `new_files` lists no folder again that can't have gained rows. A scan is *done at C* when the checkpoint C was
 read before its listing and all that it found has landed: every change at or below C was then in a whole,
@@ -15,6 +15,9 @@ What a closed folder still gains is a replay of changes that have landed. `sweep
 same: for the first scan of a run, and after the changefeed's folder settings were changed. A file whose size
 or time has changed is new again.
 
+A file that a folder lacks though later ones of its writer are there is `missing`, once the checkpoint is past
+rows behind it; until then it may be late, and the checkpoint waits.
+
 Never taken: an empty file, and one that is not whole (a data file that does not end with the terminator, a
 schema file that is no JSON), unless the checkpoint has passed its time: a crash left it, and its changes were
 sent again. The checkpoint waits for files that are not whole.
@@ -24,17 +27,20 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message
+from lakehouse.formats.ticdc.storage_gaps import Gap, first_commit_ts, gaps_of, without_expired
 from lakehouse.formats.ticdc.storage_layout import (
     DataFile,
     Index,
     Other,
     SchemaFile,
     classify,
+    has_commit_ts,
     join_schemas,
     read_checkpoint,
     setting,
@@ -60,7 +66,7 @@ class FileInfo(NamedTuple):
 
 
 class FileSystem(Protocol):
-    """What is asked of a file system. The root is ""; what is not there has no children, no stat, and no
+    """The file operations that a scan needs. The root is ""; a missing path has no children, no stat and no
     bytes.
     """
 
@@ -72,7 +78,7 @@ class FileSystem(Protocol):
 
 
 class LocalFiles:
-    """A folder of this machine. A path that leads out of it, by its parts or by a link, is not there."""
+    """A local folder. Paths that lead out of it, by their parts or by a link, count as missing."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root).resolve()
@@ -119,7 +125,7 @@ class LocalFiles:
 
 
 def _info(path: str, status: os.stat_result) -> FileInfo | None:
-    """A file or folder; nothing else is read."""
+    """The status of a file or folder; None for other kinds."""
     is_dir = stat.S_ISDIR(status.st_mode)
     if not (is_dir or stat.S_ISREG(status.st_mode)):
         return None
@@ -127,12 +133,12 @@ def _info(path: str, status: os.stat_result) -> FileInfo | None:
 
 
 class Scan(NamedTuple):
-    """What to land now, in this order: `files`, then `metadata` as it was before the listing.
+    """The result of a scan: land `files` in this order, then `metadata` as it was before the listing.
 
     `checkpoint` is that of `metadata`: pass it as `done` to the next scan, once all of this one has landed.
     It is None, and so is `metadata`, while a file is not whole. `pending` are files that were seen or
-    announced and can't be taken yet, `missing` those that a folder that was listed lacks though it has later
-    ones: the first of each writer.
+    announced and can't be taken yet, `missing` those that `looked`, the folders that were looked at, lack
+    though they have later ones: of numbers in a row the first.
     """
 
     files: list[FileInfo]
@@ -140,7 +146,8 @@ class Scan(NamedTuple):
     checkpoint: int | None
     pending: list[str]
     unknown: list[Other]
-    missing: list[str]
+    missing: list[DataFile]
+    looked: frozenset[str] = frozenset()
 
 
 def new_files(
@@ -150,7 +157,7 @@ def new_files(
     done: int | None = None,
     sweep: bool = False,
 ) -> Scan:
-    """The files to land. `landed` maps paths to (size, mtime): those of folders that are closed at `done` may
+    """The files to land. `landed` maps paths to (size, mtime); those in folders that are closed at `done` may
     be left out.
     """
     metadata = files.read("metadata")
@@ -166,6 +173,7 @@ def new_files(
         sorted(walk.pending),
         unknown=walk.unknown,
         missing=walk.missing,
+        looked=frozenset(walk.looked),
     )
 
 
@@ -187,7 +195,7 @@ def _milliseconds(checkpoint: int) -> int:
 
 
 class _Walk:
-    """One scan: goes down from the root into what is open, and collects what is new."""
+    """One scan: it descends into open folders, and collects new files."""
 
     def __init__(
         self,
@@ -209,7 +217,9 @@ class _Walk:
         self.pending: list[str] = []
         self.torn = False
         self.unknown: list[Other] = []
-        self.missing: list[str] = []
+        self.missing: list[DataFile] = []
+        self.here: dict[str, set[str]] = {}  # of one table, by folder
+        self.looked: set[str] = set()
         self.known: dict[str, dict[str | None, dict[int, str]]] = {}
         for path in landed:
             file = classify(path, options)
@@ -237,6 +247,7 @@ class _Walk:
         """
         versions: dict[int, str] = {}
         seen: list[int] = []
+        self.here = {}
         for child in self.files.list_dir(path):
             if not child.is_dir:
                 seen += self.consider(child)
@@ -255,41 +266,79 @@ class _Walk:
         for version, folder in sorted(versions.items()):
             if version >= passed:
                 self.data_folder(folder)
+        self.look_for_gaps(self.here)
+        self.looked |= self.here.keys()
 
     def data_folder(self, path: str) -> None:
         """A version's folder, or one below it: by its index, else by listing."""
         if self.done is not None and path in self.known and self.by_index(path):
             return
-        children = self.files.list_dir(path)
-        for child in children:
+        here = self.here[path] = set()
+        for child in self.files.list_dir(path):
             if not child.is_dir:
+                here.add(child.path)
                 self.consider(child)
             elif child.name != "meta" and not self.is_past(child.name):
                 self.data_folder(child.path)
-        self.look_for_gaps(
-            path,
-            [file for child in children if isinstance(file := classify(child.path, self.options), DataFile)],
-        )
 
-    def look_for_gaps(self, folder: str, files: list[DataFile]) -> None:
-        """A writer counts its files from 1: one that is neither here nor has landed was deleted, or never
-        copied.
+    # Gaps
+
+    def look_for_gaps(self, folders: Iterable[str]) -> None:
+        """What the folders of one table that were looked at lack."""
+        looked = {folder: self.files_of(folder) for folder in folders}
+        gaps = [gap for files in looked.values() for gap in gaps_of(files)]
+        if gaps:
+            mine = (file for file in self.one_of_each() if file[1:4] == gaps[0].behind[1:4])
+            for gap in without_expired(gaps, chain(mine, *looked.values())):
+                self.judge(gap)
+
+    def files_of(self, folder: str) -> list[DataFile]:
+        """The data files of a folder that are there or have landed."""
+        landed = {path for known in self.known.get(folder, {}).values() for path in known.values()}
+        files = (classify(path, self.options) for path in landed | self.here.get(folder, set()))
+        return [file for file in files if isinstance(file, DataFile)]
+
+    def one_of_each(self) -> Iterator[DataFile]:
+        """A landed file of every folder."""
+        for known in self.known.values():
+            file = classify(next(path for paths in known.values() for path in paths.values()), self.options)
+            if isinstance(file, DataFile):
+                yield file
+
+    def judge(self, gap: Gap) -> None:
+        """A lacking file is lost once the checkpoint is past a row behind it: all before that row is whole
+        then. Until then it may be on its way. Nothing of a version behind the checkpoint counts yet.
         """
-        for last in {file.dispatcher: file for file in sorted(files, key=lambda file: file.number)}.values():
-            here = {file.number for file in files if file.dispatcher == last.dispatcher}
-            here.update(self.known.get(folder, {}).get(last.dispatcher, ()))
-            gap = next((number for number in range(1, last.number) if number not in here), None)
-            self.missing += [] if gap is None else [last.numbered(gap)]
+        late = self.files.stat(gap.missing.path)
+        if late is not None:
+            self.consider(late)
+        elif self.is_due(gap.behind):
+            self.missing.append(gap.missing)
+        else:
+            self.pending.append(gap.missing.path)
+            self.torn = self.torn or self.checkpoint is None or gap.missing.version <= self.checkpoint
+
+    def is_due(self, file: DataFile) -> bool:
+        """Whether the checkpoint is past the file's first row."""
+        if not has_commit_ts(self.options):
+            return True
+        info = self.files.stat(file.path)
+        if info is None or self.is_settled(info):
+            return self.checkpoint is not None
+        first = first_commit_ts(file, self.files.read(file.path), self.options)
+        return self.checkpoint is not None and (first is None or first <= self.checkpoint)
 
     def is_past(self, name: str) -> bool:
-        """Whether a date's folder can get no more first-time changes."""
+        """Whether a date's folder can't get new changes any more."""
         end = _end_of_date(name) if self.done is not None and "-" in name else None
         return end is not None and self.done is not None and _milliseconds(self.done) > end
 
     # Index files
 
     def by_index(self, folder: str) -> bool:
-        """Whether the folder's indexes tell all that can be new in it; then that has been looked at."""
+        """Whether the folder's indexes name all files that can be new in it; then those have been
+        considered.
+        """
         beside = f"{folder}/CDC.index"
         indexes = [
             info
@@ -311,13 +360,14 @@ class _Walk:
             return False
         if any(file.number - len(known[file.dispatcher]) > _FEW for file in files):
             return False
+        self.here[folder] = set()
         for file, index in zip(files, indexes, strict=True):
             self.numbers(file, known[file.dispatcher], index)
         return True
 
     def numbers(self, newest: DataFile, known: Mapping[int, str], index: FileInfo) -> None:
-        """The files up to the index's and behind it that have not landed, and the last one that has: a crash
-        may rewrite it.
+        """The files up to and beyond the index that have not landed, and the last one that has: a crash may
+        rewrite it.
         """
         last, behind = max(known), len(newest.extension) + 1
         stem = f"{newest.folder}/CDC" + (f"_{newest.dispatcher}_" if newest.dispatcher else "")
@@ -327,6 +377,7 @@ class _Walk:
             path = f"{stem}{number:0{width}}.{newest.extension}"
             info = self.files.stat(path)
             if info:
+                self.here[newest.folder].add(path)
                 self.consider(info)
             elif last < number <= newest.number and not self.is_settled(index):
                 self.pending.append(path)
@@ -341,7 +392,7 @@ class _Walk:
     # Files
 
     def consider(self, info: FileInfo) -> list[int]:
-        """Takes a file that is new and whole; gives the version of a schema file."""
+        """Add a file if it is new and whole; returns the version of a schema file."""
         file = classify(info.path, self.options)
         if isinstance(file, Other):
             self.unknown.append(file)
@@ -374,7 +425,9 @@ class _Walk:
 
 
 def _end_of_date(name: str) -> int | None:
-    """When `2026-11` or `2026-11-21` is over in the last time zone, and an hour more, in ms."""
+    """The time in ms at which a date (`2026-11` or `2026-11-21`) is over in the last time zone, plus an
+    hour.
+    """
     try:
         first = datetime.fromisoformat(name if len(name) > 7 else f"{name}-01").replace(tzinfo=UTC)
     except ValueError:
@@ -387,9 +440,7 @@ def _end_of_date(name: str) -> int | None:
 
 
 def read_tree(root: str | Path, options: Mapping[str, str], topic: str = "storage") -> Iterator[Message]:
-    """All files of a tree in landing order, schemas joined, and its checkpoint behind them; nothing waits for
-    a writer here.
-    """
+    """All files of a folder in landing order, schemas joined, then its checkpoint; no file is held back."""
     files = LocalFiles(root)
     metadata = files.read("metadata")
     found = [(classify(info.path, options), info) for info in all_files(files, "")]
@@ -401,11 +452,11 @@ def read_tree(root: str | Path, options: Mapping[str, str], topic: str = "storag
     dispatchers: dict[str, set[str | None]] = {}
     offset = 0
     for offset, (file, info) in enumerate(landing, 1):
-        headers: tuple[tuple[str, bytes | None], ...] = ()
+        writers: set[str | None] = set()
         if isinstance(file, DataFile):
             writers = dispatchers.setdefault(file.folder, set())
             writers.add(file.dispatcher)
-            headers = schemas.headers(file, len(writers)) or ()
+        headers = schemas.headers(file, len(writers)) or ()
         yield Message(
             topic,
             0,
@@ -421,6 +472,7 @@ def read_tree(root: str | Path, options: Mapping[str, str], topic: str = "storag
 
 
 def all_files(files: FileSystem, path: str) -> Iterable[FileInfo]:
+    """All files below `path`, recursively."""
     for info in files.list_dir(path):
         if info.is_dir:
             yield from all_files(files, info.path)

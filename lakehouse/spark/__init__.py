@@ -1,1 +1,1 @@
-"""The only place that sees Spark, Delta, Arrow and Great Expectations."""
+"""The layers run in Spark: the only package that imports Spark, Delta, Arrow and Great Expectations."""

@@ -27,7 +27,7 @@ _PLAIN: dict[str, T.DataType] = {
 
 
 def data_type(text: str) -> T.DataType:
-    """The type that a SQL text names; a ValueError where it names none."""
+    """The Spark type of a SQL text; a ValueError where it is none."""
     text = text.strip()
     head, _, rest = text.partition("<")
     word = head.strip().lower()

@@ -1,11 +1,11 @@
-"""Where a lake's tables are: a folder of Delta tables, or schemas of a catalog. Names are quoted here and
-nowhere else.
+"""The location of a lake's tables: a folder of Delta tables, or schemas of a catalog. The only module that
+quotes their names.
 
 A path lake is ROOT/{bronze,silver,gold,ops}/NAME. A catalog lake is CATALOG.{bronze,silver,gold,ops}.NAME,
 where the four schema names may be given (development targets rename them).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,14 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def _always_free() -> None:
+    """Nothing is checked before a write."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lake:
     """`root` is a folder or URL; with `catalog` set, tables are the catalog's, and `root` holds checkpoints
-    only.
+    only. `before_write` raises where this process may not write any more (lakehouse/spark/ops/lease.py).
     """
 
     root: str
@@ -44,6 +48,7 @@ class Lake:
     # where a silver table's present generation is, if it is not the first: a source's log says it when it is
     # loaded
     present: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
+    before_write: Callable[[], None] = field(default=_always_free, compare=False)
 
     def __post_init__(self) -> None:
         # SQL takes a relative path for a table's name in the catalog
@@ -51,7 +56,7 @@ class Lake:
             object.__setattr__(self, "root", str(Path(self.root).absolute()))
 
     def use_generation(self, source: str, number: int) -> None:
-        """From now on the source's silver tables are those of this generation."""
+        """Use this generation of the source's silver tables from now on."""
         for name in SILVER_TABLES:
             self.present["silver", f"{source}_{name}"] = f"{source}_{name}_g{number}"
 
@@ -59,7 +64,7 @@ class Lake:
         return f"{self.root.rstrip('/')}/{layer}/{self.present.get((layer, name), name)}"
 
     def ref(self, layer: str, name: str) -> str:
-        """The table as it stands in SQL."""
+        """The SQL reference of a table."""
         if self.catalog is None:
             return "delta." + quote(self.path(layer, name))
         held = self.present.get((layer, name), name)
@@ -132,6 +137,7 @@ class Lake:
         self._save(writer, layer, name)
 
     def _save(self, writer: Any, layer: str, name: str) -> None:
+        self.before_write()
         if self.catalog is None:
             writer.save(self.path(layer, name))
         else:

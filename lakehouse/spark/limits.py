@@ -1,4 +1,4 @@
-"""Sizes at which a step changes its way: below them the driver does the work, above them Spark jobs do.
+"""Sizes above which a step runs as Spark jobs; below them the driver does it.
 
 Both ways give the same rows and states, so a limit is a matter of speed and memory alone. They are read as
 attributes of this module (`limits.GOLD_TABLE_CHANGES`), at each use: whoever sets one, a test above all, sets

@@ -1,5 +1,5 @@
-"""The one module that knows what Spark it runs on: Databricks, Spark Connect, a cluster's spark-submit, or
-this machine.
+"""The Spark session for each environment: Databricks, Spark Connect, spark-submit on a cluster, or this
+machine.
 
 A session that is there already is used as it is. Otherwise a local one is made for small data, from the jars
 of the cache. Nobody else asks where it runs; what differs is in `capabilities`.
@@ -37,6 +37,8 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # the largest number means no limit: with any other Spark measures each column again after every row
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.databricks.delta.schema.autoMerge.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",

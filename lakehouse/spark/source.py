@@ -1,4 +1,6 @@
-"""A source's configuration as the layers want it."""
+"""A source's configuration as the layers use it: settings of silver and gold, its lake, and its record in the
+lake.
+"""
 
 from dataclasses import dataclass
 
@@ -11,32 +13,32 @@ from lakehouse.formats import FORMATS, order_of, sends_watermarks
 from lakehouse.gold.options import GoldOptions, from_plain, options_from, to_plain
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import Name
-from lakehouse.ops.source_settings import SourceSettings
+from lakehouse.ops.source_settings import Said, SourceSettings
 from lakehouse.quality.suite import Suite, suite_of
 from lakehouse.spark.bronze.kafka import KafkaInput
-from lakehouse.spark.gold.settings import GoldFeed
+from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.silver.tables import Feed
+from lakehouse.spark.silver.tables import SilverSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One source, ready to run."""
+    """A configured source, ready to run."""
 
     name: str
     config: SourceConfig
     lake: Lake
-    silver: Feed
-    gold: GoldFeed
+    silver: SilverSettings
+    gold: GoldSettings
 
     @property
     def settings(self) -> SourceSettings:
-        """What a reader of the lake must know of it."""
+        """The settings that readers of the lake need."""
         return settings_of(self.silver, self.gold)
 
 
-def settings_of(silver: Feed, gold: GoldFeed) -> SourceSettings:
-    """What a reader of the lake must know of a source."""
+def settings_of(silver: SilverSettings, gold: GoldSettings) -> SourceSettings:
+    """The settings of a source that readers of the lake need."""
     said, suites = gold.said, gold.suites.items()
     settings = SourceSettings(
         format=silver.format,
@@ -55,9 +57,9 @@ def settings_of(silver: Feed, gold: GoldFeed) -> SourceSettings:
     return msgspec.json.decode(msgspec.json.encode(settings), type=SourceSettings)  # as it is read again
 
 
-def silver_feed_of(name: str, settings: SourceSettings) -> Feed:
-    """The silver feed that a source's recorded settings describe."""
-    return Feed(
+def silver_settings_of(name: str, settings: SourceSettings) -> SilverSettings:
+    """The silver settings that a source's recorded settings describe."""
+    return SilverSettings(
         name,
         settings.format,
         settings.order,
@@ -67,10 +69,10 @@ def silver_feed_of(name: str, settings: SourceSettings) -> Feed:
     )
 
 
-def feed_of(name: str, settings: SourceSettings, consistency: str) -> GoldFeed:
-    """The gold feed that a source's recorded settings describe, for commands that have no YAML at hand."""
+def gold_settings_of(name: str, settings: SourceSettings, consistency: str) -> GoldSettings:
+    """The gold settings that a source's recorded settings describe, for commands that read no YAML."""
     options = options_in(settings)
-    return GoldFeed(
+    return GoldSettings(
         name,
         upstream_of(settings.format, settings.options),
         consistency,
@@ -80,16 +82,24 @@ def feed_of(name: str, settings: SourceSettings, consistency: str) -> GoldFeed:
         clock=clock_of(settings.format, settings.order),
         drift_timeout=settings.drift_timeout,
         suites=suites_in(settings),
+        settled=settings.settled,
+        old_rows=FORMATS[settings.format].producer.old_rows,
     )
 
 
 def options_in(settings: SourceSettings) -> dict[tuple[str, str], GoldOptions]:
-    """The tables' options, from what the lake knows of a source."""
+    """The tables' options from the source's recorded settings."""
     return {name: from_plain(said) for name, said in settings.tables}
 
 
+def said_in(settings: SourceSettings) -> Said:
+    """What the schema history needs of YAMLs, from what the lake knows of a source."""
+    logs = frozenset(name for name, one in options_in(settings).items() if one.goes_on)
+    return Said(virtual=settings.virtual, keys=settings.keys, on_ddl=settings.on_ddl, logs=logs)
+
+
 def suites_in(settings: SourceSettings) -> dict[Name, Suite]:
-    """The tables' expectations, from what the lake knows of a source."""
+    """The tables' expectations from the source's recorded settings."""
     suites = () if settings.suites is UNSET else settings.suites
     return {(database, table): suite_of(entries) for database, table, entries in suites}
 
@@ -102,12 +112,12 @@ def selected_sources(config: Config, select: tuple[str, ...], lake: str | None) 
 
 
 def source_of(config: Config, name: str, lake: str | None) -> Source:
-    """One source with its tables."""
+    """The configured source with its tables."""
     found = resolve_source(config.sources[name])
     options = found.decoder_options()
     order = order_of(found.format, options)
     settled = found.recording is not None
-    silver = Feed(
+    silver = SilverSettings(
         name,
         found.format,
         order,
@@ -119,7 +129,7 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
     )
     consistency = found.consistency or ("resolved" if sends_watermarks(found.format, options) else "eventual")
     said = options_of_tables(config, name)
-    gold = GoldFeed(
+    gold = GoldSettings(
         name,
         upstream_of(found.format, options),
         consistency,
@@ -129,12 +139,14 @@ def source_of(config: Config, name: str, lake: str | None) -> Source:
         clock=clock_of(found.format, order),
         drift_timeout=None if found.drift_timeout is None else found.drift_timeout.total_seconds(),
         suites=suites_of(config, name),
+        settled=settled,
+        old_rows=FORMATS[found.format].producer.old_rows,
     )
     return Source(name, found, lake_of(found, lake), silver, gold=gold)
 
 
 def options_of_tables(config: Config, source: str) -> dict[tuple[str, str], GoldOptions]:
-    """What the YAMLs say of a source's tables."""
+    """The options of a source's tables, from their YAMLs."""
     mine = [(name, table) for name, table in config.tables.items() if table.source == source]
     return {name: gold_options(file, table) for file, table in mine for name in table.source_tables}
 

@@ -1,15 +1,15 @@
-"""MySQL's character sets as Python codecs, for feeds that send text in the column's own charset."""
+"""MySQL's character sets as Python codecs: for feeds that send text in the column's own charset, and for what
+MODIFY COLUMN takes from one to another.
+"""
 
 import functools
 
 _CODECS = {
-    "": "utf-8",
     "utf8": "utf-8",
     "utf8mb3": "utf-8",
     "utf8mb4": "utf-8",
-    "utf-8": "utf-8",
+    "latin1": "cp1252",
     "ascii": "ascii",
-    "binary": "utf-8",
     "ucs2": "utf-16-be",
     "utf16": "utf-16-be",
     "utf16le": "utf-16-le",
@@ -21,8 +21,7 @@ _CODECS = {
     "sjis": "shift_jis",
     "cp932": "cp932",
     "ujis": "euc_jp",
-    "eucjpms": "euc_jp",
-    "euckr": "cp949",
+    "euckr": "cp949",  # the server's has the syllables of the extension too
     "tis620": "tis_620",
     "latin2": "iso8859_2",
     "latin5": "iso8859_9",
@@ -52,6 +51,11 @@ def _cp1252_holes_kept() -> dict[int, str]:
 _LATIN1 = _cp1252_holes_kept()
 
 
+def charset_codec(charset: str | None) -> str | None:
+    """Python's name of a charset, None where it has none. A column without a charset is taken as utf8mb4."""
+    return _CODECS.get(charset or "utf8mb4")
+
+
 def decode_text(data: bytes, charset: str) -> str | None:
     """Text of a charset or collation (`gbk`, `utf8mb4_general_ci`); None for bytes that are none, or a
     charset without codec.
@@ -68,4 +72,6 @@ def decode_text(data: bytes, charset: str) -> str | None:
 @functools.lru_cache(maxsize=256)
 def _codec(charset: str) -> str | None:
     name = charset.lower().partition("_")[0]
+    if name in ("", "binary", "utf-8"):
+        return "utf-8"
     return "latin1" if name == "latin1" else _CODECS.get(name)

@@ -1,4 +1,4 @@
-"""What MODIFY COLUMN makes of the values that existing rows have: no row event tells it.
+"""Conversion of existing values at MODIFY COLUMN, which no row event shows.
 
     canonical value ──read──▶ cell ──store──▶ canonical value of the new type, or UNKNOWABLE
 
@@ -20,9 +20,11 @@ from decimal import Decimal
 from typing import Any, Final
 
 from lakehouse.schema import ColumnType
-from lakehouse.values.normal_form import Rule, bytes_of
+from lakehouse.values.charsets import charset_codec
+from lakehouse.values.normal_form import PRINTED, Rule, address_bytes, bytes_of
 from lakehouse.values.server_value import (
     UNNUMBERED,
+    Address,
     Bits,
     Cell,
     Dated,
@@ -33,7 +35,7 @@ from lakehouse.values.server_value import (
     Single,
     Span,
 )
-from lakehouse.values.store_assignment import STORES, Target, charset_codec, labels_mask
+from lakehouse.values.store_assignment import Target, labels_mask, store_of
 from lakehouse.values.temporal import read_duration, read_moment, to_local
 
 
@@ -72,6 +74,41 @@ def reason(
     return None
 
 
+_NUMBERS_AND_DATES = (
+    *("integer", "bit", "decimal", "float", "double", "year"),
+    *("date", "datetime", "timestamp", "time"),
+)
+
+
+def may_be_unknowable(old: ColumnType, new: ColumnType, *, server: str = "mysql") -> bool:
+    """Whether a value of the old type may have none in the new one by any rule: where this is False, only
+    what is no value of the old type is UNKNOWABLE, or what no calendar has.
+    """
+    if server == "mariadb":
+        old, new = _plain(old), _plain(new)
+    if is_identity(old, new, server):
+        return False
+    if old.family == "time" and new.family in ("date", "datetime", "timestamp"):
+        return True
+    if old.family == "bit" and new.family == "text":
+        return True
+    return not (_is_always_read(old) and _is_always_stored(new))
+
+
+def _is_always_read(old: ColumnType) -> bool:
+    known = charset_codec(old.charset) is not None and old.base not in PRINTED
+    return old.family in _NUMBERS_AND_DATES or (
+        known and (old.family == "text" or (old.family in ("enum", "set") and bool(old.members)))
+    )
+
+
+def _is_always_stored(new: ColumnType) -> bool:
+    known = charset_codec(new.charset) is not None and new.base not in PRINTED
+    return new.family in (*_NUMBERS_AND_DATES, "binary") or (
+        known and (new.family == "text" or (new.family in ("enum", "set") and bool(new.members)))
+    )
+
+
 @functools.lru_cache(maxsize=4096)
 def compile_convert(
     old: ColumnType, new: ColumnType, *, server: str = "mysql", zone: str | None = "UTC"
@@ -99,10 +136,10 @@ def _steps(old: ColumnType, new: ColumnType, server: str, zone: str | None) -> R
     if server == "mariadb":
         old, new = _plain(old), _plain(new)
     one_sided = (old.family == "timestamp") != (new.family == "timestamp")
-    read, store = reader(old, (zone if one_sided else "UTC") or "UTC", server), STORES.get(new.family)
+    read, store = reader(old, (zone if one_sided else "UTC") or "UTC", server), store_of(new)
     if one_sided and zone is None:
         return _no_rule("the session's time zone is not known")
-    if store is None or read is None:
+    if store is None or read is None or (old.family == "geometry" and not _keeps_geometry(new, server)):
         return _no_rule(f"no rule from {old.family} to {new.family}")
     target = Target(new, server, zone if one_sided and zone else "UTC", charset_codec(old.charset))
 
@@ -113,6 +150,13 @@ def _steps(old: ColumnType, new: ColumnType, server: str, zone: str | None) -> R
             raise NoRule(f"not a value of {old.family}") from None
 
     return steps
+
+
+def _keeps_geometry(new: ColumnType, server: str) -> bool:
+    """A geometry's bytes are bytes in BLOB, and in MariaDB text as far as they can be."""
+    return new.family == "binary" or (
+        server == "mariadb" and new.family == "text" and new.base not in PRINTED
+    )
 
 
 def _plain(column_type: ColumnType) -> ColumnType:
@@ -149,7 +193,9 @@ def is_identity(old: ColumnType, new: ColumnType, server: str = "mysql") -> bool
         case "text":
             return _text_widens(old, new)
         case "enum" | "set":
-            return new.members[: len(old.members)] == old.members
+            # the error value is told from a member '' where there is one
+            same = ("" in old.members) == ("" in new.members) or old.family == "set"
+            return same and new.members[: len(old.members)] == old.members
         case "datetime" | "timestamp" | "time":
             return (old.length or 0) == (new.length or 0)
         case "bit":
@@ -206,6 +252,8 @@ def reader(old: ColumnType, zone: str, server: str = "mysql") -> Callable[[Any],
             return lambda value: _Zerofilled(_integer(value), width)
         case "integer" | "year":
             return _integer if old.family == "integer" else _year
+        case "text" if old.base in PRINTED:
+            return functools.partial(_address, old.base)
         case "text":
             return _text
         case "bit":
@@ -284,7 +332,16 @@ def _bytes(value: Any) -> bytes:
     return data
 
 
+def _address(base: str, value: Any) -> Address:
+    data = address_bytes(base, _text(value))
+    if data is None:
+        raise ValueError(f"not an {base}")
+    return Address(base, data)
+
+
 def _label(column_type: ColumnType, value: Any) -> Label:
+    if type(value) is int and value == 0 and column_type.family == "enum":
+        return Label(0, "")
     text, members = _text(value), column_type.members
     words = text.split(",") if column_type.family == "set" else [text]
     if not members:

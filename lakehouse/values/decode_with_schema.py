@@ -1,4 +1,4 @@
-"""Wire values that only a schema can read, made canonical.
+"""Canonical values of wire values that only the table's schema can read.
 
 A decoder knows the message alone. What it could not make canonical it left as the wire has it, and named the
 format as the row's encoding; here the column's type settles it: ENUM indexes and SET masks become labels,

@@ -1,4 +1,4 @@
-"""The value that existing rows get at ADD COLUMN: no row event tells it.
+"""The value that existing rows get at ADD COLUMN, which no row event shows.
 
 A literal is stored as the server stores it (`DEFAULT '5'` is 5 in an INT, `1.5` is 2), and comes out
 canonical: decimals with their scale, labels, TIMESTAMP in UTC out of the session's `zone`. Without a default
@@ -14,10 +14,11 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from lakehouse.schema import ColumnType, unquote
+from lakehouse.values.charsets import charset_codec
 from lakehouse.values.convert import UNKNOWABLE
-from lakehouse.values.normal_form import vector_text
+from lakehouse.values.normal_form import ADDRESS_SIZES, address_text, vector_text
 from lakehouse.values.server_value import Cell, Label, NoRule
-from lakehouse.values.store_assignment import STORES, Target, charset_codec
+from lakehouse.values.store_assignment import STORES, Target, error_value, store_of
 
 _NUMBER = re.compile(r"([+-]?)\s*((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)", re.I | re.ASCII)
 _BITS = re.compile(r"(?:b'([01]*)'|0b([01]+))", re.I)
@@ -81,7 +82,7 @@ def zero_value(column_type: ColumnType, *, server: str = "mysql") -> Any:
     rule decides it, as for a TIMESTAMP, which gets the time of the statement.
     """
     if column_type.family == "enum":
-        return ""
+        return error_value(column_type.members)
     if column_type.family not in _IMPLICIT or column_type.family == "timestamp":
         return None
     return _implicit(column_type, server)
@@ -122,6 +123,8 @@ def _closes_last(text: str) -> bool:
 def _implicit(column_type: ColumnType, server: str) -> Any:
     if column_type.family == "enum":
         return column_type.members[0] if column_type.members else ""
+    if column_type.base in ADDRESS_SIZES:
+        return address_text(column_type.base, bytes(ADDRESS_SIZES[column_type.base]))
     if column_type.family not in _IMPLICIT:
         raise NoRule(f"{column_type.family} has no implicit default")
     if column_type.family == "json" and server == "mariadb":
@@ -135,7 +138,8 @@ def _store(literal: _Literal, column_type: ColumnType, zone: str | None, server:
     family = column_type.family
     if family == "vector" and isinstance(literal.cell, str):
         return _vector(literal.cell)
-    if family not in STORES:
+    store = store_of(column_type)
+    if store is None:
         raise NoRule(f"a default of {family}")
     if family in ("datetime", "timestamp") and isinstance(literal.cell, str) and _OFFSET.search(literal.cell):
         raise NoRule("a literal with a time zone")
@@ -143,7 +147,7 @@ def _store(literal: _Literal, column_type: ColumnType, zone: str | None, server:
     # MariaDB rounds a quoted one too
     rules = "tidb" if literal.number else "mysql" if family == "integer" else server
     target = Target(column_type, rules, zone or "UTC", charset_codec(column_type.charset))
-    value = STORES[family](literal.cell, target)
+    value = store(literal.cell, target)
     if family == "timestamp" and zone is None and value.endswith("Z"):
         raise NoRule("the session's time zone is not known")
     return value

@@ -1,4 +1,4 @@
-"""Gold's type for a MySQL type, and the way of a value into it and back.
+"""Gold's type for a MySQL type, and the conversion of values to it and back.
 
     canonical value ──to_python──▶ the Python value that Arrow writes (ValueError: gold's type can't hold it)
     canonical value ◀─to_canonical── the Python value that Spark or Arrow reads
@@ -17,7 +17,7 @@ import functools
 import json
 import math
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal, DecimalException
 from types import MappingProxyType
 from typing import Any
@@ -26,17 +26,6 @@ from lakehouse.schema import ColumnType
 from lakehouse.values.normal_form import duration_text, normal_form, single, vector_text
 
 Rule = Callable[[Any], Any]
-
-POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "time": ("string", "microseconds", "interval"),
-        "json": ("string", "variant"),
-        "bit1": ("number", "boolean"),
-        "decimal": ("decimal", "string"),
-        "vector": ("array", "string"),
-    }
-)
-"""What a table may choose per family of types, the default first."""
 
 _NO_POLICIES: Mapping[str, str] = MappingProxyType({})
 _RANGES = {"TINYINT": 1 << 7, "SMALLINT": 1 << 15, "INT": 1 << 31, "BIGINT": 1 << 63}
@@ -59,7 +48,6 @@ _PLAIN = {
     "year": "INT",
     "vector": "ARRAY<FLOAT>",
 }
-_TIME = {"string": "STRING", "microseconds": "BIGINT", "interval": "INTERVAL DAY TO SECOND"}
 
 
 def spark_type(column_type: ColumnType, policies: Mapping[str, str] = _NO_POLICIES) -> str:
@@ -74,9 +62,7 @@ def spark_type(column_type: ColumnType, policies: Mapping[str, str] = _NO_POLICI
         case "decimal":
             return _decimal_type(column_type, policies)
         case "time":
-            return _TIME[policies.get("time", "string")]
-        case "json":
-            return policies.get("json", "string").upper()
+            return "BIGINT" if policies.get("time") == "microseconds" else "STRING"
         case "vector" if policies.get("vector") == "string":
             return "STRING"
         case family:
@@ -114,9 +100,11 @@ def to_python(column_type: ColumnType, spark: str) -> Rule:
         precision, scale = spark[8:-1].split(",")
         return _decimal(int(precision), int(scale), int if family != "decimal" else str)
     if family == "time" and spark != "STRING":
-        return _micros if spark == "BIGINT" else _interval
+        return _micros
     if spark in _RANGES:
         return _integer(_RANGES[spark])
+    if family == "enum":
+        return _label
     return _any_text if family == "unknown" else _WRITERS[spark]
 
 
@@ -188,18 +176,14 @@ def _string(value: Any) -> str:
     return value
 
 
+def _label(value: Any) -> str:
+    """An ENUM's label; its error value prints as ''."""
+    return "" if type(value) is int and value == 0 else _string(value)
+
+
 def _any_text(value: Any) -> str:
     """An unknown type's value: text as it is, anything else as JSON."""
     return _string(value) if isinstance(value, str) else json.dumps(value)
-
-
-def _variant(value: Any) -> str:
-    json.loads(_string(value), parse_int=str, parse_float=str, parse_constant=_no_constant)
-    return str(value)
-
-
-def _no_constant(_: str) -> None:
-    raise ValueError("not JSON")
 
 
 def _binary(value: Any) -> bytes:
@@ -255,10 +239,6 @@ def _micros(value: Any) -> int:
     return -micros if value[0] == "-" else micros
 
 
-def _interval(value: Any) -> timedelta:
-    return timedelta(microseconds=_micros(value))
-
-
 def _vector(value: Any) -> list[float]:
     numbers = json.loads(_string(value))
     if type(numbers) is not list:
@@ -268,7 +248,6 @@ def _vector(value: Any) -> list[float]:
 
 _WRITERS: dict[str, Rule] = {
     "STRING": _string,
-    "VARIANT": _variant,
     "BOOLEAN": _boolean,
     "FLOAT": _float,
     "DOUBLE": _double,
@@ -317,8 +296,6 @@ def _from_timestamp(value: Any) -> str:
 
 
 def _from_time(value: Any) -> str:
-    if type(value) is timedelta:
-        value = value // timedelta(microseconds=1)
     return duration_text(value) if type(value) is int else value
 
 

@@ -1,12 +1,12 @@
-"""JSON as MySQL stores it, in a column's binary form, as the text that the server prints of it.
+"""JSON documents, in MySQL's binary form or as another server's text, as the text that MySQL prints.
 
     document   type, value
-    object     count, size, (key offset, key length)…, (type, offset or value)…, keys, values     counts and
-    offsets: 2 bytes, large ones 4
-    array      count, size, (type, offset or value)…, values                                      offsets:
-    from the count on
-    opaque     a field type of the server, length, bytes: DECIMAL, dates and times; of any other type the
-               bytes in base64
+    object     count, size, (key offset, key length)…, (type, offset or value)…, keys, values
+    array      count, size, (type, offset or value)…, values
+    opaque     a field type of the server, length, bytes: DECIMAL, dates and times as their text, any other
+               type as base64
+
+    Counts and offsets have 2 bytes, 4 in large documents; offsets are from the count on.
 
 Specification: the comment at the head of MySQL's sql/json_binary.h; decimals as in strings/decimal.c
 (decimal2bin), packed dates and times as in sql-common/my_time.cc. Little endian but for decimals. An empty
@@ -17,6 +17,7 @@ import base64
 import json
 import struct
 from collections.abc import Callable
+from decimal import Decimal
 
 _LITERALS = {0: "null", 1: "true", 2: "false"}
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL, _INT16, _UINT16, _INT32, _UINT32 = range(
@@ -111,10 +112,18 @@ def _cut(data: bytes | memoryview, start: int, length: int) -> memoryview:
 
 
 def _double(number: float) -> str:
-    """The shortest text; JSON has no NaN and no infinity."""
+    """The shortest digits, with an exponent outside 1e-15…1e15, as my_gcvt prints; JSON has no NaN and no
+    infinity.
+    """
     if number - number != 0:
         raise ValueError("no binary JSON")
-    return repr(number).replace("e+", "e")
+    sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
+    point = len(digits) + int(exponent)
+    if not number or -15 < point <= 15:
+        text = f"{Decimal(repr(number)).normalize():f}"
+        return text if "." in text else f"{text}.0"
+    head, rest = digits[0], "".join(map(str, digits[1:]))
+    return f"{'-' if sign else ''}{head}{'.' if rest else ''}{rest}e{point - 1}"
 
 
 # Opaque values
@@ -185,6 +194,75 @@ def _time(data: memoryview) -> str:
 _OPAQUES: dict[int, Callable[[memoryview], str]] = {
     _DECIMAL: _decimal, _DATE: _date, _TIME: _time, _DATETIME: _datetime, _TIMESTAMP: _datetime,
 }  # fmt: skip
+
+
+# Text
+
+
+class _Number(str):
+    """A number as its text has it."""
+
+    __slots__ = ()
+
+
+class _Members(list[tuple[str, object]]):
+    """The members of an object, in order."""
+
+    __slots__ = ()
+
+
+def printed(text: str) -> str:
+    """A stored document as the server prints it, from the text of whoever read it: `, ` and `: ` between its
+    parts, the shorter members first. ValueError for what is no document.
+    """
+    read = json.loads(
+        text, object_pairs_hook=_Members, parse_float=_Number, parse_int=_Number, parse_constant=_refused
+    )
+    return _printed(read)
+
+
+def stored(text: str) -> str:
+    """JSON text that is stored into a JSON column, as the server prints it then: a number with a point or
+    beyond 64 bits is a double. ValueError for what is no document, or has a member twice: of two the first
+    counts up to MySQL 8.0.2, the last after it.
+    """
+    read = json.loads(
+        text,
+        object_pairs_hook=_distinct,
+        parse_float=lambda number: _Number(_double(float(number))),
+        parse_int=_whole,
+        parse_constant=_refused,
+    )
+    return _printed(read)
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> _Members:
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("a member twice")
+    return _Members(pairs)
+
+
+def _whole(digits: str) -> _Number:
+    number = int(digits)
+    return _Number(number if -1 << 63 <= number < 1 << 64 else _double(float(number)))
+
+
+def _refused(_: str) -> str:
+    raise ValueError("not JSON")
+
+
+def _printed(value: object) -> str:
+    match value:
+        case _Number():
+            return str(value) if not set("eE").intersection(value) else _double(float(value))
+        case _Members():
+            pairs = sorted(value, key=lambda pair: (len(pair[0].encode()), pair[0].encode()))
+            told = [f"{json.dumps(key, ensure_ascii=False)}: {_printed(member)}" for key, member in pairs]
+            return f"{{{', '.join(told)}}}"
+        case list():
+            return f"[{', '.join(map(_printed, value))}]"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
 
 
 # MySQL and TiDB nest a JSON document no deeper. How deep Python's readers go depends on who calls them, so

@@ -1,4 +1,4 @@
-"""The one normal form of every type's canonical values, so that equal values are equal, in keys too.
+"""The normal form of each type's canonical values, so that equal values are equal as text, in keys too.
 
 A DECIMAL has exactly the column's scale, a FLOAT is the shortest number of its 32 bits, date and time
 fractions have exactly the column's digits, BINARY(n) has n bytes, an ENUM index or SET mask is its label.
@@ -32,7 +32,9 @@ _TINY_SINGLE = 2.0**-126
 
 
 def normal_form(column_type: ColumnType) -> Rule | None:
-    """The rule that gives a canonical value of this type its one form; None for types that have only one."""
+    """The function that gives the normal form of canonical values of this type; None for types with only one
+    form.
+    """
     form = _FORMS.get(column_type.family)
     return form(column_type) if form else None
 
@@ -41,7 +43,7 @@ def normal_form(column_type: ColumnType) -> Rule | None:
 
 
 def single(value: float) -> float:
-    """The shortest number that has the same 32-bit float; a value beyond its range as it is."""
+    """The shortest number with the same 32-bit float; a value beyond its range is unchanged."""
     if 1e-37 < abs(value) < 3e38 and float(f"{value:.6g}") == value:
         return value
     try:
@@ -182,7 +184,10 @@ def _enum_form(column_type: ColumnType) -> Rule | None:
     """Index -> label. Native Debezium escapes a comma in a label (`with\\,comma`): undone where only that
     makes it a member.
     """
-    labels = dict(enumerate(("", *column_type.members)))
+    # index 0 is the error value, which prints as '' too: where that is a member, the error value stays 0
+    labels: dict[int, str | int] = dict(enumerate(("", *column_type.members)))
+    if "" in column_type.members:
+        labels[0] = 0
     known = {label: label for label in column_type.members}
     known.update(
         {
@@ -241,6 +246,75 @@ def _printed_form(column_type: ColumnType) -> Rule | None:
     return lambda value: (
         {"base64": text_of(_utf8(value))} if type(value) is str and not form.fullmatch(value) else value
     )
+
+
+_OCTET = r"(?:25[0-5]|2[0-4]\d|[01]?\d?\d)"
+_QUAD = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}", re.A)
+_GROUP = re.compile(r"[0-9a-f]{1,4}", re.I | re.A)
+_HEX = re.compile(r"[0-9a-f](?:-*[0-9a-f]){31}", re.I | re.A)
+_MAPPED = bytes(10) + b"\xff\xff"
+ADDRESS_SIZES = {"inet4": 4, "inet6": 16, "uuid": 16}
+
+
+def address_bytes(base: str, text: str) -> bytes | None:
+    """The bytes of an INET4, INET6 or UUID that a text is to MariaDB, None where it is none. An IPv4 address
+    is an INET6 too; a UUID may lack its hyphens, and have others.
+    """
+    if base == "uuid":
+        return bytes.fromhex(text.replace("-", "")) if _HEX.fullmatch(text) else None
+    if _QUAD.fullmatch(text):
+        quad = bytes(map(int, text.split(".")))
+        return quad if base == "inet4" else _MAPPED + quad
+    return _groups_bytes(text) if base == "inet6" else None
+
+
+def _groups_bytes(text: str) -> bytes | None:
+    """Groups of an IPv6 address, `::` standing for at least one of zero."""
+    halves = text.split("::")
+    parts = [_half_bytes(half, last=number == len(halves) - 1) for number, half in enumerate(halves)]
+    data = [part for part in parts if part is not None]
+    if len(data) < len(parts) or len(parts) > 2:
+        return None
+    zeros = 16 - sum(map(len, data))
+    if zeros != 0 if len(parts) == 1 else zeros < 2:
+        return None
+    return bytes(zeros).join(data) if len(parts) == 2 else data[0]
+
+
+def _half_bytes(half: str, *, last: bool) -> bytes | None:
+    groups = half.split(":") if half else []
+    tail = b""
+    if last and groups and _QUAD.fullmatch(groups[-1]):
+        tail = bytes(map(int, groups.pop().split(".")))
+    if not all(map(_GROUP.fullmatch, groups)):
+        return None
+    return b"".join(int(group, 16).to_bytes(2, "big") for group in groups) + tail
+
+
+def address_text(base: str, data: bytes) -> str:
+    """As MariaDB prints the bytes of an INET4, INET6 or UUID."""
+    if base == "uuid":
+        digits = data.hex()
+        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    if base == "inet4":
+        return ".".join(map(str, data))
+    groups = [f"{int.from_bytes(data[place : place + 2], 'big'):x}" for place in range(0, 16, 2)]
+    start, length = _longest_zeros(groups)
+    if start == 0 and (length == 6 or (length == 5 and groups[5] == "ffff")):
+        return f"::{'ffff:' if length == 5 else ''}{address_text('inet4', data[12:])}"
+    if not length:
+        return ":".join(groups)
+    return f"{':'.join(groups[:start])}::{':'.join(groups[start + length :])}"
+
+
+def _longest_zeros(groups: list[str]) -> tuple[int, int]:
+    """Where the longest run of zero groups begins, the first of equal ones, and its length."""
+    runs = [
+        (next((n for n, group in enumerate(groups[start:]) if group != "0"), len(groups) - start), -start)
+        for start in range(len(groups))
+    ]
+    length, start = max(runs)
+    return -start, length
 
 
 def _utf8(text: str) -> bytes:

@@ -1,5 +1,5 @@
-"""Which partition a row lies in, under RANGE and LIST over plain columns: what TRUNCATE and DROP PARTITION
-remove.
+"""The partition that a row is in, under RANGE and LIST over plain columns: the rows that TRUNCATE and DROP
+PARTITION remove.
 
 HASH, KEY, expressions and bounds that are no literals are not decidable, nor is what the column's collation
 would have to say: rows whose text compares one way with case and another way without.
@@ -24,7 +24,9 @@ _TEXT = ColumnType("longtext")
 
 
 def decidable(rule: PartitionRule, types: Sequence[ColumnType] | None = None) -> bool:
-    """Whether the rule's method and bounds tell each row's partition; with the columns' types it is exact."""
+    """Whether the rule's method and bounds determine each row's partition; exact if the columns' types are
+    given.
+    """
     if _kind(rule) is None or not rule.columns or not rule.partitions:
         return False
     if types is None:
@@ -37,8 +39,8 @@ def decidable(rule: PartitionRule, types: Sequence[ColumnType] | None = None) ->
 
 
 def partition_of(rule: PartitionRule, values: Sequence[Any], types: Sequence[ColumnType]) -> str | None:
-    """The partition of a row whose partition columns have these canonical values; None where none takes it,
-    or it can't be told.
+    """The partition of a row with these canonical values of the partition columns; None where no partition
+    takes it, or it is not determined.
     """
     try:
         places = {place(values) for place in _compiled(rule, tuple(types))}

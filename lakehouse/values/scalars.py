@@ -1,4 +1,4 @@
-"""Wire value to canonical value, one function per type family that more than one format shares.
+"""Wire values to canonical values, one function per type family that several formats share.
 
 A canonical value is what silver holds: TIMESTAMP as UTC text with Z, binary as base64 text, integers as int,
 floats as float, everything else as MySQL's own text. A function raises ValueError (or a subclass) for text

@@ -1,4 +1,4 @@
-"""A stored value as the server's own kinds, and how each kind reads as a number or as text.
+"""A stored value by the kind that the server computes with, and how each kind converts to a number or text.
 
 MODIFY COLUMN and DEFAULT store a value of one kind into a column of another. `Cell` is the value before that:
 numbers are Python's, a FLOAT is a Single (it prints with six digits), dates, times, labels, bits and JSON
@@ -14,7 +14,8 @@ import re
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import Any, NamedTuple
 
-from lakehouse.values.normal_form import duration_text, fraction, single
+from lakehouse.values.mysql_json import printed
+from lakehouse.values.normal_form import address_text, duration_text, fraction, single
 from lakehouse.values.temporal import Moment, day_text, moment_text, moment_to_digits, to_digits
 
 WIDE = Context(prec=200, rounding=ROUND_HALF_UP)
@@ -26,7 +27,7 @@ _INT64 = 1 << 63
 
 
 class NoRule(Exception):
-    """A conversion that no rule decides; the text says why, never the value."""
+    """A conversion that no rule decides; the message says why, and never has the value."""
 
 
 class Single(float):
@@ -83,14 +84,21 @@ class Document(NamedTuple):
     text: str
 
 
-Cell = int | float | Decimal | str | bytes | Dated | Span | Label | Bits | Document
+class Address(NamedTuple):
+    """An INET4, INET6 or UUID: its type and its bytes."""
+
+    base: str
+    data: bytes
+
+
+Cell = int | float | Decimal | str | bytes | Dated | Span | Label | Bits | Document | Address
 
 
 # --- as a number
 
 
 def as_integer(cell: Cell, server: str) -> int:
-    """The whole number a cell stores into an integer column, before the column's range."""
+    """The whole number that a cell stores into an integer column, before the column's range."""
     match cell:
         case int():
             return cell
@@ -112,6 +120,8 @@ def as_integer(cell: Cell, server: str) -> int:
             return number
         case Bits(value, _):
             return value
+        case Address():
+            raise NoRule("an address as a number")
 
 
 def as_decimal(cell: Cell) -> Decimal:
@@ -217,9 +227,9 @@ def as_text(cell: Cell, server: str) -> str:
         case Label(_, text):
             return text
         case Document(text):
-            if server == "mysql":
-                raise NoRule("MySQL's print of a JSON document is on no wire")
-            return text
+            return printed(text) if server == "mysql" else text
+        case Address(base, data):
+            return address_text(base, data)
         case _:
             return str(as_integer(cell, server))
 

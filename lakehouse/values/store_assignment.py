@@ -1,5 +1,5 @@
-"""A cell stored into a column: the canonical value that the column then has, clipped as a lax sql_mode clips
-it.
+"""Storing a cell into a column (SQL's store assignment): the canonical value that the column then has,
+clipped as under a lax sql_mode.
 
 One function per family of the new type, reached through STORES. Each raises NoRule for what no rule decides.
 """
@@ -11,9 +11,20 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from lakehouse.schema import INTEGER_BITS, ColumnType
-from lakehouse.values.normal_form import duration_text, fraction, single, text_of
+from lakehouse.values.charsets import charset_codec
+from lakehouse.values.mysql_json import stored
+from lakehouse.values.normal_form import (
+    ADDRESS_SIZES,
+    address_bytes,
+    address_text,
+    duration_text,
+    fraction,
+    single,
+    text_of,
+)
 from lakehouse.values.server_value import (
     WIDE,
+    Address,
     Bits,
     Cell,
     Dated,
@@ -47,46 +58,11 @@ from lakehouse.values.temporal import (
 _MAX_SINGLE = 3.4028234663852886e38
 _LAST_NUMBER = 99991231235959
 _TIERS = {"tiny": 255, "": 65535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
-_CODECS = {
-    "utf8mb4": "utf-8",
-    "utf8": "utf-8",
-    "utf8mb3": "utf-8",
-    "latin1": "cp1252",
-    "ascii": "ascii",
-    "gbk": "gbk",
-    "gb2312": "gb2312",
-    "gb18030": "gb18030",
-    "big5": "big5",
-    "sjis": "shift_jis",
-    "cp932": "cp932",
-    "ujis": "euc_jp",
-    "eucjpms": "euc_jp",
-    "euckr": "euc_kr",
-    "ucs2": "utf-16-be",
-    "utf16": "utf-16-be",
-    "utf16le": "utf-16-le",
-    "utf32": "utf-32-be",
-    "latin2": "iso8859-2",
-    "latin5": "iso8859-9",
-    "latin7": "iso8859-13",
-    "greek": "iso8859-7",
-    "hebrew": "iso8859-8",
-    "cp1250": "cp1250",
-    "cp1251": "cp1251",
-    "cp1256": "cp1256",
-    "cp1257": "cp1257",
-    "cp850": "cp850",
-    "cp852": "cp852",
-    "cp866": "cp866",
-    "koi8r": "koi8-r",
-    "koi8u": "koi8-u",
-    "tis620": "tis-620",
-}
 
 
 class Target(NamedTuple):
-    """What a store needs to know beside the cell: the column, whose rules, the session's zone, the codec of
-    the old column's text.
+    """What a store needs besides the cell: the column, the server's rules, the session's time zone, and the
+    codec of the old column's text.
     """
 
     type: ColumnType
@@ -97,11 +73,6 @@ class Target(NamedTuple):
     @property
     def rounds(self) -> bool:
         return self.server != "mariadb"
-
-
-def charset_codec(charset: str | None) -> str | None:
-    """Python's name of a charset, None where it has none. A column without a charset is taken as utf8mb4."""
-    return _CODECS.get(charset or "utf8mb4")
 
 
 # --- numbers
@@ -186,8 +157,6 @@ def store_text(cell: Cell, target: Target) -> str:
     becomes `?`.
     """
     column = target.type
-    if column.base not in ("char", "varchar") and not column.base.endswith("text"):
-        raise NoRule(f"no rule into {column.base}")
     codec = charset_codec(column.charset)
     if codec is None:
         raise NoRule(f"charset {column.charset}")
@@ -241,6 +210,10 @@ def store_binary(cell: Cell, target: Target) -> str:
 def _encoded(cell: Cell, target: Target) -> bytes:
     if isinstance(cell, bytes):
         return cell
+    if isinstance(cell, Address):
+        return cell.data
+    if isinstance(cell, Document):
+        return as_text(cell, target.server).encode()
     if isinstance(cell, Bits) and target.server != "tidb" and target.type.base.endswith("blob"):
         return _bit_bytes(cell)
     text = as_text(cell, target.server)
@@ -262,6 +235,23 @@ def capacity(column: ColumnType) -> int:
     return next((size for size in _TIERS.values() if size >= needed), _TIERS["long"])
 
 
+def store_address(cell: Cell, target: Target) -> str | None:
+    """INET4, INET6 or UUID (MariaDB's): text that prints one, or as many bytes as it has; NULL for any
+    other.
+    """
+    base = target.type.base
+    match cell:
+        case Address("inet4", data) if base == "inet6":
+            return address_text(base, bytes(10) + b"\xff\xff" + data)
+        case bytes():
+            return address_text(base, cell) if len(cell) == ADDRESS_SIZES[base] else None
+        case str() | Label():
+            read = address_bytes(base, as_text(cell, target.server))
+            return None if read is None else address_text(base, read)
+        case _:
+            raise NoRule(f"no rule into {base}")
+
+
 # --- dates and times
 
 
@@ -276,6 +266,8 @@ def _moment(cell: Cell, target: Target) -> Moment:
             return moment_of_number(value)
         case Document():
             raise NoRule("a date out of a JSON document")
+        case Address():
+            raise NoRule("a date out of an address")
         case int() | float() | Decimal() if target.server != "mysql":
             return _number_moment(as_decimal(cell))
         case _:
@@ -321,6 +313,8 @@ def _micros(cell: Cell, target: Target) -> int:
             return time_of_day(moment)
         case Document():
             raise NoRule("a time out of a JSON document")
+        case Address():
+            raise NoRule("a time out of an address")
         case int() | float() | Decimal() | Bits() if target.server == "mariadb":
             return _number_micros(cell)
         case int():
@@ -347,9 +341,9 @@ def _number_micros(cell: Cell) -> int:
 # --- labels, JSON and what changes into nothing else
 
 
-def store_enum(cell: Cell, target: Target) -> str:
-    """By text, else by index; '' for what is no member. MySQL reads numbers by their text first, the others
-    by their value.
+def store_enum(cell: Cell, target: Target) -> str | int:
+    """By text, else by index; '' for what is no member, 0 where '' is one. MySQL reads numbers by their text
+    first, the others by their value.
     """
     members = target.type.members
     if not members:
@@ -357,12 +351,13 @@ def store_enum(cell: Cell, target: Target) -> str:
     if _by_value(cell, target):
         return _at(members, as_integer(cell, target.server))
     if isinstance(cell, Label) and cell.number == 0:
-        return ""
+        return error_value(members)
     text = _label_text(cell, target)
     found = _member(text, members, target.server)
     if found is not None:
         return found
-    return _at(members, int(text)) if text.isdecimal() and text.isascii() and len(text) < 6 else ""
+    is_index = text.isdecimal() and text.isascii() and len(text) < 6
+    return _at(members, int(text)) if is_index else error_value(members)
 
 
 def store_set(cell: Cell, target: Target) -> str:
@@ -383,6 +378,8 @@ def store_set(cell: Cell, target: Target) -> str:
 
 def _label_text(cell: Cell, target: Target) -> str:
     """Bytes are looked for among the labels as text of the labels' charset."""
+    if isinstance(cell, Document) and target.server == "mysql":
+        raise NoRule("a label out of a JSON document")
     if isinstance(cell, bytes):
         return cell.decode(charset_codec(target.type.charset) or "utf-8", "replace")
     return as_text(cell, target.server)
@@ -403,8 +400,13 @@ def _member(text: str, members: Sequence[str], server: str) -> str | None:
     return next((member for member in members if fold(member).rstrip(" ") == plain), None)
 
 
-def _at(members: Sequence[str], index: int) -> str:
-    return members[index - 1] if 0 < index <= len(members) else ""
+def _at(members: Sequence[str], index: int) -> str | int:
+    return members[index - 1] if 0 < index <= len(members) else error_value(members)
+
+
+def error_value(members: Sequence[str]) -> str | int:
+    """The canonical value of an ENUM's index 0, which prints as '': 0 where '' is a member."""
+    return 0 if "" in members else ""
 
 
 def _labels(members: Sequence[str], mask: int) -> str:
@@ -418,17 +420,29 @@ def labels_mask(labels: Sequence[str], members: Sequence[str]) -> int:
 
 
 def store_json(cell: Cell, target: Target) -> str:
-    """Text that is JSON stays as it is; a number is its own text. Anything else the server refuses, or prints
-    in a way of its own.
+    """Text that is JSON stays as it is, but for MySQL, which prints it in its own way; a number is its own
+    text. Anything else the server refuses.
     """
     if isinstance(cell, Document):
         return cell.text
-    if isinstance(cell, Dated | Span | Bits | bytes):
+    if isinstance(cell, Dated | Span | Bits | bytes | Address):
         raise NoRule("no rule into JSON")
     text = as_text(cell, target.server)
     if not is_json(text):
         raise NoRule("text that is not JSON")
-    return text
+    return text if target.server != "mysql" else _json_stored(text)
+
+
+def _json_stored(text: str) -> str:
+    try:
+        return stored(text)
+    except (ValueError, OverflowError):
+        raise NoRule("JSON with a member twice, or a number beyond a double") from None
+
+
+def store_of(column_type: ColumnType) -> Callable[[Cell, Target], Any] | None:
+    """The function that stores into a column of this type, None where no rule does."""
+    return store_address if column_type.base in ADDRESS_SIZES else STORES.get(column_type.family)
 
 
 STORES: Mapping[str, Callable[[Cell, Target], Any]] = {

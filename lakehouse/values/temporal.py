@@ -1,5 +1,5 @@
-"""Dates and times as the servers read, round and print them: zero and partial dates included, which no Python
-type holds.
+"""Dates and times as the servers read, round and print them, including zero and partial dates, which Python's
+types can't hold.
 
 A Moment is seven numbers; a duration is signed microseconds. Reading is as lenient as the servers' own
 (`24-1-2`, `20240102`, `2024/1/2 3:4`), for text and numbers that a MODIFY COLUMN or a DEFAULT turns into
@@ -135,7 +135,8 @@ def to_local(moment: Moment, zone: str) -> Moment:
 
 _UNDELIMITED = re.compile(r"([\dT]+)(?:\.(\d*))?\Z", re.ASCII)
 _DELIMITED = re.compile(
-    r"(\d+)[^\w\s]+(\d+)[^\w\s]+(\d+)(?:(?:T|[^\w\s]*\s+[^\w]*|[^\w\s]+)(\d+)(?:[^\w\s]+(\d+)(?:[^\w\s]+(\d+)(?:\.(\d*))?)?)?)?",
+    r"(\d+)[^\w\s]+(\d+)[^\w\s]+(\d+)"  # year, month, day
+    r"(?:(?:T|[^\w\s]*\s+[^\w]*|[^\w\s]+)(\d+)(?:[^\w\s]+(\d+)(?:[^\w\s]+(\d+)(?:\.(\d*))?)?)?)?",
     re.ASCII,
 )
 _EXPONENT = re.compile(r"[eE][+-]?\d", re.ASCII)

@@ -229,6 +229,16 @@ def test_a_file_that_ends_in_yaml_is_not_passed_over_in_silence(tmp_path: Path) 
             "3:11: options.protocol: expected one of canal-json, csv; write one of them",
         ),
         (
+            "format: canal\nrecording: a\noptions: {server: oracle}\n",
+            "3:11: options.server: expected mysql or mariadb, and its version behind it where that matters, "
+            "such as `mariadb 10.6`; write it so",
+        ),
+        (
+            "format: ticdc-open\nrecording: a\noptions: {server: mariadb}\n",
+            "3:11: options.server: is no option of ticdc-open; valid names: claim_check, "
+            "claim_check_raw, compression, time_zone",
+        ),
+        (
             "format: ticdc-open\nrecording: a\ntime_zone: ${env:TZ}\n",
             "3:1: time_zone: can't hold a reference; write the value itself",
         ),

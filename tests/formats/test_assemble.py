@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.events import Message
-from lakehouse.formats.assemble import ATTACHMENT, Beside, Resume, Unjoined, assembled
+from lakehouse.formats.assemble import ATTACHMENT, BatchContext, Resume, Unjoined, assembled
 from lakehouse.formats.proto.subscribe_pb2 import Envelope
 from lakehouse.formats.ticdc.storage_layout import SchemaFile, classify, join_schemas
 from lakehouse.sources.recording import read_recording
@@ -35,7 +35,7 @@ def test_batches_cut_anywhere_give_what_one_batch_gives(sizes: list[int], data: 
     first, resume = 0, 0
 
     for cut in cuts:
-        found = list(assembled(records[resume:cut], DTS, {}, Beside(starts={PLACE: first})))
+        found = list(assembled(records[resume:cut], DTS, {}, BatchContext(starts={PLACE: first})))
         given_ += [each for each in found if isinstance(each, Message)]
         assert [
             each
@@ -52,7 +52,7 @@ def test_parts_that_wait_are_dead_letters_only_where_nothing_can_come() -> None:
     records = parts([1, 3])[:3]
 
     waiting = list(assembled(records, DTS, {}))
-    final = list(assembled(records, DTS, {}, Beside(final=True)))
+    final = list(assembled(records, DTS, {}, BatchContext(final=True)))
 
     assert waiting == [records[0], Resume(PLACE, 0)]
     letters = [each.letter for each in final if isinstance(each, Unjoined)]
@@ -103,7 +103,7 @@ def test_a_data_file_has_its_schema_file_and_how_many_wrote_beside_it() -> None:
             [data, other],
             "ticdc-storage",
             {},
-            Beside(schemas=join_schemas([(told, schema)]), dispatchers={7: 2}),
+            BatchContext(schemas=join_schemas([(told, schema)]), dispatchers={7: 2}),
         )
     )
 

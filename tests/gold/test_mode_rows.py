@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.ddl.policy import Rules
 from lakehouse.events import Message
 from lakehouse.fold.row_edits import OLD_ROW_STAYS, Change
 from lakehouse.fold.upcast import Upstream
@@ -401,3 +402,79 @@ def test_what_the_changes_lack_is_part_of_the_result_in_every_mode(options: Gold
 
     assert mode.rows(changes).problems == {OLD_ROW_STAYS}
     assert mode.touched(changes).problems == {OLD_ROW_STAYS}
+
+
+# --- DROP and CREATE: a log goes on
+
+
+def created_again(create: str = CREATE) -> TiCDC:
+    """A table of two rows that is dropped at 5, created again at 7, and gets one of the rows again at 8."""
+    told = feed().insert(at(2), id=1, a="x").insert(at(3), id=2, a="y")
+    return told.ddl(at(5), "DROP TABLE `t`").ddl(at(7), create)
+
+
+def test_a_history_goes_on_where_a_table_is_dropped_and_created_again() -> None:
+    told = created_again().insert(at(8), id=1, a="x")
+    assert history(told) == [(2, 5, 1, "x"), (3, 5, 2, "y"), (8, -1, 1, "x")]
+    options = {("d", "t"): GoldOptions(mode="history")}
+    assert [row["_to_ts"] for row in shown(told, options[("d", "t")], 4)] == [None, None]
+    assert told.memory.tables((0, at(6), 2, 0, 0, 0), options, TSO) == {}
+
+
+def test_a_log_goes_on_with_the_deletes_of_the_dropped_rows() -> None:
+    assert log(created_again().insert(at(8), id=1, a="z")) == [
+        (2, "insert", 1, "x"),
+        (3, "insert", 2, "y"),
+        (5, "delete", 1, "x"),
+        (5, "delete", 2, "y"),
+        (8, "insert", 1, "z"),
+    ]
+
+
+def test_rows_of_a_dropped_table_stay_deleted_where_deletes_are_soft() -> None:
+    rows = shown(created_again().insert(at(8), id=1, a="z"), GoldOptions(deletes="soft"))
+    assert [(row["id"], row["a"], row["_deleted"]) for row in rows] == [(1, "z", False), (2, "y", True)]
+
+
+def test_a_table_created_again_with_other_columns_shows_the_past_by_their_names() -> None:
+    other = "CREATE TABLE `t` (`b` INT, `id` BIGINT PRIMARY KEY, `a` INT, UNIQUE KEY (`b`))"
+    types = {"b": "int", "id": "bigint", "a": "int"}
+    told = created_again(other).row(at(8), "INSERT", {"b": 3, "id": 1, "a": 7}, types=types)
+    rows = shown(told, GoldOptions(mode="history"))
+    assert [(row["b"], row["id"], row["a"], row.get("_raw_a")) for row in rows] == [
+        (None, 1, None, "x"),
+        (3, 1, 7, None),
+        (None, 2, None, "y"),
+    ]
+    lineage = told.memory.ruled(Rules(logs=frozenset({("d", "t")}))).history().lineages[0]
+    schema = lineage.steps[-1].schema
+    assert [(column.id, column.name) for column in schema.columns] == [(3, "b"), (1, "id"), (2, "a")]
+    assert (schema.primary_key, schema.unique_keys, schema.next_id) == ((1,), ((3,),), 4)
+
+
+def test_a_table_created_again_with_another_key_keeps_its_log() -> None:
+    other = "CREATE TABLE `t` (`a` VARCHAR(20) PRIMARY KEY, `n` INT)"
+    told = created_again(other).row(
+        at(8), "INSERT", {"a": "x", "n": 1}, types={"a": "varchar", "n": "int"}, key=("a",)
+    )
+    told.row(at(9), "DELETE", {"a": "x", "n": 1}, types={"a": "varchar", "n": "int"}, key=("a",))
+    assert log(told) == [
+        (2, "insert", "x", None),
+        (3, "insert", "y", None),
+        (5, "delete", "x", None),
+        (5, "delete", "y", None),
+        (8, "insert", "x", 1),
+        (9, "delete", "x", 1),
+    ]
+
+
+def test_create_or_replace_ends_the_versions_and_goes_on() -> None:
+    told = feed().insert(at(2), id=1, a="x").ddl(at(5), CREATE.replace("TABLE", "OR REPLACE TABLE"))
+    told.insert(at(6), id=1, a="x")
+    assert history(told) == [(2, 5, 1, "x"), (6, -1, 1, "x")]
+
+
+def test_a_log_that_is_put_aside_does_not_go_on() -> None:
+    told = created_again().insert(at(8), id=1, a="x")
+    rows = shown(told, GoldOptions(mode="append", on_drop="keep"))
+    assert [(row["_op"], row["id"]) for row in rows] == [("insert", 1)]

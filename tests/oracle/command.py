@@ -23,10 +23,13 @@ from tests.servers.mariadb import start_mariadb
 
 COUNTED = ("steps", "statements", "refused", "ddl", "events", "watermarks", "tables")
 Line = dict[str, Any]
+LOG = Path("oracle/log.jsonl")
 
 
 def main() -> int:
     options = _options()
+    if options.engine == "spark":
+        return _lakes(options)
     options.log.parent.mkdir(parents=True, exist_ok=True)
     done = list(read_log(options.log)) if options.resume else []
     if not options.resume:
@@ -47,6 +50,42 @@ def main() -> int:
     return 1 if any(line["wrong"] for line in done) else 0
 
 
+def _lakes(options: argparse.Namespace) -> int:
+    """The same programs as tables of lakes, through the pipeline."""
+    from tests.oracle.pipeline.lakes import Asked, lakes
+
+    log = options.log.with_name("lakes.jsonl") if options.log == LOG else options.log
+    log.parent.mkdir(parents=True, exist_ok=True)
+    done = list(read_log(log)) if options.resume else []
+    if not options.resume:
+        log.write_text("")
+    asked = Asked(
+        options.seed, options.programs, options.tables, options.limits, options.formats, options.crashes
+    )
+    begun = time.monotonic()
+
+    def progress(text: str) -> None:
+        print(f"{time.monotonic() - begun:6.0f} s  {text}", flush=True)
+
+    with _server(options.port) as port:
+        for line in lakes(Database(port), asked, done, options.cases, progress):
+            done.append(line)
+            with log.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(line, ensure_ascii=False) + "\n")
+    print(summary_of_lakes(done))
+    return 1 if any(line["wrong"] for line in done) else 0
+
+
+def summary_of_lakes(done: list[Line]) -> str:
+    """All lakes in one line."""
+    names = ("programs", "live_tables", "runs", "manifests", "tables")
+    sums = ", ".join(f"{sum(line[name] for line in done):,} {name.replace('_', ' ')}" for name in names)
+    kills, wrong = sum(len(line["kills"]) for line in done), [line["seed"] for line in done if line["wrong"]]
+    verdict = f"WRONG: the lakes of seeds {wrong}" if wrong else "none wrong"
+    seconds = sum(line["seconds"] for line in done)
+    return f"{len(done)} lakes: {sums} compared, {kills} kills, {seconds:,.0f} s; {verdict}"
+
+
 @contextmanager
 def _server(port: int | None) -> Iterator[int]:
     """The port of a server: the one that runs already, else one of our own."""
@@ -59,6 +98,20 @@ def _server(port: int | None) -> Iterator[int]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.oracle", description=__doc__)
+    parser.add_argument(
+        "--engine",
+        choices=("memory", "spark"),
+        default="memory",
+        help="spark: as the tables of lakes, through the pipeline that users run",
+    )
+    parser.add_argument("--tables", type=int, default=120, help="spark: so many live tables a lake, at least")
+    parser.add_argument(
+        "--limits",
+        choices=("smallest", "default", "infinite", "turn"),
+        default="turn",
+        help="spark: the sizes at which steps change their way; turn: another one for each lake",
+    )
+    parser.add_argument("--crashes", action="store_true", help="spark: runs die between two commits")
     parser.add_argument("--programs", type=int, default=1000, help="how many")
     parser.add_argument("--seed", type=int, default=1, help="the first one; the others follow in a row")
     parser.add_argument("--resume", action="store_true", help="leave out the seeds that the log has")
@@ -67,7 +120,7 @@ def _options() -> argparse.Namespace:
         type=int,
         help="a MariaDB on 127.0.0.1 to use, as root without a password; without it one is started",
     )
-    parser.add_argument("--log", type=Path, default=Path("oracle/log.jsonl"), help="one line per program")
+    parser.add_argument("--log", type=Path, default=LOG, help="one line per program, or lake")
     parser.add_argument(
         "--formats",
         nargs="+",

@@ -1,8 +1,8 @@
 """The same history in every format: what a format carries of it, how it is encoded and read, and whether each
 commit is the database's.
 
-    judge_in(runner, format) → Judged: how many commits were compared, the first difference, and why the
-    history was cut, if it was
+    judge_in(runner, format) → Judged: how many commits were compared, the first difference,
+                               and why the history was cut, if it was
 
 A history is cut before the first transaction that holds a value which the format's producer does not send as
 it is (`lost`).
@@ -19,7 +19,7 @@ from typing import Any
 from lakehouse.events import Message, Position
 from lakehouse.sources.storage_files import read_tree
 from tests.oracle.cases import Case
-from tests.oracle.check import Judged, Silver, compare, judge, on_the_way, place, same, told
+from tests.oracle.check import OPTIONS, Judged, compare, judge, on_the_way, place, same, told
 from tests.oracle.database import Table
 from tests.oracle.losses import lost
 from tests.oracle.program import ZONE
@@ -27,8 +27,8 @@ from tests.oracle.runner import Event, Runner, State
 from tests.support.arrivals import DISPATCHERS, Feed
 from tests.support.encode_binlog import Logged, binlog, feed
 from tests.support.encode_tidb import canal_json, debezium, storage_tree
+from tests.support.engine import Memory
 
-OPTIONS = {"time_zone": ZONE}
 STORAGE = {
     "ticdc-storage-csv": {"protocol": "csv", "include-commit-ts": "true", "output-old-value": "true"},
     "ticdc-storage-canal-json": {"protocol": "canal-json", "enable-tidb-extension": "true"},
@@ -88,15 +88,15 @@ def _judge(chance: random.Random, format_: str, events: list[Event], states: Sta
     if format_ in BINLOG:
         log = list(told_apart(binlog(events, chance)))
         messages, at = feed(format_, log, chance, ZONE), places(format_, log)
-        silver = Silver(format_, OPTIONS, tidb=False).add(messages)
-        live = Silver(format_, OPTIONS, tidb=False) if format_ == "debezium" else None
+        silver = Memory(format_, OPTIONS, tidb=False).add(messages)
+        live = Memory(format_, OPTIONS, tidb=False) if format_ == "debezium" else None
     else:
         messages, at = [], {ts: place(ts) for ts, _ in states}
         if format_ in STORAGE:
             silver = stored(events, states, {**OPTIONS, **STORAGE[format_]})
         else:
             messages = delivered(format_, events, states, chance)
-            silver, live = Silver(format_, OPTIONS).add(messages), Silver(format_, OPTIONS)
+            silver, live = Memory(format_, OPTIONS).add(messages), Memory(format_, OPTIONS)
         same("the watermark", silver.watermark, place(events[-1]["commit_ts"]))
     for ts, state in states:
         if ts in at:
@@ -128,13 +128,13 @@ def batches(messages: list[Message]) -> Iterator[list[Message]]:
     yield from ([message for _, message in found] for _, found in groupby(enumerate(messages), key=place_of))
 
 
-def stored(events: list[Event], states: States, options: dict[str, str]) -> Silver:
+def stored(events: list[Event], states: States, options: dict[str, str]) -> Memory:
     """What the files of a storage sink tell."""
     with tempfile.TemporaryDirectory() as folder:
         for path, data in storage_tree(with_shapes(events, states), options["protocol"]).items():
             (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
             (Path(folder) / path).write_bytes(data)
-        return Silver("ticdc-storage", options).add(read_tree(Path(folder), options))
+        return Memory("ticdc-storage", options).add(read_tree(Path(folder), options))
 
 
 def delivered(format_: str, events: list[Event], states: States, chance: random.Random) -> list[Message]:

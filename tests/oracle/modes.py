@@ -18,16 +18,18 @@ from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.own_columns import CURRENT, DELETED, OP, POSITION, source_part
 from lakehouse.lineage import Lineage
-from tests.oracle.check import Silver, place, same
+from tests.oracle.check import place, same
 from tests.oracle.runner import Runner
-from tests.support.engine import TSO
+from tests.support.engine import TSO, Memory
 
 HISTORY, SOFT, LOG = GoldOptions(mode="history"), GoldOptions(deletes="soft"), GoldOptions(mode="append")
 SAMPLE = 3
 
 
-def check_modes(silver: Silver, runner: "Runner | Any") -> None:
-    """An AssertionError where a mode disagrees with the table, whose own states the oracle judges beside."""
+def check_modes(silver: Memory, runner: "Runner | Any") -> None:
+    """An AssertionError where a mode disagrees with the table, whose own states the oracle judges beside, or
+    says that its changes lack something.
+    """
     history, changes = silver._lineages()
     chance = random.Random(runner.seed)
     for lineage in history.lineages:
@@ -44,14 +46,19 @@ def check_modes(silver: Silver, runner: "Runner | Any") -> None:
             _as_of(silver, lineage, mine, there, chance)
 
 
-def _at(silver: Silver, lineage: Lineage, changes: list[Change], at: Position) -> None:
+def _at(silver: Memory, lineage: Lineage, changes: list[Change], at: Position) -> None:
     table = _bag(finish(fold(lineage, changes, at, silver.upstream)))
     told = {
         word: _mode(silver, lineage, at, said)
         for word, said in (("history", HISTORY), ("soft", SOFT), ("log", LOG))
     }
-    rows = {word: mode.rows(changes).rows for word, mode in told.items()}
+    found = {word: mode.rows(changes) for word, mode in told.items()}
+    rows = {word: each.rows for word, each in found.items()}
     what = f"{lineage.id} at {at[1]}"
+    lacking = {problem for each in found.values() for problem in each.problems}
+    same(f"what the changes of {what} lack", lacking, set())
+    broken = {str(each.breaks.first) for each in found.values() if each.breaks.first is not None}
+    same(f"the changes of {what} that do not fit", broken, set())
     same(f"current versions of {what}", _bag(row for row in rows["history"] if row[CURRENT]), table)
     same(f"soft rows of {what}", _bag(row for row in rows["soft"] if not row[DELETED]), table)
     if not rekeyings(lineage, told["log"].target) and not _retypes_key(lineage, told["log"]):
@@ -70,7 +77,7 @@ def _retypes_key(lineage: Lineage, log: Mode) -> bool:
 
 
 def _as_of(
-    silver: Silver, lineage: Lineage, changes: list[Change], there: list[int], chance: random.Random
+    silver: Memory, lineage: Lineage, changes: list[Change], there: list[int], chance: random.Random
 ) -> None:
     target = target_step(lineage, place(there[-1]))
     keep = Keeper(lineage, target, silver.upstream)
@@ -85,7 +92,7 @@ def _as_of(
         same(f"versions of {lineage.id} that hold at {ts}", _bag(held), _bag(table))
 
 
-def _mode(silver: Silver, lineage: Lineage, at: Position, said: GoldOptions) -> Mode:
+def _mode(silver: Memory, lineage: Lineage, at: Position, said: GoldOptions) -> Mode:
     return Mode(lineage, at, silver.upstream, TSO, said)
 
 

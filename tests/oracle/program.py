@@ -5,8 +5,9 @@ A step is {"rows": [statement…]}, one transaction, or {"ddl": statement, …},
 statement and what no statement tells of its effect:
 
     feed      [[database, table, query]…] where TiCDC sends it in other pieces or words than it was run
-    renamed   [[old name, new name]…]: tables, in order;  like: [old, new];  columns: {old: new}, within the
-    statement's table
+    renamed   [[old name, new name]…]: tables, in order
+    like      [old, new]
+    columns   {old: new}, within the statement's table
     unknown   columns of `table` whose values no message tells, "rows" where any row may differ, "maybe" where
               gold must not be sure
     select    CREATE TABLE … SELECT: its rows come as a transaction of their own behind it

@@ -1,5 +1,7 @@
 """A statement's names against the names that rows have (T64, T67, T68, T69, T77)."""
 
+import pytest
+
 from tests.support.feeds import Canal, TiCDC
 
 CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `a` VARCHAR(10))"
@@ -124,6 +126,27 @@ def test_a_cluster_flashed_back_leaves_every_table_incomplete() -> None:
     )
 
     assert feed.incomplete() == "the cluster was flashed back, which sends no rows"
+
+
+@pytest.mark.parametrize(
+    ("sql", "table", "held"),
+    [
+        ("FLASHBACK TABLE `t`, `u` TO TIMESTAMP '2024-01-01 00:00:00'", "t", ["t", "u"]),
+        ("FLASHBACK DATABASE `d` TO TSO 5", None, ["t", "u"]),
+        ("RECOVER TABLE BY JOB 5", "t", ["t"]),
+    ],
+)
+def test_tables_that_went_back_in_time_are_held_with_what_to_do(
+    sql: str, table: str | None, held: list[str]
+) -> None:
+    feed = TiCDC().ddl(1, CREATE).ddl(1, CREATE.replace("`t`", "`u`"), table="u").ddl(3, sql, table=table)
+
+    found = {one.intervals[-1].name[1]: one.held for one in feed.memory.history().lineages if one.held}
+
+    assert sorted(found) == held
+    assert all(
+        "take a snapshot of the tables, then `lakehouse ddl skip` it" in one.why for one in found.values()
+    )
 
 
 def test_a_statement_that_cannot_be_read_holds_the_table_that_it_names() -> None:

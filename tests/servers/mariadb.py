@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakehouse.errors import EnvironmentError_
-from lakehouse.jvm.cache import made_once
+from lakehouse.jvm.cache import cached_folder
 from lakehouse.jvm.jars import locked_jars
 
 HOST = "127.0.0.1"
@@ -63,7 +63,7 @@ def start_mariadb(folder: Path) -> Iterator[MariaDb]:
     """A new, empty server that lives as long as the block. EnvironmentError_ says in one sentence what is
     missing.
     """
-    home = made_once(f"mariadb/{_VERSION}", _unpack)
+    home = cached_folder(f"mariadb/{_VERSION}", _unpack)
     _install(home, folder)
     server = _start(home, folder, _free_port())
     try:

@@ -15,14 +15,16 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from lakehouse import DISTRIBUTION
 from tests.support.paths import ROOT
 
 _SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 _CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
-# as Databricks starts a python_wheel_task: by its entry point
+# as Databricks starts a python_wheel_task: by its entry point, in the metadata of the package that it names
 CALL = (
-    "import sys; from importlib.metadata import entry_points; "
-    "sys.exit([*entry_points(group='console_scripts', name=sys.argv.pop(1))][0].load()())"
+    "import sys; from importlib.metadata import distribution; "
+    f"found = distribution('{DISTRIBUTION}').entry_points.select(name=sys.argv.pop(1)); "
+    "sys.exit([*found][0].load()())"
 )
 
 

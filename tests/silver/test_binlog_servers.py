@@ -11,7 +11,7 @@ from lakehouse.events import Message, SchemaChange, Watermark
 from lakehouse.formats.binlog import server_of
 from lakehouse.ops.records import Epoch
 from lakehouse.silver.batch_summary import from_bytes, merged, summarise, to_bytes
-from lakehouse.silver.binlog_servers import Stretches, judged, standing, told_change
+from lakehouse.silver.binlog_servers import Stretches, change_text, standing, updated_servers
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS
 
 NO_CHANGES: dict[str, list[Any]] = {name: [] for name in CHANGE_COLUMNS}
@@ -33,7 +33,7 @@ def collected(rows: list[Row], *, epoch: int = 0, shard: str = "") -> list[Any]:
 def changes(*batches: list[Row]) -> list[tuple[Any, ...]]:
     known = None
     for rows in batches:
-        known = judged(known, collected(rows))
+        known = updated_servers(known, collected(rows))
     return [(c.topic, c.offset, c.was, c.server, c.base) for c in (known.changes if known else ())]
 
 
@@ -115,11 +115,11 @@ def test_shards_of_one_topic_have_positions_of_their_own() -> None:
         collected([("a", 1, 2, "bin.000002", 5)], shard="2"),
     )
 
-    assert judged(judged(None, one), two).changes == ()  # type: ignore[union-attr]
+    assert updated_servers(updated_servers(None, one), two).changes == ()  # type: ignore[union-attr]
 
 
 def test_a_change_stands_until_an_epoch_above_it_is_reached_and_the_next_one_counts_again() -> None:
-    known = judged(None, collected([("a", 0, 1, "bin.000007", 100), ("a", 1, 2, "bin.000003", 5)]))
+    known = updated_servers(None, collected([("a", 0, 1, "bin.000007", 100), ("a", 1, 2, "bin.000003", 5)]))
     raised = Epoch(epoch=1, places=(), why="")
     assert (
         len(standing(known, [], 0))
@@ -129,11 +129,11 @@ def test_a_change_stands_until_an_epoch_above_it_is_reached_and_the_next_one_cou
     )
     assert standing(known, [raised], 1) == []
 
-    known = judged(known, collected([("a", 2, 2, "bin.000003", 9)], epoch=1))
+    known = updated_servers(known, collected([("a", 2, 2, "bin.000003", 9)], epoch=1))
     assert standing(known, [raised], 1) == []
-    known = judged(known, collected([("a", 3, 1, "bin.000002", 1)], epoch=1))
+    known = updated_servers(known, collected([("a", 3, 1, "bin.000002", 1)], epoch=1))
     (change,) = standing(known, [raised], 1)
-    assert told_change("shop", change) == (
+    assert change_text("shop", change) == (
         "the upstream's binlog changed servers at a/0 offset 3 (server id 2 → 1, file bin 2): rows "
         "since may be out of order;"
         " `lakehouse epoch raise shop --why …`, then a snapshot"
@@ -181,7 +181,7 @@ def through(rows: list[Row], chance: random.Random) -> Any:
             summarise(NO_CHANGES, [], 0, 0, collected([row for file in part for row in file]))
             for part in (files[:half], files[half:])
         ]
-        known = judged(known, merged(from_bytes(to_bytes(book)) for book in books).servers)
+        known = updated_servers(known, merged(from_bytes(to_bytes(book)) for book in books).servers)
         at = until
     return known
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lakehouse.events import Position
 from lakehouse.ops.progress import LostRows, Transactions
-from lakehouse.silver.transaction_watermark import Told, advance
+from lakehouse.silver.transaction_watermark import TransactionEvents, advance
 
 # A transaction is how many rows it has; its rows lie in topics of their own, its END in one that all share.
 sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
@@ -36,7 +36,7 @@ def test_whatever_order_topics_arrive_in_the_watermark_stands_right_below_the_fi
     state, seen, shown = None, set(), 0
 
     for low, high, ended in zip([0, *cuts], [*cuts, len(arriving)], [*ends, len(rows)], strict=True):
-        told = Told()
+        told = TransactionEvents()
         for id_, row, place in arriving[data.draw(st.integers(0, low)) : high]:  # some come again
             told.row((f"tx={id_};{row}",), place)
             seen.add((id_, row))
@@ -63,18 +63,18 @@ def test_whatever_order_topics_arrive_in_the_watermark_stands_right_below_the_fi
 
 def test_a_ddl_counts_from_the_next_batch_on_and_only_while_nothing_is_open() -> None:
     ddl = (0, 1, 500, 1, 0, 0)
-    first = advance(None, Told(ddls={ddl}))
+    first = advance(None, TransactionEvents(ddls={ddl}))
     assert first.whole is None
-    assert advance(first, Told()).whole == ddl
-    assert advance(None, Told(ddls={ddl}), settled=True).whole == ddl
+    assert advance(first, TransactionEvents()).whole == ddl
+    assert advance(None, TransactionEvents(ddls={ddl}), settled=True).whole == ddl
 
-    opened = advance(first, Told(rows={"t": ({1}, position(0, 1))}))
+    opened = advance(first, TransactionEvents(rows={"t": ({1}, position(0, 1))}))
     assert opened.whole is None
-    assert advance(opened, Told(ends=[("t", 1)])).whole == ddl
+    assert advance(opened, TransactionEvents(ends=[("t", 1)])).whole == ddl
 
 
 def test_a_snapshot_is_whole_with_its_last_row() -> None:
-    told = Told()
+    told = TransactionEvents()
     told.row(("snapshot", "snapshot=first"), (0, 1, 300, 0, 0, 1))
     assert advance(None, told).whole is None
 
@@ -86,19 +86,22 @@ def test_a_snapshot_is_whole_with_its_last_row() -> None:
 
 
 def test_an_end_that_comes_twice_holds_nothing() -> None:
-    told = Told(
+    told = TransactionEvents(
         rows={"a": ({1}, position(0, 1)), "b": ({1}, position(1, 1))}, ends=[("a", 1), ("a", 1), ("b", 1)]
     )
 
-    state = advance(advance(None, told), Told(ends=[("b", 1)]))
+    state = advance(advance(None, told), TransactionEvents(ends=[("b", 1)]))
 
     assert (state.whole, state.ends) == (position(1, 1), ())
 
 
 def test_a_whole_snapshot_ends_the_wait_for_rows_that_were_lost_before_it() -> None:
-    lost = Told(rows={"a": ({1}, position(0, 1))}, ends=[("a", 2), ("b", 1)])
-    snapshot = Told(snapshots={(0, 1, 700, 0, 0, 0)})
-    after, at = Told(rows={"c": ({1}, (0, 1, 800, 1, 0, 1))}, ends=[("c", 1)]), (0, 1, 800, 1, 0, 1)
+    lost = TransactionEvents(rows={"a": ({1}, position(0, 1))}, ends=[("a", 2), ("b", 1)])
+    snapshot = TransactionEvents(snapshots={(0, 1, 700, 0, 0, 0)})
+    after, at = (
+        TransactionEvents(rows={"c": ({1}, (0, 1, 800, 1, 0, 1))}, ends=[("c", 1)]),
+        (0, 1, 800, 1, 0, 1),
+    )
 
     held, freed = advance(advance(None, lost), after), advance(advance(advance(None, lost), snapshot), after)
 
@@ -108,15 +111,18 @@ def test_a_whole_snapshot_ends_the_wait_for_rows_that_were_lost_before_it() -> N
 
 def test_a_transaction_that_was_never_ended_holds_no_ddl_above_a_later_snapshot() -> None:
     ddl = (0, 1, 900, 1, 0, 0)
-    opened = advance(None, Told(rows={"x": ({1}, position(0, 1))}))
+    opened = advance(None, TransactionEvents(rows={"x": ({1}, position(0, 1))}))
 
-    assert advance(opened, Told(ddls={ddl}), settled=True).whole is None
-    assert advance(opened, Told(ddls={ddl}, snapshots={(0, 1, 700, 0, 0, 0)}), settled=True).whole == ddl
+    assert advance(opened, TransactionEvents(ddls={ddl}), settled=True).whole is None
+    assert (
+        advance(opened, TransactionEvents(ddls={ddl}, snapshots={(0, 1, 700, 0, 0, 0)}), settled=True).whole
+        == ddl
+    )
 
 
 def test_what_can_t_be_read_stands_for_a_row_of_an_end_that_has_waited() -> None:
-    lost = Told(rows={"a": ({1}, position(0, 1))}, ends=[("a", 2)], lost=1)
-    later = Told(rows={"b": ({1}, position(1, 1))}, ends=[("b", 2)])
+    lost = TransactionEvents(rows={"a": ({1}, position(0, 1))}, ends=[("a", 2)], lost=1)
+    later = TransactionEvents(rows={"b": ({1}, position(1, 1))}, ends=[("b", 2)])
 
     arriving = advance(None, lost)
     waited = advance(stored(arriving), later)
@@ -127,33 +133,35 @@ def test_what_can_t_be_read_stands_for_a_row_of_an_end_that_has_waited() -> None
         (("b", 2),),
         0,
     )
-    assert advance(waited, Told()).ends == (("b", 2),), "it stood for one row, and no more"
+    assert advance(waited, TransactionEvents()).ends == (("b", 2),), "it stood for one row, and no more"
 
 
 def test_a_complete_snapshot_has_what_could_not_be_read() -> None:
-    state = advance(advance(None, Told(lost=3)), Told(snapshots={(0, 1, 700, 0, 0, 0)}))
+    state = advance(
+        advance(None, TransactionEvents(lost=3)), TransactionEvents(snapshots={(0, 1, 700, 0, 0, 0)})
+    )
     assert state.lost == LostRows()
 
 
 def test_a_transaction_that_is_whole_with_a_lost_row_is_not_opened_by_its_late_rows() -> None:
-    state = advance(None, Told(ends=[("a", 1)], lost=1), settled=True)
+    state = advance(None, TransactionEvents(ends=[("a", 1)], lost=1), settled=True)
     assert (state.whole, state.ends) == (None, ())
-    assert advance(state, Told(rows={"a": ({1}, position(0, 1))})).open == {}
+    assert advance(state, TransactionEvents(rows={"a": ({1}, position(0, 1))})).open == {}
 
 
 def test_an_end_that_a_lost_record_was_taken_for_gives_it_back_when_its_row_comes() -> None:
-    state = advance(advance(None, Told(ends=[("a", 1), ("b", 1)], lost=1)), Told())
+    state = advance(advance(None, TransactionEvents(ends=[("a", 1), ("b", 1)], lost=1)), TransactionEvents())
     assert (state.ends, state.lost.unknown) == ((("b", 1),), 0)
 
-    state = advance(stored(state), Told(rows={"a": ({1}, position(0, 1))}))
+    state = advance(stored(state), TransactionEvents(rows={"a": ({1}, position(0, 1))}))
 
     assert (state.ends, state.open, state.lost.unknown) == ((), {}, 0)
 
 
 def test_records_that_are_decoded_again_are_lost_once() -> None:
-    state = advance(None, Told(ends=[("a", 1)], lost=1), settled=True)
-    assert advance(state, Told(lost=1), again=True).lost.unknown == 0
-    assert advance(state, Told(rows={"a": ({1}, position(0, 1))}), again=True).lost.unknown == 0
+    state = advance(None, TransactionEvents(ends=[("a", 1)], lost=1), settled=True)
+    assert advance(state, TransactionEvents(lost=1), again=True).lost.unknown == 0
+    assert advance(state, TransactionEvents(rows={"a": ({1}, position(0, 1))}), again=True).lost.unknown == 0
 
 
 @given(sizes, st.data())
@@ -170,13 +178,13 @@ def test_whatever_can_t_be_read_nothing_waits_for_ever(rows: list[int], data: st
     state, shown = None, 0
 
     for low, high, ended in zip([0, *cuts], [*cuts, len(arriving)], [*ends, len(rows)], strict=True):
-        told = Told(
+        told = TransactionEvents(
             lost=sum(dead[low:high]), ends=[(f"t{number}", rows[number]) for number in range(shown, ended)]
         )
         for (id_, number, place), is_dead in zip(arriving[low:high], dead[low:high], strict=True):
             if not is_dead:
                 told.row((f"tx={id_};{number}",), place)
         state, shown = stored(advance(state, told)), ended
-    state = advance(state, Told())
+    state = advance(state, TransactionEvents())
 
     assert (state.ends, state.open, state.lost.unknown) == ((), {}, 0)

@@ -23,6 +23,7 @@ from lakehouse.sources.kafka_offsets import (
     incarnations_of,
     joined,
     reading_of,
+    unread,
 )
 
 
@@ -199,6 +200,32 @@ def test_topics_of_a_broker_that_gives_no_ids_are_told_apart_by_count() -> None:
 
     assert incarnations_of(read, [topic(id="", p0=2)]) == {"t": "+1"}
     assert incarnations_of(read, [topic(id="", p0=12)]) == {"t": ""}
+
+
+def test_a_broker_that_begins_or_ceases_to_tell_ids_names_the_topic_that_is_there() -> None:
+    read = advanced(begun(None, [topic(id="", p0=9)], {}, {}), {("t", 0): 9})
+
+    named = joined(read, [topic(id="a", p0=12)])
+    unnamed = joined(named, [topic(id="", p0=12)])
+
+    assert (created_anew(read, [topic(id="a", p0=12)]), named.ids, named.incarnations) == (
+        [],
+        {"t": "a"},
+        {"t": ""},
+    )
+    assert (created_anew(named, [topic(id="", p0=12)]), unnamed.ids) == ([], {"t": "a"})
+    assert created_anew(named, [topic(id="b", p0=12)]) == ["t"]
+    assert incarnations_of(named, [topic(id="b", p0=12)]) == {"t": "b"}
+    assert incarnations_of(named, [topic(id="a", p0=2)]) == {"t": "+1"}
+
+
+def test_what_is_unread_is_of_the_present_incarnation_and_never_negative() -> None:
+    read = advanced(begun(None, [topic(p0=9, p1=9)], {}, {}), {("t", 0): 9, ("t", 1): 9})
+    following = {("t", "a", 0): 9_999, ("t", "a", 1): 9_999, ("t", "b", 0): 2}
+
+    assert unread(read, [topic(id="b", p0=23)], following) == {("t", 0): 21}
+    assert unread(read, [topic(p0=9_999, p1=10_002)], following) == {("t", 0): 0, ("t", 1): 3}
+    assert unread(None, [Topic("t", "a", {0: (5, 9)})], {}) == {("t", 0): 4}
 
 
 def test_a_topic_that_was_away_for_a_while_is_gone_on_with_by_a_checkpoint_that_knows_where() -> None:

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse.formats.ticdc.storage_gaps import first_commit_ts
+from lakehouse.formats.ticdc.storage_layout import DataFile, classify
 from lakehouse.sources.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files, read_tree
 
 HOUR = 3_600_000
@@ -282,17 +284,108 @@ def test_a_name_that_is_no_utf8_is_reported_in_words_that_can_be_printed(tree: T
     assert all(info.path.isascii() for info in scan.files)
 
 
-def test_a_number_that_is_lacking_before_others_is_reported(tree: Tree) -> None:
+def lacking(scan: Scan) -> list[str]:
+    return sorted(file.path for file in scan.missing)
+
+
+def row_at(milliseconds: int) -> bytes:
+    return b'"I","t","d",%d,1\n' % tso(milliseconds)
+
+
+def test_a_number_that_is_lacking_before_others_is_lost(tree: Tree) -> None:
     folder = f"d/t/{tso(NOON - 9)}/2026-11-21"
     for name in ("CDC000004.csv", "CDC_7_000001.csv", "CDC_7_000003.csv"):
-        tree.put(f"{folder}/{name}")
+        tree.put(f"{folder}/{name}", row_at(NOON - 6))
+    lost = [f"{folder}/CDC000002.csv", f"{folder}/CDC_7_000002.csv"]
 
-    assert new_files(tree, {}, CSV).missing == [f"{folder}/CDC000002.csv", f"{folder}/CDC_7_000002.csv"]
+    scan = new_files(tree, {}, CSV)
+    assert (lacking(scan), scan.checkpoint, scan.pending) == (lost, tso(NOON - 5), [])
 
     landed = {f"{folder}/CDC{number:06}.csv": (4, NOON) for number in (2, 3)} | {
         f"{folder}/CDC_7_000002.csv": (4, NOON)
     }
-    assert new_files(tree, landed, CSV).missing == []
+    assert lacking(new_files(tree, landed, CSV)) == [], "they have landed, and were deleted since"
+
+
+def test_a_number_is_late_until_the_checkpoint_is_past_what_lies_behind_it(tree: Tree) -> None:
+    folder = f"d/t/{tso(NOON - 9)}/2026-11-21"
+    tree.put(f"{folder}/CDC000003.csv", row_at(NOON - 4))
+    lander = Lander(tree, CSV)
+
+    scan = lander.scan()
+    assert (lacking(scan), scan.checkpoint) == ([], None), "the checkpoint waits"
+    assert scan.pending == [f"{folder}/CDC000002.csv"]
+
+    tree.checkpoint(NOON - 3)
+    scan = lander.scan()
+    assert (lacking(scan), scan.checkpoint) == ([f"{folder}/CDC000002.csv"], tso(NOON - 3))
+
+    tree.put(f"{folder}/CDC000002.csv")
+    scan = lander.scan()
+    assert (lacking(scan), [info.path for info in scan.files]) == ([], [f"{folder}/CDC000002.csv"])
+    assert folder in scan.looked
+
+
+def test_a_version_behind_the_checkpoint_lacks_nothing_yet_and_holds_nothing(tree: Tree) -> None:
+    tree.put(f"d/t/{tso(NOON)}/2026-11-21/CDC000002.csv", row_at(NOON + 1))
+
+    scan = new_files(tree, {}, CSV)
+
+    assert (lacking(scan), scan.checkpoint) == ([], tso(NOON - 5))
+
+
+def test_a_folder_read_by_its_index_lacks_what_it_lacked_when_it_was_listed(tree: Tree) -> None:
+    folder = f"d/t/{tso(NOON - 9)}/2026-11-21"
+    tree.put(f"{folder}/CDC000003.csv", row_at(NOON - 6))
+    tree.index(folder, "CDC000003.csv")
+    lander = Lander(tree, CSV)
+
+    assert lacking(lander.scan()) == lacking(lander.scan()) == [f"{folder}/CDC000002.csv"]
+
+
+def test_the_first_files_of_a_tables_earliest_day_may_have_expired(tree: Tree) -> None:
+    """`file-expiration-days` deletes whole days, file by file; a feed that begins later never had them."""
+    table = f"d/u/{tso(NOON - 9)}"
+    for path in ("2026-11-20/CDC000003.csv", "2026-11-21/CDC000002.csv"):
+        tree.put(f"{table}/{path}", row_at(NOON - 6))
+
+    assert lacking(new_files(tree, {}, CSV)) == [f"{table}/2026-11-21/CDC000001.csv"]
+
+    landed = {f"{table}/2026-11-19/CDC000001.csv": (4, NOON)}
+    assert lacking(new_files(tree, landed, CSV)) == [
+        f"{table}/2026-11-20/CDC000001.csv",
+        f"{table}/2026-11-21/CDC000001.csv",
+    ], "the feed was there before them"
+
+
+def test_rows_without_commit_ts_are_lacking_at_once(tree: Tree) -> None:
+    folder = f"d/t/{tso(NOON - 9)}/2026-11-21"
+    tree.put(f"{folder}/CDC000003.csv")
+
+    assert lacking(new_files(tree, {}, {**CSV, "include-commit-ts": "false"})) == [f"{folder}/CDC000002.csv"]
+
+
+@pytest.mark.parametrize(
+    ("options", "data"),
+    [
+        (CSV, row_at(7)),
+        (
+            CSV,
+            b"ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema,ticdc-meta$commit-ts,id\n" + row_at(7),
+        ),
+        ({**CSV, "quote": "", "delimiter": "|"}, b"I|a\\|b|d|%d|1\n" % tso(7)),
+        (
+            {"protocol": "canal-json", "enable-tidb-extension": "true"},
+            b'{"id":0,"_tidb":{"commitTs":%d}}\r\n{"id"' % tso(7),
+        ),
+    ],
+)
+def test_the_commit_ts_of_a_files_first_row(options: dict[str, str], data: bytes) -> None:
+    file = classify(f"d/t/5/CDC000001.{'csv' if 'terminator' in options else 'json'}", options)
+    assert isinstance(file, DataFile)
+
+    assert first_commit_ts(file, data, options) == tso(7)
+    assert [first_commit_ts(file, data[:end], options) for end in (0, 5)] == [None, None]
 
 
 def test_what_is_not_understood_is_reported(tree: Tree) -> None:

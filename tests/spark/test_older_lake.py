@@ -16,6 +16,18 @@ from lakehouse.cli.main import main
 
 DATA = Path(__file__).parents[1] / "data/lake-7c69826"
 
+# What that commit called exact: a column came without a DDL, whose value older rows lack (finding G8); and an
+# update whose old image is another row than the one that was inserted (docs/continuity.md).
+STATES_SINCE = {
+    "shop.drift": {"state": "incomplete", "why": "column late: no message tells its value in some rows"},
+    "shop.renamed": {
+        "state": "incomplete",
+        "why": "changes do not fit the rows before them (1, the first: an old image that is not the row "
+        "before it: key 080a9ed42855, at 0.470606995731251234.1 after 0.470606995731251221.1): changes "
+        "between them were not delivered",
+    },
+}
+
 
 class Operator:
     """Types commands in the folder of a lake; paths in its configuration are relative to it."""
@@ -81,6 +93,8 @@ def as_expected(shown: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_lake_of_7c69826_is_read_goes_on_and_is_built_again(operator: Operator) -> None:
     before, after = expected("before"), expected("after")
+    for source in after["status"]:
+        source["tables"] = [entry | STATES_SINCE.get(entry["table"], {}) for entry in source["tables"]]
     assert as_expected(operator.shown(), before) == before
     outcomes = [json.loads(line) for line in operator.does("run", "all", "--json")]
     assert [(one["new_messages"], one["silver_batches"], one["gold"]) for one in outcomes] == [

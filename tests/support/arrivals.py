@@ -1,11 +1,9 @@
 """From what a source did to what a consumer sees: dispatched to partitions, batched, replayed, interleaved.
 
-    plan = Feed(history.events, random, partitions, dispatcher)    messages per partition, resolved events and
-    DDL on all of them
-    plan.restart(…)                                                 a replay from a checkpoint, cut
-    differently
-    plan.arrival(random)                                            one order in which a consumer may meet the
-    partitions
+    plan = Feed(history.events, random, partitions, dispatcher)   messages per partition, resolved events
+                                                                  and DDL on all of them
+    plan.restart(…)                                               a replay from a checkpoint, cut differently
+    plan.arrival(random)                                          an order in which a consumer may read them
 
 Order within a partition is kept always: it is what Kafka promises, and all that it promises.
 """

@@ -1,123 +1,29 @@
-"""A Databricks bundle as its targets see it, and what nobody else checks of it.
+"""What the types of `databricks-bundles` do not see of a Databricks bundle.
 
-`resolved` merges the files, applies a target with its presets, and puts values in the place of `${…}`; `lint`
-names every fault that the real tools let through: dangling keys, bad cron, two triggers, a pause_status,
-parallel runs, entry points and wheels that do not exist, and parameters that the entry point's own parser
-refuses.
+`lint` names every fault of a resolved bundle. Some of them the Databricks CLI lets through: dangling keys,
+bad cron, two triggers, a pause_status, parallel runs, entry points that do not exist, and parameters that the
+entry point's own parser refuses. Others it refuses, or warns of: one key for two resources, a missing field,
+a variable without a value, paths that match nothing. Where there is no CLI, nobody else sees those.
 """
 
 import contextlib
-import copy
 import io
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from lakehouse import DISTRIBUTION
 from pipelines import parser
+from tests.support.bundle_files import Bundle
 from tests.support.paths import ROOT
+from tests.support.quartz import is_cron
 
-USER = "ada@example.com"
 TRIGGERS = ("schedule", "trigger", "triggers", "continuous")
-Bundle = dict[str, Any]
-_REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _JOB_PARAMETER = re.compile(r"\{\{job\.parameters\.([^{}]*)\}\}")
-
-
-def read_bundle(root: Path, *more: str) -> Bundle:
-    """databricks.yml and what it includes, each resource with the `_folder` of its file; `more` is included
-    too.
-    """
-    bundle: Bundle = yaml.safe_load((root / "databricks.yml").read_text())
-    resources = bundle.setdefault("resources", {})
-    for pattern in (*bundle.pop("include"), *more):
-        for file in sorted(root.glob(pattern)):
-            for kind, items in yaml.safe_load(file.read_text())["resources"].items():
-                for name, item in items.items():
-                    resources.setdefault(kind, {})[name] = {**item, "_folder": str(file.parent)}
-    return bundle
-
-
-def resolved(bundle: Bundle, target: str) -> Bundle:
-    """The bundle as this target deploys it."""
-    bundle = copy.deepcopy(bundle)
-    chosen = bundle.pop("targets")[target]
-    merged: Bundle = _merge(bundle, {name: value for name, value in chosen.items() if name != "default"})
-    prefix = (
-        "dev_ada_"
-        if merged.get("mode") == "development"
-        else merged.get("presets", {}).get("name_prefix", "")
-    )
-    for kind, named in (("jobs", "name"), ("schemas", "name"), ("dashboards", "display_name")):
-        for item in merged["resources"].get(kind, {}).values():
-            item[named] = prefix + item[named]
-    paused = (
-        merged.get("mode") == "development"
-        or merged.get("presets", {}).get("trigger_pause_status") == "PAUSED"
-    )
-    merged["paused"] = paused
-    values = _values(merged, target)
-    return _substitute(merged, values, ())  # type: ignore[no-any-return]
-
-
-def _merge(one: Any, other: Any) -> Any:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return {
-            name: _merge(one.get(name), other[name]) if name in other else one[name]
-            for name in {**one, **other}
-        }
-    return one if other is None else other
-
-
-def _values(bundle: Bundle, target: str) -> dict[str, Any]:
-    root = bundle.get("workspace", {}).get(
-        "root_path", f"/Workspace/Users/{USER}/.bundle/{bundle['bundle']['name']}/{target}"
-    )
-    values = {
-        "bundle.name": bundle["bundle"]["name"],
-        "bundle.target": target,
-        "workspace.current_user.userName": USER,
-        "workspace.root_path": root,
-        "workspace.file_path": f"{root}/files",
-    }
-    values |= {
-        f"var.{name}": said.get("default", f"<{name}>") for name, said in bundle.get("variables", {}).items()
-    }
-    for name, schema in bundle["resources"].get("schemas", {}).items():
-        values[f"resources.schemas.{name}.name"] = schema["name"]
-    for name, volume in bundle["resources"].get("volumes", {}).items():
-        values[f"resources.volumes.{name}.volume_path"] = (
-            f"/Volumes/{volume['catalog_name']}/{volume['schema_name']}/{volume['name']}"
-        )
-    return values
-
-
-def _substitute(value: Any, values: dict[str, Any], seen: tuple[str, ...]) -> Any:
-    if isinstance(value, dict):
-        return {name: _substitute(item, values, seen) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_substitute(item, values, seen) for item in value]
-    if not isinstance(value, str):
-        return value
-    whole = _REFERENCE.fullmatch(value)
-    if whole:
-        return _lookup(whole[1], values, seen)
-    return _REFERENCE.sub(lambda found: str(_lookup(found[1], values, seen)), value)
-
-
-def _lookup(name: str, values: dict[str, Any], seen: tuple[str, ...]) -> Any:
-    if name not in values or name in seen:
-        raise ValueError(f"${{{name}}}: is not defined")
-    return _substitute(values[name], values, (*seen, name))
-
-
-def plain(resource: Bundle) -> Bundle:
-    """The resource without what `read_bundle` noted."""
-    return {name: value for name, value in resource.items() if name != "_folder"}
 
 
 def lint(bundle: Bundle, root: Path) -> list[str]:
@@ -136,17 +42,65 @@ def lint(bundle: Bundle, root: Path) -> list[str]:
             for task in job["tasks"]
             for fault in _for_each_faults(task, root, bundle)
         ]
-    artifacts = bundle.get("artifacts", {})
-    if not any(artifact.get("type") == "whl" for artifact in artifacts.values()) and not list(
-        root.glob("wheels/*.whl")
-    ):
-        faults.append("artifacts: build no wheel")
-    if ".venv/**" not in bundle.get("sync", {}).get("exclude", []):
-        faults.append("sync.exclude: lacks .venv/**")
-    return [*faults, *_notebook_faults(bundle), *_shared_writers(bundle)]
+    return faults + [fault for bundle_rule in _BUNDLE_RULES for fault in bundle_rule(bundle, root)]
 
 
-def _notebook_faults(bundle: Bundle) -> Iterator[str]:
+def _one_key(bundle: Bundle, root: Path) -> Iterator[str]:
+    """A key that two resources have, of whatever kind: `bundle run KEY` would not know which."""
+    kinds = {"scripts": bundle.get("scripts", {}), **bundle["resources"]}
+    counts = Counter(key for items in kinds.values() for key in items)
+    for key, count in counts.items():
+        if count > 1:
+            having = [kind for kind, items in kinds.items() if key in items]
+            yield f"{key}: is the key of {' and '.join(having)}"
+
+
+_REQUIRED = {
+    "jobs": ("name", "tasks"),
+    "schemas": ("name", "catalog_name"),
+    "volumes": ("name", "catalog_name", "schema_name"),
+    "dashboards": ("display_name", "file_path", "warehouse_id"),
+}
+
+
+def _required_fields(bundle: Bundle, root: Path) -> Iterator[str]:
+    for kind, items in bundle["resources"].items():
+        for name, item in items.items():
+            yield from (f"{kind}.{name}: lacks {key}" for key in _REQUIRED[kind] if not item.get(key))
+    if "run_as" in bundle and sum(bool(name) for name in bundle["run_as"].values()) != 1:
+        yield "run_as: names nobody"
+
+
+def _values_given(bundle: Bundle, root: Path) -> Iterator[str]:
+    """A variable without a value stops every command, also where nothing refers to it."""
+    for name, variable in bundle.get("variables", {}).items():
+        if "default" not in variable:
+            yield f"variables.{name}: has no value"
+
+
+def _wheel_is_built(bundle: Bundle, root: Path) -> Iterator[str]:
+    built = any(artifact.get("type") == "whl" for artifact in bundle.get("artifacts", {}).values())
+    if not built and not list(root.glob("wheels/*.whl")):
+        yield "artifacts: build no wheel"
+
+
+def _synced_files(bundle: Bundle, root: Path) -> Iterator[str]:
+    """Paths and patterns that match nothing, a configuration that is not uploaded, an environment that is."""
+    sync = bundle.get("sync", {})
+    paths = sync.get("paths", ["."])
+    yield from (f"sync.paths: {path} is not there" for path in paths if not (root / path).exists())
+    for key in ("include", "exclude"):
+        for pattern in sync.get(key, []):
+            if not any(root.glob(pattern)):
+                yield f"sync.{key}: {pattern} matches nothing"
+    configs = root / bundle["variables"]["configs"]["default"]
+    if not any(configs.is_relative_to(root / path) for path in paths):
+        yield f"sync.paths: leave out {configs.relative_to(root)}, which the jobs read"
+    if "." in paths and ".venv/**" not in sync.get("exclude", []):
+        yield "sync.paths: hold .venv, with thousands of files"
+
+
+def _notebook_faults(bundle: Bundle, root: Path) -> Iterator[str]:
     """Notebooks and dashboards that a resource names and that are not there."""
     for kind, items in bundle["resources"].items():
         for path, text in _named_files(items):
@@ -183,7 +137,7 @@ def tasks_of(job: Bundle) -> list[Bundle]:
 WRITERS = ("lakehouse-bronze", "lakehouse-silver", "lakehouse-gold", "lakehouse-layers")
 
 
-def _shared_writers(bundle: Bundle) -> list[str]:
+def _shared_writers(bundle: Bundle, root: Path) -> list[str]:
     """Two jobs that run layers of the same sources."""
     jobs = bundle["resources"].get("jobs", {})
     writers = [
@@ -192,6 +146,17 @@ def _shared_writers(bundle: Bundle) -> list[str]:
         if any(task.get("python_wheel_task", {}).get("entry_point") in WRITERS for task in tasks_of(job))
     ]
     return [f"{' and '.join(writers)}: write the same lake"] if len(writers) > 1 else []
+
+
+_BUNDLE_RULES: tuple[Callable[[Bundle, Path], Iterable[str]], ...] = (
+    _one_key,
+    _required_fields,
+    _values_given,
+    _wheel_is_built,
+    _synced_files,
+    _notebook_faults,
+    _shared_writers,
+)
 
 
 def inputs_of(task: Bundle) -> list[Any] | None:
@@ -282,6 +247,8 @@ def _task_faults(task: Bundle, job: Bundle, scripts: dict[str, str], root: Path)
     wheel_task = task.get("python_wheel_task")
     if wheel_task is not None:
         entry = wheel_task["entry_point"]
+        if wheel_task.get("package_name") != DISTRIBUTION:
+            yield f"looks for {entry} in {wheel_task.get('package_name')}, expected {DISTRIBUTION}"
         if entry not in scripts:
             yield f"calls {entry}, which is no script of the wheel"
         yield from parameter_faults(entry, wheel_task.get("parameters", []), job)
@@ -300,7 +267,7 @@ def _wheel_faults(task: Bundle, job: Bundle, root: Path) -> Iterator[str]:
     wheels += [library["whl"] for library in task.get("libraries", []) if "whl" in library]
     if not wheels:
         yield "installs no wheel"
-    built = (root / "dist" / "lakehouse-0.0-py3-none-any.whl").resolve()
+    built = (root / "dist" / "lakehouse_cdc-0.0-py3-none-any.whl").resolve()
     for text in wheels:
         place = (Path(job["_folder"]) / text).resolve()
         if not built.match(str(place)) and not list(place.parent.glob(place.name)):
@@ -351,37 +318,3 @@ def parameter_faults(entry: str, parameters: list[str], job: Bundle) -> Iterator
             f"has parameters that {entry} refuses: "
             f"{heard.getvalue().strip().splitlines()[-1].rpartition('error: ')[2]}"
         )
-
-
-_NAMES = {
-    3: ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
-    5: ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
-}
-_BOUNDS = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (1, 7), (1970, 2199))
-
-
-def is_cron(text: str) -> bool:
-    """Is it a Quartz cron expression: seconds to year, and exactly one of the two days is `?`"""
-    fields = text.split()
-    if len(fields) not in (6, 7) or [fields[3], fields[5]].count("?") != 1:
-        return False
-    return all(_is_field(index, part) for index, field in enumerate(fields) for part in field.split(","))
-
-
-def _is_field(index: int, text: str) -> bool:
-    if text in ("?", "L", "LW") or (index == 5 and "#" in text):
-        return (
-            index in (3, 5)
-            and (text != "LW" or index == 3)
-            and ("#" not in text or re.fullmatch(r"[1-7]#[1-5]", text) is not None)
-        )
-    span, slash, step = text.partition("/")
-    if slash and not step.isdecimal():
-        return False
-    low, dash, high = span.partition("-")
-    return span == "*" or (_is_value(index, low) and (not dash or _is_value(index, high)))
-
-
-def _is_value(index: int, text: str) -> bool:
-    low, high = _BOUNDS[index]
-    return text.upper() in _NAMES.get(index, ()) or (text.isdecimal() and low <= int(text) <= high)

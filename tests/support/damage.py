@@ -8,13 +8,12 @@ from lakehouse.fold.row_edits import OLD_KEY_UNKNOWN, Change
 LOSSES = ("nothing", "nothing", "nothing", "change", "old image", "column", "old key", "other column")
 
 
-def damaged(changes: Iterable[Change], chance: random.Random, *, keyed: bool) -> Iterator[Change]:
+def damaged(changes: Iterable[Change], chance: random.Random) -> Iterator[Change]:
     """The changes, of which some are lost, some have no old image or lack a column, and some have a column
-    that no DDL has declared. Rows without a key lack no column: which of several a delete means is open then.
+    that no DDL has declared.
     """
-    losses = [loss for loss in LOSSES if keyed or loss != "column"]
     for change in changes:
-        loss = chance.choice(losses)
+        loss = chance.choice(LOSSES)
         after = change.after
         if loss == "change":
             continue

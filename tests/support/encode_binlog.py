@@ -2,7 +2,7 @@
 producers write of them.
 
     binlog(events) ──▶ [Logged]   transactions, row events of one table and kind with all their rows,
-                                  statements, each at its place
+                                  statements, each with its position
     canal_flat, canal_packet, debezium, dts ──▶ messages
 
 Cells are those of tests/support/encode_open.py: the server's text. tests/formats/test_encoders.py encodes

@@ -13,9 +13,9 @@ import base64
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from lakehouse.formats.ticdc.storage_csv import Dialect
@@ -337,30 +337,51 @@ def schema_column(column: Any, schema: TableSchema) -> dict[str, Any]:
     return told | ({"ColumnIsPk": "true"} if column.id in schema.primary_key else {})
 
 
+class StoredFile(NamedTuple):
+    """A file of a storage sink, and the lowest commit time in it."""
+
+    path: str
+    data: bytes
+    low: int
+
+
 def storage_tree(events: Iterable[Event], protocol: str) -> dict[str, bytes]:
     """The files of a storage sink, by path. A DDL's event says the shape after it as `shape`, where the table
     lives on.
     """
-    files: dict[str, bytes] = {}
-    rows: dict[str, list[bytes]] = defaultdict(list)
+    events = list(events)
+    files = list(storage_files(events, protocol))
+    last = events[-1]["commit_ts"] if events else 0
+    return {file.path: file.data for file in files} | storage_heads(files, last)
+
+
+def storage_files(events: Iterable[Event], protocol: str) -> Iterator[StoredFile]:
+    """The schema files and the data files, in the order in which a sink writes them in each folder."""
+    rows: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
     versions: dict[tuple[str, str], int] = {}
-    last = 0
     for event in events:
-        name, last = (event.get("schema", ""), event.get("table") or ""), event["commit_ts"]
+        name, ts = (event.get("schema", ""), event.get("table") or ""), event["commit_ts"]
         if event["kind"] == "ddl":
-            versions[name] = last
-            files[f"{name[0]}/{name[1]}/meta/schema_{last}_{last % 10**9:010}.json"] = dumps(
-                schema_file(event, event.get("shape"))
-            )
+            versions[name] = ts
+            path = f"{name[0]}/{name[1]}/meta/schema_{ts}_{ts % 10**9:010}.json"
+            yield StoredFile(path, dumps(schema_file(event, event.get("shape"))), ts)
         elif event["kind"] == "row":
             shape = event["shape"]
             line = csv_row(event, shape) if protocol == "csv" else canal_json(event, shape) + b"\r\n"
-            rows[f"{name[0]}/{name[1]}/{versions[name]}/2026-11-21"].append(line)
+            rows[f"{name[0]}/{name[1]}/{versions[name]}/2026-11-21"].append((ts, line))
     for folder, lines in rows.items():
         for number, start in enumerate(range(0, len(lines), 3), 1):
-            files[f"{folder}/CDC{number:020}.{'csv' if protocol == 'csv' else 'json'}"] = b"".join(
-                lines[start : start + 3]
-            )
-        files[f"{folder}/meta/CDC.index"] = f"CDC{math.ceil(len(lines) / 3):020}.{protocol}\n".encode()
-    files["metadata"] = dumps({"checkpoint-ts": last})
-    return files
+            part = lines[start : start + 3]
+            path = f"{folder}/CDC{number:020}.{'csv' if protocol == 'csv' else 'json'}"
+            yield StoredFile(path, b"".join(line for _, line in part), part[0][0])
+
+
+def storage_heads(files: Iterable[StoredFile], checkpoint: int) -> dict[str, bytes]:
+    """What a sink writes anew as it goes on: each folder's index, and the checkpoint."""
+    last = {
+        folder: name
+        for folder, _, name in (file.path.rpartition("/") for file in files)
+        if name.startswith("CDC")
+    }
+    heads = {f"{folder}/meta/CDC.index": f"{name}\n".encode() for folder, name in last.items()}
+    return {**heads, "metadata": dumps({"checkpoint-ts": checkpoint})}

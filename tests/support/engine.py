@@ -7,6 +7,7 @@ against first.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import msgspec
@@ -14,10 +15,11 @@ import msgspec
 from lakehouse.ddl.policy import Rules
 from lakehouse.discovery.inspect import events_of
 from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
+from lakehouse.fold.continuity import Breaks
 from lakehouse.fold.row_edits import Change
 from lakehouse.fold.upcast import Upstream
 from lakehouse.formats import order_of
-from lakehouse.formats.debezium.connector import transaction_end
+from lakehouse.formats.debezium.records import transaction_end
 from lakehouse.formats.debezium.transactions import transaction_row
 from lakehouse.formats.wire_json import nests_too_deep
 from lakehouse.gold.columns import gold_columns, type_rows
@@ -29,18 +31,20 @@ from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import History, Lineage, Name, key_ids
 from lakehouse.ops.progress import Transactions
 from lakehouse.schema_history.build import build
+from lakehouse.schema_history.ordering_problems import SentStatement as Statement
 from lakehouse.schema_history.ordering_problems import Spread, report_disorder, report_repeats
-from lakehouse.schema_history.ordering_problems import Told as Statement
 from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
 from lakehouse.silver.identity import RunCounter, image_hash, split_keyless
 from lakehouse.silver.redelivery import Aligner, rule_of, sent
-from lakehouse.silver.transaction_watermark import Told, aborted, advance
+from lakehouse.silver.transaction_watermark import TransactionEvents, aborted, advance
 
 TSO = Clock(by_commit=True, tso=True)
 
 
 class Memory:
-    """Silver in memory: distinct changes, schema records and watermarks of one feed."""
+    """Silver in memory: distinct changes, schema records and watermarks of one feed. `breaks` are what the
+    last tables that were asked for have of changes that do not fit those before them.
+    """
 
     def __init__(
         self,
@@ -62,12 +66,13 @@ class Memory:
         self.aligners: dict[tuple[str, int], Aligner] = {}
         self.transactions: Transactions | None = None
         self.rules = Rules()
+        self.breaks: dict[str, Breaks] = {}
         self._told: tuple[History, dict[str, list[Change]]] | None = None
 
     def add(self, messages: Iterable[Message]) -> Self:
         self._told = None
         messages = self._new(list(messages))
-        told = Told()
+        told = TransactionEvents()
         for message, event in events_of(self._noted(messages, told), self.format, self.options):
             if isinstance(event, SchemaChange) and event.kind == "ddl":
                 told.ddls.add(event.position)
@@ -101,7 +106,7 @@ class Memory:
             copies |= {number for number, copy in zip(mine, told, strict=True) if copy}
         return [message for number, message in enumerate(messages) if number not in copies]
 
-    def _noted(self, messages: Iterable[Message], told: Told) -> Iterable[Message]:
+    def _noted(self, messages: Iterable[Message], told: TransactionEvents) -> Iterable[Message]:
         for message in messages:
             place = (message.topic, message.partition)
             self.marks.setdefault(place, MIN_POSITION)
@@ -270,6 +275,10 @@ class Memory:
         self, at: Position, options: Mapping[Name, GoldOptions] | None = None, clock: Clock = TSO
     ) -> dict[str, list[dict[str, Any]]]:
         """Every table right after `at`, as `lakehouse show` prints its rows."""
+        logs = frozenset(name for name, one in (options or {}).items() if one.goes_on)
+        if logs != self.rules.logs:
+            self.ruled(replace(self.rules, logs=logs))
+        self.breaks = {}
         history, changes = self._lineages()
         return {
             ".".join(name): self.rows(
@@ -290,7 +299,10 @@ class Memory:
         schema = lineage.schema_at((*at[:5], at[5] + 1))
         columns = gold_columns(schema, {}, virtual=not self.format.startswith("ticdc"), options=options)
         columns += own_columns(options, [column.name for column in columns])
-        return printed(mode.rows(changes).rows, columns, lineage, at)
+        found = mode.rows(changes)
+        if found.breaks.first is not None:
+            self.breaks[".".join(lineage.name_at(at) or ("", lineage.id))] = found.breaks
+        return printed(found.rows, columns, lineage, at)
 
 
 def printed(rows: list[Any], columns: list[Any], lineage: Any, at: Position) -> list[dict[str, Any]]:

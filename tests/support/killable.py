@@ -17,7 +17,7 @@ from lakehouse.ops.records import Record
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 
-COMMITS = ("MERGE", "ALTER", "CREATE", "DELETE", "UPDATE", "INSERT")
+COMMITS = ("RESTORE", "MERGE", "ALTER", "CREATE", "DELETE", "UPDATE", "INSERT")
 Picks = Callable[[str], bool]
 
 

@@ -170,6 +170,47 @@ TARGETS = [
     "enum('2','7','C')",
     "set('c','a')",
 ]
+# types that MariaDB alone has, and pairs that few columns change between: to these types alone
+ADDRESSES = ["inet4", "inet6", "uuid"]
+FEW = {
+    "varchar(60)": (
+        [
+            *(
+                "'::1'",
+                "'::FFFF:1.2.3.4'",
+                "'2001:0db8:0:0:1:0:0:1'",
+                "'2001:db8:0:1:1:1:1:1'",
+                "'::1.2.3.4'",
+            ),
+            *("'fe80::'", "'0:0:1::'", "'1.2.3.4'", "'01.2.3.4'", "'256.1.1.1'", "'1.2.3'", "'bad'", "''"),
+            *("' ::2 '", "'::2 '", "'::ffff:0:1'", "'1:0:0:2:0:0:0:3'", "'1::2:0:0:3:4:5'", "'::'", "'A::'"),
+            *("'::5:1.2.3.4'", "'00001::'", "'1:2:3:4:5:6:7::'", "'::2:3:4:5:6:7:8'", "'1::2::3'", "'1:2'"),
+            *("'1:2:3:4:5:6:1.2.3.4'", "'0:0:0:0:0:0:1:0'", "'::ffff:0:1.2.3.4'", "'1:2:3:4:5:6:7:8:9'"),
+            *("'1:2:3:4:5:6:7:8::'", "':1:2:3:4:5:6:7:8'", "'1.2.3.4::'", "'::1.2.3.4:1'", "'::01.2.3.4'"),
+            *("'123E4567-e89b-12d3-a456-426655440000'", "'123e4567e89b12d3a456426655440000'"),
+            *("'1-2-3e4567e89b12d3a456426655440000'", "'123e4567--e89b12d3a456426655440000'"),
+            *("'-123e4567e89b12d3a456426655440000'", "'123e4567e89b12d3a456426655440000-'"),
+            *("'123e4567---e89b12d3a456426655440000'", "'123e4567e89b12d3a45642665544000'"),
+        ],
+        ADDRESSES,
+    ),
+    "char(40)": (["'::1'", "'1.2.3.4'", "'123e4567-e89b-12d3-a456-426655440000'"], ADDRESSES),
+    "enum('::1','x')": (["'::1'", "'x'"], ["inet6"]),
+    "varbinary(16)": (["x'00000000000000000000000000000001'", "x'01020304'", "'::1'", "''"], ADDRESSES),
+    "inet6": (
+        ["'::1'", "'::ffff:1.2.3.4'", "'2001:db8::1'"],
+        ["varbinary(16)", "varbinary(4)", "binary(20)", "blob", "text", "varchar(60)", "char(3)"],
+    ),
+    "inet4": (["'1.2.3.4'", "'0.0.0.0'"], ["inet6", "varbinary(16)", "blob", "varchar(5)", "text"]),
+    "uuid": (["'123e4567-e89b-12d3-a456-426655440000'"], ["binary(16)", "char(36)", "char(8)", "longtext"]),
+    "json": (
+        ['\'{"b":1, "a":[1,2]}\'', "'5'"],
+        ["longtext", "varchar(9)", "longblob", "varbinary(3)", "int"],
+    ),
+    "int(5) zerofill": (["42", "123456"], ["varchar(12)", "text", "varbinary(8)"]),
+    "int zerofill": (["42"], ["varchar(12)"]),
+    "enum('','a')": (["''", "'a'"], ["int", "varchar(9)", "enum('a','')", "enum('a')"]),
+}
 DEFAULTS = {
     "int": ["5", "'5'", "-1", "1.5", "'-7'", "TRUE", "0x41", "b'101'", "(7)", "NULL", "1e2"],
     "int unsigned": ["7"],
@@ -209,6 +250,8 @@ DEFAULTS = {
     "enum('a','b','2')": ["'b'", "'B'", "2", "'2'"],
     "set('x','y','z')": ["'x,z'", "5", "''", "'Z,x'"],
     "json": ["'{\"a\": 1}'"],
+    "inet6": ["'::FFFF:1.2.3.4'"],
+    "uuid": ["'123E4567e89b12d3a456426655440000'"],
 }
 IMPLICIT = [
     "int",
@@ -228,6 +271,8 @@ IMPLICIT = [
     "time(1)",
     "enum('q','b')",
     "set('x')",
+    *ADDRESSES,
+    "json",
 ]
 CLOCK_DEPENDENT = {("time", target) for target in ("date", "datetime", "timestamp")}
 
@@ -249,6 +294,7 @@ def main() -> None:
         ):
             cursor.execute(statement)
         conversions = [record(cursor, old, new) for old in VALUES for new in TARGETS]
+        conversions += [record(cursor, old, new) for old in FEW for new in FEW[old][1]]
         defaults = [
             record_default(cursor, column, default) for column in DEFAULTS for default in DEFAULTS[column]
         ]
@@ -285,7 +331,7 @@ def record(cursor: Any, old: str, new: str) -> dict[str, Any] | None:
     if (old_type.family, new_type.family) in CLOCK_DEPENDENT or old == new:
         return None
     cursor.execute(f"create or replace table t (id int primary key, v {old} null) character set utf8mb4")
-    for number, value in enumerate(VALUES[old]):
+    for number, value in enumerate(VALUES[old] if old in VALUES else FEW[old][0]):
         cursor.execute(f"insert into t values ({number}, {value})")
     before = read(cursor, old_type)
     try:

@@ -1,8 +1,8 @@
 """A small source database that does random things, says what it did, and knows its true state after every
 commit.
 
-    History(seed, steps) → events (as tests/support/encode_open.py takes them) and states [(commit_ts,
-    {(database, table): Snapshot})]
+    History(seed, steps) → events (as tests/support/encode_open.py takes them)
+                           and states [(commit_ts, {(database, table): Snapshot})]
 
 Steps come one after another from the seed, so a history of fewer steps is the beginning of the longer one:
 hypothesis shrinks by dropping steps. The model knows rows by identities of its own, as TiDB knows them by

@@ -2,7 +2,8 @@
 
 import re
 
-from tests.traps.trap_cases import CASES, TESTS, covering, known_tests, numbers, page
+from tests.traps.finding_cases import FINDINGS
+from tests.traps.trap_cases import CASES, MENDED, TESTS, covering, known_tests, numbers, page
 
 PAGE = TESTS.parent / "docs" / "semantics-coverage.md"
 AGAIN = "run: python -m tests.traps.trap_cases docs/semantics-coverage.md"
@@ -27,7 +28,17 @@ def test_the_committed_page_has_a_line_for_every_case_and_names_no_test_that_is_
 
 
 def test_a_page_written_now_has_the_cases_in_their_order() -> None:
-    assert re.findall(r"^## (.*)$", page(), re.M) == [name for name, (text, _) in CASES.items() if not text]
+    sections = [name for name, (text, _) in CASES.items() if not text]
+
+    assert re.findall(r"^## (.*)$", page(), re.M) == [*sections, MENDED]
+
+
+def test_every_finding_has_tests_that_there_are_and_a_line_of_the_page() -> None:
+    named = [name for _, names in FINDINGS.values() for name in names.split()]
+
+    assert [name for name in named if name not in known_tests()] == []
+    assert [number for number, (_, names) in FINDINGS.items() if not names] == []
+    assert re.findall(r"^\| ([CGS]\d+) \|", PAGE.read_text(encoding="utf-8"), re.M) == list(FINDINGS), AGAIN
 
 
 def test_the_names_of_tests_tell_their_cases() -> None:

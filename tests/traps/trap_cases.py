@@ -12,8 +12,10 @@ import sys
 from pathlib import Path
 
 from tests.support.paths import ROOT
+from tests.traps.finding_cases import FINDINGS
 
 TESTS = ROOT / "tests"
+MENDED = "Mistakes of our own that were found and mended"
 HEAD = """# Semantics: the traps, and the tests that cover them
 
 Change data capture goes wrong in well-known ways. Each of them has a number here, one line that says what is
@@ -52,18 +54,22 @@ CASES: dict[str, tuple[str, str]] = {
     "T14": ("A watermark never goes back.", ""),
     "T15": (
         "A partition that stalls holds the watermark and is named.",
-        "test_status_and_plan_say_how_far_a_lake_is_and_change_nothing",
+        "test_status_and_plan_say_how_far_a_lake_is_and_change_nothing"
+        " test_a_topic_without_tables_holds_nothing_until_there_is_one_again",
     ),
     "T16": ("`dispatcher = ts`: rows of a key in any partition stand by commit time.", ""),
     "T17": (
         "Rows of a table that moved between nodes come late and count.",
-        "test_the_tables_at_each_watermark_on_the_way_are_already_right",
+        "test_the_tables_at_each_watermark_on_the_way_are_already_right"
+        " test_a_new_change_below_the_published_watermark_makes_its_table_incomplete_until_a_later_one",
     ),
     "T18": ("A restored cluster's smaller commit times stand above in a new epoch.", ""),
     "T19": ("After a failover with lower binlog positions too.", ""),
     "T20": (
         "A topic created anew is told from the old one by its incarnation.",
-        "test_a_log_that_ends_below_what_was_read_begins_an_incarnation_of_our_own_count",
+        "test_a_log_that_ends_below_what_was_read_begins_an_incarnation_of_our_own_count"
+        " test_partitions_that_a_topic_created_anew_no_longer_has_do_not_count"
+        " test_a_broker_that_begins_or_ceases_to_tell_ids_names_the_topic_that_is_there",
     ),
     "T21": ("The connector's clock orders nothing.", ""),
     "T22": (
@@ -249,7 +255,7 @@ CASES: dict[str, tuple[str, str]] = {
     "T87": ("The invalid ENUM value is ''.", ""),
     "T88": (
         "TIME from -838:59:59 to 838:59:59, with its fraction.",
-        "test_time_is_text_microseconds_or_an_interval",
+        "test_time_is_text_or_microseconds",
     ),
     "T89": ("YEAR 0 stays 0.", ""),
     "T90": (
@@ -353,7 +359,8 @@ CASES: dict[str, tuple[str, str]] = {
         "What was lost before it was read is said.",
         "test_every_record_is_landed_once_or_counted_as_lost_and_holes_that_the_broker_still_has_are_not"
         " test_a_jump_of_the_sequence_is_a_gap_and_never_joins_parts "
-        "test_what_a_change_does_not_tell_leaves_its_table_incomplete_for_good",
+        "test_what_a_change_does_not_tell_leaves_its_table_incomplete_for_good"
+        " test_messages_that_land_below_those_that_were_read_are_decoded",
     ),
     "T113": (
         "One table's failure stops that table alone.",
@@ -431,6 +438,10 @@ def page() -> str:
             continue
         found = [f"`{name}` ({tests.get(name, 'missing')})" for name in covering(case, tests)]
         lines.append(f"| {case} | {text} | {', '.join(found) or 'none yet'} |")
+    lines += [f"\n## {MENDED}\n", "| | what is to be right | tests |", "|---|---|---|"]
+    for number, (text, names) in FINDINGS.items():
+        found = [f"`{name}` ({tests.get(name, 'missing')})" for name in names.split()]
+        lines.append(f"| {number} | {text} | {', '.join(found)} |")
     return HEAD.rstrip() + "\n" + "\n".join(lines) + "\n"
 
 

@@ -142,6 +142,7 @@ def assert_states(silver: Memory, history: History, at: dict[int, Position]) -> 
     ] == []
     for moment, tables in history.states:
         found: dict[str, Any] = silver.tables(at[moment]) if moment in at else {}
+        assert silver.breaks == {}
         if moment not in at:
             continue
         assert found.keys() == {".".join(name) for name in tables}

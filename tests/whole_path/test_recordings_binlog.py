@@ -41,6 +41,7 @@ def test_the_tables_at_the_end_are_the_servers(
     assert check.report.wrong == []
     assert [text for text in check.report.warnings if "column order" in text] == []
     assert silver.dead == []
+    assert silver.breaks == {}
 
 
 def tables(truth: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is generated from the models: the JSON Schemas for editors, and docs/configuration.md.
+"""The files that are generated from the models: JSON Schemas for editors, and docs/configuration.md.
 
     python -m lakehouse.config.schema [DOCS_FILE]
 
@@ -47,7 +47,7 @@ def write(folder: Path = FOLDER) -> list[Path]:
 
 
 def _drop_null(schema: Any) -> None:
-    """An option without a value is an error here: null, and the default null, are for the models alone."""
+    """Remove null, and null defaults, from a schema: an option without a value is an error in a file."""
     if isinstance(schema, dict):
         if schema.get("default", 0) is None:
             del schema["default"]
@@ -62,7 +62,7 @@ def _drop_null(schema: Any) -> None:
 
 
 def _describe_options(kind: str, schema: dict[str, Any]) -> None:
-    """Each option has its own description, also where it refers to a definition that has another one."""
+    """Give each option its own description, although its type's definition has another one."""
     for name, field in MODELS[kind].model_fields.items():
         schema["properties"][name]["description"] = field.description
 
@@ -73,27 +73,24 @@ INTRODUCTION = """# Configuration
 
 A folder, `configs/` by default, holds one file per feed in `sources/<source>.yml` and one per table in
 `tables/<db>.<table>.yml`. `lakehouse validate` shows every problem of all files at once, with file, line,
-column and what
-to do; nothing runs while there is one. An unknown option is an error, and so is one that has no effect where
-it stands.
+column and what to do; nothing runs while there is one. An unknown option is an error, and so is one that has
+no effect where it stands.
 
 `lakehouse schema json` writes JSON Schemas for editors; name one in the first line of a file:
 `# yaml-language-server: $schema=…/source.json`. `configs/examples/` has a source of every format.
 
 **YAML.** Unquoted, only `true`, `false`, `null`, `~` and decimal numbers are more than text: `no`, `on`,
-`12:30:00` and
-`0123` are text. A key that stands twice, an alias and a tag are errors.
+`12:30:00` and `0123` are text. Duplicate keys, aliases and tags are errors.
 
-**Secrets** stand in no file. `kafka.options` may hold `${env:NAME}`, `{{secrets/scope/key}}` or
-`${secret:scope/key}`
-(a Databricks secret scope); addresses and paths may hold `${env:NAME}` or `${env:NAME:-default}`. They are
-resolved when the
-value is needed, and never printed. A password that is written out is an error.
+**Secrets** are never in a file. `kafka.options` may hold `${env:NAME}`, `{{secrets/scope/key}}` or
+`${secret:scope/key}` (a Databricks secret scope); addresses and paths may hold `${env:NAME}` or
+`${env:NAME:-default}`. They are resolved when the value is needed, and never printed. A password that is
+written out is an error.
 """
 
 
 def docs_text() -> str:
-    """docs/configuration.md."""
+    """The text of docs/configuration.md."""
     parts = [INTRODUCTION, "## Source: `configs/sources/<source>.yml`\n", *_section(SourceConfig)]
     parts += ["### Options of each format\n", *_format_options()]
     parts += ["## Table: `configs/tables/<db>.<table>.yml`\n", *_section(TableConfig)]
@@ -115,7 +112,7 @@ def _rows(model: type[BaseModel], path: str) -> Iterator[str]:
 
 
 def _models(annotation: Any, mark: str = "") -> Iterator[tuple[type[BaseModel], str]]:
-    """The models inside an annotation, with how a path steps into them."""
+    """The models inside an annotation, each with the step of a path that leads to it."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, mark

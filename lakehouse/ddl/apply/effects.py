@@ -1,4 +1,4 @@
-"""What an edit does to rows that exist already, as far as the statement tells.
+"""The effects of an edit on existing rows, as far as the statement determines them.
 
 New columns are filled from their default, types converted, partitions removed by their rule. What the
 statement alone does not decide is Unknowable beside the effect that goes as far as it can: the table is
@@ -7,8 +7,9 @@ incomplete from there on.
 
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.generated_columns import forgotten, spaceless
-from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, RemoveRows, Retype, Unknowable
-from lakehouse.schema import Column, ColumnType, PartitionRule
+from lakehouse.ddl.definitions import ColumnDef
+from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, ImpliedFill, RemoveRows, Retype, Unknowable
+from lakehouse.schema import Column, ColumnType, PartitionRule, name_key
 from lakehouse.values.defaults import default_reason
 from lakehouse.values.partition_membership import decidable
 
@@ -17,14 +18,25 @@ _ORDERED_BY_VALUE = ("integer", "date", "datetime", "year", "binary")
 
 
 def added(column: Column, auto_increment: bool) -> Effects:
-    """ADD COLUMN. A virtual generated column is stored nowhere and so fills nothing; `computed_anew` is for
-    feeds whose rows carry it.
+    """The effects of ADD COLUMN. A virtual generated column is not stored, so it fills nothing;
+    `recomputed_virtual` is for feeds whose rows carry it.
     """
     if column.generated == "virtual":
         return ()
     fill = Fill(column.id, column.default, column.type, column.not_null)
     why = _unknown_fill(column, auto_increment)
     return (fill,) if why is None else (fill, Unknowable(f"column {column.name}: {why}"))
+
+
+def is_implied(definition: ColumnDef, column: Column) -> bool:
+    """Whether a server without explicit_defaults_for_timestamp takes the definition for another one."""
+    written = definition.null or column.default is not None or column.generated is not None
+    return column.type.base == "timestamp" and not written
+
+
+def implied(column: Column, *, is_first: bool) -> ImpliedFill:
+    """ADD COLUMN of a TIMESTAMP that says neither NULL nor a DEFAULT."""
+    return ImpliedFill(column.id, column.name, column.type, column.not_null, first=is_first)
 
 
 def _unknown_fill(column: Column, auto_increment: bool) -> str | None:
@@ -38,7 +50,7 @@ def _unknown_fill(column: Column, auto_increment: bool) -> str | None:
 
 
 def redefined(old: Column, new: Column, auto_increment: bool) -> Effects:
-    """MODIFY and CHANGE. A rename, another default or place is nothing."""
+    """The effects of MODIFY and CHANGE; a new name, default or place has none."""
     effects: Effects = () if same_type(old.type, new.type) else (Retype(old.id, old.type, new.type),)
     families = (old.type.family, new.type.family)
     if families[0] != families[1] and "timestamp" in families:
@@ -56,8 +68,8 @@ def redefined(old: Column, new: Column, auto_increment: bool) -> Effects:
 
 
 def same_type(old: ColumnType, new: ColumnType) -> bool:
-    """Whether values of the one are values of the other as they are: YEAR's width says nothing, nor does a
-    charset that is not known to be one that lacks some characters.
+    """Whether values of the old type are unchanged values of the new one: YEAR's width does not matter, nor
+    does a charset that is not known to lack characters.
     """
     if old.family == "year" == new.family:
         return True
@@ -82,16 +94,18 @@ def dropped(column: Column) -> Effects:
 
 
 def partition_effects(edit: e.Edit, rule: PartitionRule | None, types: dict[int, ColumnType]) -> Effects:
-    """DROP, TRUNCATE and EXCHANGE PARTITION under the rule that holds before the statement."""
+    """The effects of DROP, TRUNCATE and EXCHANGE PARTITION under the rule in force before the statement."""
     match edit:
         case e.TruncatePartition(_, True):
             return (Clear(),)
         case e.TruncatePartition(names, _):
             return _removed(names, rule, types)
         case e.DropPartition(names, if_exists):
-            known = set() if rule is None else {name.casefold() for name, _ in rule.partitions}
-            there = tuple(name for name in names if not (if_exists and known) or name.casefold() in known)
+            known = set() if rule is None else {name_key(name) for name, _ in rule.partitions}
+            there = tuple(name for name in names if not (if_exists and known) or name_key(name) in known)
             return _removed(there, rule, types) if there else ()
+        case e.DropFirstPartitions():
+            return (Unknowable("FIRST PARTITION LESS THAN: no message tells the rows that it removed"),)
         case e.ExchangePartition(partition):
             return (Unknowable(f"EXCHANGE PARTITION {partition}: no message tells the rows that came"),)
         case e.ReplaceRows(clause):
@@ -103,8 +117,8 @@ def partition_effects(edit: e.Edit, rule: PartitionRule | None, types: dict[int,
 
 
 def _removed(names: tuple[str, ...], rule: PartitionRule | None, types: dict[int, ColumnType]) -> Effects:
-    known = {} if rule is None else {name.casefold(): name for name, _ in rule.partitions}
-    found = tuple(known[name.casefold()] for name in names if name.casefold() in known)
+    known = {} if rule is None else {name_key(name): name for name, _ in rule.partitions}
+    found = tuple(known[name_key(name)] for name in names if name_key(name) in known)
     if rule is None or len(found) < len(names):
         return (
             Unknowable(f"partition {', '.join(names)}: no rule over plain columns tells which rows it held"),

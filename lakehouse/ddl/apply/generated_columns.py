@@ -1,5 +1,5 @@
-"""Generated columns of the next schema: which others their expressions name, and what a change of those does
-to stored values.
+"""Generated columns of the next schema: the columns that their expressions name, and stored values that
+change with those.
 """
 
 import re
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse.ddl_effects import Effect, Forget, Retype, Unknowable
-from lakehouse.schema import Column, TableSchema
+from lakehouse.schema import Column, TableSchema, name_key
 
 _PARTS = re.compile(
     r"'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"|`((?:[^`]|``)*)`|([^\W\d][\w$]*)(?!\w|\s*\()"
@@ -16,10 +16,10 @@ _PARTS = re.compile(
 
 def named_columns(expression: str) -> Iterator[str]:
     """The names in an expression, folded: those of columns, and words of SQL."""
-    for found in _PARTS.finditer(expression):
-        name = found[2] if found[1] is None else found[1].replace("``", "`")
+    for match in _PARTS.finditer(expression):
+        name = match[2] if match[1] is None else match[1].replace("``", "`")
         if name is not None:
-            yield name.casefold()
+            yield name_key(name)
 
 
 def with_names(column: Column, names: Mapping[str, str]) -> Column:
@@ -29,7 +29,7 @@ def with_names(column: Column, names: Mapping[str, str]) -> Column:
 
     def part(found: re.Match[str]) -> str:
         name = found[2] if found[1] is None else found[1].replace("``", "`")
-        new = None if name is None else names.get(name.casefold())
+        new = None if name is None else names.get(name_key(name))
         return found[0] if new is None else "`" + new.replace("`", "``") + "`"
 
     return (
@@ -42,23 +42,23 @@ def with_names(column: Column, names: Mapping[str, str]) -> Column:
 def recomputed(
     old: Sequence[Column], stay: Sequence[Column], effects: Iterable[Effect]
 ) -> tuple[Effect, ...]:
-    """Stored columns, of those that stay, whose values the source computes anew, since a column that they
-    name has other values.
+    """The stored generated columns whose values the source computes again, since a column that they name has
+    changed.
     """
     computed = _touched(old, [column for column in stay if column.generated == "stored"], effects)
     return tuple(effect for column in computed for effect in forgotten(column, "anew "))
 
 
 def _touched(old: Sequence[Column], computed: Sequence[Column], effects: Iterable[Effect]) -> list[Column]:
-    """Those that name a column whose values change."""
+    """The generated columns that name a column whose values change."""
     retyped = {effect.column_id for effect in effects if isinstance(effect, Retype)}
-    touched = {column.name.casefold() for column in old if column.id in retyped}
+    touched = {name_key(column.name) for column in old if column.id in retyped}
     return [column for column in computed if touched & set(named_columns(column.expression or ""))]
 
 
-def computed_anew(old: TableSchema, new: TableSchema, effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    """VIRTUAL columns whose values for existing rows the source computes, which no message tells also where
-    rows carry such columns.
+def recomputed_virtual(old: TableSchema, new: TableSchema, effects: Iterable[Effect]) -> tuple[Effect, ...]:
+    """The VIRTUAL columns whose values for existing rows the source computes, which no message shows even
+    where rows carry such columns.
     """
     known = {column.id: column for column in old.columns}
     virtual = [
@@ -92,7 +92,7 @@ def _bare(column: Column) -> str:
 
 def _old_names(new: TableSchema, known: Mapping[int, Column]) -> dict[str, str]:
     pairs = [(column.name, known[column.id].name) for column in new.columns if column.id in known]
-    return {name.casefold(): old for name, old in pairs if name != old}
+    return {name_key(name): old for name, old in pairs if name != old}
 
 
 def spaceless(column: Column) -> str:

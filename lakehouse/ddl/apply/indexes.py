@@ -1,21 +1,22 @@
-"""Keys and indexes of the next schema: by id, by name where DDL names them, and with MySQL's names for
+"""Keys and indexes of the next schema: by column id, by name where DDL names them, with MySQL's names for
 unnamed ones.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from lakehouse.ddl import edits as e
+from lakehouse.ddl.definitions import ColumnDef
 from lakehouse.errors import DdlError
-from lakehouse.schema import Column, Index, TableSchema
+from lakehouse.schema import Column, Index, TableSchema, name_key
 
 Ids = tuple[int, ...]
 
 
 class Keys:
-    """The keys while a statement is applied; columns are looked up among those of the *next* schema."""
+    """The keys while a statement is applied; columns are looked up in the *next* schema."""
 
     def __init__(self, columns: Sequence[Column], inferred: bool = False) -> None:
-        self.columns = {column.name.casefold(): column for column in columns}
+        self.columns = {name_key(column.name): column for column in columns}
         self.names = {column.id: column.name for column in columns}
         self.inferred = inferred
         self.primary: Ids = ()
@@ -32,7 +33,7 @@ class Keys:
         """The ids of these columns; DdlError for one that is not there."""
         found = []
         for name in names:
-            column = self.columns.get(name.casefold())
+            column = self.columns.get(name_key(name))
             if column is None:
                 raise DdlError(f"key column {name}: expected a column of the table, got none of that name")
             found.append(column.id)
@@ -44,31 +45,31 @@ class Keys:
         self.primary = self.ids(names)
 
     def add(self, names: tuple[str, ...], name: str | None, unique: bool, taken: Iterable[str] = ()) -> None:
-        known = tuple(column for column in names if column.casefold() in self.columns)
+        known = tuple(column for column in names if name_key(column) in self.columns)
         unique = unique and not (self.inferred and known != names)
         ids = self.ids(names) if unique else self.ids(known)
         name = name or self._free_name(names, taken)
-        self.known.add(name.casefold())
+        self.known.add(name_key(name))
         self.indexes.append(Index(name, ids, unique and bool(ids)))
 
     def _free_name(self, names: tuple[str, ...], taken: Iterable[str]) -> str:
         """The first column's name, with _2, _3 … where an index has that already."""
         used = (
-            {index.name.casefold() for index in self.indexes}
-            | {name.casefold() for name in taken}
+            {name_key(index.name) for index in self.indexes}
+            | {name_key(name) for name in taken}
             | {"primary"}
         )
         first = names[0] if names else "functional_index"
         number, name = 1, first
-        while name.casefold() in used:
+        while name_key(name) in used:
             number += 1
             name = f"{first}_{number}"
         return name
 
     def keep(self, old: TableSchema) -> None:
-        """Take over what the table has, over columns that may be gone."""
+        """Add the keys that the table has, over columns that may be dropped."""
         self.primary, self.indexes = old.primary_key, list(named_indexes(old))
-        self.known = {index.name.casefold() for index in self.indexes} | (
+        self.known = {name_key(index.name) for index in self.indexes} | (
             {"primary"} if old.primary_key else set()
         )
 
@@ -82,9 +83,9 @@ class Keys:
         ]
         self.indexes = [index for index in moved if index.columns]
 
-    def stands(self, columns: Sequence[str], name: str | None) -> bool:
+    def exists(self, columns: Sequence[str], name: str | None) -> bool:
         """Does IF NOT EXISTS find the index? An unnamed one is looked for by its first column's name."""
-        return (name or next(iter(columns), "")).casefold() in self.known
+        return name_key(name or next(iter(columns), "")) in self.known
 
 
 def _followed(ids: Ids, successors: Mapping[int, int]) -> Ids:
@@ -92,7 +93,7 @@ def _followed(ids: Ids, successors: Mapping[int, int]) -> Ids:
 
 
 def named_indexes(schema: TableSchema) -> tuple[Index, ...]:
-    """The schema's indexes; unique keys whose names no one told get those that MySQL would have given."""
+    """The schema's indexes; unnamed unique keys get the names that MySQL would have given them."""
     if tuple(index.columns for index in schema.indexes if index.unique) == schema.unique_keys:
         return schema.indexes
     keys = Keys(schema.columns)
@@ -112,15 +113,15 @@ def drop_and_rename(keys: Keys, edits: Iterable[e.Edit]) -> None:
         match edit:
             case e.DropPrimaryKey(if_exists):
                 _drop_primary(keys, if_exists)
-            case e.DropIndex(name, if_exists) if name.casefold() == "primary":
+            case e.DropIndex(name, if_exists) if name_key(name) == "primary":
                 _drop_primary(keys, if_exists)
             case e.DropIndex(name):
-                gone.add(name.casefold())
+                gone.add(name_key(name))
             case e.RenameIndex(name, to):
-                renamed[name.casefold()] = to
-    kept = [index for index in keys.indexes if index.name.casefold() not in gone]
+                renamed[name_key(name)] = to
+    kept = [index for index in keys.indexes if name_key(index.name) not in gone]
     keys.indexes = [
-        Index(renamed.get(index.name.casefold(), index.name), index.columns, index.unique) for index in kept
+        Index(renamed.get(name_key(index.name), index.name), index.columns, index.unique) for index in kept
     ]
 
 
@@ -142,13 +143,13 @@ def add_keys(keys: Keys, edits: Iterable[e.Edit]) -> None:
                 add_keys(keys, keys_of(column, condition))
             case e.AddPrimaryKey(columns, condition) if not (condition and "primary" in keys.known):
                 keys.set_primary(columns)
-            case e.AddUniqueKey(columns, name, condition) if not (condition and keys.stands(columns, name)):
+            case e.AddUniqueKey(columns, name, condition) if not (condition and keys.exists(columns, name)):
                 keys.add(columns, name, True)
-            case e.AddIndex(columns, name, condition) if not (condition and keys.stands(columns, name)):
+            case e.AddIndex(columns, name, condition) if not (condition and keys.exists(columns, name)):
                 keys.add(columns, name, False)
 
 
-def keys_of(column: e.ColumnDef, condition: bool) -> list[e.Edit]:
+def keys_of(column: ColumnDef, condition: bool) -> list[e.Edit]:
     """The keys that a column's own definition asks for. They share its clause's condition, IF EXISTS too (run
     on MariaDB).
     """

@@ -7,15 +7,16 @@ wrong.
 from collections.abc import Callable, Iterable
 
 from lakehouse.ddl import edits as e
+from lakehouse.ddl.definitions import Partitioning
 from lakehouse.errors import DdlError
-from lakehouse.schema import PartitionRule
+from lakehouse.schema import PartitionRule, name_key
 
 Partitions = tuple[tuple[str, tuple[str | None, ...]], ...]
 _COMPUTED = ("?",)
 
 
 def make_rule(
-    partitioning: e.Partitioning | None, ids: Callable[[Iterable[str]], tuple[int, ...]]
+    partitioning: Partitioning | None, ids: Callable[[Iterable[str]], tuple[int, ...]]
 ) -> PartitionRule | None:
     """The rule with ids for names; DdlError for a column that is not there."""
     if partitioning is None:
@@ -29,7 +30,7 @@ def next_rule(
     ids: Callable[[Iterable[str]], tuple[int, ...]],
     living: set[int],
 ) -> PartitionRule | None:
-    """The rule behind a statement."""
+    """The partition rule after a statement."""
     for edit in edits:
         if isinstance(edit, e.Repartition):
             rule = make_rule(edit.partition, ids)
@@ -43,11 +44,13 @@ def next_rule(
 def _edited(rule: PartitionRule, edit: e.Edit) -> PartitionRule:
     match edit:
         case e.AddPartition(partitions, condition):
-            known = {name.casefold() for name, _ in rule.partitions}
-            new = tuple(part for part in partitions if not (condition and part[0].casefold() in known))
+            known = {name_key(name) for name, _ in rule.partitions}
+            new = tuple(part for part in partitions if not (condition and name_key(part[0]) in known))
             return _with(rule, (*rule.partitions, *new))
         case e.DropPartition(names):
             return _with(rule, tuple(part for part in rule.partitions if not _among(part[0], names)))
+        case e.DropFirstPartitions():
+            return PartitionRule(rule.method)
         case e.ReorganizePartition(names, partitions):
             return _reorganized(rule, names, partitions)
         case _:
@@ -63,7 +66,7 @@ def _reorganized(rule: PartitionRule, names: tuple[str, ...], partitions: Partit
 
 
 def _among(name: str, names: tuple[str, ...]) -> bool:
-    return name.casefold() in {other.casefold() for other in names}
+    return name_key(name) in {name_key(other) for other in names}
 
 
 def _with(rule: PartitionRule, partitions: Partitions) -> PartitionRule:

@@ -1,4 +1,4 @@
-"""Statements applied to schemas: `create` makes a table's first schema, `alter` the next one and its effects
+"""Applies statements to schemas: `create` gives a table's first schema, `alter` the next one and its effects
 on rows.
 
 Pure functions. The clauses of one ALTER are simultaneous, as in MySQL: they name columns as they stand before
@@ -11,15 +11,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lakehouse.ddl import edits as e
-from lakehouse.ddl.apply.effects import Effects, added, dropped, partition_effects, redefined, same_type
+from lakehouse.ddl.apply.effects import (
+    Effects,
+    added,
+    dropped,
+    implied,
+    is_implied,
+    partition_effects,
+    redefined,
+    same_type,
+)
 from lakehouse.ddl.apply.generated_columns import recomputed, with_names
 from lakehouse.ddl.apply.indexes import Ids, Keys, add_keys, drop_and_rename, keys_of
 from lakehouse.ddl.apply.partition_rules import make_rule, next_rule
 from lakehouse.ddl.apply.text_lengths import by_length, widened
+from lakehouse.ddl.definitions import ColumnDef
 from lakehouse.ddl.parse.column_types import with_charset
 from lakehouse.ddl_effects import Effect, Rekey, Retype
 from lakehouse.errors import DdlError
-from lakehouse.schema import Column, ColumnType, TableSchema
+from lakehouse.schema import Column, ColumnType, TableSchema, name_key
 
 
 def create(statement: e.CreateTable) -> TableSchema:
@@ -92,7 +102,7 @@ def _with_recomputed(
 def _with_nulls_gone(
     old: TableSchema, new: TableSchema, steps: list[tuple[e.Edit, Effects]]
 ) -> list[tuple[e.Edit, Effects]]:
-    """Columns that may be NULL no more, by their own clause or by a primary key."""
+    """The steps with the columns that become NOT NULL, by their own clause or by a primary key."""
     pairs = [(column, after) for column in old.columns if (after := new.by_id(column.id)) is not None]
     gone = {
         one.id: other.type
@@ -133,13 +143,13 @@ def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list
     """Conditions look at the table before the statement, and at columns that the statement itself adds
     before.
     """
-    names = {column.name.casefold() for column in schema.columns}
+    names = {name_key(column.name) for column in schema.columns}
     live: list[e.Edit] = []
     for edit in edits:
         match edit:
             case e.AddColumn(column, _, if_not_exists):
-                holds = not (if_not_exists and column.name.casefold() in names)
-                names.add(column.name.casefold())
+                holds = not (if_not_exists and name_key(column.name) in names)
+                names.add(name_key(column.name))
             case e.ModifyColumn(column, _, if_exists):
                 holds = not (if_exists and schema.column(column.name) is None)
             case (
@@ -165,7 +175,7 @@ def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list
 
 
 class _Columns:
-    """The columns behind a statement, and how each edit's column was found before it and stands behind it."""
+    """The columns after a statement, and for each edit its column before and after it."""
 
     def __init__(self, schema: TableSchema, edits: Sequence[e.Edit]) -> None:
         self.old, self.next_id, self.charset = schema, schema.next_id, schema.charset
@@ -177,7 +187,7 @@ class _Columns:
         for edit in edits:
             self._note(edit)
         self.defaults = {
-            edit.name.casefold(): edit.default for edit in edits if isinstance(edit, e.AlterDefault)
+            name_key(edit.name): edit.default for edit in edits if isinstance(edit, e.AlterDefault)
         }
         for name in self.defaults.keys() - self.new_names:
             self._old(name)
@@ -186,13 +196,13 @@ class _Columns:
             self._place(edit)
 
     def _note(self, edit: e.Edit) -> None:
-        """Which column, by its name before the statement, each clause speaks of."""
+        """Note the column of each clause, by its name before the statement."""
         match edit:
             case (
                 e.DropColumn(name)
                 | e.RenameColumn(name, _)
                 | e.ChangeColumn(name, _)
-                | e.ModifyColumn(e.ColumnDef(name))
+                | e.ModifyColumn(ColumnDef(name))
             ):
                 column = self._old(name)
                 if column.id in self.touched:
@@ -202,7 +212,7 @@ class _Columns:
                 self.touched[column.id] = edit
                 self.made[id(edit)] = column
             case e.AddColumn(definition):
-                self.new_names.add(definition.name.casefold())
+                self.new_names.add(name_key(definition.name))
             case e.TableCharset(charset, convert):
                 self.charset, self.convert = charset, edit if convert else self.convert
 
@@ -225,7 +235,7 @@ class _Columns:
                 case e.ModifyColumn(definition) | e.ChangeColumn(_, definition):
                     self.columns.append(self._defined(definition, column.id))
         names = {
-            old.name.casefold(): new.name
+            name_key(old.name): new.name
             for new in self.columns
             if (old := self.old.by_id(new.id)) and old.name != new.name
         }
@@ -235,10 +245,10 @@ class _Columns:
         ]
 
     def _with_default(self, column: Column) -> Column:
-        folded = column.name.casefold()
+        folded = name_key(column.name)
         return replace(column, default=self.defaults[folded]) if folded in self.defaults else column
 
-    def _defined(self, definition: e.ColumnDef, column_id: int) -> Column:
+    def _defined(self, definition: ColumnDef, column_id: int) -> Column:
         return self._converted(_column(definition, column_id, self.charset))
 
     def _converted(self, column: Column) -> Column:
@@ -286,14 +296,18 @@ class _Columns:
             return 0
         name = position.removeprefix("after ")
         for index, column in enumerate(self.columns):
-            if column.name.casefold() == name.casefold():
+            if name_key(column.name) == name_key(name):
                 return index + 1
         raise DdlError(f"AFTER {name}: expected a column of the table, got none of that name")
 
     def effects(self, edit: e.Edit) -> Effects:
         match edit:
             case e.AddColumn(definition):
-                return added(self._new(self.made[id(edit)].id), definition.auto_increment)
+                column = self._new(self.made[id(edit)].id)
+                if is_implied(definition, column):
+                    first = next(one for one in self.columns if one.type.base == "timestamp")
+                    return (implied(column, is_first=first.id == column.id),)
+                return added(column, definition.auto_increment)
             case e.DropColumn():
                 return dropped(self.made[id(edit)])
             case e.ModifyColumn(definition) | e.ChangeColumn(_, definition):
@@ -323,10 +337,10 @@ _REDEFINING = (e.DropColumn, e.ModifyColumn, e.ChangeColumn)
 
 
 def _same_name(one: Column, other: Column) -> bool:
-    return one.name.casefold() == other.name.casefold()
+    return name_key(one.name) == name_key(other.name)
 
 
-def _column(definition: e.ColumnDef, column_id: int, table_charset: str | None) -> Column:
+def _column(definition: ColumnDef, column_id: int, table_charset: str | None) -> Column:
     """The column as the table stores it: with its charset, labels without trailing spaces."""
     return Column(
         id=column_id,
@@ -340,11 +354,15 @@ def _column(definition: e.ColumnDef, column_id: int, table_charset: str | None) 
     )
 
 
-def _stored_type(definition: e.ColumnDef, table_charset: str | None) -> ColumnType:
-    found = definition.type
-    if found.members:
-        found = replace(found, members=tuple(member.rstrip(" ") for member in found.members))
-    return by_length(found if found.charset else with_charset(found, definition.charset or table_charset))
+def _stored_type(definition: ColumnDef, table_charset: str | None) -> ColumnType:
+    column_type = definition.type
+    if column_type.members:
+        column_type = replace(
+            column_type, members=tuple(member.rstrip(" ") for member in column_type.members)
+        )
+    return by_length(
+        column_type if column_type.charset else with_charset(column_type, definition.charset or table_charset)
+    )
 
 
 def _with_primary(columns: Sequence[Column], primary: Ids) -> tuple[Column, ...]:
@@ -355,8 +373,8 @@ def _with_primary(columns: Sequence[Column], primary: Ids) -> tuple[Column, ...]
 def _check(columns: Sequence[Column]) -> None:
     if not columns:
         raise DdlError("table: expected at least one column to stay, got none")
-    seen: set[str] = set()
+    names: set[str] = set()
     for column in columns:
-        if column.name.casefold() in seen:
+        if name_key(column.name) in names:
             raise DdlError(f"column {column.name}: expected one column of that name, got two")
-        seen.add(column.name.casefold())
+        names.add(name_key(column.name))

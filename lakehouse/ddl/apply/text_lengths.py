@@ -1,5 +1,5 @@
-"""Which of the TEXT and BLOB types a server takes: TEXT(n) is the smallest that holds n characters, and
-CONVERT TO CHARACTER SET widens a type that might not hold its characters in the new charset.
+"""TEXT and BLOB types by length: TEXT(n) is the smallest type that holds n characters, and CONVERT TO
+CHARACTER SET widens a type that might not hold its characters in the new charset.
 """
 
 from dataclasses import replace
@@ -20,14 +20,14 @@ _BYTES = {
 _SIZES = (*TEXTS[2:], *BINARIES[2:])
 
 
-def by_length(found: ColumnType) -> ColumnType:
+def by_length(column_type: ColumnType) -> ColumnType:
     """The type that a server makes of TEXT(n) or BLOB(n), and of DECIMAL(0), which is DECIMAL(10)."""
-    if found.base == "decimal" and not found.length and not found.scale:
-        return replace(found, length=10, scale=0)
-    if found.base not in ("text", "blob") or not found.length:
-        return found
-    needed = found.length * (_bytes(found.charset) if found.base == "text" else 1)
-    return replace(found, base=_holding(needed, found.base), length=None)
+    if column_type.base == "decimal" and not column_type.length and not column_type.scale:
+        return replace(column_type, length=10, scale=0)
+    if column_type.base not in ("text", "blob") or not column_type.length:
+        return column_type
+    needed = column_type.length * (_bytes(column_type.charset) if column_type.base == "text" else 1)
+    return replace(column_type, base=_holding(needed, column_type.base), length=None)
 
 
 def widened(old: ColumnType, new: ColumnType) -> ColumnType:

@@ -1,7 +1,10 @@
-"""The clauses of ALTER TABLE. One whose first words are not in the table at the end is refused."""
+"""The clauses of ALTER TABLE. A clause whose first words are not in the table of clauses (at the end) is
+refused.
+"""
 
 from collections.abc import Callable
 
+from lakehouse.ddl.definitions import IndexDef
 from lakehouse.ddl.edits import (
     AddColumn,
     AddIndex,
@@ -13,7 +16,6 @@ from lakehouse.ddl.edits import (
     DropIndex,
     DropPrimaryKey,
     Edit,
-    IndexDef,
     ModifyColumn,
     NoEffect,
     RenameColumn,
@@ -31,10 +33,14 @@ from lakehouse.ddl.parse.partition_clauses import (
     coalesce_partition,
     drop_partition,
     exchange_partition,
+    first_partition,
+    last_partition,
     maintain_partition,
+    merge_partitions,
     names,
     one_partition,
     reorganize_partition,
+    split_partition,
     tablespace,
     truncate_partition,
 )
@@ -97,6 +103,8 @@ def _options(cursor: Cursor) -> Edit:
 def _add(cursor: Cursor) -> list[Edit]:
     if cursor.take("COLUMN"):
         return _add_columns(cursor)
+    if cursor.take("MASKING", "POLICY"):
+        return [_masking_policy(cursor)]
     if at_constraint(cursor):
         return [_key_edit(*constraint(cursor))]
     if cursor.take("PARTITION"):
@@ -140,10 +148,23 @@ def _statistics(cursor: Cursor) -> Edit:
     return NoEffect("STATS_EXTENDED")
 
 
+def _masking_policy(cursor: Cursor) -> Edit:
+    """A policy's name and what is said of it, up to the clause's end. What queries show is masked, no row."""
+    cursor.name("a policy's name")
+    while cursor.upper != "," and cursor.kind != "end":
+        if cursor.upper == "(":
+            cursor.group()
+        else:
+            cursor.at += 1
+    return NoEffect("MASKING POLICY")
+
+
 # --- DROP
 
 
 def _drop(cursor: Cursor) -> Edit:
+    if cursor.take("MASKING", "POLICY"):
+        return _masking_policy(cursor)
     if cursor.take("PARTITION"):
         return drop_partition(cursor)
     if cursor.take("PRIMARY", "KEY") or cursor.take("CONSTRAINT", "PRIMARY", "KEY"):
@@ -171,6 +192,8 @@ def _drop(cursor: Cursor) -> Edit:
 
 
 def _modify(cursor: Cursor) -> Edit:
+    if cursor.take("MASKING", "POLICY"):
+        return _masking_policy(cursor)
     cursor.take("COLUMN")
     condition = cursor.take("IF", "EXISTS")
     return ModifyColumn(definition(cursor), place(cursor), condition)
@@ -279,6 +302,8 @@ def _validation(cursor: Cursor) -> Edit | None:
 
 
 def _keys(cursor: Cursor) -> Edit:
+    if cursor.take("MASKING", "POLICY"):
+        return _masking_policy(cursor)
     cursor.need("KEYS")
     return NoEffect("ENABLE or DISABLE KEYS")
 
@@ -342,6 +367,10 @@ _CLAUSES: dict[str, Callable[[Cursor], Edit | list[Edit] | None]] = {
     "TRUNCATE": truncate_partition,
     "EXCHANGE": exchange_partition,
     "REORGANIZE": reorganize_partition,
+    "FIRST": first_partition,
+    "LAST": last_partition,
+    "MERGE": merge_partitions,
+    "SPLIT": split_partition,
     "COALESCE": coalesce_partition,
     "ANALYZE": maintain_partition,
     "CHECK": maintain_partition,

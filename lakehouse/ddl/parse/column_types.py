@@ -1,4 +1,4 @@
-"""The type of a column definition: every spelling that MySQL, MariaDB and TiDB know, and no other.
+"""The type of a column definition, in every spelling of MySQL, MariaDB and TiDB; other spellings are refused.
 
 Integers lose their display width (but TINYINT(1) keeps it, for it says BOOL), CHAR, BINARY, BIT and DECIMAL
 get the length they have without one, FLOAT(30) is DOUBLE, and text of charset binary is the binary type it is
@@ -32,7 +32,7 @@ _NATIONAL = {"nchar": "char", "nvarchar": "varchar"}
 
 
 def read_type(cursor: Cursor) -> ColumnType:
-    """The type that stands next, with its UNSIGNED, ZEROFILL and charset."""
+    """The type at the cursor, with its UNSIGNED, ZEROFILL and charset."""
     start = cursor.at
     if cursor.kind != "word":
         cursor.fail("a type")
@@ -75,8 +75,7 @@ def _long(cursor: Cursor) -> str:
 
 def _of_base(cursor: Cursor, base: str) -> ColumnType | None:
     if base in INTEGERS:
-        width = cursor.numbers(1)
-        return ColumnType(base, 1) if base == "tinyint" and width == [1] else ColumnType(base)
+        return ColumnType(base, next(iter(cursor.numbers(1)), None))
     if base in ("bool", "serial"):
         return ColumnType("tinyint", 1) if base == "bool" else ColumnType("bigint", unsigned=True)
     if base in ("decimal", "float", "double"):
@@ -165,7 +164,14 @@ def _attributes(cursor: Cursor, found: ColumnType) -> ColumnType:
         elif not numeric and (charset := read_charset(cursor)):
             found = with_charset(found, charset)
         elif numeric or not cursor.take("BINARY"):
-            return found
+            return _without_width(found)
+
+
+def _without_width(found: ColumnType) -> ColumnType:
+    """An integer's width matters to ZEROFILL alone; TINYINT(1) keeps it, for it says BOOL."""
+    if found.family != "integer" or found.zerofill or (found.base, found.length) == ("tinyint", 1):
+        return found
+    return replace(found, length=None)
 
 
 def read_charset(cursor: Cursor) -> str | None:

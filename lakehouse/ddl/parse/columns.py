@@ -1,11 +1,9 @@
-"""Column definitions: a name, a type and its attributes in any order. An attribute that is not in the table
-here is refused.
-"""
+"""Column definitions: a name, a type and attributes in any order. Unknown attributes are refused."""
 
 from collections.abc import Callable
 from typing import Any
 
-from lakehouse.ddl.edits import ColumnDef
+from lakehouse.ddl.definitions import ColumnDef
 from lakehouse.ddl.parse.column_types import charset_name, read_charset, read_type, with_charset
 from lakehouse.ddl.parse.keys import read_check, read_references
 from lakehouse.ddl.parse.tokens import Cursor
@@ -44,7 +42,7 @@ def _not(cursor: Cursor, members: Members) -> None:
 
 def _null(cursor: Cursor, members: Members) -> None:
     """The last of NULL and NOT NULL counts."""
-    members["not_null"] = False
+    members.update(not_null=False, null=True)
 
 
 def _default(cursor: Cursor, members: Members) -> None:

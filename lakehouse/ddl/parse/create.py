@@ -1,9 +1,10 @@
-"""CREATE TABLE: its list, options, partitions, and whether a query fills it."""
+"""CREATE TABLE: its definitions, options and partitions, and whether a query fills it."""
 
-from lakehouse.ddl.edits import ColumnDef, CreateTable, CreateTableLike, IndexDef, Partitioning
+from lakehouse.ddl.definitions import ColumnDef, IndexDef, Partitioning
+from lakehouse.ddl.edits import CreateTable, CreateTableLike
 from lakehouse.ddl.parse.columns import definition
 from lakehouse.ddl.parse.keys import PrimaryKey, at_constraint, constraint
-from lakehouse.ddl.parse.partition_clauses import read_partitioning
+from lakehouse.ddl.parse.partition_clauses import read_partitioning, split_regions
 from lakehouse.ddl.parse.table_options import read_option, read_table_charset
 from lakehouse.ddl.parse.tokens import Cursor
 from lakehouse.errors import DdlError
@@ -99,6 +100,8 @@ def _tail(cursor: Cursor) -> tuple[str | None, Partitioning | None]:
             charset = found or charset
         elif cursor.take("PARTITION", "BY"):
             partition = read_partitioning(cursor)
+        elif cursor.take("SPLIT"):
+            split_regions(cursor)
         elif not read_option(cursor):
             return charset, partition
         cursor.take(",")

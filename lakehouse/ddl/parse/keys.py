@@ -1,15 +1,13 @@
-"""Keys, checks and foreign keys, as they stand in CREATE TABLE's list, behind ADD in ALTER TABLE, and in
-CREATE INDEX.
-"""
+"""Keys, checks and foreign keys, in CREATE TABLE, after ADD in ALTER TABLE, and in CREATE INDEX."""
 
-from lakehouse.ddl.edits import IndexDef
+from lakehouse.ddl.definitions import IndexDef
 from lakehouse.ddl.parse.tokens import Cursor
 
 PrimaryKey = tuple[str, ...]
 
 
 def at_constraint(cursor: Cursor) -> bool:
-    """Does a key, check or period stand next, not a column? Quoted names are columns whatever they say."""
+    """Whether a key, check or period is at the cursor, and not a column. Quoted names are always columns."""
     if cursor.upper in (
         "CONSTRAINT",
         "PRIMARY",

@@ -4,13 +4,14 @@ A RANGE or LIST rule over plain columns with literal bounds is kept whole, for i
 partition held; of any other rule only the method is kept.
 """
 
+from lakehouse.ddl.definitions import Partitioning
 from lakehouse.ddl.edits import (
     AddPartition,
+    DropFirstPartitions,
     DropPartition,
     Edit,
     ExchangePartition,
     NoEffect,
-    Partitioning,
     ReorganizePartition,
     Repartition,
     ReplaceRows,
@@ -200,6 +201,8 @@ def add_partition(cursor: Cursor) -> Edit:
     if cursor.take("PARTITIONS"):
         cursor.number("a number of partitions")
         return NoEffect("ADD PARTITION")
+    if cursor.kind == "end" or cursor.upper == ",":
+        return NoEffect("ADD PARTITION")
     return AddPartition(definitions(cursor), condition)
 
 
@@ -278,15 +281,74 @@ def one_partition(cursor: Cursor) -> Edit:
     if cursor.take("BY"):
         return Repartition(read_partitioning(cursor))
     cursor.name("a partition's name")
+    if cursor.take("PLACEMENT", "POLICY", "SET", "DEFAULT"):
+        return NoEffect("partition options")
     if cursor.take("PLACEMENT"):
         cursor.need("POLICY")
     else:
-        cursor.need("ATTRIBUTES")
+        cursor.need_one("ATTRIBUTES", "STATS_OPTIONS")
     cursor.take("=")
     if cursor.kind not in ("name", "word", "string"):
         cursor.fail("a value")
     cursor.at += 1
     return NoEffect("partition options")
+
+
+# --- TiDB's interval partitions, and regions
+
+
+def first_partition(cursor: Cursor) -> Edit:
+    """What follows FIRST: the partitions below a bound are dropped."""
+    _less_than(cursor)
+    cursor.take("IF", "EXISTS")
+    return DropFirstPartitions()
+
+
+def last_partition(cursor: Cursor) -> Edit:
+    """What follows LAST: partitions up to a bound are added, under names that TiDB gives."""
+    _less_than(cursor)
+    cursor.take_one("NO_WRITE_TO_BINLOG", "LOCAL")
+    return _OTHER_PARTITIONS
+
+
+def merge_partitions(cursor: Cursor) -> Edit:
+    """What follows MERGE: FIRST PARTITION LESS THAN, the partitions below a bound become one."""
+    cursor.need("FIRST")
+    _less_than(cursor)
+    return _OTHER_PARTITIONS
+
+
+def split_partition(cursor: Cursor) -> Edit:
+    """What follows SPLIT: the partition MAXVALUE at a bound, or regions, which are below SQL."""
+    if cursor.take("MAXVALUE"):
+        _less_than(cursor)
+        return _OTHER_PARTITIONS
+    split_regions(cursor)
+    return NoEffect("SPLIT REGIONS")
+
+
+# the same rows, in partitions whose names and bounds the clause does not have
+_OTHER_PARTITIONS = Repartition(Partitioning("range"))
+
+
+def _less_than(cursor: Cursor) -> None:
+    for word in ("PARTITION", "LESS", "THAN"):
+        cursor.need(word)
+    cursor.group()
+
+
+def split_regions(cursor: Cursor) -> None:
+    """What follows SPLIT: [INDEX name | PRIMARY KEY] BETWEEN (…) AND (…) REGIONS n."""
+    if cursor.take("INDEX"):
+        cursor.name("an index name")
+    elif cursor.take("PRIMARY"):
+        cursor.need("KEY")
+    cursor.need("BETWEEN")
+    cursor.group()
+    cursor.need("AND")
+    cursor.group()
+    cursor.need("REGIONS")
+    cursor.number("a number of regions")
 
 
 def names(cursor: Cursor) -> tuple[str, ...]:

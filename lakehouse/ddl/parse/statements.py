@@ -1,4 +1,4 @@
-"""SQL text → statements. It fails closed: what it does not know is a DdlError, never another statement.
+"""SQL text to statements. Unknown syntax is a DdlError, never another statement.
 
 A statement without effect on tables, columns, keys or rows (views, users, sessions, routines …) is NoEffect;
 its text is read no further than needed to know that. A statement that changes rows (INSERT, LOAD, CALL …) is
@@ -117,7 +117,7 @@ def read_statement(sql: str, tokens: list[Token]) -> Statement:
 
 
 def _set_statement(cursor: Cursor) -> None:
-    """MariaDB's SET STATEMENT name = value, … FOR statement: what counts stands behind FOR."""
+    """MariaDB's SET STATEMENT name = value, … FOR statement: skip to the statement after FOR."""
     while not cursor.take("FOR"):
         if cursor.kind == "end":
             cursor.fail("FOR and a statement")
@@ -230,7 +230,7 @@ def _index_statement(table: Name, edit: Edit) -> Statement:
 
 
 def _index_tail(cursor: Cursor) -> None:
-    """ALGORITHM and LOCK may stand behind, with or without commas."""
+    """Skip ALGORITHM and LOCK at the end, with or without commas."""
     while cursor.take_one("ALGORITHM", "LOCK"):
         cursor.take("=")
         cursor.name("a method", reserved=cursor.upper == "DEFAULT")
@@ -240,7 +240,7 @@ def _index_tail(cursor: Cursor) -> None:
 
 
 def _view_words(cursor: Cursor) -> None:
-    """ALGORITHM = x, DEFINER = user, SQL SECURITY x, AGGREGATE: what stands before VIEW or a routine."""
+    """Skip ALGORITHM = x, DEFINER = user, SQL SECURITY x and AGGREGATE before VIEW or a routine."""
     while True:
         if cursor.take("ALGORITHM"):
             cursor.need("=")
@@ -392,6 +392,8 @@ def _truncate(cursor: Cursor) -> Statement:
 def _recover(cursor: Cursor) -> Statement:
     """RECOVER TABLE t; by a job's number it names no table, so it is refused."""
     cursor.need("TABLE")
+    if cursor.take("BY", "JOB"):
+        raise DdlError(f"RECOVER TABLE BY JOB names no table, and {_NO_ROWS}")
     database, table = cursor.table()
     if cursor.kind == "number":
         cursor.at += 1
@@ -400,7 +402,9 @@ def _recover(cursor: Cursor) -> Statement:
 
 
 def _flashback(cursor: Cursor) -> Statement:
-    """A table or a database; a whole cluster going back in time can't be followed, so it is refused."""
+    """A table or a database that was dropped; what goes back in time can't be followed, so it is refused."""
+    if any(_at_time(cursor.tokens[at:]) for at in range(cursor.at, len(cursor.tokens))):
+        raise DdlError(f"FLASHBACK to a time: {_NO_ROWS}")
     if cursor.need_one("TABLE", "DATABASE", "SCHEMA") == "TABLE":
         database, table = cursor.table()
         to = cursor.name("a table name") if cursor.take("TO") else None
@@ -410,6 +414,34 @@ def _flashback(cursor: Cursor) -> Statement:
     to = cursor.name("a database name") if cursor.take("TO") else None
     cursor.end()
     return RecoverDatabase(name, to)
+
+
+_NO_ROWS = (
+    "no message tells the rows that came back; take a snapshot of the tables, then `lakehouse ddl skip` it"
+)
+
+
+def _at_time(tokens: list[Token]) -> bool:
+    """TO TIMESTAMP 'text' or TO TSO number; a table may have either word as its name."""
+    kinds = {"TIMESTAMP": "string", "TSO": "number"}
+    return len(tokens) > 2 and tokens[0].upper == "TO" and kinds.get(tokens[1].upper) == tokens[2].kind
+
+
+def rewound(sql: str) -> tuple[list[Name], str | None]:
+    """The tables that a FLASHBACK to a time names, or the database; neither for any other text."""
+    try:
+        cursor = Cursor(sql, tokenize(sql, False))
+        if not cursor.take("FLASHBACK"):
+            return [], None
+        if cursor.take_one("DATABASE", "SCHEMA"):
+            return [], cursor.name("a database name")
+        cursor.need("TABLE")
+        names = [cursor.table()]
+        while cursor.take(","):
+            names.append(cursor.table())
+        return names, None
+    except DdlError:
+        return [], None
 
 
 _STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {

@@ -1,5 +1,4 @@
-"""Table options, as CREATE TABLE and ALTER TABLE take them. Only the charset means anything to columns and
-rows.
+"""Table options of CREATE TABLE and ALTER TABLE. Only the charset affects columns and rows.
 
 An option that is not known here is refused, unless it is written `name = value`: engines of MariaDB have
 their own.
@@ -14,7 +13,7 @@ _NAME_LIST = (
     " ENCRYPTION ENCRYPTED ENCRYPTION_KEY_ID INSERT_METHOD ITEF_QUOTES KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS "
     "PACK_KEYS PAGE_COMPRESSED"
     " PAGE_COMPRESSION_LEVEL PASSWORD ROW_FORMAT STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES "
-    "STATS_BUCKETS STATS_TOPN"
+    "STATS_BUCKETS STATS_TOPN STATS_OPTIONS"
     " STATS_SAMPLE_RATE STATS_COL_CHOICE STATS_COL_LIST SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE "
     "ENGINE_ATTRIBUTE AUTOEXTEND_SIZE"
     " TABLESPACE STORAGE NODEGROUP SEQUENCE TRANSACTIONAL IETF_QUOTES SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS "
@@ -54,7 +53,7 @@ _UNITS = (
 
 
 def read_option(cursor: Cursor) -> bool:
-    """Move over one option other than a charset, if one stands next."""
+    """Skip one option other than a charset, if one is at the cursor."""
     if any(cursor.take(*words) for words in _ALONE):
         return True
     if any(cursor.take(*words) for words in _WITH_VALUE):
@@ -74,7 +73,7 @@ def read_option(cursor: Cursor) -> bool:
 
 
 def read_table_charset(cursor: Cursor) -> str | None:
-    """[DEFAULT] CHARACTER SET or COLLATE, if one stands next: the charset, "" where it names none."""
+    """[DEFAULT] CHARACTER SET or COLLATE at the cursor: the charset, "" where it names none."""
     start = cursor.at
     cursor.take("DEFAULT")
     charset = read_charset(cursor)

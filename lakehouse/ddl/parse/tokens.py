@@ -1,4 +1,4 @@
-"""SQL text → tokens, and a cursor over those of one statement.
+"""SQL text to tokens, and a cursor over the tokens of a statement.
 
 The lexing is sqlglot's MySQL tokenizer without its keywords and commands, so that a word is a word; each
 token's text is taken from the source again, and what lies between two tokens must be blanks and comments,
@@ -63,7 +63,8 @@ _LITERAL = re.compile(r"[xXbB]'[0-9A-Fa-f]*'|0[xX][0-9A-Fa-f]+|0[bB][01]+")
 _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 _NO_CLAUSE = re.compile(r"'[^']*'|`[^`]*`|\([^()]*\)|(?i:=|\bSET|\bPOLICY)\s*(?i:DEFAULT)\b")
 _CLAUSE = re.compile(
-    r"(?i),|\b(?:ADD|ALTER|DROP|MODIFY|CHANGE|RENAME|TRUNCATE|COLUMN|SELECT|LIKE|AS|DEFAULT|NOT|NULL|PRIMARY|UNIQUE|KEY|INDEX)\b"
+    r"(?i),|\b(?:ADD|ALTER|DROP|MODIFY|CHANGE|RENAME|TRUNCATE|COLUMN|SELECT|LIKE|AS|DEFAULT|NOT|NULL"
+    r"|PRIMARY|UNIQUE|KEY|INDEX)\b"
 )
 
 
@@ -193,7 +194,7 @@ class Cursor:
         return self.tokens[self.at].upper if self.at < len(self.tokens) else ""
 
     def ahead(self, *words: str) -> bool:
-        """Do these words or signs stand next?"""
+        """Whether these words or signs are at the cursor."""
         found = self.tokens[self.at : self.at + len(words)]
         return len(found) == len(words) and all(
             token.upper == word for token, word in zip(found, words, strict=True)
@@ -206,7 +207,7 @@ class Cursor:
         return False
 
     def take_one(self, *words: str) -> str:
-        """The one of these words that stands next, or ""."""
+        """Take the one of these words that is at the cursor, or ""."""
         word = self.upper
         if word and word in words:
             self.at += 1
@@ -249,7 +250,7 @@ class Cursor:
         return (first, self._behind_dot("a table name")) if self.take(".") else (None, str(first))
 
     def column(self) -> str:
-        """A column's name, which may stand behind its table's and its database's."""
+        """Take a column's name, with or without its table's and its database's before it."""
         name = "" if self.upper == "." else self.name("a column name")
         for _ in range(2):
             if not self.take("."):
@@ -258,7 +259,7 @@ class Cursor:
         return name
 
     def _behind_dot(self, what: str) -> str:
-        """What follows a dot is a name, though it be a reserved word or all of digits."""
+        """A name after a dot, even if it is a reserved word or all digits."""
         token = self.token
         if token is None or token.kind not in ("number", "literal") or not _WORD.fullmatch(token.text):
             return self.name(what, reserved=True)

@@ -1,7 +1,7 @@
 """Alibaba Canal FlatMessage (flatMessage=true): one binlog row event with all its rows per message, as JSON.
 
-    {"database", "table", "type", "isDdl", "es", "id", "pkNames", "mysqlType", "sqlType", "sql", "data": [{…}]
-    | null, "old": [{…}] | null}
+    {"database", "table", "type", "isDdl", "es", "id", "pkNames", "mysqlType", "sqlType", "sql",
+     "data": [{…}] | null, "old": [{…}] | null}
 
 Producer: Canal 1.1.x (seen: 1.1.7). Specification: com.alibaba.otter.canal.protocol.FlatMessage.
 Order: arrival, positions (epoch, Kafka offset, row, half): no binlog position is on the wire. `commit_ts` is
@@ -21,6 +21,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
+from lakehouse.formats.binlog import rules_of_gtid
 from lakehouse.formats.canal.values import IMPLICIT_KEYS, Reading, image, reading
 from lakehouse.formats.wire_json import read_json
 from lakehouse.schema import parse_type
@@ -196,3 +197,18 @@ def _change(
         types=table.reading.types,
         flags=flags,
     )
+
+
+class _Origin(msgspec.Struct):
+    gtid: str | None = None
+
+
+_ORIGIN = msgspec.json.Decoder(_Origin)
+
+
+def rules_told(message: Message) -> str | None:
+    """Whose server it is, by its GTID, which Canal sends where it reads by GTID."""
+    try:
+        return rules_of_gtid(_ORIGIN.decode(message.value or b"{}").gtid)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

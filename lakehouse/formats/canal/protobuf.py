@@ -1,8 +1,8 @@
 """Alibaba Canal protobuf (flatMessage=false): a batch of binlog entries per message.
 
     Kafka value = Packet{type MESSAGES, body}   body = Messages{messages: [Entry, …]}
-    Entry       = {header: file, offset, table, …   entryType   storeValue = RowChange{sql | rowDatas
-    [{before, after}]}}
+    Entry       = {header: file, offset, table, …   entryType   storeValue = RowChange}
+    RowChange   = {sql | rowDatas [{before, after}]}
 
 Producer: Canal 1.1.x (seen: 1.1.7). Fields: proto/canal.proto.
 Order: the binlog's, positions (epoch, file number, offset, 1, row, half) from the entry's header, DDL at row
@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError as ProtobufError
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.binlog import server_of
+from lakehouse.formats.binlog import rules_of_gtid, server_of
 from lakehouse.formats.canal.values import IMPLICIT_KEYS, Reading, image, reading
 from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.schema import parse_type
@@ -286,3 +286,12 @@ def _image(columns: Sequence[wire.Column], shape: _Shape) -> Image:
 def _partial(which: str, shape: _Shape, other: _Shape | None = None) -> tuple[str, ...]:
     """The flag of an image with fewer columns than the other one, or with gaps in its column numbers."""
     return (f"partial_{which}",) if shape.gaps or (other and len(shape.names) < len(other.names)) else ()
+
+
+def rules_told(message: Message) -> str | None:
+    """Whose server it is, by its GTID, which Canal sends where it reads by GTID."""
+    try:
+        gtids = [wire.Entry.FromString(data).header.gtid for data in _entries(message.value)]
+    except (DecodeError, ProtobufError):
+        return None
+    return next((rules for gtid in gtids if (rules := rules_of_gtid(gtid)) is not None), None)

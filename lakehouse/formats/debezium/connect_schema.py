@@ -280,7 +280,7 @@ def _offset(seconds: int) -> str:
 
 
 def structured(value: Any) -> Any:
-    """Objects and arrays tell by themselves what they are, with and without a schema; other values stay."""
+    """An object or array in canonical form, recognised by its members; other values are unchanged."""
     if not isinstance(value, dict):
         return vector(value) if isinstance(value, list) else value
     if "scale" in value:

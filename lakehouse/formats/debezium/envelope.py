@@ -1,10 +1,10 @@
-"""What both Debezium dialects share: the converter's frame, keys, schema changes, and the split of
-key-changing updates.
+"""Parts that both Debezium dialects share: the converter's frame, record keys, schema changes, and metadata
+of unwrapped rows.
 
-with schemas     {"schema": {…}, "payload": {…}}      (TiCDC leaves "payload" even where schemas are off)
-without          the payload itself
-schema change    {"source", "ddl", "databaseName", "tableChanges": [{"type", "id", "table": {"columns": […],
-                 …}}]}
+    with schemas     {"schema": {…}, "payload": {…}}      (TiCDC leaves "payload" even where schemas are off)
+    without          the payload itself
+    schema change    {"source", "ddl", "databaseName", "tableChanges": [CHANGE, …]}
+                     CHANGE = {"type", "id", "table": {"columns": […], …}}
 """
 
 from typing import Any, Generic, TypeVar
@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from lakehouse.events import Image, Message
+from lakehouse.formats.binlog import rules_of_gtid
 from lakehouse.formats.debezium.connect_schema import type_text
 from lakehouse.formats.wire_json import read_json
 from lakehouse.schema import unquote
@@ -79,7 +80,9 @@ def is_metadata(name: str) -> bool:
 
 
 def header_members(message: Message) -> dict[str, Any]:
-    """What `add.headers` puts beside the row: JSON with or without a schema around it, or plain text."""
+    """The members that `add.headers` puts into a row's headers: JSON with or without a schema around it, or
+    plain text.
+    """
     told = {}
     for name, data in message.headers:
         if data is not None and is_metadata(name):
@@ -127,3 +130,30 @@ _SOURCE_MEMBERS = (
 )
 _METADATA = frozenset(("__op", "__deleted", *(f"__{name}" for name in _SOURCE_MEMBERS)))
 _KEY = msgspec.json.Decoder(dict[str, Any])
+
+
+class _Origin(msgspec.Struct):
+    connector: str | None = None
+    gtid: str | None = None
+
+
+class _Record(msgspec.Struct):
+    source: _Origin | None = None
+    payload: "_Record | None" = None
+
+
+_RECORD = msgspec.json.Decoder(_Record)
+
+
+def rules_told(message: Message) -> str | None:
+    """Whose server it is, by the connector's name or a GTID. Debezium's MySQL connector reads a MariaDB too,
+    so that its name says nothing.
+    """
+    try:
+        record = _RECORD.decode(message.value or b"{}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    source = (record.payload or record).source
+    if source is None:
+        return None
+    return "mariadb" if source.connector == "mariadb" else rules_of_gtid(source.gtid)

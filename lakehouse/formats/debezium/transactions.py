@@ -1,11 +1,10 @@
-"""What a record of a Debezium feed tells of its transaction where no change was made of it, for an END counts
-its row all the same.
+"""The transaction of a record that could not be decoded as a change: a transaction's END counts its row, too.
 
     envelope    {"source": {"file", "pos"}, "transaction": {"id", "total_order"}}
     unwrapped   "__source_file", "__source_pos", "__transaction_id", "__transaction_total_order", in the row
                 or in headers
 
-The images are passed over, so that no value in them hides what stands beside.
+The images are not decoded, so that no value in them hides the transaction.
 """
 
 from typing import Annotated, Any, TypeVar
@@ -14,8 +13,8 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message, Position
-from lakehouse.formats.debezium.connector import STREAMED, file_number, transaction_end
 from lakehouse.formats.debezium.envelope import header_members
+from lakehouse.formats.debezium.records import STREAMED, file_number, transaction_end
 from lakehouse.formats.row import TransactionRow, Transactions
 from lakehouse.formats.wire_json import read_json
 
@@ -39,8 +38,8 @@ _ANY = msgspec.json.Decoder()
 
 
 def transaction_row(message: Message) -> TransactionRow | None:
-    """The row of a transaction that a record is; None for any other record, as a snapshot's row or a schema
-    change.
+    """The record's row number in its transaction; None for records without one, such as a snapshot's row or a
+    schema change.
     """
     try:
         members = _members(message)
@@ -54,36 +53,34 @@ def transaction_row(message: Message) -> TransactionRow | None:
 
 
 def _members(message: Message) -> _Members:
-    beside = {
+    headers = {
         name: msgspec.Raw(msgspec.json.encode(content)) for name, content in header_members(message).items()
     }
     if not message.value:
-        return beside
+        return headers
     members = read_json(_MEMBERS, message.value, "value")
     if members.keys() <= {"schema", "payload"}:
         members = read_json(_MEMBERS, members.get("payload", msgspec.Raw(b"{}")), "value")
-    return beside | members
+    return headers | members
 
 
 def _part(members: _Members, name: str, prefix: str, kind: type[T]) -> T | None:
-    """A member of the envelope, else what the transform made of it."""
-    told: Any = {}
+    """A member of the envelope, or of the flat members that the transform makes of it."""
+    contents: Any = {}
     if name in members:
         decoder: msgspec.json.Decoder[T | None] = msgspec.json.Decoder(kind | None)
         return read_json(decoder, members[name], name)
     for field in msgspec.structs.fields(kind):  # type: ignore[arg-type]
         if (raw := members.get(prefix + field.name)) is not None:
-            told[field.name] = read_json(_ANY, raw, name)
+            contents[field.name] = read_json(_ANY, raw, name)
     try:
-        return msgspec.convert(told, kind, strict=False)
+        return msgspec.convert(contents, kind, strict=False)
     except msgspec.ValidationError as error:
         raise DecodeError("shape", f"{name}: {error}") from None
 
 
 def _position(epoch: int, members: _Members, number: int) -> Position:
-    """Where the row stands, or right at the epoch's begin where the record can't be read so far: then it
-    raises no watermark.
-    """
+    """The row's position, or the first of the epoch, which raises no watermark, where it can't be read."""
     try:
         source = _part(members, "source", "__source_", _Source) or _Source()
         return (epoch, file_number(source.file), source.pos, STREAMED, number, 1)

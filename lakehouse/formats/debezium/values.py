@@ -1,13 +1,12 @@
-"""Columns of native Debezium: what its handling modes do to values, and what an embedded schema settles.
+"""Values of native Debezium: the effects of its handling modes, and which values an embedded schema
+determines.
 
-    mode (option)                default                      other modes
-    decimal.handling.mode        precise: base64, unscaled    string, double
-    time.precision.mode          adaptive_time_microseconds   adaptive, connect, isostring, microseconds,
-                                                              nanoseconds, structured
-    binary.handling.mode         bytes: base64                base64, base64-url-safe, hex (text in the
-                                                              schema)
-    bigint.unsigned.handling…    long: wraps below zero       precise: a Decimal; both are told by the value
-                                                              itself
+    mode (option)              default                     other modes
+    decimal.handling.mode      precise: base64, unscaled   string, double
+    time.precision.mode        adaptive_time_microseconds  adaptive, connect, isostring, microseconds,
+                                                           nanoseconds, structured
+    binary.handling.mode       bytes: base64               base64, base64-url-safe, hex (text in the schema)
+    bigint.unsigned.handling…  long: wraps below zero      precise: a Decimal; the value itself shows which
 
 With an embedded schema only a negative BIGINT, a double in mode `double`, a Decimal of scale 0 with 20 digits
 or none told and text in a binary mode that is not base64 stay open, unless `column.propagate.source.type`

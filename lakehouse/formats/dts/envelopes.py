@@ -1,7 +1,6 @@
 """Tencent DTS before decode: the Envelopes of one Entries joined, still as bytes.
 
-    records of a partition, in offset order ──join──▶ Message (one whole Entries) | Note (what is no such
-    message)
+    records of a partition, in offset order ──join──▶ Message (one whole Entries) | Note (any other record)
 
 One Entries is cut into `total` Envelopes, index 0 to total-1, which one producer writes in a row to one
 partition. The header `ps` counts the records of a partition (and of a `ShardId`, where the source has shards)
@@ -24,6 +23,7 @@ import msgspec
 from google.protobuf.message import DecodeError as ProtobufError
 
 from lakehouse.events import Message
+from lakehouse.formats.proto import subscribe_pb2 as pb
 from lakehouse.formats.proto.subscribe_pb2 import Envelope
 from lakehouse.formats.row import Note
 
@@ -182,3 +182,18 @@ def _numbered(message: Message) -> tuple[bytes, int | None]:
         elif name == "ShardId":
             shard = value or b""
     return shard, int(text) if text.isdigit() and len(text) < 20 else None
+
+
+_RULES = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
+
+
+def rules_told(message: Message) -> str | None:
+    """Whose server it is, by the source type of its entries; None for a part of them."""
+    envelope = _envelope(message)
+    if envelope is None or envelope.total > 1:
+        return None
+    try:
+        entries = pb.Entries.FromString(envelope.data).items
+    except ProtobufError:
+        return None
+    return next((_RULES.get(entry.header.sourceType) for entry in entries), None)

@@ -1,10 +1,9 @@
 """Tencent DTS data subscription in Protobuf (MySQL, TDSQL-C, TDSQL for MySQL, MariaDB, Percona).
 
-    value  Envelope {version = 1, total, index, data}; the parts of one Entries are joined before
-           (envelopes.py)
+    value  Envelope {version = 1, total, index, data}; envelopes.py joins the parts of one Entries before
     data   Entries {Entry…}, Entry {Header, Event}: BEGIN, DML, COMMIT, DDL, ROLLBACK, HEARTBEAT, CHECKPOINT
-    DML    columns {name, originalType, isKey}, rows {oldColumns, newColumns}, each value {dataType, charset,
-           sv, bv}
+    DML    columns {name, originalType, isKey}, rows {oldColumns, newColumns},
+           each value {dataType, charset, sv, bv}
 
 Specification: Tencent Cloud's pages on consuming subscribed data; the messages stand in
 proto/subscribe.proto. Order: Header.fileName's number and position, then the row in its event; seqId and the
@@ -54,8 +53,8 @@ _NOT_PROTOBUF = "value: expected an Envelope or Entries of the subscription's me
 
 
 class _Columns(NamedTuple):
-    """The columns of one DML event: names, the values of each as they are read, how to read an image and its
-    key as text, the key's names in their order, and the types. `doubled` tells that a name is there twice.
+    """The columns of one DML event: names, the reader of each column's values, the reader of an image and its
+    key as JSON text, the key's names in their order, and the types. `doubled`: two columns have one name.
     """
 
     names: tuple[str, ...]
@@ -85,7 +84,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
 
 
 def decode_stored(message: Message, options: Mapping[str, str]) -> list[Stored]:
-    """The same, with most changes as silver stores them."""
+    """The events of one whole Entries, most changes as JSON text as silver stores them."""
     zone = options.get("time_zone", "UTC")
     events: list[Stored] = []
     for entry in (
@@ -115,7 +114,7 @@ def _entries(value: bytes) -> pb.Entries:
 
 
 def _add_events(events: list[Stored], entry: pb.Entry, header: pb.Header, epoch: int, zone: str) -> None:
-    """Add one entry's events; an entry that can't be read is a dead letter and leaves the others alone."""
+    """Add one entry's events; an entry that can't be read becomes one dead letter."""
     kind = header.messageType
     try:
         if header.sourceType == pb.PGSQL:
@@ -140,7 +139,7 @@ def _dead_letter(header: pb.Header, error: DecodeError, index: int) -> DeadLette
 
 
 def _schema_change(header: pb.Header, event: pb.DDLEvent, epoch: int, index: int) -> SchemaChange:
-    """The statement; `database` is what its unqualified names stand for, `table` is given if it is of that
+    """The statement. `database` resolves its unqualified names; `table` is set only if it is in that
     database.
     """
     position = _position(epoch, header.fileName, header.position, 0, half=0)
@@ -159,7 +158,7 @@ def _schema_change(header: pb.Header, event: pb.DDLEvent, epoch: int, index: int
 
 
 def _watermark(header: pb.Header, event: pb.CheckpointEvent, epoch: int, index: int) -> Watermark:
-    """A checkpoint covers everything at its position: positions are where an event ends."""
+    """A checkpoint covers the changes up to and at its position, since a position is the end of an event."""
     place = (event.fileName, event.position) if event.fileName else (header.fileName, header.position)
     return Watermark(_position(epoch, *place, _LAST_ROW, 1), None, index)
 
@@ -212,38 +211,23 @@ def _add_row(
     events: list[Stored], shared: _Row, columns: _Columns, row: pb.RowChange, position: Position
 ) -> None:
     database, table, op, commit_ts, server = shared
-    told_before, told_after = (
+    old_values, new_values = (
         row.oldColumns[:] if op != "insert" else [],
         row.newColumns[:] if op != "delete" else [],
     )
-    if not (told_before if op == "delete" else told_after):
+    if not (old_values if op == "delete" else new_values):
         raise DecodeError("image", f"a row of op {op}: expected its image, got none")
-    if columns.doubled or (op == "update" and not told_before):
-        _add_uncommon(events, shared, columns, told_before, told_after=told_after, position=position)
+    if columns.doubled or (op == "update" and not old_values):
+        _add_uncommon(events, shared, columns, old_values, new_values=new_values, position=position)
         return
     try:
-        before, old_key = columns.image(told_before) if told_before else (None, b"")
-        after, key = columns.image(told_after) if told_after else (None, old_key)
+        before, old_key = columns.image(old_values) if old_values else (None, b"")
+        after, key = columns.image(new_values) if new_values else (None, old_key)
     except TypeError:  # a value that has no text
-        _add_uncommon(events, shared, columns, told_before, told_after=told_after, position=position)
+        _add_uncommon(events, shared, columns, old_values, new_values=new_values, position=position)
         return
     if before is not None and old_key != key:
-        events.append(
-            JsonChange(
-                database,
-                table,
-                "delete",
-                old_key,
-                key_names=columns.key,
-                commit_ts=commit_ts,
-                position=(*position[:5], 0),
-                before=before,
-                after=None,
-                index=len(events),
-                types=columns.types_text,
-                server=server,
-            )
-        )
+        _add_delete_half(events, shared, columns, old_key, before=before, position=(*position[:5], 0))
         op, before = "insert", None
     events.append(
         JsonChange(
@@ -263,10 +247,32 @@ def _add_row(
     )
 
 
+def _add_delete_half(
+    events: list[Stored], shared: _Row, columns: _Columns, key: bytes, *, before: bytes, position: Position
+) -> None:
+    """Add the delete of the old key that an update of the key begins with."""
+    events.append(
+        JsonChange(
+            shared.database,
+            shared.table,
+            "delete",
+            key,
+            key_names=columns.key,
+            commit_ts=shared.commit_ts,
+            position=position,
+            before=before,
+            after=None,
+            index=len(events),
+            types=columns.types_text,
+            server=shared.server,
+        )
+    )
+
+
 def _image_reader(
     reads: Sequence[Read], key_at: Sequence[tuple[int, int]]
 ) -> Callable[[list[bytes]], tuple[bytes, bytes]]:
-    """Reads an image and its key as JSON text; TypeError where a value has none."""
+    """A function that gives an image and its key as JSON text; it raises TypeError where a value has none."""
     first, cut = key_at[0] if len(key_at) == 1 else (0, 0)
 
     def read(values: list[bytes]) -> tuple[bytes, bytes]:
@@ -289,14 +295,14 @@ def _add_uncommon(
     events: list[Stored],
     shared: _Row,
     columns: _Columns,
-    told_before: Sequence[bytes],
-    told_after: Sequence[bytes],
+    old_values: Sequence[bytes],
+    new_values: Sequence[bytes],
     position: Position,
 ) -> None:
-    """A row whose images may be in part, or have values that only the schema reads."""
+    """Add a row whose images may be partial, or have values that only the table's schema can read."""
     database, table, op, commit_ts, server = shared
-    before, before_opened = _opened(told_before, columns)
-    after, after_opened = _opened(told_after, columns)
+    before, before_opened = _opened(old_values, columns)
+    after, after_opened = _opened(new_values, columns)
     if any(type(image.get(name)) is dict for image in (before, after) if image for name in columns.key):
         raise DecodeError("value", "key: expected text, got bytes that are none in its charset")
     flags = _flags(op, columns, before, after)
@@ -327,19 +333,21 @@ def _add_uncommon(
 
 
 def _opened(values: Sequence[bytes], columns: _Columns) -> tuple[Image | None, bool]:
-    """An image without what is left out, and whether it has values that only the schema reads."""
+    """An image without absent values, and whether it has values that only the table's schema can read."""
     if not values:
         return None, False
     if len(values) != len(columns.cells):
         raise _miscounted(len(values), len(columns.cells))
-    told = [
+    members = [
         (name, cells.value(value))
         for name, cells, value in zip(columns.names, columns.cells, values, strict=True)
     ]
     image = {
-        name: value.value if isinstance(value, Open) else value for name, value in told if value is not ABSENT
+        name: value.value if isinstance(value, Open) else value
+        for name, value in members
+        if value is not ABSENT
     }
-    return image, any(isinstance(value, Open) for _, value in told)
+    return image, any(isinstance(value, Open) for _, value in members)
 
 
 def _flags(op: str, columns: _Columns, before: Image | None, after: Image | None) -> tuple[str, ...]:
@@ -352,9 +360,9 @@ def _flags(op: str, columns: _Columns, before: Image | None, after: Image | None
 
 
 @functools.lru_cache(maxsize=4096)
-def _columns(told: tuple[bytes, ...], zone: str) -> _Columns:
+def _columns(encoded: tuple[bytes, ...], zone: str) -> _Columns:
     try:
-        columns = [_column(column, zone) for column in told]
+        columns = [_column(column, zone) for column in encoded]
     except ProtobufError:
         raise DecodeError("protobuf", _NOT_PROTOBUF) from None
     names = tuple(column.name for column, *_ in columns)
@@ -377,10 +385,10 @@ def _columns(told: tuple[bytes, ...], zone: str) -> _Columns:
 
 
 @functools.lru_cache(maxsize=4096)
-def _column(told: bytes, zone: str) -> tuple[pb.Column, Cells, Read]:
-    """A column, which tables and their versions share where it is told in the same bytes, what is kept of its
-    values, and their reader.
+def _column(encoded: bytes, zone: str) -> tuple[pb.Column, Cells, Read]:
+    """A column, its value readers, and the reader of its values as text. Cached by the column's bytes, which
+    tables and their versions share.
     """
-    column = pb.Column.FromString(told)
+    column = pb.Column.FromString(encoded)
     cells = Cells(column.name, column.originalType, zone, column.isKey)
     return column, cells, cells.quick()

@@ -1,11 +1,11 @@
 """TiCDC canal-json: one event per message, JSON in the Kafka value, no key.
 
-    row  {"database", "table", "pkNames", "type": INSERT | UPDATE | DELETE, "es", "mysqlType", "old": [{…}] |
-         null, "data": [{…}], "_tidb"?}
-    DDL  {…, "isDdl": true, "type", "sql"}          watermark  {"type": "TIDB_WATERMARK", "_tidb":
-                                                               {"watermarkTs"}}
-    "_tidb" (enable-tidb-extension): {"commitTs" | "watermarkTs", "onlyHandleKey"?, "claimCheckLocation"?,
-    "rowkey"?}
+    row        {"database", "table", "pkNames", "type": INSERT | UPDATE | DELETE, "es", "mysqlType",
+                "old": [{…}] | null, "data": [{…}], "_tidb"?}
+    DDL        {…, "isDdl": true, "type", "sql"}
+    watermark  {"type": "TIDB_WATERMARK", "_tidb": {"watermarkTs"}}
+    _tidb      {"commitTs" | "watermarkTs", "onlyHandleKey"?, "claimCheckLocation"?, "rowkey"?}: there with
+               enable-tidb-extension
 
 Producers: all TiCDC releases. Specification: docs.pingcap.com, "TiCDC Canal-JSON Protocol".
 Order: with the extension commit_ts, then delete before upsert before DDL. Without it arrival within the

@@ -4,8 +4,7 @@ enable-tidb-extension).
     key    {"payload": {handle key columns}, "schema"?}            null in 8.0 to 8.4
     value  {"payload": {"op": c|u|d, "before"?, "after", "source"}, "schema"?}
            {"payload": {"ddl", "tableChanges", "source"}}          a DDL
-           {"payload": {"op": "m", "source"}}                      a watermark: source.commit_ts is the
-                                                                   resolved ts
+           {"payload": {"op": "m", "source"}}                      a watermark; source.commit_ts: resolved ts
 
 Specification: TiCDC's Debezium encoder, which follows Debezium's data change events for MySQL.
 Order: source.commit_ts, then rank. Outcomes: RowChange, SchemaChange, Watermark; DecodeError for anything

@@ -1,23 +1,31 @@
 r"""TiCDC storage sink: one message per file, its `path` relative to the sink's root, its schema file joined
 as a header.
 
-    metadata                          {"checkpoint-ts": N}          a watermark, where rows carry commit ts
-    …/meta/schema_{v}_{checksum}.json {"Query", "TableColumns", …}  a DDL, or a schema record where Query is
-    empty
-    …/{v}/…/CDC{n}.csv                rows: op, table, schema, [commit ts], [is-update], [handle key], columns
-                                      (storage_csv.py)
-    …/{v}/…/CDC{n}.json               one canal-json object per line (canal_json.py)
+    metadata                           {"checkpoint-ts": N}: a watermark, where rows carry commit ts
+    …/meta/schema_{v}_{checksum}.json  {"Query", "TableColumns", …}: a DDL, or a schema record if Query is ""
+    …/{v}/…/CDC{n}.csv                 op, table, schema, [commit ts], [is-update], [handle key], columns
+                                       (storage_csv.py)
+    …/{v}/…/CDC{n}.json                one canal-json object per line (canal_json.py)
 
 Producers: TiCDC 6.5 to 8.5 (classic) and the new architecture. Specification: docs.pingcap.com, "Sync data to
-storage services", "CSV". Headers of a data file: `schema`, its schema file's bytes; `virtual`, a JSON list of
-VIRTUAL columns; `dispatchers`, how many write into its folder
-(lakehouse.formats.ticdc.storage_layout.Schemas). Options are named as the sink's settings are
-(storage_layout.OPTIONS). Order: with commit ts (include-commit-ts, enable-tidb-extension) positions are
-(epoch, commit ts, rank). Without, they are (epoch, table version, date, file number, row * 2 + half), a DDL's
-(epoch, table version): it stands before its version's rows. Several dispatchers have no order then and are
-refused, and `metadata` is silent. `index` is the row's number in its file (canal-json: the event's). A row
-that can't be read is a DeadLetter of its number. A file without a schema file, or whose first rows do not
-have the fields that it and the settings say, is one DeadLetter: all its rows would be wrong.
+storage services", "CSV". Options are named as the sink's settings are (lakehouse.formats.options.STORAGE).
+
+Headers, which all schema files together give (storage_layout.Schemas):
+
+    name         JSON [database, table]: how the table's rows spell it, where path and content do otherwise
+    schema       of a data file: its schema file's bytes
+    virtual      of a data file: a JSON list of VIRTUAL columns
+    unsplit      of a data file: its producer may send an UPDATE that changes the key in one piece
+    dispatchers  of a data file: how many write into its folder
+
+Order: with commit ts (include-commit-ts, enable-tidb-extension) positions are (epoch, commit ts, rank).
+Without, they are (epoch, table version, date, file number, row * 2 + half), a DDL's (epoch, table version):
+it comes before its version's rows. Several dispatchers have no order then and are refused, and `metadata`
+gives no event.
+
+`index` is the row's number in its file (canal-json: the event's). A row that can't be read is a DeadLetter of
+its number. A file without a schema file, or whose first rows do not have the fields that it and the settings
+say, is one DeadLetter: all its rows would be wrong.
 """
 
 import functools
@@ -53,9 +61,8 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         case DataFile() as file:
             yield from _data(file, message, message.value, options)
         case SchemaFile() as file:
-            yield _schema_change(
-                file, read_definition(message.value), message.epoch, DDL if has_commit_ts(options) else 0
-            )
+            rank = DDL if has_commit_ts(options) else 0
+            yield _schema_change(file, read_definition(message.value), message, rank)
         case Checkpoint():
             checkpoint = read_checkpoint(message.value)
             if has_commit_ts(options):
@@ -66,14 +73,15 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
             raise DecodeError("path", f"path: expected a file of the storage sink, got {other.why}")
 
 
-def _schema_change(file: SchemaFile, definition: TableDefinition, epoch: int, rank: int) -> SchemaChange:
-    """Names come from the path, where it has them: the file's own were seen exchanged."""
-    database = definition.schema if file.schema is None else file.schema
-    table = file.table if file.schema is not None else definition.table or None
+def _schema_change(
+    file: SchemaFile, definition: TableDefinition, message: Message, rank: int
+) -> SchemaChange:
+    """A DDL, or a schema record."""
+    database, table = _name(file, definition, message)
     commit_ts = definition.table_version or file.version
     columns = [column_record(column) for column in definition.columns] if table else None
     primary_key = definition.primary_key if table else None
-    position = (epoch, commit_ts, rank, 0, 0, 0)
+    position = (message.epoch, commit_ts, rank, 0, 0, 0)
     return SchemaChange(
         "ddl" if definition.query else "schema",
         database,
@@ -85,6 +93,17 @@ def _schema_change(file: SchemaFile, definition: TableDefinition, epoch: int, ra
         columns=columns,
         primary_key=primary_key,
     )
+
+
+def _name(
+    file: SchemaFile | DataFile, definition: TableDefinition, message: Message
+) -> tuple[str, str | None]:
+    """Names come from the path, where it has them: the file's own were seen exchanged."""
+    told = dict(message.headers).get("name")
+    if told is not None:
+        return msgspec.json.decode(told, type=tuple[str, str])
+    database = definition.schema if file.schema is None else file.schema
+    return database, file.table if file.schema is not None else definition.table or None
 
 
 # Data files
@@ -103,12 +122,14 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
         )
         return
     definition = read_definition(schema)
+    database, table = _name(file, definition, message)
     place = Place(
-        definition.schema if file.schema is None else file.schema,
-        definition.table if file.table is None else file.table,
+        database,
+        table or "",
         file,
         message.epoch,
         by_commit_ts=has_commit_ts(options),
+        unsplit="unsplit" in joined,
     )
     if not place.by_commit_ts and int(joined.get("dispatchers") or b"1") > 1:
         text = (

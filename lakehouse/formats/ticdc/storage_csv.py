@@ -1,9 +1,9 @@
 r"""CSV records of the TiCDC storage sink, in every dialect its settings allow.
 
-    "I","orders","shop",470607110537740288,1001,"25.5000",\N        with a quote: texts quoted, quotes in them
-    doubled, line breaks raw
-    I|orders|shop|470607110537740288|1001|25.5000|a\|b\n            without: backslash before \, CR, LF and
-    the delimiter
+    "I","orders","shop",470607110537740288,1001,"25.5000",\N     with a quote character: texts are quoted,
+                                                                 quotes in them doubled, line breaks raw
+    I|orders|shop|470607110537740288|1001|25.5000|a\|b\n         without: a backslash before \, CR, LF and
+                                                                 the delimiter
 
 A record is as many fields as the table's columns say, each of a *kind* (text, integer, number or boolean);
 one compiled expression per dialect and kinds reads a whole record at once. A record that it does not fit is
@@ -100,12 +100,12 @@ def split(data: bytes, position: int, dialect: Dialect) -> tuple[Row | Broken, i
 
 
 def is_bare_word(value: bytes | None, dialect: Dialect) -> bool:
-    """Whether a field that stands without quotes, where texts have them, can only be the null word."""
+    """Whether a field without quotes, where texts have them, can only be the null word."""
     return bool(dialect.quote) and value is not None and not _NO_TEXT.fullmatch(value)
 
 
 def bare_words(data: bytes, dialect: Dialect) -> set[bytes]:
-    """What stands without quotes in a file's records and is neither a number nor a boolean: its null word."""
+    """The words without quotes in a file's records that are neither numbers nor booleans: the null word."""
     field, position, words = _field(dialect), 0, set()
     while position < len(data) and (found := field.match(data, position)):
         if found[2] is not None and is_bare_word(found[2], dialect):

@@ -1,14 +1,14 @@
-"""Where the TiCDC storage sink puts things: what a path means, and which schema file describes the rows of a
-data file.
+"""The file layout of the TiCDC storage sink: what a path means, and which schema file describes a data file's
+rows.
 
-    metadata                                                         the checkpoint
-    {schema}/meta/schema_{version}_{checksum}.json                   a database's DDL
-    {schema}/{table}/meta/schema_{version}_{checksum}.json           a table's schema, and the DDL that made
-    it
-    {schema}/{table}/{version}/schema.json                           the same, before 6.5.3 and 7.1
+    metadata                                                  the checkpoint
+    {schema}/meta/schema_{version}_{checksum}.json            a database's DDL
+    {schema}/{table}/meta/schema_{version}_{checksum}.json    a table's schema, and the DDL that made it
+    {schema}/{table}/{version}/schema.json                    the same, before 6.5.3 and 7.1
     {schema}/{table}/{version}[/{physical id}][/{date}]/CDC[_{dispatcher}_]{number}.{csv|json}
-    …/meta/CDC[_{dispatcher}].index                                  the newest data file's name (first
-    releases: beside the data)
+                                                              data
+    …/meta/CDC[_{dispatcher}].index                           the newest data file's name (in the first
+                                                              releases it is in the data's folder)
 
 With use-table-id-as-path `{table id}` stands for `{schema}/{table}`, and there is no physical id. Names are
 raw: any character but a slash. Paths are relative to the sink's root. Pure functions: no I/O here
@@ -23,7 +23,8 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.formats.options import STORAGE
-from lakehouse.formats.ticdc.storage_schema import Version, read_definition, virtual_columns
+from lakehouse.formats.ticdc.storage_history import Facts, Name, Version, facts_of
+from lakehouse.formats.ticdc.storage_schema import read_definition
 
 
 def setting(options: Mapping[str, str], name: str) -> str:
@@ -71,9 +72,10 @@ class DataFile(NamedTuple):
         """The date as yyyymmdd, what is not in it zero."""
         return int((self.date or "").replace("-", "").ljust(8, "0"))
 
-    def numbered(self, number: int) -> str:
-        """The path of its writer's file of another number."""
-        return re.sub(r"[0-9]+(?=\.[a-z]+$)", lambda found: f"{number:0{len(found[0])}}", self.path)
+    def numbered(self, number: int) -> "DataFile":
+        """Its writer's file of another number."""
+        path = re.sub(r"[0-9]+(?=\.[a-z]+$)", lambda found: f"{number:0{len(found[0])}}", self.path)
+        return self._replace(path=path, number=number)
 
 
 class SchemaFile(NamedTuple):
@@ -209,32 +211,42 @@ def _schema_file(
 # What belongs together
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
 class Schemas(NamedTuple):
-    """The schema files that have landed, by owner and version: their bytes, and the columns known to be
-    VIRTUAL.
+    """The schema files that have landed, by owner and version: their bytes, and what their history tells.
+    `names` are those of the tables that rows spell otherwise than the file's path or content, by path.
 
     A data file is described by the schema file of its folder's own version: a writer that finds none for its
     version, but an older one of equal checksum, writes into that one's folder. Two files of one version
     (before and after an upgrade that changed the checksum) list equal columns.
     """
 
-    known: dict[tuple[str | None, str | None, int | None, int], tuple[SchemaFile, bytes, frozenset[str]]]
+    known: dict[tuple[str | None, str | None, int | None, int], tuple[SchemaFile, bytes, Facts]]
+    names: dict[str, Name]
 
-    def headers(
-        self, data_file: DataFile, dispatchers: int = 1
-    ) -> tuple[tuple[str, bytes | None], ...] | None:
-        """What a data file's message carries beside its bytes; None: its schema file has not come yet.
+    def headers(self, file: DataFile | SchemaFile, dispatchers: int = 1) -> Headers | None:
+        """What a file's message carries beside its bytes; None: a data file's schema file has not come yet.
 
-        `dispatchers`: how many had written into the file's folder when it landed, itself included.
+        `dispatchers`: how many had written into a data file's folder when it landed, itself included.
         """
-        found = self.known.get(data_file[1:5])
+        if isinstance(file, SchemaFile):
+            return self._name(file)
+        found = self.known.get(file[1:5])
         if found is None:
             return None
-        _, data, virtual = found
-        joined: tuple[tuple[str, bytes | None], ...] = (("schema", data),)
-        if virtual:
-            joined += (("virtual", msgspec.json.encode(sorted(virtual))),)
+        schema_file, data, facts = found
+        joined: Headers = (("schema", data), *(self._name(schema_file) if file.layout == "table-id" else ()))
+        if facts.virtual:
+            joined += (("virtual", msgspec.json.encode(sorted(facts.virtual))),)
+        if schema_file.checksum is None and not facts.clustered:
+            joined += (("unsplit", b""),)
         return joined if dispatchers < 2 else (*joined, ("dispatchers", str(dispatchers).encode()))
+
+    def _name(self, file: SchemaFile) -> Headers:
+        name = self.names.get(file.path)
+        return () if name is None else (("name", msgspec.json.encode(name)),)
 
 
 def join_schemas(files: Iterable[tuple[SchemaFile, bytes]]) -> Schemas:
@@ -247,22 +259,18 @@ def join_schemas(files: Iterable[tuple[SchemaFile, bytes]]) -> Schemas:
             definition = read_definition(data)
         except DecodeError:
             continue
-        if file.table is not None or file.table_id is not None:
-            readable.append(
-                (
-                    file,
-                    data,
-                    Version(file.schema or definition.schema, file.table or definition.table, definition),
-                )
-            )
+        table = definition.table if file.schema is None else file.table or ""
+        readable.append((file, data, Version(file.schema or definition.schema, table, definition)))
     readable.sort(key=lambda item: (item[0].version, item[0].checksum is not None, item[0].path))
-    histories = virtual_columns(version for _, _, version in readable)
-    return Schemas(
-        {
-            file[1:5]: (file, data, virtual)
-            for (file, data, _), virtual in zip(readable, histories, strict=True)
-        }
-    )
+    told = list(facts_of(version for _, _, version in readable))
+    known = {file[1:5]: (file, data, facts) for (file, data, _), facts in zip(readable, told, strict=True)}
+    names: dict[str, Name] = {}
+    for (file, data, version), facts in zip(readable, told, strict=True):
+        if facts.name != version[:2] and version.table:
+            names[file.path] = facts.name
+            # rows are beside no schema file of their own, where only the folder in lower case has one
+            known.setdefault((*facts.name, None, file.version), (file, data, facts))
+    return Schemas(known, names)
 
 
 class _Metadata(msgspec.Struct):

@@ -39,13 +39,16 @@ from lakehouse.values.scalars import base64_text, number, timestamp_utc
 
 
 class Place(NamedTuple):
-    """Where a file's rows stand: whose they are, and in which order."""
+    """Where a file's rows stand: whose they are, and in which order. `unsplit`: an UPDATE that changed the
+    key may be one row, with the new image alone.
+    """
 
     database: str
     table: str
     file: DataFile
     epoch: int
     by_commit_ts: bool
+    unsplit: bool = False
 
     def position(self, commit_ts: int | None, rank: int, row: int, half: int) -> Position:
         if self.by_commit_ts:
@@ -60,7 +63,7 @@ def csv_rows(
     no row has.
     """
     start, plan = _fitted(
-        data, _plan(schema, virtual, place.database, place.table, settings=_settings(options))
+        data, _plan(schema, virtual, place.database, place.table, settings=read_settings(options))
     )
     kinds = tuple(_META[name] for name in plan.meta) + plan.kinds
     yield from _changes(rows(data, start, plan.settings.dialect, kinds), _Reader(plan, place))
@@ -93,7 +96,8 @@ _SWITCHES = {
 META_PREFIX = b"ticdc-meta$"
 
 
-def _settings(options: Mapping[str, str]) -> _Settings:
+def read_settings(options: Mapping[str, str]) -> _Settings:
+    """How the sink writes CSV."""
     meta = tuple(name for name in _META if name not in _SWITCHES or switch(options, _SWITCHES[name]))
     delimiter, quote, null, terminator = (
         setting(options, name).encode() for name in ("delimiter", "quote", "null", "terminator")
@@ -282,7 +286,8 @@ class _Reader(NamedTuple):
             case b"I" if not self.is_half(row, b"I"):
                 yield self.change("insert", None, self.image(row), row, index=index)
             case b"U":
-                yield self.change("update", None, self.image(row), row, index=index)
+                flags = ("old_key_unknown",) if self.place.unsplit else ()
+                yield self.change("update", None, self.image(row), row, index=index, flags=flags)
             case b"I":
                 raise DecodeError("pair", "row: expected the old half of its update before it, got none")
             case _:
@@ -300,7 +305,14 @@ class _Reader(NamedTuple):
             yield self.change("insert", None, after, new, index=index + 1)
 
     def change(
-        self, op: str, before: Image | None, after: Image | None, row: Row, index: int, half: int = 1
+        self,
+        op: str,
+        before: Image | None,
+        after: Image | None,
+        row: Row,
+        index: int,
+        half: int = 1,
+        flags: tuple[str, ...] = (),
     ) -> RowChange:
         image, commit_ts, names = (
             (before if after is None else after) or {},
@@ -327,6 +339,7 @@ class _Reader(NamedTuple):
             index=index,
             encoding="ticdc-storage" if is_loose else "canonical",
             types=self.plan.types,
+            flags=flags,
             physical_table=self.place.file.physical_id,
         )
 

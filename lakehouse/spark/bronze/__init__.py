@@ -1,1 +1,1 @@
-"""Raw messages and files to bronze: Kafka, storage sinks, recordings, claim-check payloads."""
+"""Landing raw messages and files in bronze: Kafka, storage sinks, recordings, claim-check payloads."""

@@ -1,5 +1,5 @@
-"""Lands claim-check payloads: `bronze.<source>_attachments`, one row per file, when a record that names it is
-first seen.
+"""Lands claim-check payloads in `bronze.<source>_attachments`: one row per file, when a record that names it
+is first landed.
 
 Payloads expire at their storage; decoding reads the lake's copies alone, so that silver can be built again.
 """
@@ -17,7 +17,7 @@ from lakehouse.formats.assemble import ATTACHMENT, attachment_names
 from lakehouse.ops.progress import NextOffset, OffsetRange
 from lakehouse.ops.records import Looked
 from lakehouse.sources.storage_files import LocalFiles
-from lakehouse.spark.bronze.offsets import after, in_ranges
+from lakehouse.spark.bronze.offsets import unread, within
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
@@ -35,7 +35,7 @@ def land_attachments(context: RunContext, format: str, options: Mapping[str, str
         return 0
     bronze = lake.read(spark, "bronze", source)
     looked = log.last(Looked)
-    fresh = bronze.where(after(looked.next)) if looked else bronze
+    fresh = unread(bronze, looked.next) if looked else bronze
     ends = (
         fresh.groupBy("topic", "incarnation", "partition")
         .agg((F.max("offset") + 1).alias("offset"))
@@ -59,7 +59,7 @@ def land_named(log: OpsLog, format: str, options: Mapping[str, str], ranges: Col
     """
     if ranges and has_attachments(format, options):
         bronze = log.lake.read(log.spark, "bronze", log.source)
-        _copy(log, bronze.where(in_ranges(ranges)), format, options)
+        _copy(log, within(bronze, ranges), format, options)
 
 
 def _copy(log: OpsLog, records: DataFrame, format: str, options: Mapping[str, str]) -> tuple[int, int]:
@@ -119,7 +119,7 @@ NAMES = "topic string, incarnation string, partition int, offset bigint, name st
 
 
 def has_attachments(format: str, options: Mapping[str, str]) -> bool:
-    """Whether records of this feed may name payloads that lie outside."""
+    """Whether records of this feed may name payloads in other storage."""
     return "claim_check" in FORMATS[format].options and bool(options.get("claim_check"))
 
 
@@ -145,7 +145,9 @@ def _names_worker(
 
 
 def names_in(batch: pa.RecordBatch, format: str, options: Mapping[str, str]) -> pa.RecordBatch:
-    """One row per name; a record that can't be read names nothing: decoding it says why."""
+    """One row per payload name in a batch; a record that can't be read has none, and its decoding reports
+    why.
+    """
     from lakehouse.errors import DecodeError
     from lakehouse.events import Message
 

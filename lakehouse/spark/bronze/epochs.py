@@ -1,5 +1,5 @@
-"""Epochs of a source: where each partition enters them. A record of the ops log, so that an epoch is a
-function of origin alone.
+"""Epochs of a source: the offset at which each partition enters them, kept in the ops log, so that the epoch
+is a function of origin alone.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,7 +24,7 @@ def epoch_of(epochs: Epochs, partition: tuple[str, str, int], offset: int) -> in
 
 
 def bronze_ends(spark: SparkSession, lake: Lake, source: str) -> dict[Place, int]:
-    """Where bronze ends: the next offset of every partition."""
+    """The next offset of every partition in bronze."""
     bronze = lake.read_or_empty(spark, "bronze", source, BRONZE_SCHEMA)
     rows = bronze.groupBy("topic", "incarnation", "partition").agg(F.max("offset").alias("last")).collect()
     return {(row.topic, row.incarnation, row.partition): row["last"] + 1 for row in rows}
@@ -33,8 +33,8 @@ def bronze_ends(spark: SparkSession, lake: Lake, source: str) -> dict[Place, int
 def begin_epoch(
     log: OpsLog, ends: dict[Place, int], why: str, restored_to: int | None = None, *, goes_on: bool = False
 ) -> Epoch:
-    """What lies behind `ends`, and all of what is not among them, belongs to a new epoch, above everything
-    before it.
+    """Record a new epoch, above all others: records at or after `ends`, and partitions without an end, belong
+    to it.
 
     `goes_on`: the upstream is the same, so that no table misses anything by it.
     """
@@ -46,5 +46,5 @@ def begin_epoch(
 
 
 def epochs_of(log: OpsLog) -> Epochs:
-    """Where each partition enters the epochs."""
+    """The offsets at which each partition enters the epochs."""
     return [(one.epoch, {place.place: place.offset for place in one.places}) for one in log.all(Epoch)]

@@ -1,5 +1,5 @@
-"""Kafka topics into bronze: Structured Streaming, exactly once, in bounded batches, however it is
-interrupted.
+"""Lands Kafka topics in bronze: Structured Streaming, exactly once, in bounded batches, safe to interrupt
+anywhere.
 
 A pass takes what the topics hold now and ends. The ops log keeps where each pass ended (`read`), what
 retention took before it was read and which topics were created anew (`gap`). A topic that was created anew,
@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from lakehouse.errors import ConfigError, EnvironmentError_
 from lakehouse.ops.progress import Partition
 from lakehouse.ops.records import OffsetsLost, Partitions, Read, Record, TopicCreatedAgain
+from lakehouse.reporting.text.values import pace
 from lakehouse.sources.kafka_admin import Topic, list_topics, offsets_at
 from lakehouse.sources.kafka_offsets import (
     Lost,
@@ -33,6 +34,7 @@ from lakehouse.sources.kafka_offsets import (
     created_anew,
     deleted,
     first_offsets,
+    has_another_id,
     joined,
     reading_of,
 )
@@ -64,9 +66,12 @@ class KafkaInput:
     arrival: bool = False
 
 
-def listed(kafka: KafkaInput) -> list[Topic]:
-    """The source's topics as they are now."""
-    return list_topics(kafka.bootstrap, kafka.options, kafka.names, kafka.pattern)
+def listed(kafka: KafkaInput, *, uncommitted: bool = False) -> list[Topic]:
+    """The source's topics as the broker lists them now; with `uncommitted` their ends include open
+    transactions, else they are where the stream reads up to.
+    """
+    options = {**kafka.options, "kafka.isolation.level": "read_uncommitted"} if uncommitted else kafka.options
+    return list_topics(kafka.bootstrap, options, kafka.names, kafka.pattern)
 
 
 def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, first: bool) -> int:
@@ -80,14 +85,15 @@ def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, fir
     landed, after, news = 0, topics, list[Record]()
     if (waiting := backlog(reading, topics)) > 0:
         with many_rows(context.spark) if waiting > SMALL_BACKLOG else nullcontext():
-            landed, ends = _pass(context, _stream(context, kafka, reading, topics), stopped)
+            query = _stream(context, kafka, reading, topics)
+            landed, ends, batch = _pass(context, query, stopped, waiting)
         after = listed(kafka)
         for found in deleted(reading, after):
             ends[found.place[0], found.place[2]] = max(
                 found.end, ends.get((found.place[0], found.place[2]), 0)
             )
             _note_lost(context, found)
-        news.append(advanced(reading, ends).record())
+        news.append(advanced(reading, ends, batch).record())
     # taken again after the end offsets were fixed: a partition that is new holds the watermark
     partitions = tuple(
         (topic.name, number)
@@ -117,18 +123,18 @@ def _missing(name: str, kafka: KafkaInput, topics: list[Topic], progress: Progre
 
 def _settled(kafka: KafkaInput, reading: Reading | None) -> list[Topic]:
     """The topics; a log that seems to end too early is looked at again, for a new leader may be a moment
-    behind.
+    behind, or what was read of it lies in a transaction that is open.
     """
     topics = listed(kafka)
     for _ in range(3):
         if reading is None or not any(
-            topic.id == reading.ids[topic.name]
+            not has_another_id(reading, topic)
             for topic in topics
             if topic.name in created_anew(reading, topics)
         ):
             break
         time.sleep(1)
-        topics = listed(kafka)
+        topics = listed(kafka, uncommitted=True)
     return topics
 
 
@@ -141,7 +147,7 @@ def _reading(context: RunContext, kafka: KafkaInput, topics: list[Topic], *, fir
         known is not None
         and not anew
         and not come_back(known, topics)
-        and (not first or _is_there(context.spark, _checkpoint(context, known)))
+        and (not first or _is_whole(context.spark, _checkpoint(context, known), known.batch))
     ):
         reading = joined(known, topics)
         if (reading.ids, reading.topics) == (known.ids, known.topics):
@@ -184,13 +190,26 @@ def _checkpoint(context: RunContext, reading: Reading) -> str:
     return context.lake.checkpoint(f"bronze_{context.source}_{reading.stream}")
 
 
-def _is_there(spark: SparkSession, checkpoint: str) -> bool:
+def _is_whole(spark: SparkSession, checkpoint: str, batch: int) -> bool:
+    """Whether a checkpoint knows itself and its last batch. One that has lost batches would number the next
+    ones as those, and Delta would skip what has a number that it has seen.
+    """
+    if not _files(spark, f"{checkpoint}/metadata"):
+        return False
+    return all(
+        max(map(int, filter(str.isdecimal, _files(spark, f"{checkpoint}/{log}"))), default=-1) >= batch
+        for log in ("offsets", "commits")
+    )
+
+
+def _files(spark: SparkSession, path: str) -> list[str]:
+    """The names of the files at or in a path; none where it does not exist."""
     try:
-        return bool(spark.read.text(f"{checkpoint}/metadata").columns)
+        return [file.rpartition("/")[2] for file in spark.read.text(path).inputFiles()]
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        return False
+        return []
 
 
 def _frame(spark: SparkSession, kafka: KafkaInput, reading: Reading, topics: list[Topic]) -> DataFrame:
@@ -239,6 +258,7 @@ def _stream(
 ) -> "StreamingQuery":
     """The stream into bronze, started over what is there."""
     lake, name = context.lake, context.source
+    lake.before_write()
     writer = _frame(context.spark, kafka, reading, topics).writeStream.format("delta").outputMode("append")
     writer = writer.option("checkpointLocation", _checkpoint(context, reading)).trigger(availableNow=True)
     if lake.catalog is None:
@@ -246,9 +266,13 @@ def _stream(
     return writer.toTable(lake.ref("bronze", name))
 
 
-def _pass(context: RunContext, query: "StreamingQuery", stopped: Stopped) -> tuple[int, dict[Partition, int]]:
-    """Wait for the stream's end; returns how many records it read, and the offsets at which it ended."""
-    landed, seen, ends = 0, -1, dict[Partition, int]()
+def _pass(
+    context: RunContext, query: "StreamingQuery", stopped: Stopped, waiting: int
+) -> tuple[int, dict[Partition, int], int]:
+    """Wait for the stream's end; returns how many records it read, the offsets at which it ended, and the
+    number of its last batch that read any. At most `waiting` records are to be read.
+    """
+    landed, seen, batch, ends, begun = 0, -1, -1, dict[Partition, int](), time.monotonic()
     try:
         ended = False
         while not ended and not stopped():
@@ -261,7 +285,9 @@ def _pass(context: RunContext, query: "StreamingQuery", stopped: Stopped) -> tup
                     seen, landed = report["batchId"], landed + new
                     ends |= _ends(told)
                     if new:
-                        context.progress(f"bronze  {context.source}: {landed} new messages")
+                        batch = report["batchId"]
+                        rate = pace(landed, time.monotonic() - begun, waiting - landed)
+                        context.progress(f"bronze  {context.source}: {landed} new messages{rate}")
     except StreamingQueryException as error:
         raise EnvironmentError_(
             f"{context.source}: expected the stream into bronze to go on, got: {_reason(error)}; run again "
@@ -269,7 +295,7 @@ def _pass(context: RunContext, query: "StreamingQuery", stopped: Stopped) -> tup
         ) from error
     finally:
         query.stop()
-    return landed, ends
+    return landed, ends, batch
 
 
 def _ends(report: Mapping[str, Any]) -> dict[Partition, int]:

@@ -1,34 +1,72 @@
-"""Ranges of offsets as conditions on bronze."""
+"""Selects records of bronze by ranges of offsets of some partitions, or by the offsets from which on they are
+new.
 
-from collections.abc import Iterable
+A few partitions are a condition, by which Delta skips files. Many would be an expression that takes minutes
+to plan, and at a thousand overflows the planner's stack: they are a small table that bronze is joined with.
+"""
 
-from pyspark.sql import Column
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.ops.progress import NextOffset, OffsetRange, Place
+from lakehouse.spark.column_types import columns
+
+# up to so many partitions are a condition
+CONDITIONS = 8
+BOUNDS = "of_topic string, of_incarnation string, of_partition int, first bigint, last bigint"
+Bounds = tuple[Place, int, int]
 
 
-def after(next_offsets: Iterable[NextOffset]) -> Column:
-    """Records that no done batch has read."""
-    known = F.lit(False)
-    fresh = F.lit(False)
-    for one in next_offsets:
-        mine = of_place(one.place)
-        known = known | mine
-        fresh = fresh | (mine & (F.col("offset") >= one.offset))
-    return fresh | ~known
+def unread(bronze: DataFrame, following: Iterable[NextOffset]) -> DataFrame:
+    """The records that no done batch has read."""
+    read = [(one.place, 0, one.offset - 1) for one in following]
+    if not read:
+        return bronze
+    if len(read) > CONDITIONS:
+        return bronze.join(_table(bronze, read), _is_within(), "left_anti")
+    known = reduce(or_, [of_place(place) for place, _, _ in read])
+    fresh = reduce(or_, [of_place(place) & (F.col("offset") > last) for place, _, last in read])
+    return bronze.where(fresh | ~known)
+
+
+def within(bronze: DataFrame, ranges: Iterable[OffsetRange]) -> DataFrame:
+    """The records of the ranges, and those before them whose parts they need."""
+    wanted = [(one.place, one.start, one.last) for one in ranges]
+    if not wanted:
+        return bronze.where(F.lit(False))
+    if len(wanted) > CONDITIONS:
+        lowest, highest = min(first for _, first, _ in wanted), max(last for _, _, last in wanted)
+        near = bronze.where(F.col("offset").between(lowest, highest))
+        return near.join(_table(bronze, wanted), _is_within(), "left_semi")
+    return bronze.where(
+        reduce(or_, [of_place(place) & F.col("offset").between(first, last) for place, first, last in wanted])
+    )
 
 
 def of_place(place: Place) -> Column:
-    """Records of a partition."""
+    """The condition of records of a partition."""
     topic, incarnation, partition = place
     mine = (F.col("topic") == topic) & (F.col("incarnation") == incarnation)
     return mine & (F.col("partition") == partition)
 
 
-def in_ranges(ranges: Iterable[OffsetRange]) -> Column:
-    """Records within the ranges, and those before them whose parts they need."""
-    condition = F.lit(False)
-    for one in ranges:
-        condition = condition | (of_place(one.place) & F.col("offset").between(one.start, one.last))
-    return condition
+def _table(bronze: DataFrame, bounds: Sequence[Bounds]) -> DataFrame:
+    """The ranges, both ends included, as a table to join."""
+    schema = columns(BOUNDS)
+    values = zip(*[(*place, first, last) for place, first, last in bounds], strict=True)
+    rows = dict(zip(schema.names, map(list, values), strict=True))
+    table = pa.table(rows, schema=to_arrow_schema(schema))
+    return F.broadcast(bronze.sparkSession.createDataFrame(table, schema))
+
+
+def _is_within() -> Column:
+    same = F.col("topic") == F.col("of_topic")
+    same = same & (F.col("incarnation") == F.col("of_incarnation"))
+    same = same & (F.col("partition") == F.col("of_partition"))
+    return same & F.col("offset").between(F.col("first"), F.col("last"))

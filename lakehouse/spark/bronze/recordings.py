@@ -1,5 +1,4 @@
-"""Bronze: land bytes with their origin, decode nothing, lose nothing, append only. Recordings here, Kafka in
-kafka.py.
+"""Lands recordings in bronze: bytes with their origin, append only, nothing decoded.
 
 A recording lands the messages that bronze does not have. Every record has (topic, incarnation, partition,
 offset): the incarnation tells a topic that was created anew, whose offsets start again, from the one before.
@@ -15,6 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import Message
+from lakehouse.ops.progress import Place
+from lakehouse.ops.records import Backfill
+from lakehouse.silver.backfill import landed_below
+from lakehouse.spark.bronze.epochs import bronze_ends
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.run_context import RunContext
@@ -26,18 +29,34 @@ CHUNK = 20_000
 def land_messages(context: RunContext, messages: Iterable[Message]) -> int:
     """Append the messages that bronze does not have yet; returns how many."""
     spark, lake, source = context.spark, context.lake, context.source
-    landed = 0
+    landed, ends = 0, dict[Place, int]()
     stream = iter(messages)
     while chunk := list(islice(stream, CHUNK)):
         chunk = _unknown(spark, lake, source, chunk)
         if chunk:
-            rows = pa.Table.from_pylist(
-                [_row(message) for message in chunk], schema=to_arrow_schema(BRONZE_SCHEMA)
-            )
-            lake.append(spark.createDataFrame(rows, BRONZE_SCHEMA).coalesce(1), "bronze", source)
+            ends = ends or bronze_ends(spark, lake, source)
+            _append(context, chunk, ends)
         landed += len(chunk)
         context.progress(f"bronze  {source}: {landed} new messages")
     return landed
+
+
+def _append(context: RunContext, chunk: list[Message], ends: dict[Place, int]) -> None:
+    """Append new messages to bronze, and move `ends` on. Silver has to be told of those that lie below:
+    before, for the run may die, and after, for silver may have looked in between.
+    """
+    places = [(m.topic, m.incarnation, m.partition, m.offset) for m in chunk]
+    below = landed_below(places, ends)
+    if below:
+        context.log.add(Backfill(ranges=below))
+    rows = pa.Table.from_pylist([_row(message) for message in chunk], schema=to_arrow_schema(BRONZE_SCHEMA))
+    frame = context.spark.createDataFrame(rows, BRONZE_SCHEMA).coalesce(1)
+    context.lake.append(frame, "bronze", context.source)
+    if below:
+        context.log.add(Backfill(ranges=below))
+    for topic, incarnation, partition, offset in places:
+        place = (topic, incarnation, partition)
+        ends[place] = max(ends.get(place, 0), offset + 1)
 
 
 def _unknown(spark: SparkSession, lake: Lake, source: str, chunk: list[Message]) -> list[Message]:

@@ -17,7 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.events import DDL, just_above, tidb_position
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
+from lakehouse.ops.records import Epoch, FilesMissing, MissingFile
 from lakehouse.ops.records import Scan as ScanRecord
 from lakehouse.sources.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
@@ -58,6 +60,7 @@ def land_storage(context: RunContext, root: str, options: Mapping[str, str], *, 
     if unread:
         # nothing is complete up to the checkpoint while one of its files is missing
         scan = scan._replace(metadata=None, checkpoint=None, pending=sorted([*scan.pending, *unread]))
+    record_missing(context, scan, options)  # before the checkpoint lands, which gold publishes by
     if scan.metadata and scan.metadata != metadata:
         file = FileInfo(METADATA, len(scan.metadata), int(time.time() * 1000))
         append(context, [(file, scan.metadata)], following + count)
@@ -65,6 +68,42 @@ def land_storage(context: RunContext, root: str, options: Mapping[str, str], *, 
     if scan.checkpoint is not None and scan.checkpoint != done:
         log.add(ScanRecord(checkpoint=scan.checkpoint))
     return count
+
+
+def record_missing(context: RunContext, scan: Scan, options: Mapping[str, str]) -> None:
+    """Record what the sink lacks, where that has changed."""
+    log = context.log
+    epoch = max((one.epoch for one in log.all(Epoch)), default=0)
+    known = log.last(FilesMissing) or FilesMissing(files=())
+    lacking = missing_after(known.files, scan, epoch, options)
+    if lacking != known.files:
+        log.add(FilesMissing(files=lacking))
+
+
+def missing_after(
+    known: Iterable[MissingFile], scan: Scan, epoch: int, options: Mapping[str, str]
+) -> tuple[MissingFile, ...]:
+    """All that the sink lacks after a scan, which tells it of the folders that it looked at."""
+    before = {file.path: file for file in known}
+    landed = {info.path for info in scan.files}
+    kept = [
+        file
+        for file in before.values()
+        if file.path not in landed and file.path.rpartition("/")[0] not in scan.looked
+    ]
+    found = [before.get(file.path) or missing_file(file, epoch, options) for file in scan.missing]
+    return tuple(sorted([*kept, *found], key=lambda file: file.path))
+
+
+def missing_file(file: DataFile, epoch: int, options: Mapping[str, str]) -> MissingFile:
+    """A lacking file. Its rows lie behind the statement that made its version."""
+    position = (
+        just_above(tidb_position(epoch, file.version, DDL))
+        if has_commit_ts(options)
+        else (epoch, file.version, file.day, file.number, 0, 0)
+    )
+    named = file.schema is not None and file.table is not None
+    return MissingFile(file.path, (file.schema or "", file.table or "") if named else None, position)
 
 
 def landed_files(spark: SparkSession, lake: Lake, source: str) -> tuple[Landed, int, bytes | None]:
@@ -123,7 +162,7 @@ def append(context: RunContext, files: list[tuple[FileInfo, bytes]], offset: int
 
 
 def report(scan: Scan, source: str, waits_for_checkpoint: bool, progress: Progress) -> None:
-    """Say what was seen and not taken."""
+    """Report files that were seen and not landed."""
     if waits_for_checkpoint and scan.checkpoint is None and not scan.pending:
         progress(
             f"warning: {source}: the sink's `{METADATA}` is not there or tells no checkpoint-ts, which gold "
@@ -140,8 +179,11 @@ def report(scan: Scan, source: str, waits_for_checkpoint: bool, progress: Progre
             f"{scan.pending[0]}{waits}"
         )
     if scan.missing:
-        lacking = f"{len(scan.missing)} folders lack files that came before others, such as {scan.missing[0]}"
-        progress(f"warning: {source}: {lacking}: deleted or never copied, and their rows are in no table")
+        lacking = f"{len(scan.missing)} files are lacking before later ones, such as {scan.missing[0].path}"
+        progress(
+            f"warning: {source}: {lacking}: deleted or never copied; their tables are incomplete "
+            "(dead letters `lost`)"
+        )
     if scan.unknown:
         other = scan.unknown[0]
         progress(

@@ -1,4 +1,4 @@
-"""Bronze's schema: one row per Kafka record, recorded message or file, bytes as they came."""
+"""The schema of bronze: one row per Kafka record, recorded message or file, with the bytes as they came."""
 
 from pyspark.sql.types import StructType
 

@@ -1,3 +1,1 @@
-"""Silver as its readers want it: changes of a lineage, the schema history, the watermark, open dead
-letters.
-"""
+"""Readings of silver: changes of a lineage, the schema history, the watermark, open dead letters."""

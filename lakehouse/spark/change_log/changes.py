@@ -1,4 +1,4 @@
-"""Silver's changes as the fold wants them: read by lineage intervals, parsed once."""
+"""Silver's changes for the fold: selected by lineage intervals, parsed once."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ _decode = msgspec.json.decode
 
 
 def position_literal(position: Position) -> Column:
-    """A position as Spark compares it."""
+    """A position as a SQL literal that Spark compares."""
     names = ("epoch", "p1", "p2", "p3", "p4", "p5")
     return F.struct(
         *[F.lit(value).cast("bigint").alias(name) for value, name in zip(position, names, strict=True)]
@@ -61,7 +61,7 @@ def between(low: Position | None, high: Position | None) -> Column:
 
 
 def not_void(log: OpsLog) -> Column:
-    """Changes of an epoch that a restore upstream has made void are none."""
+    """The condition that leaves out changes of an epoch that an upstream restore has voided."""
     condition = F.lit(True)
     for one in log.all(Epoch):
         if one.restored_to is not None:
@@ -83,7 +83,7 @@ def not_aborted(log: OpsLog) -> Column:
 
 
 def of_lineage(lineage: Lineage) -> Column:
-    """Rows of the lineage, by its name intervals."""
+    """The condition of rows of the lineage, by its name intervals."""
     condition = F.lit(False)
     for interval in lineage.intervals:
         database, table = interval.name

@@ -1,16 +1,15 @@
-"""Dead letters that nobody has closed, and what the topics lost: while there is one, its table, or all of the
-source, is not exact.
+"""Open dead letters and losses of topics: while there is one, its table (or all of the source) is not exact.
 
 A letter is closed by a `dismissed` record of the ops log, or by the done batch that decoded its message
 again. Offsets that retention took, and a topic that was created anew, stand among the letters under the code
-`lost`, of no known table.
+`lost`, of no known table; so does what a storage sink lacks, of its table, until it arrives.
 """
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.ops.records import Closing, Dismissed, Done, Epoch, Gap
-from lakehouse.silver.binlog_servers import standing, told_change
+from lakehouse.ops.records import Closing, Dismissed, Done, Epoch, FilesMissing, Gap, MissingFile
+from lakehouse.silver.binlog_servers import change_text, standing
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 
@@ -24,17 +23,17 @@ def closing(code: str | None, batch: int, gaps: int) -> Closing:
 
 
 def closings(log: OpsLog) -> list[Closing]:
-    """What has been closed: by operators, and by batches that decoded letters again."""
-    dismissed = [Closing(one.code, one.batch, one.gaps) for one in log.all(Dismissed)]
+    """The closings of dead letters: by operators, and by batches that decoded them again."""
+    dismissed = [Closing(dismissal.code, dismissal.batch, dismissal.gaps) for dismissal in log.all(Dismissed)]
     return [*dismissed, *(done.requeued for done in log.all(Done) if done.requeued)]
 
 
 def is_open(log: OpsLog) -> Column:
     """Whether a row of silver's dead letters is open."""
     closed = F.lit(False)
-    for one in closings(log):
-        mine = F.lit(True) if one.code is None else F.col("code") == one.code
-        closed = closed | (mine & (F.col("batch") <= one.batch))
+    for closing in closings(log):
+        mine = F.lit(True) if closing.code is None else F.col("code") == closing.code
+        closed = closed | (mine & (F.col("batch") <= closing.batch))
     return ~closed
 
 
@@ -53,20 +52,32 @@ def open_counts(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> di
             .collect()
         )
         dead = [((row.database, row.table), row["count"]) for row in rows]
-    found: dict[Name | None, int] = {}
+    counts: dict[Name | None, int] = {}
     for (database, table), number in dead:
         name = None if database is None or table is None else (database, table)
-        found[name] = found.get(name, 0) + number
-    return found
+        counts[name] = counts.get(name, 0) + number
+    return counts
 
 
 def open_losses(log: OpsLog) -> list[Gap]:
-    """What the topics lost and nobody has dismissed."""
-    return log.all(Gap)[max((one.gaps for one in closings(log)), default=0) :]
+    """Losses of topics that nobody has dismissed."""
+    return log.all(Gap)[max((closing.gaps for closing in closings(log)), default=0) :]
+
+
+def missing_files(log: OpsLog) -> list[MissingFile]:
+    """What a storage sink lacks and nobody has dismissed."""
+    last = log.last(FilesMissing)
+    dismissed = {path for one in log.all(Dismissed) for path in one.files}
+    return [file for file in (last.files if last else ()) if file.path not in dismissed]
+
+
+def told_missing(file: MissingFile) -> str:
+    """A file that a storage sink lacks, in words."""
+    return f"the storage sink lacks {file.path}, though later files are there: it was deleted or never copied"
 
 
 def server_changes(log: OpsLog, reached: int) -> list[str]:
-    """Where the upstream's binlog changed servers, in words, at a time that is in epoch `reached`."""
+    """Changes of the upstream's binlog servers as sentences, at a time that is in epoch `reached`."""
     done = log.last(Done)
     found = standing(done.servers if done else None, log.all(Epoch), reached)
-    return [told_change(log.source, change) for change in found]
+    return [change_text(log.source, change) for change in found]

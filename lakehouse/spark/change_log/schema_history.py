@@ -1,5 +1,5 @@
-"""Loads a source's schema history: its schema records from silver, and what silver's rows tell where no DDL
-does.
+"""Loads a source's schema history: schema records from silver, and schemas inferred from silver's rows where
+there is no DDL.
 """
 
 import json
@@ -11,44 +11,60 @@ from pyspark.sql import functions as F
 
 from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.events import Position
-from lakehouse.lineage import History, Name
-from lakehouse.ops.progress import TableSize, plain
+from lakehouse.lineage import History, Lineage
+from lakehouse.ops.progress import plain
 from lakehouse.ops.records import Decision as DecisionRecord
-from lakehouse.ops.records import Done, Imported, Inferred
+from lakehouse.ops.records import Done, Imported, Inferred, Lineages
 from lakehouse.ops.source_settings import Said
 from lakehouse.schema_history.build import build
-from lakehouse.schema_history.ordering_problems import Spread, Told, report_disorder, report_repeats
-from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
-from lakehouse.spark.change_log.changes import between, not_aborted, not_void
+from lakehouse.schema_history.identity import beginning_of, with_known_ids
+from lakehouse.schema_history.late_statements import report_refused, without_late
+from lakehouse.schema_history.ordering_problems import SentStatement, Spread, report_disorder, report_repeats
+from lakehouse.schema_history.schema_records import Record
+from lakehouse.spark.change_log.changes import not_aborted, not_void
+from lakehouse.spark.change_log.sightings import SilverSightings
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.retention_floors import raised_floors
 from lakehouse.spark.silver.tables import read_silver
 
 NOTHING_SAID = Said()
 
 
-def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID) -> History:
-    """The lineages of a source as of a done batch. Of what YAMLs say the `keys` count, for tables
-    whose messages and DDL tell none, their `on_ddl`, and `virtual`: whether rows carry VIRTUAL columns.
+def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bool = False) -> History:
+    """The lineages of a source as of a done batch, under the ids that they were given. Of what YAMLs say the
+    `keys` count, for tables whose messages and DDL tell none, their `on_ddl`, `virtual`: whether rows carry
+    VIRTUAL columns, and `logs`: the tables whose log goes on when they are created again. With `keep` the ops
+    log keeps what was found in silver's rows.
     """
     rows = (
         read_silver(log.spark, log.lake, log.source, "schema_changes")
         .where((F.col("batch") <= done.batch) & not_void(log))
         .collect()
     )
-    records = [
-        Record(
-            row.kind,
-            row.database,
-            row.table,
-            tuple(row.position),
-            ddl=row.ddl,
-            columns=json.loads(row.columns) if row.columns else None,
-            primary_key=tuple(row.primary_key) if row.primary_key else None,
-            commit_ts=row.commit_ts,
-        )
-        for row in rows
-    ]
-    records += [
+    told = without_late(((_record(row), row.batch) for row in rows), raised_floors(log))
+    records = [*told.counted, *recorded(log)]
+    changes = read_silver(log.spark, log.lake, log.source, "changes").where(
+        (F.col("batch") <= done.batch) & not_void(log) & not_aborted(log)
+    )
+    sightings = SilverSightings(log, done, changes, {(one.database, one.table) for one in records})
+    rules, ordered = rules_of(log, said), is_ordered(done)
+    history = build(records, sightings, rules, whole_snapshots(done), ordered=ordered, virtual=said.virtual)
+    if keep:
+        sightings.record(log, done)
+    report_refused(history, told.refused)
+    if not ordered:
+        report_disorder(history, spread_of(changes, rows))
+    if done.arrival:
+        report_repeats(history, list(map(_statement, rows)))
+    for lineage in history.lineages:
+        named = said.keys.get(".".join(lineage.intervals[-1].name))
+        lineage.key_names = named or lineage.key_names
+    return with_known_ids(history, (one for record in log.all(Lineages) for one in record.begun))
+
+
+def recorded(log: OpsLog) -> list[Record]:
+    """The schemas that operators have imported, and the columns that were inferred from rows."""
+    imported = [
         Record(
             "schema",
             one.database,
@@ -60,32 +76,36 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID) -> History:
         )
         for one in log.all(Imported)
     ]
-    records += [
+    return imported + [
         Record("inferred", one.database, one.table, one.position, ddl=None, columns=plain(one.columns))
         for one in log.all(Inferred)
     ]
-    changes = read_silver(log.spark, log.lake, log.source, "changes").where(
-        (F.col("batch") <= done.batch) & not_void(log) & not_aborted(log)
+
+
+def record_ids(log: OpsLog, lineages: Iterable[Lineage]) -> None:
+    """Keep the ids of those lineages that have none on record yet, with the next record of the log."""
+    known = {one.lineage for record in log.all(Lineages) for one in record.begun}
+    new = tuple(beginning_of(lineage) for lineage in lineages if lineage.id not in known)
+    if new:
+        log.add_along(Lineages(begun=new))
+
+
+def _record(row: Any) -> Record:
+    """A row of silver's schema_changes."""
+    return Record(
+        row.kind,
+        row.database,
+        row.table,
+        tuple(row.position),
+        ddl=row.ddl,
+        columns=json.loads(row.columns) if row.columns else None,
+        primary_key=tuple(row.primary_key) if row.primary_key else None,
+        commit_ts=row.commit_ts,
     )
-    rules = rules_of(log, said.on_ddl)
-    sightings, virtual = SilverSightings(changes, done.tables), said.virtual
-    history = build(
-        records, sightings, rules, whole_snapshots(done), ordered=is_ordered(done), virtual=virtual
-    )
-    if not is_ordered(done):
-        report_disorder(history, spread_of(changes, rows))
-    if done.arrival:
-        report_repeats(
-            history,
-            [
-                Told(tuple(row.position), row.database, row.table, row.ddl, commit_ts=row.commit_ts)
-                for row in rows
-            ],
-        )
-    for lineage in history.lineages:
-        named = said.keys.get(".".join(lineage.intervals[-1].name))
-        lineage.key_names = named or lineage.key_names
-    return history
+
+
+def _statement(row: Any) -> SentStatement:
+    return SentStatement(tuple(row.position), row.database, row.table, row.ddl, commit_ts=row.commit_ts)
 
 
 def spread_of(changes: DataFrame, statements: Iterable[Any]) -> Spread:
@@ -107,12 +127,12 @@ def spread_of(changes: DataFrame, statements: Iterable[Any]) -> Spread:
     )
 
 
-def rules_of(log: OpsLog, policies: Iterable[tuple[Name, dict[str, str]]]) -> Rules:
-    """What the YAMLs (names with their `on_ddl`) and the operators say of DDLs."""
+def rules_of(log: OpsLog, said: Said) -> Rules:
+    """What the YAMLs and the operators say of DDLs."""
     decisions = {
         (one.position, one.ddl): Decision(one.decision, one.instead) for one in log.all(DecisionRecord)
     }
-    return Rules(dict(policies), decisions)
+    return Rules(dict(said.on_ddl), decisions, said.logs)
 
 
 def is_ordered(done: Done) -> bool:
@@ -121,51 +141,5 @@ def is_ordered(done: Done) -> bool:
 
 
 def whole_snapshots(done: Done) -> list[Position]:
-    """The places of the snapshots whose last row has arrived."""
+    """The positions of the snapshots whose last row has arrived."""
     return list(done.transactions.snapshots) if done.transactions else []
-
-
-class SilverSightings:
-    """Sightings from the done record's bounds, and from silver itself where they leave a doubt."""
-
-    def __init__(self, changes: DataFrame, tables: Iterable[TableSize]) -> None:
-        self.changes = changes
-        self.bounds = {one.name: one for one in tables}
-        self.shapes: dict[tuple[Name, Position, Position | None], Shape | None] = {}
-
-    def names(self) -> Iterable[Name]:
-        return list(self.bounds)
-
-    def maybe(self, name: Name, low: Position, high: Position | None) -> bool:
-        entry = self.bounds.get(name)
-        return entry is not None and entry.high > low and (high is None or entry.low < high)
-
-    def key_names(self, name: Name) -> tuple[str, ...]:
-        entry = self.bounds.get(name)
-        return (entry.keys or ()) if entry else ()
-
-    def shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
-        if (name, low, high) not in self.shapes:
-            self.shapes[name, low, high] = self._shape(name, low, high)
-        return self.shapes[name, low, high]
-
-    def _shape(self, name: Name, low: Position, high: Position | None) -> Shape | None:
-        mine = self.changes.where(
-            (F.col("database") == name[0]) & (F.col("table") == name[1]) & between(low, high)
-        )
-        # where a message tells types it names all of its columns: only images that come without are looked
-        # into
-        names = F.when(F.col("types").isNull(), F.json_object_keys(F.coalesce("after", "before"))).alias(
-            "columns"
-        )
-        told = mine.select("position", "types", "key_names", names).groupBy("types", "key_names", "columns")
-        rows = told.agg(F.min("position").alias("first")).orderBy("first", "types").collect()
-        return shape_of_rows(
-            (
-                json.loads(row.types) if row.types else None,
-                row.columns or (),
-                tuple(row.key_names or ()),
-                tuple(row.first),
-            )
-            for row in rows
-        )

@@ -1,10 +1,30 @@
-"""W(source): the smallest watermark over the partitions that count; everything at or below it has arrived."""
+"""The watermark of a source: the smallest over its counting partitions; everything at or below it has
+arrived.
+"""
 
-from lakehouse.events import MIN_POSITION, Position
-from lakehouse.ops.progress import Partition
-from lakehouse.ops.records import Done, Partitions, Retired
+from collections.abc import Mapping
+
+from msgspec import UNSET
+from pyspark.sql import Row
+from pyspark.sql import functions as F
+
+from lakehouse.events import Position
+from lakehouse.lineage import History, Name
+from lakehouse.ops.progress import NextOffset, Partition
+from lakehouse.ops.records import Done, Manifest, Partitions, Planned, Read, Retired
+from lakehouse.silver.partition_lives import (
+    Counting,
+    Listing,
+    Retirement,
+    counting,
+    is_passed,
+    smallest,
+    topic_ends,
+    without_later_marks,
+)
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.done_record import WHOLE_SOURCE
+from lakehouse.spark.silver.tables import read_silver
 
 
 def partition_watermarks(done: Done) -> dict[Partition, Position]:
@@ -13,26 +33,117 @@ def partition_watermarks(done: Done) -> dict[Partition, Position]:
 
 
 def counting_partitions(done: Done | None, log: OpsLog) -> list[Partition]:
-    """The partitions that count: those listed by the broker or met in bronze, without those that were
-    retired.
+    """The partitions that count (lakehouse/silver/partition_lives.py)."""
+    return partition_lives(done, log).partitions
+
+
+def partition_lives(done: Done | None, log: OpsLog) -> Counting:
+    """The partitions that count, and which of them count again.
 
     Where the source has one watermark for all of it, that stands for them.
     """
     if done is not None and any(mark.partition == WHOLE_SOURCE for mark in done.marks):
-        return [("", WHOLE_SOURCE)]
-    retired = {(one.topic, partition) for one in log.all(Retired) for partition in one.partitions}
-    listed = log.last(Partitions)
-    met = {(one.topic, one.partition) for one in (done.next if done else ())}
-    return sorted({*(listed.listed if listed else ()), *met} - retired)
+        return Counting([("", WHOLE_SOURCE)], [])
+    return counting(listing(log), done.next if done else (), retirements(log))
+
+
+def listing(log: OpsLog) -> Listing:
+    """What the broker has listed last."""
+    listed, read = log.last(Partitions), log.last(Read)
+    return Listing(frozenset(listed.listed) if listed else (), read.incarnations if read else {})
+
+
+def retirements(log: OpsLog) -> list[Retirement]:
+    """The partitions that operators have retired, oldest first. A record of an older lakehouse does not say
+    how far silver had read: the log's records before it do.
+    """
+    found: list[Retirement] = []
+    done: Done | None = None
+    listed: Read | None = None
+    for record in (one.record for one in log.records):
+        match record:
+            case Done():
+                done = record
+            case Read():
+                listed = record
+            case Retired(topic=topic, partitions=partitions, read=read):
+                for partition in partitions:
+                    known = read_of(topic, partition, done, listed) if read is UNSET else read
+                    found.append(Retirement((topic, partition), _offsets(known, partition)))
+    return found
+
+
+def read_of(topic: str, partition: int, done: Done | None, listed: Read | None) -> tuple[NextOffset, ...]:
+    """How far silver has read each incarnation of a partition, the one that is listed now among them."""
+    met = [one for one in (done.next if done else ()) if (one.topic, one.partition) == (topic, partition)]
+    newest = listed.incarnations.get(topic) if listed else None
+    if newest is not None and all(one.incarnation != newest for one in met):
+        met.append(NextOffset(topic, newest, partition, 0))
+    return tuple(met)
+
+
+def done_at(log: OpsLog, batch: int) -> Done | None:
+    """The done record of a batch, or of the last one before it."""
+    return next((one for one in reversed(log.all(Done)) if one.batch <= batch), None)
+
+
+def came_back(log: OpsLog, done: Done, last: Manifest | None) -> list[Partition]:
+    """The partitions that count again, and did not yet when gold published last."""
+    before = done_at(log, last.batch) if last else None
+    known = partition_lives(before, log).again if before else []
+    return [one for one in partition_lives(done, log).again if one not in known]
+
+
+def _offsets(read: tuple[NextOffset, ...], partition: int) -> dict[str, int]:
+    return {one.incarnation: one.offset for one in read if one.partition == partition}
 
 
 def source_watermark(
-    marks: dict[Partition, Position], partitions: list[Partition]
+    done: Done, log: OpsLog, ends: Mapping[str, Position] | None = None
 ) -> tuple[Position, Partition | None]:
-    """W, and the partition that holds it. A partition without a watermark holds the source at the
-    beginning.
+    """W, and the partition that holds it; `ends` are the topics without tables, else those of the last
+    manifest.
     """
-    if not partitions:
-        return MIN_POSITION, None
-    held = min(partitions, key=lambda partition: marks.get(partition, MIN_POSITION))
-    return marks.get(held, MIN_POSITION), held
+    marks = partition_watermarks(done)
+    known = without_later_marks(published_ends(log.last(Manifest)), marks) if ends is None else ends
+    return smallest(marks, counting_partitions(done, log), known)
+
+
+def published_ends(manifest: Manifest | None) -> dict[str, Position]:
+    """The topics without tables, and where they ended, as of a manifest."""
+    ended = UNSET if manifest is None else manifest.ended
+    return {} if ended is UNSET else {one.topic: one.position for one in ended}
+
+
+def find_ends(log: OpsLog, done: Done, history: History, *, settled: bool) -> dict[str, Position]:
+    """The topics that are at their end. The last statement of one counts once later batches have what came
+    before it in other partitions, at once where nothing is on its way (`settled`).
+    """
+    tables: dict[str, set[Name]] = {}
+    for size in done.tables:
+        if size.topics is UNSET:
+            return {}  # an older lakehouse did not say in which topics they are
+        for topic in size.topics:
+            tables.setdefault(topic, set()).add(size.name)
+    intervals = [interval for lineage in history.lineages for interval in lineage.intervals]
+    marks = partition_watermarks(done)
+    if not marks or not topic_ends(tables, intervals, marks):
+        return {}
+    statements = _statements(log, done)
+    for row in statements:
+        if row.ddl.lstrip()[:6].upper() == "CREATE" and row.topic in tables and row.table:
+            tables[row.topic].add((row.database, row.table))
+    ends = topic_ends(tables, intervals, marks)
+    known = published_ends(log.last(Manifest))
+    batches = {tuple(row.position): row.batch for row in statements}
+    return {
+        topic: end
+        for topic, end in ends.items()
+        if settled or known.get(topic) == end or is_passed(log.all(Planned), batches.get(end), done.batch)
+    }
+
+
+def _statements(log: OpsLog, done: Done) -> list[Row]:
+    rows = read_silver(log.spark, log.lake, log.source, "schema_changes")
+    rows = rows.where((F.col("kind") == "ddl") & (F.col("batch") <= done.batch))
+    return rows.select("origin.topic", "database", "table", "ddl", "position", "batch").collect()

@@ -1,1 +1,1 @@
-"""Silver to gold: plan the run, fold and merge each table, publish the manifest."""
+"""Runs silver to gold: plan the run, fold and merge each table, publish the manifest."""

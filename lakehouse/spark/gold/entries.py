@@ -1,4 +1,4 @@
-"""A table's state, and its entry in the manifest."""
+"""A table's state and its entry in the manifest."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -6,10 +6,15 @@ from typing import NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from lakehouse.events import Position, just_above
+from lakehouse.events import MIN_POSITION, Position, just_above
+from lakehouse.fold.continuity import Breaks
+from lakehouse.fold.row_edits import OLD_ROW_STAYS
+from lakehouse.fold.upcast import lost_since
 from lakehouse.gold.options import to_plain
 from lakehouse.lineage import Held, Lineage, split_name
 from lakehouse.ops.records import TableEntry
+from lakehouse.silver.disproved_watermarks import told_disproved
+from lakehouse.spark.change_log.dead_letters import told_missing
 from lakehouse.spark.gold.plan import Found, GoldRun, ShardsPlan, TablePlan, Written, shards_id
 from lakehouse.spark.gold.undeclared_columns import held_at
 from lakehouse.spark.ops.gold_names import renamed
@@ -26,6 +31,7 @@ class State(NamedTuple):
 
 
 EXACT = State("exact", None, None)
+MISFITS = "changes do not fit the rows before them"
 
 
 def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str]) -> TableEntry:
@@ -41,6 +47,7 @@ def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str
         gold=plan.gold,
         version=written.version,
         wanted=plan.wanted,
+        made_for=plan.made_for,
         shape=plan.shape,
         state=state.state,
         since=state.since,
@@ -96,9 +103,10 @@ def shards_entry(
 
 def retired_entry(plan: TablePlan) -> TableEntry:
     """The entry of a dropped table, which keeps its Delta data as it was."""
-    assert plan.known is not None and plan.lineage.end is not None
-    database, table = plan.lineage.intervals[-1].name
-    return replace(plan.known, database=database, table=table, state="retired", since=plan.lineage.end)
+    assert plan.known is not None
+    end = plan.lineage.ended_at(plan.at)
+    database, table = next(one.name for one in plan.lineage.intervals if one.high == end)
+    return replace(plan.known, database=database, table=table, state="retired", since=end)
 
 
 def misfit_entry(run: GoldRun, known: TableEntry, why: str) -> TableEntry:
@@ -113,17 +121,44 @@ def lacking_of(run: GoldRun, plan: TablePlan | ShardsPlan, written: Written) -> 
     """What the table's changes are known to lack, and since when: what was found before counts until all of
     them are folded again. Below a retention floor there are none left to fold: what they lacked stays.
     """
-    has_floor = any(i.name in run.floors for lineage in plan.lineages for i in lineage.intervals)
+    has_floor = any(lineage.reaches_below(run.floors) for lineage in plan.lineages)
     is_seen_again = written.whole and not has_floor
     known = plan.known.lacking if plan.known is not None and not is_seen_again else UNSET
-    before = {} if known is UNSET else known
-    return {**dict.fromkeys(_problems(written.found), plan.at), **before}
+    cleared = min((lineage.cleared_at(plan.at) for lineage in plan.lineages), default=MIN_POSITION)
+    # what an emptied table lacked is mended; found again, it counts from now
+    before = {} if known is UNSET else {text: place for text, place in known.items() if place >= cleared}
+    since = {text: _since_ddl(plan, text) or plan.at for text in _problems(run, written.found)}
+    if written.found.all_changes and isinstance(plan, TablePlan) and not has_floor:
+        # a change that came late may be the one that was lacking
+        before = {text: place for text, place in before.items() if not text.startswith(MISFITS)}
+    if not any(text.startswith(MISFITS) for text in before):
+        since |= _misfits(written.found.breaks)
+    return {**since, **before}
 
 
-def _problems(found: Found) -> list[str]:
+def _misfits(breaks: Breaks) -> dict[str, Position]:
+    """Changes that do not fit those before them, in words, since the first of them. A table that has some is
+    incomplete until all of its changes are folded again: those of later windows change nothing about it.
+    """
+    if breaks.first is None:
+        return {}
+    text = f"{MISFITS} ({breaks.total}, the first: {breaks.first}): changes between them were not delivered"
+    return {text: breaks.first.position}
+
+
+def _since_ddl(plan: TablePlan | ShardsPlan, problem: str) -> Position | None:
+    """The DDL that a problem is about: the first of any shard."""
+    found = (lost_since(lineage, problem, plan.at) for lineage in plan.lineages)
+    return min((place for place in found if place is not None), default=None)
+
+
+def _problems(run: GoldRun, found: Found) -> list[str]:
+    """What is lacking, in words; an old row that a change does not tell, with what to set upstream."""
     names = ", ".join(sorted(found.unknown))
     undeclared = [f"rows have columns that no DDL has added: {names}"] if names else []
-    return [*sorted(found.problems), *undeclared]
+    mended = f"; {run.settings.old_rows}" if run.settings.old_rows else ""
+    told = [text + mended if text == OLD_ROW_STAYS else text for text in sorted(found.problems)]
+    return [*told, *undeclared]
 
 
 def state_of(
@@ -140,18 +175,31 @@ def state_of(
         if epoch.restored_to is None and not epoch.goes_on and begun < epoch.epoch <= at[0]:
             why = f"epoch {epoch.epoch} was raised without a snapshot: {epoch.why}"
             return State("incomplete", (epoch.epoch, 0, 0, 0, 0, 0), why)
-    missing = lineage.incomplete_at(at, [(since, text) for text, since in lacking.items()])
+    found = [(since, text) for text, since in lacking.items()]
+    missing = lineage.incomplete_at(at, [*found, *_missing_files(run, lineage)])
     if missing is not None:
         return State("incomplete", *missing)
     return _source_state(run, lineage)
 
 
+def _missing_files(run: GoldRun, lineage: Lineage) -> list[tuple[Position, str]]:
+    """What a storage sink lacks of a lineage's own time; of every one, where it is of no known table."""
+    return [
+        (file.position, told_missing(file))
+        for file in run.missing
+        if file.table is None or lineage.name_at(file.position) == file.table
+    ]
+
+
 def _source_state(run: GoldRun, lineage: Lineage) -> State:
-    """What dead letters and the source's losses leave of a lineage's state."""
+    """What dead letters, watermarks that were wrong and the source's losses leave of a lineage's state."""
     for name in (None, *{interval.name for interval in lineage.intervals}):
         if name in run.dead:
             whose = "" if name else " of unknown tables in the source"
             return State("incomplete", _since(run, lineage), f"{run.dead[name]} dead letters{whose}")
+    for interval in lineage.intervals:
+        if (late := run.disproved.get(interval.name)) is not None:
+            return State("incomplete", late.position, told_disproved(late))
     if run.losses:
         return State("incomplete", _since(run, lineage), run.losses[0])
     return EXACT

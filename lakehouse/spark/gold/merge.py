@@ -1,8 +1,8 @@
-"""Rows into gold's Delta tables: created or replaced in one commit, or merged by key."""
+"""Writes rows into gold's Delta tables: created or replaced in one commit, or merged by key."""
 
 import uuid
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +18,7 @@ from lakehouse.gold.own_columns import PARTS, POSITION, canonical_rows
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.gold.layout import cluster, record_changes, with_computed
 from lakehouse.spark.lake import Lake, literal, quote
+from lakehouse.spark.table_versions import version_of
 
 # set at creation: none of them can be added later without an upgrade of the table
 PROPERTIES = {
@@ -100,6 +101,13 @@ def replace_frame(
     return version_of(spark, lake, table)
 
 
+class Merged(NamedTuple):
+    """The version that was written, and how many of the merged rows gold had before (None: not known)."""
+
+    version: int
+    matched: int | None = None
+
+
 def merge_frame(
     spark: SparkSession,
     lake: Lake,
@@ -109,7 +117,7 @@ def merge_frame(
     keys: list[GoldColumn],
     options: GoldOptions = PLAIN,
     rows: int = 0,
-) -> int:
+) -> Merged:
     """MERGE a frame whose column OP says put or delete, into a table of about so many `rows`; companions that
     it lacks are added first.
     """
@@ -123,14 +131,16 @@ def merge_frame(
     source.createOrReplaceTempView(view)
     try:
         bounds = key_bounds(source, keys) if rows > ORDERED_ROWS else []
-        spark.sql(
+        lake.before_write()
+        counts = spark.sql(
             merge_sql(
                 lake.ref("gold", table), view, [*held, *missing], source.columns, keys=keys, bounds=bounds
             )
-        )
+        ).first()
     finally:
         spark.catalog.dropTempView(view)
-    return version_of(spark, lake, table)
+    matched = None if counts is None else counts["num_updated_rows"] + counts["num_deleted_rows"]
+    return Merged(version_of(spark, lake, table), matched)
 
 
 def key_bounds(source: DataFrame, keys: list[GoldColumn]) -> list[str]:
@@ -179,11 +189,6 @@ def merge_sql(
         f" WHEN NOT MATCHED AND s.{quote(OP)} = 'put'"
         f" THEN INSERT ({names}) VALUES ({', '.join(values.values())})"
     )
-
-
-def version_of(spark: SparkSession, lake: Lake, table: str) -> int:
-    row = spark.sql(f"DESCRIBE HISTORY {lake.ref('gold', table)} LIMIT 1").select("version").first()
-    return int(row[0]) if row is not None else -1
 
 
 def known_rows(

@@ -26,7 +26,7 @@ from lakehouse.gold.own_columns import PARTS, remade
 from lakehouse.lineage import Lineage
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, between, collect_changes, parse_change
 from lakehouse.spark.column_types import data_type
-from lakehouse.spark.gold.fold_job import LargeFold, looked_over
+from lakehouse.spark.gold.fold_job import SHORT, LargeFold, looked_over
 from lakehouse.spark.gold.merge import OP
 from lakehouse.spark.session import kept
 
@@ -58,8 +58,15 @@ def commits(frame: DataFrame, by_commit: bool, most: int) -> Iterator[list[Chang
 
 
 def mode_large(changes: DataFrame, mode: Mode, columns: list[GoldColumn], rows: int) -> LargeFold:
-    """All rows of the table, from about `rows` changes."""
-    parts = parts_of(mode, rows)
+    """All rows of the table, from about `rows` changes. In one part, where a change may be about a row of any
+    part.
+    """
+    found = _in_parts(changes, mode, columns, parts_of(mode, rows))
+    return _in_parts(changes, mode, columns, 1) if SHORT in found.problems else found
+
+
+def _in_parts(changes: DataFrame, mode: Mode, columns: list[GoldColumn], parts: int) -> LargeFold:
+    """All rows of the table, computed in so many parts. SHORT is among the problems where they are not."""
     schema = StructType(
         [StructField(f"c{i}", data_type(column.spark)) for i, column in enumerate(columns)]
         + [StructField(f"r{i}", StringType()) for i in range(len(columns))]
@@ -69,7 +76,7 @@ def mode_large(changes: DataFrame, mode: Mode, columns: list[GoldColumn], rows: 
     dealt = StructType([*chosen.schema.fields, StructField(BUCKET, IntegerType())])
     by_key = chosen.mapInArrow(_deal(mode, parts, to_arrow_schema(dealt)), dealt).repartition(parts, BUCKET)
     plain = [(column.column, column.spark, column.companion, column.mask) for column in columns]
-    typed = by_key.mapInArrow(_rows_of_part(mode_parts(mode), plain, to_arrow_schema(schema)), schema)
+    typed = by_key.mapInArrow(_rows_of_part(mode_parts(mode), plain, parts, to_arrow_schema(schema)), schema)
     return looked_over(kept(typed), columns)
 
 
@@ -85,7 +92,7 @@ def parts_of(mode: Mode, rows: int) -> int:
 
 def mode_parts(mode: Mode) -> tuple[Any, ...]:
     """What makes a Mode, for workers."""
-    return mode.lineage, mode.at, mode.upstream, mode.clock, mode.options
+    return mode.lineage, mode.at, mode.upstream, mode.clock, mode.options, mode.virtual
 
 
 def valued(lineage: Lineage) -> Lineage:
@@ -118,7 +125,9 @@ def _deal(mode: Mode, parts: int, schema: pa.Schema) -> Worker:
 
 
 class Dealer:
-    """Which part of a large table a change belongs to."""
+    """Which part of a large table a change belongs to. A change whose old image lacks columns, in a table
+    without a key, may be about a row of any part: it is dealt to none, and says so by its number.
+    """
 
     def __init__(self, reader: ChangeReader, ids: tuple[int, ...], parts: int) -> None:
         self.reader, self.ids, self.parts = reader, ids, parts
@@ -126,7 +135,10 @@ class Dealer:
     def deal(self, row: dict[str, Any]) -> list[dict[str, Any]]:
         if self.parts == 1:
             return [{**row, BUCKET: 0}]
-        found = [(edit.kind, self._part(edit.row)) for edit in self.reader.read((change_of(row),)).edits]
+        edits = self.reader.read((change_of(row),)).edits
+        if any(edit.old is not None for edit in edits):
+            return [{**row, BUCKET: self.parts}]
+        found = [(edit.kind, self._part(edit.row)) for edit in edits]
         parts = {part for _, part in found}
         if len(parts) < 2:
             return [{**row, BUCKET: parts.pop() if parts else 0}]
@@ -165,17 +177,18 @@ def change_of(row: dict[str, Any]) -> Change:
 
 
 def _rows_of_part(
-    parts: tuple[Any, ...], plain: list[tuple[Any, str, str, str | None]], schema: pa.Schema
+    mode: tuple[Any, ...], plain: list[tuple[Any, str, str, str | None]], parts: int, schema: pa.Schema
 ) -> Worker:
     """All rows of a part, typed, and notes of what was found: its changes are held in memory together."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.gold.modes import Mode
-        from lakehouse.spark.gold.fold_job import note
+        from lakehouse.spark.gold.fold_job import break_notes, note
         from lakehouse.spark.gold.modes import change_of
 
-        changes = [change_of(row) for batch in batches for row in batch.to_pylist()]
-        columns, found = [remade(*column) for column in plain], Mode(*parts).rows(changes)
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        changes = [change_of(row) for row in rows if row[BUCKET] < parts]
+        columns, found = [remade(*column) for column in plain], Mode(*mode).rows(changes)
         typed = type_rows(found.rows, columns)
         nothing = [None] * typed.count
         values = [typed.columns[column.name] for column in columns] + [
@@ -184,7 +197,8 @@ def _rows_of_part(
         values.append(["put"] * typed.count)
         yield _batch(values, schema)
         notes = [note(name, place) for name, place in found.unknown.items()]
-        notes += map(note, sorted(found.problems))
+        notes += [*map(note, sorted(found.problems)), *break_notes(found.breaks)]
+        notes += [note(SHORT)] if len(changes) < len(rows) else []
         yield _batch([*([None] * len(notes) for _ in schema.names[1:]), notes], schema)
 
     return work

@@ -1,4 +1,4 @@
-"""The changes since the last run, and silver's changes of many small tables read together.
+"""Reads the changes since the last run, and the changes of many small tables in one query.
 
 A read of one table looks through every file of silver that may hold rows of it. With hundreds of tables that
 would be what gold costs, so small tables are read in groups: one query for as many as the driver holds.
@@ -49,7 +49,7 @@ class NewChanges:
         return Seen(total(seen.size for seen in found), sum(seen.late for seen in found))
 
     def any_of(self, lineage: Lineage) -> bool:
-        """Whether the window may hold changes of the lineage."""
+        """Whether the window may have changes of the lineage."""
         return lineage.id in self.changes or self.of(lineage).size.rows > 0
 
 

@@ -1,33 +1,36 @@
-"""What is decided before anything is written to gold: which tables, up to where, and which are folded whole.
+"""The plan of a gold run: which tables are written, up to which position, and which are folded whole.
 
-    GoldRun ─plan_tables─▶ TablePlan | ShardsPlan ─(run.py, table.py, shards.py)─▶ Written ─(entries.py)─▶
-    TableEntry
+    GoldRun ─plan_tables─▶ TablePlan | ShardsPlan ─(run.py, table.py, shards.py)─▶ Written
+            ─(entries.py)─▶ TableEntry
 
 All records here are frozen: what one table's thread finds is in its return value, and no thread changes what
 another one reads.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from itertools import chain, count
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from msgspec import UNSET
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position, just_above, just_below
+from lakehouse.fold.continuity import NO_BREAKS, Breaks
+from lakehouse.fold.row_edits import Key
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.shards import options_for, options_of, split_shards
+from lakehouse.gold.table_names import Live, free_of, holders, made_of, numbered, plain_name
 from lakehouse.lineage import Held, History, Lineage, Name, key_ids, shape_of, split_name
-from lakehouse.ops.records import Epoch, TableEntry
+from lakehouse.ops.progress import Disproved
+from lakehouse.ops.records import Epoch, MissingFile, TableEntry
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between
-from lakehouse.spark.gold.settings import GoldFeed
+from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.gold.undeclared_columns import still_waiting
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops.gold_names import free_of, plain_name
 from lakehouse.spark.quality.gates import NO_VERDICT, Gate, Gates, Stop, Verdict
 
 THREADS = 3
@@ -36,14 +39,14 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many changes silver holds of something, and the bytes of their images."""
+    """The number of changes in silver, and the bytes of their images."""
 
     rows: int
     bytes: int
 
     @property
     def small(self) -> bool:
-        """Whether the driver may hold it."""
+        """Whether the driver can hold them."""
         return self.rows <= limits.GOLD_TABLE_CHANGES and self.bytes <= limits.GOLD_TABLE_BYTES
 
 
@@ -74,13 +77,16 @@ class Window:
 class Found(NamedTuple):
     """What a fold came to beside rows: columns that no DDL has declared, each with the first position where a
     row has it; what the changes are known to lack, in words; how many changes were applied; what the table's
-    expectations said of them.
+    expectations said of them; which changes do not fit those before them. `all_changes`: these are what all
+    of the table's changes show, and not a window's alone.
     """
 
     unknown: Mapping[str, Position] = {}
     problems: frozenset[str] = frozenset()
     applied: int = 0
     verdict: Verdict = NO_VERDICT
+    breaks: Breaks = NO_BREAKS
+    all_changes: bool = False
 
     def plus(self, other: "Found") -> "Found":
         """Both findings as one; of two places of a column the first one counts."""
@@ -93,6 +99,8 @@ class Found(NamedTuple):
             self.problems | other.problems,
             self.applied + other.applied,
             self.verdict.plus(other.verdict),
+            breaks=self.breaks.plus(other.breaks),
+            all_changes=self.all_changes or other.all_changes,
         )
 
 
@@ -112,12 +120,13 @@ class Written(NamedTuple):
 
 class Outcome(NamedTuple):
     """What a window makes of gold's rows: rows to put, rows to delete (a log's rows are all put), and what
-    the fold found.
+    the fold found. `first`: the keys whose rows gold is to have before (None: that is not known).
     """
 
     puts: list[Row]
     deletes: list[Row]
     found: Found = NOTHING_FOUND
+    first: frozenset[Key] | None = None
 
 
 class TableResult(NamedTuple):
@@ -147,12 +156,15 @@ class GoldRun:
     dead        open dead letters by table; None: of no known table
     floors      the retention floors, by source table
     losses      what the whole source is known to lack, in words
+    disproved   by source table, what came after a watermark that had passed it
+    missing     what a storage sink is known to lack
     stops       where a failed check with action `stop` holds a lineage
+    unpublished gold tables that a run has written to which died before its manifest
     """
 
     spark: SparkSession
     lake: Lake
-    settings: GoldFeed
+    settings: GoldSettings
     history: History
     window: Window
     silver: DataFrame
@@ -164,12 +176,15 @@ class GoldRun:
     void: tuple[int | Position | None, ...]
     dead: Mapping[Name | None, int]
     losses: tuple[str, ...]
+    disproved: Mapping[Name, Disproved]
+    missing: tuple[MissingFile, ...]
     floors: Mapping[Name, Position]
     gates: Gates
     stops: Mapping[str, Stop]
+    unpublished: frozenset[str] = frozenset()
 
     def size(self, lineage: Lineage) -> Size:
-        """What silver holds under the names of a lineage."""
+        """The size of silver under the names of a lineage."""
         names = {interval.name for interval in lineage.intervals}
         return total(self.sizes[name] for name in names if name in self.sizes)
 
@@ -177,16 +192,19 @@ class GoldRun:
 @dataclass(frozen=True, slots=True)
 class TablePlan:
     """One lineage in one run: up to where, into which Delta table, what holds it, and whether it is folded
-    whole. `wanted` is the gold name that it would have if that were free; `known` its entry in the last
-    manifest; `shape` the digest of all that it is folded under.
+    whole. `made_for` is the source's name that the Delta table is made for, `wanted` the gold name that it
+    would have if that were free; `known` the lineage's entry in the last manifest, `before` the Delta table's
+    (None: it is new); `shape` the digest of all that it is folded under.
     """
 
     lineage: Lineage
     at: Position
     gold: str
+    made_for: Name
     wanted: str
     shape: str
     known: TableEntry | None
+    before: TableEntry | None
     held: Held | None
     retired: bool
     whole: bool
@@ -214,6 +232,10 @@ class ShardsPlan:
     gate: None = None
 
     @property
+    def before(self) -> TableEntry | None:
+        return self.known
+
+    @property
     def retired(self) -> bool:
         """No shard lives any more."""
         return not self.lineages
@@ -228,44 +250,92 @@ def plan_tables(run: GoldRun) -> list[Plan]:
     """
     alone, together = split_shards(run.history.lineages, run.settings.options)
     taken = {entry.gold.casefold() for entry in run.entries.values()}
-    plans: list[Plan] = []
-    for lineage in alone:
-        plan = plan_table(run, lineage, taken)
-        plans += [plan] if plan is not None else []
+    planned = [plan for lineage in alone if (plan := plan_table(run, lineage)) is not None]
+    plans: list[Plan] = [*seated(run, planned, taken)]
     for lineages, options in together:
         shards = plan_shards(run, lineages, options, taken)
         plans += [shards] if shards is not None else []
     return plans
 
 
-def plan_table(run: GoldRun, lineage: Lineage, taken: set[str]) -> TablePlan | None:
-    """One lineage's plan; None where gold has nothing of it. `taken` are gold's names in lower case."""
+def plan_table(run: GoldRun, lineage: Lineage) -> TablePlan | None:
+    """One lineage's plan, in a Delta table of its own; None where gold has nothing of it."""
     end = run.window.position
     if lineage.start > end or not is_selected(run.settings, lineage):
         return None
     known, held = run.entries.get(lineage.id), held_by(run, lineage)
-    at = min(end, just_below(held.position)) if held is not None else end
-    retired = lineage.end is not None and lineage.end <= at
-    if retired and known is None:
+    if known is None and lineage.ended_at(end) is not None:
         return None
+    at = min(end, just_below(held.position)) if held is not None else end
+    retired = lineage.ended_at(at) is not None
     options, gate = options_of(lineage, run.settings.options), run.gates.of(lineage)
-    gold, wanted = allocate(known, lineage.name_at(at) or lineage.intervals[-1].name, options, taken)
+    name = lineage.name_at(at) or lineage.intervals[-1].name
     shape = whole_shape(run, lineage, at, options, gate=gate)
     whole = must_fold_whole(run, known, lineage.id, shape, at=at) or (
         known is not None and known.state == "retired" and not retired
     )
+    wanted = plain_name(name, options.target)
     return TablePlan(
         lineage=lineage,
         at=at,
-        gold=gold,
+        gold=wanted,
+        made_for=name,
         wanted=wanted,
         shape=shape,
         known=known,
+        before=None,
         held=held,
         retired=retired,
         whole=whole,
         options=options,
         gate=gate,
+    )
+
+
+# --- which Delta table
+
+
+def seated(run: GoldRun, plans: Sequence[TablePlan], taken: set[str]) -> list[TablePlan]:
+    """The plans, each in the Delta table that its lineage has. A dropped table is left out where its Delta
+    table goes on with another one, unless a copy is to stay. `taken` are gold's names in lower case.
+    """
+    names = {plan.lineage.id: plan.lineage.name_at(run.window.position) for plan in plans}
+    live = [(plan, name) for plan in plans if (name := names[plan.lineage.id]) is not None]
+    made = [made_of(entry) for entry in run.entries.values() if entry.shards is UNSET]
+    has = holders(
+        made, [Live(one.lineage.id, name, plain_name(name, one.options.target)) for one, name in live]
+    )
+    entries, go_on = {entry.gold: entry for entry in run.entries.values()}, set(has.values())
+    found = []
+    for plan in plans:
+        gold, known, name = has.get(plan.lineage.id), plan.known, names[plan.lineage.id]
+        if known is not None and (known.gold == gold or (name is None and known.gold not in go_on)):
+            found.append(_into(plan, known))
+        elif gold is not None:
+            found.append(_into(plan, entries[gold]))
+        elif name is not None and _is_wanted(run.settings, plan.lineage, name, names.values()):
+            found.append(replace(plan, gold=free_of(taken, numbered(plan.wanted)), whole=True))
+        elif name is None and known is not None and plan.options.puts_aside:
+            aside = free_of(taken, numbered(f"{known.gold}_dropped"))
+            found.append(replace(plan, gold=aside, at=run.window.position, retired=True))
+    return found
+
+
+def _is_wanted(settings: GoldSettings, lineage: Lineage, name: Name, live: Iterable[Name | None]) -> bool:
+    """Whether a lineage is to have a new Delta table: not where it is selected by a former name alone, which
+    is another table's now.
+    """
+    if settings.tables is None or options_for(name, settings.options) is not None:
+        return True
+    return not {interval.name for interval in lineage.intervals} & set(live) - {name}
+
+
+def _into(plan: TablePlan, before: TableEntry) -> TablePlan:
+    """The plan, in the Delta table of that entry; another lineage's is folded whole."""
+    table = made_of(before)
+    whole = plan.whole or before is not plan.known
+    return replace(
+        plan, gold=table.gold, made_for=table.made_for, wanted=table.wanted, before=before, whole=whole
     )
 
 
@@ -285,12 +355,14 @@ def plan_shards(
         return None
     shapes = [(lineage.id, shape_of(lineage, at, list(run.void))) for lineage in live]
     shape = hashlib.blake2b(repr(shapes).encode(), digest_size=12).hexdigest() + options.digest()
-    gold, wanted = allocate(known, split_name(options.merged), options, taken)
+    shape += run.settings.upstream.mark
+    wanted = plain_name(split_name(options.merged), options.target)
+    gold = known.gold if known is not None else free_of(taken, numbered(wanted))
     return ShardsPlan(
         lineages=tuple(live),
         at=at,
         gold=gold,
-        wanted=wanted,
+        wanted=known.wanted or known.gold if known is not None else wanted,
         shape=shape,
         known=known,
         held=held,
@@ -304,7 +376,7 @@ def shards_id(options: GoldOptions) -> str:
     return f"shards of {options.merged}"
 
 
-def is_selected(settings: GoldFeed, lineage: Lineage) -> bool:
+def is_selected(settings: GoldSettings, lineage: Lineage) -> bool:
     """Whether gold is to have the table: all tables, or those that a YAML names by one of their names."""
     if settings.tables is None:
         return True
@@ -320,8 +392,11 @@ def held_by(run: GoldRun, lineage: Lineage) -> Held | None:
 
 
 def whole_shape(run: GoldRun, lineage: Lineage, at: Position, options: GoldOptions, gate: Gate | None) -> str:
-    """A digest of everything that a table is folded under: schema history, its YAML and its suite."""
-    return shape_of(lineage, at, list(run.void)) + options.digest() + (gate.judge.mark if gate else "")
+    """A digest of everything that a table is folded under: schema history, its YAML, whose rules hold, and
+    its suite.
+    """
+    mark = run.settings.upstream.mark + (gate.judge.mark if gate else "")
+    return shape_of(lineage, at, list(run.void)) + options.digest() + mark
 
 
 def must_fold_whole(run: GoldRun, known: TableEntry | None, lineage: str, shape: str, at: Position) -> bool:
@@ -336,13 +411,3 @@ def must_fold_whole(run: GoldRun, known: TableEntry | None, lineage: str, shape:
 def has_key(plan: TablePlan) -> bool:
     """Whether the table has a key; without one nothing less than the whole table is folded."""
     return bool(key_ids(plan.lineage, plan.lineage.step_at(just_above(plan.at))))
-
-
-def allocate(known: TableEntry | None, name: Name, options: GoldOptions, taken: set[str]) -> tuple[str, str]:
-    """A table's gold name, and the one it would have if that were free: names may differ only in case, or in
-    characters that are replaced.
-    """
-    if known is not None:
-        return known.gold, known.wanted or known.gold
-    wanted = plain_name(name, options.target)
-    return free_of(taken, chain([wanted], (f"{wanted}_{number}" for number in count(2)))), wanted

@@ -10,28 +10,35 @@ folded whole. The manifest is the last write; a crash before it only repeats mer
 
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, Position, just_below
 from lakehouse.lineage import History, Lineage
-from lakehouse.ops.records import Done, Epoch, Manifest, Rebuild, TableEntry
+from lakehouse.ops.progress import Disproved, Partition, TopicEnd
+from lakehouse.ops.records import Done, Epoch, Intent, Manifest, Rebuild, TableEntry
+from lakehouse.silver.disproved_watermarks import told_disproved
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.sources.kafka_offsets import told_loss
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, changes_in, not_aborted, not_void, of_lineage
-from lakehouse.spark.change_log.dead_letters import open_counts, open_losses, server_changes
-from lakehouse.spark.change_log.schema_history import load_history
+from lakehouse.spark.change_log.dead_letters import missing_files, open_counts, open_losses, server_changes
+from lakehouse.spark.change_log.late_changes import disproved
+from lakehouse.spark.change_log.reconcile import silver_rows
+from lakehouse.spark.change_log.schema_history import load_history, record_ids
+from lakehouse.spark.change_log.watermark import came_back, find_ends
 from lakehouse.spark.gold.entries import misfit_entry, retired_entry, table_entry
 from lakehouse.spark.gold.layout import misfit, take_back, unknown_columns
+from lakehouse.spark.gold.merge import replace_frame
 from lakehouse.spark.gold.new_changes import (
     NOTHING_READ,
     NewChanges,
@@ -53,12 +60,13 @@ from lakehouse.spark.gold.plan import (
     Window,
     Written,
     has_key,
+    is_selected,
     plan_table,
     plan_tables,
     total,
     whole_shape,
 )
-from lakehouse.spark.gold.settings import GoldFeed, asked_of, find_watermark
+from lakehouse.spark.gold.settings import GoldSettings, asked_of, find_watermark
 from lakehouse.spark.gold.shards import apply_shards
 from lakehouse.spark.gold.table import GoldTable, merge_changes, merge_window, open_table, refold
 from lakehouse.spark.gold.undeclared_columns import infer_columns, waiting
@@ -69,6 +77,7 @@ from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.quality.gates import Gate, open_gates
 from lakehouse.spark.session import keeping, many_rows
 from lakehouse.spark.silver.tables import read_silver
+from lakehouse.spark.table_versions import returned_to
 
 LOG = logging.getLogger(__name__)
 
@@ -76,7 +85,7 @@ LOG = logging.getLogger(__name__)
 def run_gold(
     spark: SparkSession,
     lake: Lake,
-    feed: GoldFeed,
+    feed: GoldSettings,
     log: OpsLog,
     progress: Progress,
     again: frozenset[str] = frozenset(),
@@ -88,37 +97,45 @@ def run_gold(
     if done is None:
         return None
     infer_columns(log, feed.drift_timeout)
-    position, holder = find_watermark(feed, log, done)
-    window = window_of(feed, log, done.batch, position, last=last)
     asked = asked_of(feed, log)
-    nothing_new = (window.batch, window.position) == (window.batch_before, window.position_before)
-    if last is not None and nothing_new and last.asked == asked and not again:
+    if not again and is_published(feed, log, done, asked=asked, last=last):
         return None
+    for topic, number in came_back(log, done, last):
+        progress(f"warning: {topic}/{number} was retired, and counts again: something has arrived in it")
     requests = log.all(Rebuild)
     rebuild = again | {request.lineage for request in requests[last.rebuilds if last is not None else 0 :]}
-    history = load_history(log, done, feed.said)
-    run = open_run(log, feed, history, window, last=last, rebuild=rebuild, stops=True)
-    results = apply_tables(run, progress)
-    errors = [result.error for result in results if result.error is not None]
-    if errors and len(errors) == len(results):
-        raise errors[0]  # no fault of a table
-    manifest = Manifest(
-        batch=window.batch,
-        watermark=window.position,
+    history = load_history(log, done, feed.said, keep=True)
+    ends = find_ends(log, done, history, settled=feed.settled)
+    position, holder = find_watermark(feed, log, done, ends)
+    window = window_of(feed, log, done.batch, position, last=last)
+    promising = last if feed.consistency != "eventual" and window.position_before > MIN_POSITION else None
+    late = disproved(log, promising, window.position, progress)
+    begun = (one for one in history.lineages if one.start <= window.position)
+    record_ids(log, (one for one in begun if is_selected(feed, one)))
+    held = silver_rows(log, last, done)
+    run = open_run(
+        log,
+        feed,
+        history,
+        window,
+        last=last,
+        rebuild=rebuild,
+        stops=True,
+        disproved=late,
+        losses=held.losses,
+    )
+    results = apply_tables(run, log, progress)
+    manifest = manifest_of(
+        run,
+        results,
         held_by=holder,
-        consistency=feed.consistency,
-        auto=feed.tables is None,
-        tables=finished(run, results),
-        applied=sum(result.found.applied for result in results),
         # a table that failed is tried again by the next run, whether or not there is something new
-        asked=None if errors else asked,
+        asked=None if any(result.error for result in results) else asked,
         generation=log.generation,
         rebuilds=len(requests),
-        problems=(
-            *(text for _, text in history.problems),
-            *server_changes(log, window.position[0]),
-            *(problem for result in results for problem in result.problems),
-        ),
+        losses=(*server_changes(log, window.position[0]), *held.losses),
+        ended=ends,
+        silver_rows=held.expected,
     )
     log.add(manifest)
     waits = any(entry.held is not None and entry.held.by == "rows" for entry in manifest.tables)
@@ -127,7 +144,62 @@ def run_gold(
     return manifest
 
 
-def window_of(feed: GoldFeed, log: OpsLog, batch: int, position: Position, last: Manifest | None) -> Window:
+def is_published(
+    feed: GoldSettings, log: OpsLog, done: Done, asked: str | None, last: Manifest | None
+) -> bool:
+    """Whether the last manifest says all that a new one would say."""
+    if last is None or last.asked != asked:
+        return False
+    position, _ = find_watermark(feed, log, done)
+    window = window_of(feed, log, done.batch, position, last=last)
+    return (window.batch, window.position) == (window.batch_before, window.position_before)
+
+
+def manifest_of(
+    run: GoldRun,
+    results: Sequence[TableResult],
+    *,
+    held_by: Partition | None,
+    asked: str | None,
+    generation: int,
+    rebuilds: int,
+    losses: Sequence[str],
+    ended: Mapping[str, Position],
+    silver_rows: int | UnsetType,
+) -> Manifest:
+    """The manifest of what the run has written. `losses`: what the source is known to lack, in words. Raises
+    the tables' error where all of them failed: it is no fault of a table.
+    """
+    errors = [result.error for result in results if result.error is not None]
+    if errors and len(errors) == len(results):
+        raise errors[0]
+    late = tuple(run.disproved.values())
+    return Manifest(
+        batch=run.window.batch,
+        watermark=run.window.position,
+        held_by=held_by,
+        consistency=run.settings.consistency,
+        auto=run.settings.tables is None,
+        tables=finished(run, results),
+        applied=sum(result.found.applied for result in results),
+        asked=asked,
+        generation=generation,
+        rebuilds=rebuilds,
+        problems=(
+            *(text for _, text in run.history.problems),
+            *losses,
+            *(f"{'.'.join(one.name)}: {told_disproved(one)}" for one in late),
+            *(problem for result in results for problem in result.problems),
+        ),
+        ended=tuple(TopicEnd(*one) for one in sorted(ended.items())) or UNSET,
+        disproved=late or UNSET,
+        silver_rows=silver_rows,
+    )
+
+
+def window_of(
+    feed: GoldSettings, log: OpsLog, batch: int, position: Position, last: Manifest | None
+) -> Window:
     """What a run looks at: from the last manifest on, or all where it was made under another consistency, or
     of another generation of silver. The watermark never goes back.
     """
@@ -138,16 +210,19 @@ def window_of(feed: GoldFeed, log: OpsLog, batch: int, position: Position, last:
 
 def open_run(
     log: OpsLog,
-    feed: GoldFeed,
+    feed: GoldSettings,
     history: History,
     window: Window,
     last: Manifest | None,
     *,
     rebuild: frozenset[str] = frozenset(),
     stops: bool,
+    disproved: tuple[Disproved, ...] = (),
+    losses: tuple[str, ...] = (),
 ) -> GoldRun:
-    """All that a run knows before it decides; with `stops` it looks where expectations stop tables.
-    QualityError where a suite does not suit its table.
+    """All that a run knows before it decides; with `stops` it looks where expectations stop tables. `losses`:
+    what the whole source is known to lack, in words, besides what the log says. QualityError where a suite
+    does not suit its table.
     """
     spark, lake = log.spark, log.lake
     done = log.last(Done)
@@ -165,7 +240,7 @@ def open_run(
         virtual=feed.virtual,
     )
     epochs = tuple(log.all(Epoch))
-    losses = (*server_changes(log, window.position[0]), *map(told_loss, open_losses(log)))
+    losses = (*losses, *server_changes(log, window.position[0]), *map(told_loss, open_losses(log)))
     return GoldRun(
         spark=spark,
         lake=lake,
@@ -181,9 +256,12 @@ def open_run(
         void=(*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None)),
         dead=open_counts(spark, lake, feed.name, log),
         losses=losses,
+        disproved={one.name: one for one in disproved},
+        missing=tuple(missing_files(log)),
         floors=floors_of(log),
         gates=gates,
         stops=gates.stops(silver, entries, window.condition) if stops else {},
+        unpublished=unpublished(log),
     )
 
 
@@ -206,11 +284,14 @@ def finished(run: GoldRun, results: Sequence[TableResult]) -> tuple[TableEntry, 
 # --- all tables
 
 
-def apply_tables(run: GoldRun, progress: Progress) -> list[TableResult]:
-    """Bring every table to the window's end, a few at a time."""
+def apply_tables(run: GoldRun, log: OpsLog, progress: Progress) -> list[TableResult]:
+    """Bring every table to the window's end, a few at a time, after saying in the log which are written."""
     plans, problems = with_claimed_names(run, plan_tables(run))
     new = new_changes(run, plans)
     plans = [whole_without_key(plan, new) for plan in plans]
+    written = tuple(sorted(plan.gold for plan in plans if is_written(run, plan, new)))
+    if written:
+        log.add(Intent(batch=run.window.batch, watermark=run.window.position, tables=written))
     works = [table_work(run, plan, new, progress) for plan in plans]
     small = all(run.size(lineage).small for lineage in _touched(plans, new))
     with nullcontext() if small else many_rows(run.spark), ThreadPoolExecutor(THREADS) as pool:
@@ -218,13 +299,42 @@ def apply_tables(run: GoldRun, progress: Progress) -> list[TableResult]:
     return [*results, *(TableResult(None, problems=(problem,)) for problem in problems)]
 
 
+def is_written(run: GoldRun, plan: Plan, new: NewChanges) -> bool:
+    """Whether the run may write to the plan's table."""
+    if plan.retired:
+        return False
+    return plan.whole or plan.gold in run.unpublished or any(new.any_of(one) for one in plan.lineages)
+
+
+def from_published(run: GoldRun, plan: Plan, new: NewChanges) -> Plan:
+    """The plan to go on from the version that the last manifest names: the table is brought back to it, or
+    folded whole where it can't be.
+    """
+    if plan.known is None or plan.whole or not is_written(run, plan, new):
+        return plan
+    if returned_to(run.spark, run.lake, plan.gold, plan.known.version):
+        return plan
+    return replace(plan, whole=True)
+
+
+def unpublished(log: OpsLog) -> frozenset[str]:
+    """The gold tables that runs have written to since the last manifest, all of which have died."""
+    found: set[str] = set()
+    for one in reversed(log.records):
+        if isinstance(one.record, Manifest):
+            break
+        if isinstance(one.record, Intent):
+            found.update(one.record.tables)
+    return frozenset(found)
+
+
 def with_claimed_names(run: GoldRun, plans: Sequence[Plan]) -> tuple[list[Plan], list[str]]:
     """The plans, with new tables' names made sure of, which other sources of the lake may have; and what is
     wrong with those that are left out, because they may have no other name.
     """
-    new = [plan for plan in plans if plan.known is None]
+    new = [plan for plan in plans if plan.before is None]
     taken = {entry.gold.casefold() for entry in run.entries.values()} | {plan.gold.casefold() for plan in new}
-    wanted = [(plan.gold, bool(plan.options.target)) for plan in new]
+    wanted = [(plan.gold, bool(plan.options.target) and not plan.retired) for plan in new]
     claimed = claim(run.spark, run.lake, run.settings.name, wanted, taken=taken)
     names = dict(zip(map(id, new), claimed, strict=True))
     kept = [replace(plan, gold=names.get(id(plan), plan.gold) or "") for plan in plans]
@@ -266,10 +376,11 @@ def table_work(run: GoldRun, plan: Plan, new: NewChanges, progress: Progress) ->
 
     def work(read: Read) -> TableResult:
         try:
-            if isinstance(plan, ShardsPlan):
-                result = apply_shards(run, plan, new, read)
+            base = from_published(run, plan, new)
+            if isinstance(base, ShardsPlan):
+                result = apply_shards(run, base, new, read)
             else:
-                result = apply_table(run, plan, new, read)
+                result = apply_table(run, base, new, read)
         except Exception as error:  # whatever it is, the other tables go on
             LOG.debug("%s failed", plan.gold, exc_info=error)
             result = failed_result(run, plan, error)
@@ -291,10 +402,11 @@ def failed_result(run: GoldRun, plan: Plan, error: Exception) -> TableResult:
     named = f"{type(error).__name__}: {said}" if said else type(error).__name__
     why = f"its run failed: {named}; `lakehouse --debug` shows more"
     problems = (f"{plan.options.merged or '.'.join(plan.lineages[-1].intervals[-1].name)}: {why}",)
-    if plan.known is None:
+    stays = plan.known or plan.before
+    if stays is None:
         return TableResult(None, why, problems, error=error)
-    since = plan.known.since if plan.known.state == "behind" else run.window.position_before
-    entry = msgspec.structs.replace(plan.known, shape="", state="behind", since=since, why=why)
+    since = stays.since if stays.state == "behind" else run.window.position_before
+    entry = msgspec.structs.replace(stays, shape="", state="behind", since=since, why=why)
     return TableResult(entry, why, problems, error=error)
 
 
@@ -317,14 +429,17 @@ def apply_table(run: GoldRun, plan: TablePlan, new: NewChanges, read: Read = NOT
     """Bring one table to its position; `read` holds the changes that it needs, where they were read together
     with other tables'. Rows with columns that no DDL has declared hold it before the first of them.
     """
-    if plan.retired:
+    if plan.retired and plan.before is not None:
         return TableResult(retired_entry(plan))
+    if plan.retired:
+        return put_aside(run, plan)
     table = open_table(run, plan.lineage, plan.at, plan.gold, options=plan.options, gate=plan.gate)
     wrong = misfit(run.spark, plan.options, table.schema, table.columns, ids=table.ids)
-    if wrong is not None and plan.known is None:
+    stays = plan.known or plan.before
+    if wrong is not None and stays is None:
         return TableResult(None, problems=(f"{'.'.join(plan.lineage.intervals[-1].name)}: {wrong}",))
-    if wrong is not None and plan.known is not None:
-        return TableResult(misfit_entry(run, plan.known, wrong))
+    if wrong is not None and stays is not None:
+        return TableResult(misfit_entry(run, stays, wrong))
     with keeping():
         written = write_table(run, plan, table, new, read=read)
     if written.found.unknown:
@@ -332,6 +447,16 @@ def apply_table(run: GoldRun, plan: TablePlan, new: NewChanges, read: Read = NOT
     unknown = unknown_columns(plan.options, table.schema)
     notes = [f"columns.{name}: the table has no such column" for name in unknown]
     return TableResult(table_entry(run, plan, written, notes), written.what, found=written.found)
+
+
+def put_aside(run: GoldRun, plan: TablePlan) -> TableResult:
+    """Copy a dropped table as it was published: its Delta table goes on with another one's rows."""
+    assert plan.known is not None
+    rows = run.lake.read(run.spark, "gold", plan.known.gold, plan.known.version)
+    create = not run.lake.exists(run.spark, "gold", plan.gold)
+    version = replace_frame(run.spark, run.lake, plan.gold, rows, create=create)
+    entry = msgspec.structs.replace(retired_entry(plan), gold=plan.gold, wanted=plan.gold, version=version)
+    return TableResult(entry, f"was dropped, a copy stays as {plan.gold}")
 
 
 def held_for_rows(run: GoldRun, plan: TablePlan, written: Written) -> TablePlan:
@@ -346,8 +471,8 @@ def held_for_rows(run: GoldRun, plan: TablePlan, written: Written) -> TablePlan:
 def write_table(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges, read: Read) -> Written:
     """Write what is new of the table, or all of it."""
     if plan.whole or plan.known is None:
-        take_back(run.spark, run.lake, plan.gold, plan.known, options=plan.options)
-        exists = plan.known is not None or run.lake.exists(run.spark, "gold", plan.gold)
+        take_back(run.spark, run.lake, plan.gold, plan.before, options=plan.options)
+        exists = plan.before is not None or run.lake.exists(run.spark, "gold", plan.gold)
         return refold(replace(table, read=read.get(plan.lineage.id)), exists=exists)
     version, before = plan.known.version, run.window.position_before
     if plan.gate is not None:
@@ -398,10 +523,10 @@ def write_judged(run: GoldRun, gate: Gate, table: GoldTable, new: NewChanges, ve
 def fold_shadow(run: GoldRun, lineage_id: str, gold: str) -> bool:
     """Fold one table into another Delta table, `gold`; False where it does not live at the window's end."""
     lineage = next((one for one in run.history.lineages if one.id == lineage_id), None)
-    plan = None if lineage is None else plan_table(run, lineage, set())
+    plan = None if lineage is None else plan_table(run, lineage)
     if plan is None:
         return False
-    plan = replace(plan, gold=gold, known=None, whole=True, retired=False)
+    plan = replace(plan, gold=gold, known=None, before=None, whole=True, retired=False)
     with many_rows(run.spark):
         apply_table(run, plan, NewChanges(run.silver, small=True))
     return True

@@ -1,7 +1,10 @@
-"""What gold is told of a source: by its YAMLs, by operators, and by silver's watermarks."""
+"""The settings of gold for a source, from its YAMLs and operators, and the watermark that a run goes up
+to.
+"""
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakehouse.events import MIN_POSITION, Position
@@ -16,6 +19,7 @@ from lakehouse.ops.records import (
     Dismissed,
     Done,
     Epoch,
+    FilesMissing,
     Gap,
     Generation,
     Imported,
@@ -26,7 +30,7 @@ from lakehouse.ops.records import (
 )
 from lakehouse.ops.source_settings import Said
 from lakehouse.quality.suite import Suite
-from lakehouse.spark.change_log.watermark import counting_partitions, partition_watermarks, source_watermark
+from lakehouse.spark.change_log.watermark import source_watermark
 from lakehouse.spark.ops.log import OpsLog
 
 MILLIS = Clock()
@@ -47,9 +51,10 @@ OPERATORS: tuple[type[Record], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class GoldFeed:
+class GoldSettings:
     """What gold needs to know of a source. `tables` is None for all, else the selected names; `options` are
-    those of the tables that have a YAML.
+    those of the tables that have a YAML; `settled`: bronze has all there will be; `old_rows`: what to set
+    upstream where updates lack old rows.
     """
 
     name: str
@@ -62,6 +67,8 @@ class GoldFeed:
     clock: Clock = MILLIS
     drift_timeout: float | None = None
     suites: dict[Name, Suite] = field(default_factory=dict)
+    settled: bool = False
+    old_rows: str = ""
 
     @property
     def said(self) -> Said:
@@ -71,10 +78,11 @@ class GoldFeed:
             virtual=self.virtual,
             keys={".".join(name): one.key for name, one in options if one.key},
             on_ddl=tuple((name, one.on_ddl) for name, one in options if one.on_ddl),
+            logs=frozenset(name for name, one in options if one.goes_on),
         )
 
 
-def asked_of(feed: GoldFeed, log: OpsLog) -> str:
+def asked_of(feed: GoldSettings, log: OpsLog) -> str:
     """A digest of what YAMLs and operators ask of gold: another one is a reason to run although silver has
     nothing new.
     """
@@ -83,15 +91,25 @@ def asked_of(feed: GoldFeed, log: OpsLog) -> str:
         [(name, to_plain(said)) for name, said in sorted(feed.options.items())],
     ]
     suites = sorted((name, suite.digest) for name, suite in feed.suites.items() if suite.digest)
+    rules = [feed.upstream.mark] if feed.upstream.mark else []
     asked = json.dumps(
-        [tables, suites, feed.policies, feed.virtual, *(log.stored(kind) for kind in OPERATORS)], default=str
+        [
+            *(tables, suites, feed.policies, feed.virtual),
+            *(log.stored(kind) for kind in OPERATORS),
+            *log.stored(FilesMissing)[-1:],
+            *rules,
+        ],
+        default=str,
     )
     return hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()
 
 
-def find_watermark(feed: GoldFeed, log: OpsLog, done: Done) -> tuple[Position, Partition | None]:
-    """W and the partition that holds it; under `eventual` everything that has arrived."""
+def find_watermark(
+    feed: GoldSettings, log: OpsLog, done: Done, ends: Mapping[str, Position] | None = None
+) -> tuple[Position, Partition | None]:
+    """W and the partition that holds it; under `eventual` everything that has arrived. `ends`: the topics
+    without tables, else those of the last manifest.
+    """
     if feed.consistency == "eventual":
         return done.reach or MIN_POSITION, None
-    marks = partition_watermarks(done)
-    return source_watermark(marks, counting_partitions(done, log))
+    return source_watermark(done, log, ends)

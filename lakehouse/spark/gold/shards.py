@@ -1,5 +1,5 @@
-"""A gold table that several lineages make up (lakehouse/gold/shards.py): they are written in one commit, up
-to one position.
+"""Writes a gold table that several lineages make up (lakehouse/gold/shards.py): in one commit, up to one
+position.
 """
 
 import functools
@@ -92,7 +92,7 @@ def _write_all(run: GoldRun, outcomes: list[tuple[GoldTable, Outcome]], version:
     deletes = sum(len(outcome.deletes) for _, outcome in outcomes)
     if not (puts or deletes):
         return Written(version, "", found)
-    version = write_outcomes(outcomes, run.window.position_before)
+    version, _ = write_outcomes(outcomes, run.window.position_before)
     return Written(version, f"merged {puts} rows, removed {deletes}", found._replace(applied=puts + deletes))
 
 

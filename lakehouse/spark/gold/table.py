@@ -1,4 +1,5 @@
-"""One gold table in one run: create it, fold it again, or merge what is new, on the driver or in Spark jobs.
+"""Writes one gold table in one run: create it, fold it again, or merge new changes, on the driver or in Spark
+jobs.
 
 Every way returns what it wrote and what it found (lakehouse/spark/gold/plan.py): a loss that one of them sees
 can't be dropped by the next.
@@ -14,10 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position, just_above
-from lakehouse.fold.current_rows import finish, fold, settle
-from lakehouse.fold.row_edits import Change
+from lakehouse.fold.continuity import NO_BREAKS, Breaks, Claim, begun_at
+from lakehouse.fold.current_rows import breaks_among, finish, fold, last_cut, settle
+from lakehouse.fold.row_edits import Change, row_key
 from lakehouse.fold.upcast import Row
-from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
+from lakehouse.gold.columns import GoldColumn, gold_columns, lacking_cells, type_rows
 from lakehouse.gold.modes import Mode, ModeRows
 from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.own_columns import own_columns
@@ -71,7 +73,14 @@ class GoldTable:
     def mode(self) -> Mode:
         """The rules of the table's mode."""
         settings = self.run.settings
-        return Mode(self.lineage, self.at, settings.upstream, settings.clock, options=self.options)
+        return Mode(
+            self.lineage,
+            self.at,
+            settings.upstream,
+            settings.clock,
+            options=self.options,
+            virtual=settings.virtual,
+        )
 
     @property
     def own_changes(self) -> DataFrame:
@@ -85,7 +94,7 @@ class GoldTable:
 
     @property
     def keys(self) -> list[GoldColumn]:
-        """What tells gold's rows apart."""
+        """The columns that identify gold's rows."""
         ids = self.mode.row_ids
         return [column for column_id in ids for column in self.columns if column.column.id == column_id]
 
@@ -183,7 +192,7 @@ def _whole_large(table: GoldTable) -> Whole:
     if table.gate is not None:
         changes, verdict = table.gate.frame(changes)
     if table.options.plain:
-        large = _fold_large(table, changes, table.size.rows, without="delete")
+        large = _fold_large(table, changes, table.size.rows, whole=True)
         rows = large.frame.where(F.col(merge.OP) != "delete")
     else:
         large = mode_large(changes, table.mode, table.columns, table.size.rows)
@@ -193,20 +202,22 @@ def _whole_large(table: GoldTable) -> Whole:
     for column in table.columns:
         if column.column.id in tag:
             frame = frame.withColumn(column.name, F.lit(tag[column.column.id]))
-    found = Found(large.unknown, large.problems, table.size.rows, verdict)
+    found = Found(large.unknown, large.problems, table.size.rows, verdict, breaks=large.breaks)
     return Whole(frame, found, f" from {table.size.rows} changes")
 
 
-def _fold_large(table: GoldTable, changes: DataFrame, rows: int, without: str = "") -> LargeFold:
+def _fold_large(table: GoldTable, changes: DataFrame, rows: int, *, whole: bool) -> LargeFold:
     return fold_large(
         changes,
         table.lineage,
         table.at,
         table.columns,
+        needed=table.mode.needed,
         target=table.step,
         upstream=table.run.settings.upstream,
         rows=rows,
-        without=without,
+        whole=whole,
+        without="delete" if whole else "",
     )
 
 
@@ -223,7 +234,7 @@ def told_changes(table: GoldTable, *, count: bool) -> tuple[Iterable[Change], Ve
 
 def found_in(rows: ModeRows, verdict: Verdict = NO_VERDICT) -> Found:
     """What was found with the rows of a mode."""
-    return Found(rows.unknown, rows.problems, rows.applied, verdict)
+    return Found(rows.unknown, rows.problems, rows.applied, verdict, breaks=rows.breaks)
 
 
 # --- a window of changes
@@ -236,13 +247,48 @@ def merge_changes(table: GoldTable, changes: list[Change], before: Position, ver
         return refold(table, exists=True)
     if outcome.found.unknown or not (outcome.puts or outcome.deletes):
         return Written(version, "", outcome.found)
-    version = write_outcomes([(table, outcome)], before)
+    merged = write_outcomes([(table, outcome)], before)
     what = f"merged {len(outcome.puts)} rows, removed {len(outcome.deletes)}"
-    return Written(version, what, outcome.found._replace(applied=len(changes)))
+    found = outcome.found._replace(applied=len(changes))
+    if is_met_otherwise(table, changes, outcome, merged.matched):
+        found = found._replace(breaks=breaks_with_gold(table, changes, before, version=version))
+    return Written(merged.version, what, found)
 
 
-def write_outcomes(outcomes: Sequence[tuple[GoldTable, Outcome]], before: Position) -> int:
-    """Write the outcomes of a table's shards, or of the table itself, in one commit; returns the version."""
+def is_met_otherwise(table: GoldTable, changes: list[Change], outcome: Outcome, matched: int | None) -> bool:
+    """Whether a merge has met other rows than the window's changes say: fewer, where the table's beginning is
+    known, or more, where inserts are of new rows alone. Gold's rows are to be the source's, and found by
+    their keys.
+    """
+    continuity, first = table.run.settings.upstream.continuity, outcome.first
+    if first is None or matched is None or table.gate or not (continuity.rows and table.reads_back):
+        return False
+    if not table.mode.advances or table.lineage.overruled:
+        return False
+    if matched < len(first):
+        return begun_at(table.lineage, 0, table.step, whole=True) is not None
+    return matched > len(first) and continuity.inserts and all(change.op != "snapshot" for change in changes)
+
+
+def breaks_with_gold(table: GoldTable, changes: list[Change], before: Position, *, version: int) -> Breaks:
+    """The window's changes that do not fit, held against gold's rows at the version before them."""
+    run, touched = table.run, table.mode.touched(changes).keys
+    published = run.lake.read(run.spark, "gold", table.gold, version)
+    rows, exact = merge.known_rows(published, table.mode, table.columns, touched or ())
+    if not (touched and exact):
+        return NO_BREAKS
+    begun = begun_at(table.lineage, 0, table.step, whole=True) is not None
+    known = {key: Claim(before, None, after=False) for key in touched} if begun else {}
+    there = {key for row in rows if (key := row_key(row, table.ids)) is not None}
+    known |= {key: Claim(before, None, after=True) for key in there}
+    upstream = run.settings.upstream
+    return breaks_among(
+        table.lineage, changes, table.at, upstream, keys=set(touched), whole=False, known=known
+    )
+
+
+def write_outcomes(outcomes: Sequence[tuple[GoldTable, Outcome]], before: Position) -> merge.Merged:
+    """Write the outcomes of a table's shards, or of the table itself, in one commit."""
     table = outcomes[0][0]
     run, mode = table.run, table.mode
     frames = [
@@ -252,9 +298,10 @@ def write_outcomes(outcomes: Sequence[tuple[GoldTable, Outcome]], before: Positi
     frame = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     frame = frame.coalesce(1)
     if mode.word == "append":
-        return merge.extend_log(
+        version = merge.extend_log(
             run.spark, run.lake, table.gold, frame, columns=table.columns, options=table.options, above=before
         )
+        return merge.Merged(version)
     return merge.merge_frame(
         run.spark,
         run.lake,
@@ -272,16 +319,20 @@ def outcome_of(table: GoldTable, changes: list[Change], before: Position, versio
     """
     if not table.ids:
         return None
-    mode = table.mode
+    mode, cut = table.mode, last_cut(table.lineage, table.step, table.run.settings.upstream)
+    if any(change.position < cut for change in changes):
+        return None
     late = any(mode.is_late(change, before) for change in changes)
     if not table.options.plain:
-        return _advanced(table, changes, version, late=late)
-    folded = fold(table.lineage, changes, table.at, table.run.settings.upstream)
+        return _advanced(table, changes, before, version=version, late=late)
+    folded = fold(table.lineage, changes, table.at, table.run.settings.upstream, whole=False)
     found = Found(folded.unknown, frozenset(folded.problems))
     settle(folded, [column.column.id for column in table.columns if column.column.id > 0])
     if not (folded.patches or late):
         deletes = [dict(zip(table.ids, key, strict=True)) | mode.tag for key in folded.deleted]
-        return Outcome([row | mode.tag for row in finish(folded)], deletes, found)
+        rows = finish(folded)
+        found = found.plus(Found({}, lacking_cells(rows, mode.needed), breaks=folded.breaks))
+        return Outcome([row | mode.tag for row in rows], deletes, found, frozenset(folded.first))
     touched = {*folded.rows, *folded.deleted, *folded.patches, *folded.refused}
     puts, deletes, again = _refolded_rows(table, touched)
     return Outcome(puts, deletes, found.plus(again))
@@ -295,14 +346,20 @@ def _refolded_rows(table: GoldTable, touched: set[Any]) -> tuple[list[Row], list
     there = {**folded.patches, **folded.rows}
     puts = [there[key] | tag for key in touched if key in there]
     gone = [dict(zip(table.ids, key, strict=True)) | tag for key in touched if key not in there]
-    return puts, gone, Found(folded.unknown, frozenset(folded.problems), 0, verdict)
+    problems = frozenset(folded.problems) | lacking_cells(puts, table.mode.needed)
+    found = Found(folded.unknown, problems, 0, verdict, breaks=folded.breaks, all_changes=True)
+    return puts, gone, found
 
 
-def _advanced(table: GoldTable, changes: list[Change], version: int, *, late: bool) -> Outcome | None:
+def _advanced(
+    table: GoldTable, changes: list[Change], before: Position, *, version: int, late: bool
+) -> Outcome | None:
     """Update the changed keys from gold's rows; recompute them from silver when a change is late or a key
     can't be matched.
     """
     run, mode = table.run, table.mode
+    # rows that an expectation refused are the source's, and not gold's
+    since = before if table.gate is None else None
     touched = mode.touched(changes)
     keys, found = touched.keys, Found(touched.unknown, touched.problems)
     if keys is None or not mode.advances or not table.reads_back or (late and mode.word == "append"):
@@ -310,22 +367,18 @@ def _advanced(table: GoldTable, changes: list[Change], version: int, *, late: bo
     published = run.lake.read(run.spark, "gold", table.gold, version)
     known, exact = merge.known_rows(published, mode, table.columns, keys)
     if mode.word == "append":
-        log = mode.advance(changes, known)
+        log = mode.advance(changes, known, since)
         return Outcome(log.rows, [], found.plus(found_in(log))._replace(applied=0))
     verdict = NO_VERDICT
-    if late or not exact:
+    is_whole = late or not exact
+    if is_whole:
         told, verdict = told_changes(table, count=False)
         again = mode.rows(told)
         rows = mode.of_keys(again.rows, keys)
     else:
-        again = mode.advance(changes, known)
+        again = mode.advance(changes, known, since)
         rows = again.rows
-    found = found.plus(found_in(again, verdict))
-    latest = merge.version_of(run.spark, run.lake, table.gold)
-    # a run that died half-way has written more than the version that the manifest names
-    if latest != version:
-        live = run.lake.read(run.spark, "gold", table.gold, latest)
-        known, _ = merge.known_rows(live, mode, table.columns, keys)
+    found = found.plus(found_in(again, verdict)._replace(all_changes=is_whole))
     return Outcome(*mode.differences(known, rows), found._replace(applied=0))
 
 
@@ -338,13 +391,13 @@ def merge_window(
     changes = window.where(of_lineage(table.lineage))
     if not table.options.plain:
         return _merge_by_commits(table, changes, before, version, rows=rows)
-    large = _fold_large(table, changes, rows)
+    large = _fold_large(table, changes, rows, whole=False)
     if large.unknown:
         return Written(version, "", Found(large.unknown, large.problems))
     if "patch" in large.kinds:
         return refold(table, exists=True)
     run, frame = table.run, named(large.frame, table.columns, large.companions, merge.OP)
-    version = merge.merge_frame(
+    version, _ = merge.merge_frame(
         run.spark,
         run.lake,
         table.gold,
@@ -353,7 +406,8 @@ def merge_window(
         options=table.options,
         rows=table.ordered_rows,
     )
-    return Written(version, f"merged up to {rows} changes", Found({}, large.problems, rows))
+    found = Found({}, large.problems, rows, breaks=large.breaks)
+    return Written(version, f"merged up to {rows} changes", found)
 
 
 def _merge_by_commits(
@@ -373,7 +427,7 @@ def _merge_by_commits(
         if found.unknown:
             return Written(version, "", found)
         if outcome.puts or outcome.deletes:
-            version = write_outcomes([(table, outcome)], before)
+            version, _ = write_outcomes([(table, outcome)], before)
         before = part[-1].position
     return Written(version, f"merged {rows} changes", found._replace(applied=rows))
 

@@ -1,5 +1,5 @@
-"""Rows with columns that no DDL has added: their table waits for the DDL, and after `drift_timeout` the
-columns are inferred.
+"""Rows with columns that no DDL has added: the table waits for the DDL, and after `drift_timeout` the columns
+are inferred.
 
 The wait is in the manifest (`held`, by "rows"), the inference is a record of the ops log, so that a rebuild
 gives the same.
@@ -13,7 +13,7 @@ from lakehouse.events import Position
 from lakehouse.lineage import Held, Lineage
 from lakehouse.ops.records import Done, HeldAt, Inferred, InferredColumn, Manifest, TableEntry
 from lakehouse.spark.change_log.changes import not_void
-from lakehouse.spark.change_log.schema_history import SilverSightings
+from lakehouse.spark.change_log.sightings import Span, shape_of, shapes_of
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.tables import read_silver
 
@@ -69,7 +69,7 @@ def _record(log: OpsLog, done: Done, entry: TableEntry, held: HeldAt) -> Inferre
     changes = read_silver(log.spark, log.lake, log.source, "changes").where(
         (F.col("batch") <= done.batch) & not_void(log)
     )
-    shape = SilverSightings(changes, done.tables).shape((entry.database, entry.table), below, None)
+    shape = shape_of(shapes_of(changes, Span((entry.database, entry.table), below, None)))
     types = shape.types if shape is not None else {}
     columns = tuple(InferredColumn(name, types.get(name, "")) for name in held.columns)
     return Inferred(database=entry.database, table=entry.table, position=below, columns=columns)

@@ -1,3 +1,1 @@
-"""What operators ask for: epochs, dead letters, schemas, decisions on DDL, rebuilds, retention,
-maintenance.
-"""
+"""Operators' commands: epochs, dead letters, schemas, decisions on DDL, rebuilds, retention, maintenance."""

@@ -1,4 +1,4 @@
-"""A real run of Great Expectations over the published gold tables, and its Data Docs: a task of its own,
+"""Validates the published gold tables with Great Expectations and builds its Data Docs: a separate task,
 after gold.
 
     FOLDER/gx/expectations/<db>/<table>.json         the suites, as GX reads and writes them
@@ -37,9 +37,9 @@ def check_sources(
     chosen = selected_sources(config, select, root)
     return _check(
         [
-            (source.lake, told)
+            (source.lake, suite)
             for source in chosen
-            for told in suites_of_lake(spark, source.lake, source.name)
+            for suite in suites_of_lake(spark, source.lake, source.name)
         ],
         folder,
     )
@@ -51,7 +51,7 @@ def check_lake(root: str, folder: Path) -> list[dict[str, Any]]:
     """
     spark, lake = get_session(), Lake(root)
     return _check(
-        [(lake, told) for source in sources(spark, lake) for told in suites_of_lake(spark, lake, source)],
+        [(lake, suite) for source in sources(spark, lake) for suite in suites_of_lake(spark, lake, source)],
         folder,
     )
 
@@ -62,16 +62,16 @@ def _check(tables: list[tuple[Lake, tuple[str, Suite, TableEntry]]], folder: Pat
         raise LakehouseError("quality: expected a published table with `quality:` in its YAML, found none")
     write_suites(folder, {name: suite for _, (name, suite, _) in tables})
     context = _context(folder)
-    found = []
+    outcomes = []
     for lake, (name, suite, entry) in tables:
         frame = lake.read(spark, "gold", entry.gold, entry.version)
         result = _run(context, name, frame)
-        found += [
+        outcomes += [
             _outcome(name, check, told)
             for check, told in zip(suite.checks, _in_order(name, suite, result), strict=True)
         ]
     context.build_data_docs()
-    return [{"page": str(folder / INDEX)}, *found]
+    return [{"page": str(folder / INDEX)}, *outcomes]
 
 
 def suites_of_lake(spark: SparkSession, lake: Lake, source: str) -> list[tuple[str, Suite, TableEntry]]:
@@ -136,18 +136,18 @@ def _run(context: Any, name: str, frame: DataFrame) -> Any:
 
 def _in_order(name: str, suite: Suite, result: Any) -> list[Any]:
     """The results in the order of the suite's checks: GX tells them column by column."""
-    told = {one.expectation_config.id: one for one in result.results}
-    return [told[expectation["id"]] for expectation in gx_suite(name, suite)["expectations"]]
+    results = {one.expectation_config.id: one for one in result.results}
+    return [results[expectation["id"]] for expectation in gx_suite(name, suite)["expectations"]]
 
 
-def _outcome(name: str, check: Any, told: Any) -> dict[str, Any]:
-    counts = {key: told.result.get(key) for key in ("element_count", "unexpected_count")}
-    problem = next((info["exception_message"] for info in _problems(told.exception_info)), None)
+def _outcome(name: str, check: Any, result: Any) -> dict[str, Any]:
+    counts = {key: result.result.get(key) for key in ("element_count", "unexpected_count")}
+    problem = next((info["exception_message"] for info in _problems(result.exception_info)), None)
     return {
         "table": name,
         "expectation": check.label,
         "action": check.action,
-        "success": bool(told.success),
+        "success": bool(result.success),
         **counts,
         "problem": problem,
     }
@@ -194,7 +194,7 @@ def _gx() -> Any:
         import great_expectations
     except ImportError:
         raise EnvironmentError_(
-            "quality: expected the package great-expectations, found none; pip install 'lakehouse[quality]' "
-            "brings it"
+            "quality: expected the package great-expectations, found none; "
+            "pip install 'lakehouse-cdc[quality]' brings it"
         ) from None
     return great_expectations

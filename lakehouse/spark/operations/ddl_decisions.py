@@ -1,5 +1,5 @@
-"""What operators say of the DDL that holds a table, a record of the ops log that the schema history honours
-from then on; and what statements would do to a gold table.
+"""Operators' decisions on the DDL that holds a table, which the schema history reads from the ops log; and
+what statements would do to a gold table.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,10 @@ def decide(root: str, table: str, action: str, why: str, instead: str | None = N
     log, entry = gold_entry(get_session(), Lake(root), table)
     held = entry.held
     if held is None:
-        raise LakehouseError(f"{table}: expected a table that a DDL holds, it is {entry.state}")
+        raise LakehouseError(
+            f"{table}: expected a table that a DDL holds, it is {entry.state}; `lakehouse status` shows what "
+            "holds a table"
+        )
     if held.by == "rows":
         raise LakehouseError(
             f"{table}: its rows have columns that no DDL has added: set drift_timeout, or `lakehouse schema "

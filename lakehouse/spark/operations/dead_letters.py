@@ -1,4 +1,4 @@
-"""Dead letters as operators handle them: list, requeue, dismiss."""
+"""Operators' commands on dead letters: list, requeue, dismiss."""
 
 from typing import Any
 
@@ -6,10 +6,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Dismissed, Done, Gap, Planned, to_json
+from lakehouse.ops.records import Dismissed, Done, Gap, MissingFile, Planned, to_json
 from lakehouse.sources.kafka_offsets import told_loss
 from lakehouse.spark.bronze.claim_checks import land_named
-from lakehouse.spark.change_log.dead_letters import LOST, closing, is_open, open_losses
+from lakehouse.spark.change_log.dead_letters import (
+    LOST,
+    closing,
+    is_open,
+    missing_files,
+    open_losses,
+    told_missing,
+)
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.requeue import decode_again, ranges_of
 from lakehouse.spark.ops.lake_record import opened, sources
@@ -17,7 +24,7 @@ from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver.tables import read_silver
-from lakehouse.spark.source import silver_feed_of
+from lakehouse.spark.source import silver_settings_of
 
 
 def list_dead_letters(root: str, source: str | None, code: str | None) -> list[dict[str, Any]]:
@@ -37,7 +44,7 @@ def letters_of(spark: SparkSession, lake: Lake, log: OpsLog, code: str | None) -
     """The dead letters of one source."""
     frame = read_silver(spark, lake, log.source, "dead_letters").withColumn("open", is_open(log))
     rows = (frame.where(F.col("code") == code) if code else frame).orderBy("batch", "origin").collect()
-    found = [
+    letters = [
         {
             "source": log.source,
             "code": row.code,
@@ -57,7 +64,7 @@ def letters_of(spark: SparkSession, lake: Lake, log: OpsLog, code: str | None) -
             for name in ("topic", "incarnation", "partition", "first", "last")
             if name in plain
         }
-        found.append(
+        letters.append(
             {
                 "source": log.source,
                 "code": LOST,
@@ -68,17 +75,31 @@ def letters_of(spark: SparkSession, lake: Lake, log: OpsLog, code: str | None) -
                 "open": number >= len(log.all(Gap)) - len(lost),
             }
         )
-    return found
+    return letters + [_lost_file(log.source, file) for file in missing_files(log) if code in (None, LOST)]
+
+
+def _lost_file(source: str, file: MissingFile) -> dict[str, Any]:
+    return {
+        "source": source,
+        "code": LOST,
+        "message": told_missing(file),
+        "table": file.table and ".".join(file.table),
+        "origin": {"path": file.path},
+        "batch": None,
+        "open": True,
+    }
 
 
 def dismiss_dead_letters(root: str, source: str, code: str | None, why: str) -> dict[str, Any]:
-    """They no longer keep a table from being exact. Their bytes and rows stay."""
+    """Dismiss dead letters: they no longer keep a table from being exact. Their bytes and rows stay."""
     spark, lake, log, _ = opened(root, source)
     letters = [letter for letter in letters_of(spark, lake, log, code) if letter["open"]]
     if letters:
         done = log.last(Done)
         closed = closing(code, done.batch if done else 0, len(log.all(Gap)))
-        log.add(Dismissed(code=closed.code, batch=closed.batch, gaps=closed.gaps, why=why))
+        files = missing_files(log) if code in (None, LOST) else []
+        paths = tuple(file.path for file in files)
+        log.add(Dismissed(code=closed.code, batch=closed.batch, gaps=closed.gaps, why=why, files=paths))
     return {"source": source, "dismissed": len(letters)}
 
 
@@ -89,8 +110,9 @@ def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, 
     The batch that is done closes them, so that a crash before it leaves them open.
     """
     spark, lake, log, settings = opened(root, source)
-    with layer_lock(spark, lake, source, ["silver"]):
-        last, done = log.load().last(Planned), log.last(Done)
+    with layer_lock(spark, lake, source, ["silver"]) as lake:
+        log = OpsLog(spark, lake, source).load()
+        last, done = log.last(Planned), log.last(Done)
         if last is None or done is None or done.batch < last.batch:
             raise LakehouseError(f"{source}: a silver batch is not done yet; `lakehouse run silver` first")
         letters = [
@@ -100,6 +122,6 @@ def requeue_dead_letters(root: str, source: str, code: str | None) -> dict[str, 
         ]
         ranges = ranges_of(letter["origin"] for letter in letters)
         land_named(log, settings.format, settings.options, ranges)
-        feed = silver_feed_of(source, settings)
+        feed = silver_settings_of(source, settings)
         counts = decode_again(log, feed, ranges, code)
     return {"source": source, "requeued": len(letters), **counts}

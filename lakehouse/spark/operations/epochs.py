@@ -1,13 +1,14 @@
-"""What operators say of a source: epochs, retired partitions, dead letters, imported schemas, rebuilds. Each
-is a record of the ops log (or a silver batch of its own), so that a rebuild from silver sees it too.
+"""Operators' commands on epochs and partitions. Each writes a record of the ops log, so that a rebuild from
+silver applies it too.
 """
 
 from typing import Any
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Done, Retired, to_json
+from lakehouse.ops.records import Done, Read, Retired, to_json
+from lakehouse.reporting.text.values import instant
 from lakehouse.spark.bronze.epochs import begin_epoch, bronze_ends
-from lakehouse.spark.change_log.watermark import counting_partitions
+from lakehouse.spark.change_log.watermark import counting_partitions, read_of
 from lakehouse.spark.ops.lake_record import opened
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.retention_floors import floors_of
@@ -15,7 +16,7 @@ from lakehouse.spark.silver.done_record import WHOLE_SOURCE
 
 
 def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> dict[str, Any]:
-    """What bronze lands from now on belongs to a new epoch, above everything before it.
+    """Begin a new epoch, above all before it, for everything that bronze lands from now on.
 
     With `restored_to` T the older changes above T are void; without it every table is incomplete until it is
     snapshotted.
@@ -24,7 +25,7 @@ def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> di
     floor = max((place[1] for place in floors_of(log).values()), default=None)
     if floor is not None and restored_to is not None and restored_to < floor:
         raise LakehouseError(
-            f"--restored-to {restored_to}: expected a moment at or above silver's floor {floor}"
+            f"--restored-to {restored_to}: expected a moment at or above silver's floor, {instant(floor)}"
         )
     with layer_lock(spark, lake, source, ["silver"]):
         begun = begin_epoch(log.load(), bronze_ends(spark, lake, source), why, restored_to)
@@ -33,14 +34,16 @@ def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> di
 
 
 def retire_partition(root: str, source: str, topic: str, partition: int, why: str) -> dict[str, Any]:
-    """The watermark no longer waits for a partition."""
+    """Exclude a partition from the watermark, until a record arrives in it."""
     _, _, log, _ = opened(root, source)
-    counting = counting_partitions(log.last(Done), log)
+    done = log.last(Done)
+    counting = counting_partitions(done, log)
     if (topic, partition) not in counting:
         known = ", ".join(f"{name}/{number}" for name, number in counting if number != WHOLE_SOURCE)
         raise LakehouseError(
             f"{topic}/{partition}: expected a partition that the watermark waits for, which are "
             f"{known or 'none'}"
         )
-    log.add(Retired(topic=topic, partitions=(partition,), why=why))
+    read = read_of(topic, partition, done, log.last(Read))
+    log.add(Retired(topic=topic, partitions=(partition,), why=why, read=read))
     return {"source": source, "retired": f"{topic}/{partition}"}

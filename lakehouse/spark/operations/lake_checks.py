@@ -1,5 +1,5 @@
-"""What only Spark can tell of a lake: does it answer, does its catalog have the schemas, can it be written,
-and who wrote it.
+"""Checks of a lake that need Spark: whether it answers, its catalog has the schemas, it can be written, and
+which version wrote it.
 """
 
 import uuid

@@ -1,4 +1,4 @@
-"""Maintenance of a lake's tables: small files together (OPTIMIZE), and files that nothing needs any more gone
+"""Maintenance of a lake's tables: compact small files (OPTIMIZE), and remove files that nothing needs
 (VACUUM).
 
 It breaks neither a replay nor a kept manifest. Bronze and silver lose no row by it. Of gold, every version
@@ -18,12 +18,12 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.records import Manifest
-from lakehouse.spark.gold.merge import version_of
 from lakehouse.spark.lake import SILVER_TABLES, Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, get_session, many_rows
+from lakehouse.spark.table_versions import has_same_rows, history_of, version_of
 
 Entry = dict[str, Any]
 Progress = Callable[[str], None]
@@ -35,16 +35,6 @@ GOLD_FILES = {
     "spark.databricks.delta.optimize.maxFileSize": str(32 << 20),
 }
 LISTING, LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 16
-# the operations, by how Delta's history names them, that leave a table's rows as they are
-SAME_ROWS = (
-    "OPTIMIZE",
-    "VACUUM",
-    "SET TBLPROPERTIES",
-    "UNSET TBLPROPERTIES",
-    "CLUSTER BY",
-    "REORG",
-    "ADD DELETION VECTORS TOMBSTONES",
-)
 
 
 def maintain(root: str, source: str | None, snapshots: float, progress: Progress) -> list[Entry]:
@@ -76,8 +66,8 @@ def maintain_source(
             optimize(spark, lake.ref(layer, name))
             vacuum(spark, lake.ref(layer, name), hours_of(snapshots))
             progress(f"{layer}.{name}: optimized")
-    with layer_lock(spark, lake, source, ["gold"]):
-        log.load()
+    with layer_lock(spark, lake, source, ["gold"]) as guarded:
+        log = OpsLog(spark, guarded, source).load()
         manifest = log.last(Manifest)
         tables = [entry.gold for entry in (manifest.tables if manifest else ())]
         published = optimize_gold(log, snapshots, progress)
@@ -119,25 +109,20 @@ def optimize_gold(log: OpsLog, snapshots: float, progress: Progress) -> bool:
     return True
 
 
-def has_same_rows(spark: SparkSession, ref: str, version: int) -> bool:
-    """Whether nothing but maintenance made versions above this one: after a crash a merge may have."""
-    return all(row.operation.startswith(SAME_ROWS) for row in history_of(spark, ref) if row.version > version)
-
-
 def keep_history(spark: SparkSession, ref: str, snapshots: float) -> None:
     """Neither Delta's clean-up of its log (30 days unless said) nor a VACUUM by hand may be quicker than what
     manifests need; nor does Delta's default of a week stand in the way of less.
     """
     hours = hours_of(snapshots)
-    wanted = {
+    properties = {
         "delta.logRetentionDuration": f"interval {max(30 * 24, hours + 24)} hours",
         "delta.deletedFileRetentionDuration": f"interval {hours} hours",
     }
     detail = spark.sql(f"DESCRIBE DETAIL {ref}").select("properties").first()
     held = dict(detail[0]) if detail is not None else {}
-    if any(held.get(name) != value for name, value in wanted.items()):
-        told = ", ".join(f"'{name}' = '{value}'" for name, value in wanted.items())
-        spark.sql(f"ALTER TABLE {ref} SET TBLPROPERTIES ({told})")
+    if any(held.get(name) != value for name, value in properties.items()):
+        assignments = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        spark.sql(f"ALTER TABLE {ref} SET TBLPROPERTIES ({assignments})")
 
 
 def vacuum_gold(log: OpsLog, table: str, snapshots: float) -> int:
@@ -148,10 +133,6 @@ def vacuum_gold(log: OpsLog, table: str, snapshots: float) -> int:
     hours = max([hours_of(snapshots), *(math.ceil((time.time() - moment) / HOUR) + 1 for moment in needed)])
     vacuum(spark, ref, hours)
     return hours
-
-
-def history_of(spark: SparkSession, ref: str) -> list[Any]:
-    return list(spark.sql(f"DESCRIBE HISTORY {ref}").select("version", "timestamp", "operation").collect())
 
 
 def kept_versions(log: OpsLog, table: str, snapshots: float) -> set[int]:

@@ -1,4 +1,5 @@
-"""Gold from silver again, and silver from bronze again: first what differs, then, with `yes`, the switch.
+"""Rebuilds gold from silver, and silver from bronze: show the differences first, and with `yes` switch to the
+new one.
 
 A gold table is folded into a shadow, `_rebuild_<table>`, and compared with what is published. Replacing it is
 a request in the ops log: gold's next run folds the table anew and overwrites it in one commit; it runs at
@@ -19,7 +20,17 @@ from pyspark.sql import types as T
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
-from lakehouse.ops.records import Done, Epoch, Generation, Manifest, Planned, Rebuild, Rebuilding, TableEntry
+from lakehouse.ops.records import (
+    Backfill,
+    Done,
+    Epoch,
+    Generation,
+    Manifest,
+    Planned,
+    Rebuild,
+    Rebuilding,
+    TableEntry,
+)
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.plan import GoldRun, Window
@@ -33,8 +44,8 @@ from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.readers.show import check_floor, parse_position
 from lakehouse.spark.session import get_session, many_rows
 from lakehouse.spark.silver.run import run_silver
-from lakehouse.spark.silver.tables import Feed, read_silver
-from lakehouse.spark.source import feed_of, silver_feed_of
+from lakehouse.spark.silver.tables import SilverSettings, read_silver
+from lakehouse.spark.source import gold_settings_of, silver_settings_of
 
 Entry = dict[str, Any]
 
@@ -64,7 +75,11 @@ def rebuild_table(root: str, table: str, at: str | None, yes: bool, why: str = "
     check_floor(log, at or "now", position)
     published, compared_with = at_position(log, entry, position)
     run = shadow_run(log, settings, manifest, position)
-    outcome = {"table": table, "compared_with": compared_with, **shadow_difference(run, entry, published)}
+    outcome = {
+        "table": table,
+        "compared_with": compared_with,
+        **shadow_difference(run, entry, published.gold, published.version),
+    }
     return {**outcome, "replaced": request(log, settings, entry, why) if yes else False}
 
 
@@ -80,20 +95,22 @@ def at_position(log: OpsLog, entry: TableEntry, position: Position) -> tuple[Tab
 
 def shadow_run(log: OpsLog, settings: SourceSettings, manifest: Manifest, position: Position) -> GoldRun:
     """A gold run over what the manifest saw, up to a position, that publishes nothing."""
-    feed = feed_of(log.source, settings, manifest.consistency)
+    feed = gold_settings_of(log.source, settings, manifest.consistency)
     done = next(record for record in reversed(log.all(Done)) if record.batch == manifest.batch)
     window = Window(manifest.batch, position, manifest.batch, position)
     history = load_history(log, done, feed.said)
     return open_run(log, feed, history, window, last=None, stops=False)
 
 
-def shadow_difference(run: GoldRun, entry: TableEntry, published: TableEntry) -> Entry:
-    """How many rows the live and the rebuilt table have in common, and not."""
+def shadow_difference(run: GoldRun, entry: TableEntry, gold: str, version: int | None) -> Entry:
+    """How many rows a version of the Delta table `gold` (None: the newest) and the rebuilt table have in
+    common, and not.
+    """
     shadow = f"_rebuild_{entry.gold}"
     try:
         if not fold_shadow(run, entry.lineage, shadow):
             raise LakehouseError(f"{entry.name}: expected a table of its own, at a moment at which it lives")
-        live = run.lake.read(run.spark, "gold", published.gold, published.version)
+        live = run.lake.read(run.spark, "gold", gold, version)
         with many_rows(run.spark):
             return difference(live, run.lake.read(run.spark, "gold", shadow))
     finally:
@@ -157,7 +174,7 @@ def request(log: OpsLog, settings: SourceSettings, entry: TableEntry, why: str) 
             log.load()
             manifest = log.last(Manifest)
             assert manifest is not None
-            feed = feed_of(log.source, settings, manifest.consistency)
+            feed = gold_settings_of(log.source, settings, manifest.consistency)
             run_gold(log.spark, log.lake, feed, log, progress=quiet)
             return True
     except LakehouseError as error:
@@ -180,10 +197,10 @@ def rebuild_silver(root: str, source: str, yes: bool, why: str = "") -> Entry:
     log = OpsLog(spark, lake, source).load()
     check_bronze(spark, lake, source, log)
     number = next_generation(log, again=not yes)
-    beside, scratch = generation(spark, lake, source, number)
-    feed = silver_feed_of(source, settings)
+    new_lake, scratch = generation(spark, lake, source, number)
+    feed = silver_settings_of(source, settings)
     catch_up(log, scratch, feed)
-    outcome = {"source": source, "generation": number, **silver_difference(spark, lake, beside, source)}
+    outcome = {"source": source, "generation": number, **silver_difference(spark, lake, new_lake, source)}
     if not yes:
         return {**outcome, "switched": False}
     with layer_lock(spark, lake, source, ["silver"]):
@@ -233,15 +250,19 @@ def generation(spark: SparkSession, lake: Lake, source: str, number: int) -> tup
     """The lake as it is when that generation of a source's silver counts, and the log in which it
     is built.
     """
-    beside = Lake(lake.root, lake.catalog, lake.schemas)
-    beside.use_generation(source, number)
-    return beside, OpsLog(spark, beside, source, suffix=f"_g{number}").load()
+    new_lake = Lake(lake.root, lake.catalog, lake.schemas)
+    new_lake.use_generation(source, number)
+    return new_lake, OpsLog(spark, new_lake, source, suffix=f"_g{number}").load()
 
 
-def catch_up(log: OpsLog, scratch: OpsLog, feed: Feed) -> None:
-    """Decode what bronze has and the new generation has not; epochs are the source's own."""
+def catch_up(log: OpsLog, scratch: OpsLog, feed: SilverSettings) -> None:
+    """Decode what bronze has and the new generation has not; epochs, and what landed below, are the source's
+    own.
+    """
     for record in log.all(Epoch)[len(scratch.all(Epoch)) :]:
         scratch.add(record)
+    for landed in log.all(Backfill)[len(scratch.all(Backfill)) :]:
+        scratch.add(landed)
     run_silver(RunContext(scratch, quiet), feed)
 
 

@@ -1,4 +1,4 @@
-"""Rejected rows, for operators: what they are, and letting them be judged again or pass."""
+"""Operators' commands on rejected rows: list them, evaluate them again, or accept them."""
 
 from typing import Any
 
@@ -15,17 +15,17 @@ from lakehouse.quality.suite import suite_of
 from lakehouse.spark.change_log.changes import not_void, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.run import run_gold
-from lakehouse.spark.gold.settings import GoldFeed
+from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import the_one
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.quality.evaluate import Judge, commit_of, identity
+from lakehouse.spark.quality.evaluate import SuiteEvaluator, commit_of, identity
 from lakehouse.spark.quality.gates import open_rejections, rejected_rows
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver.tables import read_silver
-from lakehouse.spark.source import selected_sources
+from lakehouse.spark.source import said_in, selected_sources
 
 
 class Rejections:
@@ -37,13 +37,13 @@ class Rejections:
         manifest, done = self.log.last(Manifest), self.log.last(Done)
         self.tables = manifest.tables if manifest else ()
         self.watermark = manifest.watermark if manifest else MIN_POSITION
-        self.history = load_history(self.log, done, settings.said) if done else None
+        self.history = load_history(self.log, done, said_in(settings)) if done else None
         self.silver = read_silver(self.spark, lake, source, "changes").where(not_void(self.log))
         self.rows = rejected_rows(self.spark, lake, source)
 
     def lineage(self, name: str) -> Any:
-        found = [entry.lineage for entry in self.tables if name in map(".".join, entry.names)]
-        return next((one for one in (self.history.lineages if self.history else ()) if one.id in found), None)
+        ids = [entry.lineage for entry in self.tables if name in map(".".join, entry.names)]
+        return next((one for one in (self.history.lineages if self.history else ()) if one.id in ids), None)
 
     def of(self, lineage: Any, *, all_: bool) -> list[dict[str, Any]]:
         """Rejected changes of a table in order; without `all_` those alone that nothing came after."""
@@ -67,7 +67,7 @@ class Rejections:
             self.settings.virtual,
             upstream_of(self.settings.format, self.settings.options),
         )
-        judge = Judge(lineage, suite_of(suite), upstream, {}, virtual=virtual)
+        judge = SuiteEvaluator(lineage, suite_of(suite), upstream, {}, virtual=virtual)
         judged = judge.frame(self.silver.where(of_lineage(lineage)), partial=True)
         failing = judged.where(F.arrays_overlap("failed", F.array(*[F.lit(index) for index in judge.stops])))
         rows = failing.select("position", identity().alias("name")).orderBy("position").collect()
@@ -78,18 +78,18 @@ class Rejections:
 
 def list_rejected(root: str, table: str | None, all_: bool) -> list[dict[str, Any]]:
     """Rejected rows with their reasons and the place of their bytes."""
-    lake, found = Lake(root), []
+    lake, listed = Lake(root), []
     for source, settings in sources(get_session(), lake).items():
-        told = Rejections(lake, source, settings)
-        names = {name for entry in told.tables for name in map(".".join, entry.names)}
+        rejections = Rejections(lake, source, settings)
+        names = {name for entry in rejections.tables for name in map(".".join, entry.names)}
         lineages = {
             lineage.id: lineage
             for name in sorted(names)
-            if table in (None, name) and (lineage := told.lineage(name))
+            if table in (None, name) and (lineage := rejections.lineage(name))
         }
         for lineage in lineages.values():
-            found += told.of(lineage, all_=all_)
-    return found
+            listed += rejections.of(lineage, all_=all_)
+    return listed
 
 
 def requeue(config: Config, table: str, root: str | None, accept: bool, why: str | None) -> dict[str, Any]:
@@ -103,30 +103,30 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
     found = {}
     for source in selected_sources(config, select, root):
         settings = sources(get_session(), source.lake).get(source.name)
-        told = Rejections(source.lake, source.name, settings) if settings else None
-        if told is not None and (lineage := told.lineage(name)) is not None:
-            found[source.name] = source, told, lineage
+        rejections = Rejections(source.lake, source.name, settings) if settings else None
+        if rejections is not None and (lineage := rejections.lineage(name)) is not None:
+            found[source.name] = source, rejections, lineage
     if not found:
         raise LakehouseError(
             f"{table}: expected a gold table that has expectations, found none; `lakehouse status` lists the "
             "tables"
         )
-    source, told, lineage = the_one(found, table, source.lake.root)
-    before = told.of(lineage, all_=True)
-    with layer_lock(told.spark, source.lake, source.name, ("gold",)):
+    source, rejections, lineage = the_one(found, table, source.lake.root)
+    before = rejections.of(lineage, all_=True)
+    with layer_lock(rejections.spark, source.lake, source.name, ("gold",)):
         if accept:
-            _accept(told, lineage, table, source.gold, before=before, why=str(why))
-        told.log.load()
+            _accept(rejections, lineage, table, source.gold, before=before, why=str(why))
+        rejections.log.load()
         run_gold(
-            told.spark,
+            rejections.spark,
             source.lake,
             source.gold,
-            told.log,
+            rejections.log,
             progress=lambda _: None,
             again=frozenset([lineage.id]),
         )
     after = Rejections(source.lake, source.name, source.settings).of(lineage, all_=True)
-    manifest = told.log.last(Manifest)
+    manifest = rejections.log.last(Manifest)
     entry = next(one for one in (manifest.tables if manifest else ()) if one.lineage == lineage.id)
     return {
         "table": table,
@@ -138,14 +138,21 @@ def requeue(config: Config, table: str, root: str | None, accept: bool, why: str
 
 
 def _accept(
-    told: Rejections, lineage: Any, table: str, feed: GoldFeed, before: list[dict[str, Any]], why: str
+    rejections: Rejections,
+    lineage: Any,
+    table: str,
+    feed: GoldSettings,
+    before: list[dict[str, Any]],
+    why: str,
 ) -> None:
     """Record the rows by name. The records are kept with the suite's own verdicts, so that a rebuild gives
     the same table.
     """
-    earlier = [name for one in told.log.all(Accepted) if one.lineage == lineage.id for name in one.changes]
+    earlier = [
+        name for one in rejections.log.all(Accepted) if one.lineage == lineage.id for name in one.changes
+    ]
     names = [" ".join([row["key"], *map(str, row["position"])]) for row in before]
-    entry = next(one for one in told.tables if one.lineage == lineage.id)
+    entry = next(one for one in rejections.tables if one.lineage == lineage.id)
     suite = next(
         (
             suite.plain()
@@ -155,5 +162,5 @@ def _accept(
         None,
     )
     if entry.stopped is not UNSET and suite:
-        names += told.stopping(lineage, suite, entry.stopped[0])
-    told.log.add(Accepted(lineage=lineage.id, changes=tuple(sorted({*earlier, *names})), why=why))
+        names += rejections.stopping(lineage, suite, entry.stopped[0])
+    rejections.log.add(Accepted(lineage=lineage.id, changes=tuple(sorted({*earlier, *names})), why=why))

@@ -1,4 +1,4 @@
-"""Records of dead letters decoded again, as silver batches of their own; what fails again is a dead letter
+"""Decodes the records of dead letters again, as silver batches of their own; failures become dead letters
 again.
 
 An operator asks for it, and silver by itself where what was wrong is known to be mended: a storage sink's
@@ -20,16 +20,18 @@ from lakehouse.ops.records import Done, Planned, to_json
 from lakehouse.spark.change_log.dead_letters import closing, is_open
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
-from lakehouse.spark.silver.context import beside
-from lakehouse.spark.silver.run import run_batch
-from lakehouse.spark.silver.tables import Feed, read_silver
+from lakehouse.spark.silver.context import batch_context
+from lakehouse.spark.silver.run import refuse_other_reading, run_batch
+from lakehouse.spark.silver.tables import SilverSettings, read_silver
 
 # so many ranges of offsets are decoded in one batch: each is a condition of its query
 RANGES = 500
 Json = dict[str, Any]
 
 
-def decode_again(log: OpsLog, feed: Feed, ranges: list[OffsetRange], code: str | None) -> Counter[str]:
+def decode_again(
+    log: OpsLog, feed: SilverSettings, ranges: list[OffsetRange], code: str | None
+) -> Counter[str]:
     """The counts of decoding these ranges, which are all that letters of `code` (None: of any) came from. No
     batch may be under way.
     """
@@ -37,6 +39,7 @@ def decode_again(log: OpsLog, feed: Feed, ranges: list[OffsetRange], code: str |
     counts: Counter[str] = Counter()
     if last is None or done is None:
         return counts
+    refuse_other_reading(log, feed)
     parts = [ranges[start : start + RANGES] for start in range(0, len(ranges), RANGES)]
     for number, part in enumerate(parts, 1):
         plan = Planned(
@@ -45,6 +48,7 @@ def decode_again(log: OpsLog, feed: Feed, ranges: list[OffsetRange], code: str |
             small=True,
             ranges=tuple(part),
             again=True,
+            read_as=feed.read_as,
             requeue=closing(code, done.batch, 0) if number == len(parts) else None,
         )
         log.add(plan)
@@ -58,15 +62,15 @@ def ranges_of(origins: Iterable[Json]) -> list[OffsetRange]:
     for topic, incarnation, partition, offset in sorted(
         {(o["topic"], o.get("incarnation", ""), o["partition"], o["offset"]) for o in origins}
     ):
-        one = OffsetRange(topic, incarnation, partition, first=offset, last=offset)
-        if ranges and ranges[-1].place == one.place and ranges[-1].last == offset - 1:
+        offsets = OffsetRange(topic, incarnation, partition, first=offset, last=offset)
+        if ranges and ranges[-1].place == offsets.place and ranges[-1].last == offset - 1:
             ranges[-1] = msgspec.structs.replace(ranges[-1], last=offset)
         else:
-            ranges.append(one)
+            ranges.append(offsets)
     return ranges
 
 
-def decode_late_files(context: RunContext, feed: Feed) -> None:
+def decode_late_files(context: RunContext, feed: SilverSettings) -> None:
     """Decode a storage sink's data files again that had no schema file, once one of them has it. To be called
     with all batches done.
     """
@@ -83,7 +87,7 @@ def decode_late_files(context: RunContext, feed: Feed) -> None:
         for origin in origins
         if isinstance(file := classify(origin["path"] or "", feed.options), DataFile)
     }
-    schemas = beside(log, feed.format, feed.options, []).schemas if waiting else None
+    schemas = batch_context(log, feed.format, feed.options, []).schemas if waiting else None
     if schemas is not None and not waiting.isdisjoint(schemas.known):
         counts = decode_again(log, feed, ranges_of(origins), "schema")
         context.progress(

@@ -1,8 +1,8 @@
-"""The retention floor of a source: below it silver keeps one snapshot row per live row in place of the log.
+"""The retention floor of a source: below it silver keeps one snapshot row per live row instead of the log.
 
-It is said first (a record of the ops log: from then on what arrives below it is refused and counted), and
-done then, in one commit of silver's changes. Said again it is done again. Schema changes stay whole; so do
-the logs of tables that need theirs.
+It is said first (a record of the ops log: from then on rows and statements that arrive below it are refused
+and told), and done then, in one commit of silver's changes. Said again it is done again. Schema changes stay
+whole; so do the logs of tables that need theirs.
 """
 
 import json
@@ -16,26 +16,26 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
-from lakehouse.fold.compaction import compacted, floor_below, named_image, needs_log
+from lakehouse.fold.compaction import compacted, floor_below, named_image, needs_log, with_namesakes
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, Name, key_ids
-from lakehouse.ops.records import Done, Floor, Manifest
+from lakehouse.ops.records import Done, Floor, Manifest, TableEntry
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.column_types import columns
-from lakehouse.spark.gold.fold_job import decode_row, fold_frame, partitions_for
+from lakehouse.spark.gold.fold_job import FoldTask, decode_row, netted_rows, partitions_for
 from lakehouse.spark.lake import Lake, literal
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.show import parse_position
-from lakehouse.spark.session import get_session, many_rows
+from lakehouse.spark.session import get_session, keeping, many_rows
 from lakehouse.spark.silver.tables import read_silver, silver_schema
-from lakehouse.spark.source import options_in
+from lakehouse.spark.source import options_in, said_in
 
 Entry = dict[str, Any]
 IMAGE = "after string"
@@ -51,7 +51,7 @@ def raise_floor(
         raise LakehouseError(
             f"{source}: expected a source of {root}, found none; `lakehouse status` lists them"
         )
-    with layer_lock(spark, lake, source, ["silver", "gold"]):
+    with layer_lock(spark, lake, source, ["silver", "gold"]) as lake:
         log = OpsLog(spark, lake, source).load()
         done, manifest = log.last(Done), log.last(Manifest)
         if done is None or manifest is None or manifest.batch != done.batch:
@@ -59,10 +59,14 @@ def raise_floor(
                 f"{source}: gold has not taken all that silver has; `lakehouse run gold` first"
             )
         place = floor_below(moment(settings, at, older_than, manifest.watermark))
-        lineages = [one for one in load_history(log, done, settings.said).lineages if one.start < place]
-        kept = {
-            one.id: why_kept for one in lineages if (why_kept := reason(one, place, settings)) is not None
+        lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
+        entries = {lineage: entry for entry in manifest.tables for lineage in entry.lineages}
+        reasons = {
+            one.id: reason(one, place, settings) or unread(one, place, entries.get(one.id))
+            for one in lineages
         }
+        told = {lineage: why_kept for lineage, why_kept in reasons.items() if why_kept is not None}
+        kept = with_namesakes(told, lineages, place)
         folded = [one for one in lineages if one.id not in kept]
         changes = read_silver(spark, lake, source, "changes").where(
             (F.col("batch") <= done.batch) & not_void(log)
@@ -76,8 +80,9 @@ def raise_floor(
         if not yes or not folded:
             return {**outcome, "done": False}
         names = sorted({i.name for one in folded for i in one.intervals if i.low < place})
-        log.add(Floor(generation=log.generation, place=place, names=tuple(names), why=why))
-        with many_rows(spark):
+        floor = Floor(generation=log.generation, place=place, names=tuple(names), why=why, batch=done.batch)
+        log.add(floor)
+        with many_rows(spark), keeping():
             rows = snapshot_rows(
                 spark,
                 lake,
@@ -110,6 +115,19 @@ def reason(lineage: Lineage, place: Position, settings: SourceSettings) -> str |
     if options.merged or not options.plain:
         return "gold shows more of it than its live rows"
     return needs_log(lineage, place)
+
+
+def unread(lineage: Lineage, place: Position, entry: TableEntry | None) -> str | None:
+    """Why a table keeps its log though it needs it no more: what its changes lack is known only once gold has
+    folded them, and rows at a floor do not tell it.
+    """
+    if lineage.name_at(place) is None:
+        return None
+    if entry is None:
+        return "gold does not have it, so that nothing has looked at what its changes lack"
+    if entry.state == "behind" and entry.since is not None and entry.since < place:
+        return "gold is behind the floor"
+    return None
 
 
 def of_any(lineages: Iterable[Lineage]) -> Column:
@@ -160,10 +178,10 @@ def snapshot_rows(
     for lineage in lineages:
         name = lineage.name_at(place)
         if name is not None:
-            mine = changes.where(of_lineage(lineage) & between(None, place))
+            table_changes = changes.where(of_lineage(lineage) & between(None, place))
             rows = rows.unionByName(
                 silver_rows(
-                    images(spark, mine, lineage, place, upstream=upstream),
+                    images(spark, table_changes, lineage, place, upstream=upstream),
                     lineage,
                     name,
                     place,
@@ -185,15 +203,8 @@ def images(
         return spark.createDataFrame(
             pa.table({"after": pa.array(texts, pa.string())}), columns(IMAGE)
         ).coalesce(1)
-    netted = fold_frame(
-        mine,
-        lineage,
-        place,
-        target=lineage.step_at(place),
-        upstream=upstream,
-        partitions=partitions_for(count),
-        whole=frozenset(),
-        typing=None,
+    netted = netted_rows(
+        mine, FoldTask(lineage, place, lineage.step_at(place), upstream), partitions_for(count)
     )
     return netted.where("kind in ('put', 'patch')").mapInArrow(_named(lineage, place), IMAGE)
 
@@ -221,7 +232,7 @@ def silver_rows(
         if (column := schema.by_id(key)) is not None
     )
     parts = ("epoch", "p1", "p2", "p3", "p4", "p5")
-    told = {
+    columns = {
         "source": F.lit(source),
         "database": F.lit(name[0]),
         "table": F.lit(name[1]),
@@ -236,7 +247,7 @@ def silver_rows(
         "after": F.col("after"),
     }
     fields = silver_schema("changes").fields
-    return images.select(*[told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields])
+    return images.select(*[columns.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields])
 
 
 def _arrow(schema: Any) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Schemas as operators handle them: import a CREATE at a position, print a table's schema history."""
+"""Operators' commands on schemas: import a CREATE TABLE at a position, print a table's schema history."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""The ops tables: the log of a source, leases, run records, the lake's own record, who owns a gold name."""
+"""The ops tables: a source's log, leases, run records, the lake's own record, owners of gold names."""

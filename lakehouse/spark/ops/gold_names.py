@@ -1,13 +1,12 @@
-"""Names of tables in a lake of several sources: what a command's DB.TABLE means, and which source a gold
-table's name belongs to.
+"""Names of gold tables in a lake of several sources: which table a command's DB.TABLE means, and which source
+owns a name.
 
 A gold table has one owner, which claims its name in `ops.gold_names` before the table is made. A name that
 another source has claimed, or that a table has which nobody claimed, is left alone: the table takes
 `<name>__<source>` then, unless its YAML says the name.
 """
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import TypeVar
@@ -17,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
-from lakehouse.lineage import Name
+from lakehouse.gold.table_names import free_of
 from lakehouse.ops.records import Manifest, TableEntry
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.lake import Lake
@@ -56,42 +55,14 @@ def the_one(found: Mapping[str, Found], table: str, root: str) -> Found:
 def gold_entry(spark: SparkSession, lake: Lake, table: str) -> tuple[OpsLog, TableEntry]:
     """A live gold table's source, as its log, and its entry in the last manifest."""
     known, name = named(spark, lake, table)
-    found = {}
+    entries = {}
     for source in known:
         log = OpsLog(spark, lake, source).load()
         manifest = log.last(Manifest)
         for entry in manifest.tables if manifest else ():
             if entry.name == name and entry.state != "retired":
-                found[source] = log, entry
-    return the_one(found, table, lake.root)
-
-
-# of a folder's name on most file systems 255 are allowed; what is appended to a taken name needs some
-NAME_BYTES = 200
-
-
-def plain_name(name: Name, target: str | None) -> str:
-    """The gold name that a table takes if it is free: its YAML's, else `db__table`, shortened where a folder
-    could not have it.
-    """
-    joined = f"{name[0]}__{name[1]}"
-    return target or shortened("".join(char if char.isalnum() or char == "_" else "_" for char in joined))
-
-
-def shortened(name: str) -> str:
-    """The name, or where a folder or file could not have it its beginning and a hash of all of it."""
-    encoded = name.encode()
-    if len(encoded) <= NAME_BYTES:
-        return name
-    digest = hashlib.blake2b(encoded, digest_size=6).hexdigest()
-    return f"{encoded[: NAME_BYTES - len(digest) - 1].decode(errors='ignore')}_{digest}"
-
-
-def free_of(taken: set[str], names: Iterable[str]) -> str:
-    """The first name that is not taken, in any case of letters; it is taken from now on."""
-    name = next(name for name in names if name.casefold() not in taken)
-    taken.add(name.casefold())
-    return name
+                entries[source] = log, entry
+    return the_one(entries, table, lake.root)
 
 
 def claim(

@@ -1,5 +1,5 @@
-"""The lake's own record, `ops.lake`: which lakehouse version wrote it, and how each of its sources
-is read.
+"""The lake's own record, `ops.lake`: the lakehouse version that wrote it, and how each of its sources is
+read.
 """
 
 import json

@@ -1,20 +1,27 @@
 """One run per source and layer, on any store: a lock file where files can be locked, else a lease, a row of a
 small Delta table.
 
-A holder counts its row's `beat` up while it lives. Who finds a row waits and watches: a beat that goes on is
-a run that goes on; one that stands still for LEASE seconds of the watcher's own clock belongs to a run that
-died, and is taken over. No clocks are compared, and of two who take at once Delta lets one commit. A lease
-keeps runs apart; that nothing is written twice rests on Delta's transactions, not on it.
+A holder increases a counter while it lives, its heartbeat: a property of the table, because setting one is a
+Delta commit without a Spark task, so that a job which holds all task slots does not stop it. Who finds a row
+waits and watches: a heartbeat that advances means that the holder lives; one that stands still for LEASE
+seconds of the watcher's own clock belongs to a run that died, and its row is taken over. No clocks are
+compared, and of two who take at once Delta lets one commit.
+
+A holder whose heartbeat has not got through for LEASE seconds asks, before its next write, whether the lease
+is still its own. That nothing is written twice rests on Delta's transactions and on the numbers of the ops
+log (lakehouse/spark/ops/log.py), not on the lease.
 """
 
 import json
 import logging
+import math
 import random
 import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,43 +29,89 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.file_lock import has_flock, run_lock, told, whoami
+from lakehouse.ops.file_lock import has_flock, holder_text, run_lock, whoami
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.lake import Lake, literal
 
 LEASE = 120.0
 SCHEMA = columns("layer string, holder string, beat bigint, who string")
+# the table's property of a layer's heartbeat: the holder and its count
+BEAT = "lakehouse.beat."
 LOG = logging.getLogger(__name__)
 
 
 @contextmanager
-def layer_lock(spark: SparkSession, lake: Lake, source: str, layers: Iterable[str]) -> Iterator[None]:
-    """Hold layers of a source against any other run; LakehouseError names who holds them."""
+def layer_lock(spark: SparkSession, lake: Lake, source: str, layers: Iterable[str]) -> Iterator[Lake]:
+    """Hold layers of a source against any other run; LakehouseError names who holds them. Yields the lake to
+    write to: its writes fail once the layers are another run's.
+    """
     with ExitStack() as held:
         if lake.catalog is None and has_flock(lake.root):
             for layer in layers:
                 held.enter_context(run_lock(lake.root, source, layer))
+            yield lake
         else:
-            held.enter_context(lease(spark, lake, source, list(layers)))
-        yield
+            hold = held.enter_context(lease(spark, lake, source, list(layers)))
+            yield replace(lake, before_write=hold.check)
+
+
+@dataclass(slots=True)
+class Hold:
+    """A lease from its holder's side. `beaten` is when its last heartbeat was begun that got through, by
+    time.monotonic; heartbeats come from a thread of their own.
+    """
+
+    table: "Table"
+    source: str
+    layers: list[str]
+    holder: str
+    seconds: float
+    beaten: float
+    count: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def beat(self) -> None:
+        """Advance the heartbeat; LakehouseError where another run has taken the lease."""
+        with self.lock:
+            begun = time.monotonic()
+            self._refuse_lost()
+            self.count += 1
+            self.table.beat(self.layers, self.holder, self.count)
+            self.beaten = begun
+
+    def check(self) -> None:
+        """Return at once while heartbeats get through, else only once one has; LakehouseError where another
+        run has taken the lease.
+        """
+        if time.monotonic() - self.beaten > self.seconds:
+            self.beat()
+
+    def _refuse_lost(self) -> None:
+        if any(holder != self.holder for holder, _ in self.table.beats(self.layers).values()):
+            raise LakehouseError(
+                f"{self.source}: this run's lease lapsed, and another run of {' and '.join(self.layers)} has "
+                "taken it over; this one stops, and nothing more of it is written"
+            )
 
 
 @contextmanager
 def lease(
     spark: SparkSession, lake: Lake, source: str, layers: list[str], seconds: float = LEASE
-) -> Iterator[None]:
-    """Hold the rows of these layers, and keep them beating."""
+) -> Iterator[Hold]:
+    """Hold the rows of these layers, and keep their heartbeats going."""
     table, holder = Table(spark, lake, f"{source}_lease"), uuid.uuid4().hex
     table.create()
     watched = table.rows(layers)
     _wait(table, source, layers, watched, seconds=seconds)
     if not table.take(layers, holder, watched):
         raise LakehouseError(f"{source}: another run began at the same moment; wait for it or stop it")
+    table.beat(layers, holder, 0)
     ended = threading.Event()
-    beating = threading.Thread(target=_beat, args=(table, holder, ended, seconds / 4), daemon=True)
+    hold = Hold(table, source, layers, holder, seconds=seconds, beaten=time.monotonic())
+    beating = threading.Thread(target=_keep, args=(hold, ended), daemon=True)
     beating.start()
     try:
-        yield
+        yield hold
     finally:
         ended.set()
         beating.join()
@@ -76,19 +129,24 @@ def _wait(table: "Table", source: str, layers: list[str], watched: dict[str, Any
         for layer, row in now.items():
             if layer not in watched or row[:2] != watched[layer][:2]:
                 raise LakehouseError(
-                    f"{source}: a {layer} run is going on already ({told(json.loads(row[2]))}); wait for it "
-                    "or stop it"
+                    f"{source}: a {layer} run is going on already ({holder_text(json.loads(row[2]))}); "
+                    "wait for it or stop it"
                 )
         if not now:
             watched.clear()
 
 
-def _beat(table: "Table", holder: str, ended: threading.Event, pause: float) -> None:
-    while not ended.wait(pause):
+def _keep(hold: Hold, ended: threading.Event) -> None:
+    """Heartbeats until the run has ended, or has lost its lease: its next write says so."""
+    while not ended.wait(hold.seconds / 4):
         try:
-            table.sql(f"UPDATE {table.ref} SET beat = beat + 1 WHERE holder = {literal(holder)}")
-        except Exception as error:  # the next beat may do; without any the lease ends
-            LOG.warning("a lease could not be kept: %s", type(error).__name__)
+            hold.beat()
+        except LakehouseError as error:
+            LOG.warning("%s", error)
+            hold.beaten = -math.inf
+            return
+        except Exception as error:  # the next one may get through; without any the lease ends
+            LOG.warning("a heartbeat failed: %s", type(error).__name__)
 
 
 class Table:
@@ -105,17 +163,36 @@ class Table:
             self.lake.append(empty, "ops", self.name)
 
     def rows(self, layers: list[str]) -> dict[str, Any]:
+        """By layer the holder, its heartbeat and who it is."""
         rows = self.lake.read(self.spark, "ops", self.name).where(F.col("layer").isin(layers)).collect()
-        return {row.layer: (row.holder, row.beat, row.who) for row in rows}
+        beats = self.beats(layers)
+        return {
+            row.layer: (
+                row.holder,
+                beats[row.layer][1] if beats.get(row.layer, ("",))[0] == row.holder else row.beat,
+                row.who,
+            )
+            for row in rows
+        }
+
+    def beats(self, layers: list[str]) -> dict[str, tuple[str, int]]:
+        """By layer the holder and count of the last heartbeat. Runs no Spark task."""
+        properties = {
+            row.key: row.value for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.ref}").collect()
+        }
+        found = {layer: properties.get(BEAT + layer, "").split(":") for layer in layers}
+        return {layer: (beat[0], int(beat[1])) for layer, beat in found.items() if len(beat) == 2}
+
+    def beat(self, layers: list[str], holder: str, count: int) -> None:
+        """Set the heartbeat of layers. Runs no Spark task, but for a checkpoint once in 1,000 times."""
+        beats = ", ".join(f"{literal(BEAT + layer)} = {literal(f'{holder}:{count}')}" for layer in layers)
+        self.sql(f"ALTER TABLE {self.ref} SET TBLPROPERTIES ({beats}, 'delta.checkpointInterval' = '1000')")
 
     def take(self, layers: list[str], holder: str, watched: dict[str, Any]) -> bool:
         """Put this holder's rows where there are none, or the watched ones; False where another was
         quicker.
         """
-        dead = (
-            " OR ".join(f"(t.holder = {literal(row[0])} AND t.beat = {row[1]})" for row in watched.values())
-            or "false"
-        )
+        dead = " OR ".join(f"t.holder = {literal(row[0])}" for row in watched.values()) or "false"
         mine = " UNION ALL ".join(
             (
                 f"SELECT {literal(layer)} layer, {literal(holder)} holder, 0L beat, "
@@ -142,6 +219,7 @@ class Table:
                 return
             except Exception as error:
                 # Delta's own error, which a session shows as Java's, as pyspark's or as Connect's
-                if "DELTA_CONCURRENT" not in str(error) or not pause:
+                said = str(error)
+                if not pause or not ("DELTA_CONCURRENT" in said or "DELTA_METADATA_CHANGED" in said):
                     raise
                 time.sleep(pause * random.uniform(0.5, 1.5))

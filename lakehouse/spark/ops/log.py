@@ -2,20 +2,28 @@
 
 What the records are, and who writes them, is in lakehouse/ops/records.py.
 
-`seq` grows by one per record. Layers in processes of their own may give one number twice; records of one kind
-come from one layer, whose run lock keeps its writers apart, so the order within a kind is never in doubt.
+`seq` grows by one per record, and a number exists once: it is the version of the append's Delta transaction,
+so that Delta skips an append whose number is taken. A writer reads back what it has appended, which it knows
+by a mark of its own: two writers may say the same in the same millisecond. Where another process was quicker,
+it takes the next number, unless that process runs the same layer: then a lease has lapsed and was taken over,
+and this run stops before it writes anything else.
+
+Lakes of older versions may have one number twice.
 """
 
 import json
 import time
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from lakehouse.errors import LakehouseError
 from lakehouse.ops.records import Generation, Record, decode, encode
 from lakehouse.spark.lake import Lake
 
@@ -29,6 +37,10 @@ SCHEMA = StructType(
 )
 # a run reads the whole log, in which each record is a file of its own: after so many they are put together
 TIDY = 256
+# how often a number is looked for while others append too
+TRIES = 50
+# the member of a stored record that says who has appended it
+MARK = "append"
 Kind = TypeVar("Kind", bound=Record)
 
 
@@ -41,6 +53,11 @@ class Logged(NamedTuple):
     text: str
     record: Record | None
 
+    @property
+    def stored(self) -> tuple[int, str, int, str]:
+        """Its row of the table."""
+        return self.seq, self.kind, self.at, self.text
+
 
 @dataclass(slots=True)
 class OpsLog:
@@ -51,6 +68,8 @@ class OpsLog:
     source: str
     records: list[Logged] = field(default_factory=list)
     suffix: str = ""
+    waiting: list[Record] = field(default_factory=list)
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
     @property
     def table(self) -> str:
@@ -69,9 +88,7 @@ class OpsLog:
 
     def load(self) -> "OpsLog":
         if self.lake.exists(self.spark, "ops", self.table):
-            rows = self.lake.read(self.spark, "ops", self.table).toArrow().to_pylist()
-            rows.sort(key=lambda row: (row["seq"], row["at"]))
-            self.records = [_logged(**row) for row in rows]
+            self.records = self._stored(-1)
         if self.generation > 1:
             self.lake.use_generation(self.source, self.generation)
         return self
@@ -80,19 +97,71 @@ class OpsLog:
         """Append a record; returns its seq."""
         return self.add_all([record])
 
+    def add_along(self, record: Record) -> None:
+        """Append a record with the next one, in its commit; until then no reader of the log has it."""
+        self.waiting.append(record)
+
     def add_all(self, records: Sequence[Record]) -> int:
-        """Append records in one commit; returns the seq of the last."""
+        """Append records in one commit; returns the seq of the last. LakehouseError where another run of the
+        same layer has written since this one read the log.
+        """
+        records, self.waiting = [*self.waiting, *records], []
+        writers = {record.writer for record in records if record.writer}
+        for _ in range(TRIES):
+            mine = self._numbered(records)
+            self._append(mine)
+            newer = self._newer()
+            self.records += newer
+            if {one.stored for one in mine} <= {one.stored for one in newer}:
+                return self.seq
+            if not newer:
+                raise LakehouseError(
+                    f"{self.lake.ref('ops', self.table)}: expected to append record {mine[0].seq}, but the "
+                    "table has had more records before: it was restored to an older version; restore it to "
+                    "its newest one"
+                )
+            self._refuse_rival(writers, newer)
+        raise LakehouseError(
+            f"{self.lake.ref('ops', self.table)}: too many writers at one time; run it again"
+        )
+
+    def _numbered(self, records: Sequence[Record]) -> list[Logged]:
         now = int(time.time() * 1000)
-        logged = [
-            Logged(self.seq + number, record.kind, now, encode(record), record=record)
+        return [
+            Logged(self.seq + number, record.kind, now, self._marked(record), record=record)
             for number, record in enumerate(records, 1)
         ]
+
+    def _marked(self, record: Record) -> str:
+        return json.dumps({**json.loads(encode(record)), MARK: self.mark})
+
+    def _append(self, logged: Sequence[Logged]) -> None:
+        """Append under the first record's number; nothing is appended where that is taken."""
         rows = [{"seq": one.seq, "kind": one.kind, "at": one.at, "body": one.text} for one in logged]
-        self.lake.append(
-            self.spark.createDataFrame(pa.Table.from_pylist(rows), SCHEMA).coalesce(1), "ops", self.table
-        )
-        self.records += logged
-        return self.seq
+        frame = self.spark.createDataFrame(pa.Table.from_pylist(rows), SCHEMA).coalesce(1)
+        try:
+            self.lake.append(frame, "ops", self.table, (f"log:{self.table}", logged[0].seq))
+        except Exception as error:
+            # somebody else appends at this moment: Delta's error, which each kind of session shows in its way
+            if "DELTA_CONCURRENT" not in str(error):
+                raise
+
+    def _newer(self) -> list[Logged]:
+        """The records behind the last one that is known. The table is there: somebody has appended to it."""
+        return self._stored(self.seq)
+
+    def _stored(self, above: int) -> list[Logged]:
+        table = self.lake.read(self.spark, "ops", self.table)
+        rows = table.where(F.col("seq") > above).toArrow().to_pylist()
+        return [_logged(**row) for row in sorted(rows, key=lambda row: (row["seq"], row["at"]))]
+
+    def _refuse_rival(self, writers: set[str], newer: Sequence[Logged]) -> None:
+        rival = next((one for one in newer if one.record and one.record.writer in writers), None)
+        if rival is not None and rival.record is not None:
+            raise LakehouseError(
+                f"{self.source}: another {rival.record.writer} run has written record {rival.seq} "
+                f"({rival.kind}) while this one ran; this one stops, and nothing of it is published"
+            )
 
     def tidy(self, began: int) -> None:
         """Put the table's files together where a run, which began at seq `began`, has passed another multiple
@@ -121,8 +190,9 @@ class OpsLog:
         return [(one.at, one.record) for one in self.records if isinstance(one.record, kind)]
 
     def stored(self, kind: type[Record]) -> list[Any]:
-        """The records of a kind as JSON has them, unknown members included."""
-        return [json.loads(one.text) for one in self.records if one.kind == kind.kind]
+        """The records of a kind as JSON has them, unknown members included, without the writers' marks."""
+        members = [json.loads(one.text) for one in self.records if one.kind == kind.kind]
+        return [{name: value for name, value in each.items() if name != MARK} for each in members]
 
 
 def _logged(seq: int, kind: str, at: int, body: str) -> Logged:

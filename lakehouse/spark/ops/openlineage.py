@@ -1,11 +1,9 @@
-"""What a run's record means as lineage: its layers with the tables they read and wrote, sent to whoever
-listens.
-"""
+"""OpenLineage events of a run's record: its layers with the tables they read and wrote."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakehouse import __version__
+from lakehouse import DISTRIBUTION, __version__
 from lakehouse.ops.records import Manifest, Run
 from lakehouse.reporting.openlineage import (
     GOLD_READS,
@@ -20,7 +18,7 @@ from lakehouse.reporting.openlineage_client import is_asked_for, job_namespace, 
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 
-PRODUCER = f"https://pypi.org/project/lakehouse/{__version__}"
+PRODUCER = f"https://pypi.org/project/{DISTRIBUTION}/{__version__}"
 
 
 def emit_run(log: OpsLog, run: Run) -> int:

@@ -1,10 +1,13 @@
 """The retention floors of a source, by table. Silver refuses changes that arrive below one, and counts them
-in its book.
+in its book; the schema history refuses statements (lakehouse/schema_history/late_statements.py).
 """
+
+from msgspec import UNSET
 
 from lakehouse.events import Position
 from lakehouse.lineage import Name
 from lakehouse.ops.records import Floor
+from lakehouse.schema_history.late_statements import RaisedFloor
 from lakehouse.spark.ops.log import OpsLog
 
 Floors = dict[Name, Position]
@@ -17,3 +20,14 @@ def floors_of(log: OpsLog) -> Floors:
         if record.generation == log.generation:
             floors |= {name: max(record.place, floors.get(name, record.place)) for name in record.names}
     return floors
+
+
+def raised_floors(log: OpsLog) -> list[RaisedFloor]:
+    """Each floor of silver's present generation, with the batch that it came behind; those of older lakes
+    don't tell it.
+    """
+    return [
+        RaisedFloor(record.place, frozenset(record.names), record.batch)
+        for record in log.all(Floor)
+        if record.generation == log.generation and record.batch is not UNSET
+    ]

@@ -1,4 +1,4 @@
-"""What every step of a source's run takes: its log, and where progress is written."""
+"""The context of a source's run: its log, and the function that writes progress."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

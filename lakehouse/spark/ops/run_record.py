@@ -1,5 +1,4 @@
-"""What a run did, as a record of kind `run` in the ops log: when, which layers, how much, how long, and how
-it ended.
+"""The record of a run in the ops log: when, which layers, how much, how long, and how it ended.
 
 A run that found nothing to do leaves none. A run that fails leaves one with its error: the one sentence of an
 error of ours, the type alone of any other, whose text may quote what was read.

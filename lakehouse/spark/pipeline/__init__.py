@@ -1,1 +1,1 @@
-"""Runs: select the sources, one pass over their layers, continuous runs, `try` on a recording."""
+"""Runs: select sources, one pass over their layers, continuous runs, `try` on a recording."""

@@ -44,57 +44,61 @@ def run_continuously(
 ) -> list[dict[str, Any]]:
     """Layers of the sources in turn, again and again, until a signal."""
     with ExitStack() as held:
+        lakes = [
+            held.enter_context(layer_lock(spark, source.lake, source.name, layers)) for source in sources
+        ]
         for source in sources:
-            held.enter_context(layer_lock(spark, source.lake, source.name, layers))
             register(spark, source.lake, source.name, source.settings)
         rounds = [
             Round(
                 source,
-                RunContext(OpsLog(spark, source.lake, source.name), progress),
+                RunContext(OpsLog(spark, lake, source.name), progress),
                 RunRecord(layers, read_by(source)),
                 alone=len(sources) == 1,
             )
-            for source in sources
+            for source, lake in zip(sources, lakes, strict=True)
         ]
         while not stop():
             begun = time.monotonic()
-            for one in rounds:
-                try_round(one, layers, stop)
+            for source_round in rounds:
+                try_round(source_round, layers, stop)
             if rounds[0].passes == 1 and not stop():
                 progress("up to date; going on until SIGTERM or Ctrl-C")
             stop.event.wait(max(0.0, 1.0 - (time.monotonic() - begun)))
-        for one in rounds:
-            one.record.flush(one.context.log, now=True)
+        for source_round in rounds:
+            source_round.record.flush(source_round.context.log, now=True)
     progress("stopped after the batch in hand")
-    return [outcome(one.context.log, *one.record.totals, None) for one in rounds]
+    return [outcome(source_round.context.log, *source_round.record.totals, None) for source_round in rounds]
 
 
-def try_round(one: Round, layers: tuple[str, ...], stop: Stop) -> None:
+def try_round(source_round: Round, layers: tuple[str, ...], stop: Stop) -> None:
     """One pass over one source. One that fails is tried again after a pause that grows, and the other sources
     go on; its run record says what it failed with. The run ends where its session is what failed, or where
     its only source fails at the start.
     """
-    log, progress = one.context.log, one.context.progress
-    if time.monotonic() < one.retry_at:
+    log, progress = source_round.context.log, source_round.context.progress
+    if time.monotonic() < source_round.retry_at:
         return
     try:
-        if one.failures:
+        if source_round.failures:
             log.load()  # what the failed pass wrote
-        go_round(one, layers, stop)
+        go_round(source_round, layers, stop)
     except Exception as error:
-        if (one.passes == 0 and one.alone) or not answers(log.spark):
+        if (source_round.passes == 0 and source_round.alone) or not answers(log.spark):
             raise
         with suppress(Exception):  # the lake may be what failed; the error itself is what must be said
-            one.record.write(log, error)
-        one.record = RunRecord(one.record.layers, one.record.read, earlier=one.record.totals)
-        one.failures += 1
-        pause = min(LONGEST_PAUSE, 2.0**one.failures)
-        one.retry_at = time.monotonic() + pause
-        progress(f"warning: {one.source.name}: {error_text(error)}; trying again in {pause:.0f} s")
+            source_round.record.write(log, error)
+        source_round.record = RunRecord(
+            source_round.record.layers, source_round.record.read, earlier=source_round.record.totals
+        )
+        source_round.failures += 1
+        pause = min(LONGEST_PAUSE, 2.0**source_round.failures)
+        source_round.retry_at = time.monotonic() + pause
+        progress(f"warning: {source_round.source.name}: {error_text(error)}; trying again in {pause:.0f} s")
         return
-    if one.failures:
-        progress(f"{one.source.name}: going on after {one.failures} failed passes")
-    one.failures = 0
+    if source_round.failures:
+        progress(f"{source_round.source.name}: going on after {source_round.failures} failed passes")
+    source_round.failures = 0
 
 
 def answers(spark: SparkSession) -> bool:
@@ -105,36 +109,41 @@ def answers(spark: SparkSession) -> bool:
         return False
 
 
-def go_round(one: Round, layers: tuple[str, ...], stop: Stop) -> None:
+def go_round(source_round: Round, layers: tuple[str, ...], stop: Stop) -> None:
     """One pass over one source of a continuous run."""
-    log = one.context.log
-    if set(layers) != set(LAYERS) or one.passes % LOOKS == 0:
+    log = source_round.context.log
+    if set(layers) != set(LAYERS) or source_round.passes % LOOKS == 0:
         log.load()  # another process runs the other layers, or an operator has said something
     began = log.seq
     if "bronze" in layers:
-        with one.record.timed("bronze"):
-            one.record.landed += _land_or_wait(one, stop)
-    derive(one.context, one.source, layers, one.record, stop=stop)
-    one.record = one.record.flush(log)
+        with source_round.record.timed("bronze"):
+            source_round.record.landed += _land_or_wait(source_round, stop)
+    derive(source_round.context, source_round.source, layers, source_round.record, stop=stop)
+    source_round.record = source_round.record.flush(log)
     log.tidy(began)
-    one.passes += 1
+    source_round.passes += 1
 
 
-def _land_or_wait(one: Round, stop: Stop) -> int:
+def _land_or_wait(source_round: Round, stop: Stop) -> int:
     """Land what is there. A broker that is away for a while ends no run that has begun; that is said once,
     and its return too.
     """
-    progress = one.context.progress
+    progress = source_round.context.progress
     try:
-        landed = land_all(one.context, one.source, stop, first=one.passes == 0 or bool(one.trouble))
+        landed = land_all(
+            source_round.context,
+            source_round.source,
+            stop,
+            first=source_round.passes == 0 or bool(source_round.trouble),
+        )
     except LakehouseError as error:
-        if one.passes == 0 and one.alone:
+        if source_round.passes == 0 and source_round.alone:
             raise
-        if not one.trouble:
+        if not source_round.trouble:
             progress(f"warning: {error}; trying again")
-        one.trouble = str(error)
+        source_round.trouble = str(error)
         return 0
-    if one.trouble:
-        progress(f"bronze  {one.source.name}: going on")
-    one.trouble = ""
+    if source_round.trouble:
+        progress(f"bronze  {source_round.source.name}: going on")
+    source_round.trouble = ""
     return landed

@@ -1,4 +1,4 @@
-"""One pass over a source: land what is new, silver, gold; what came out of it."""
+"""One pass over a source: land new messages, run silver and gold, and return the result."""
 
 import signal
 import threading
@@ -31,6 +31,7 @@ LAYERS = ("bronze", "silver", "gold")
 
 
 def messages_of(path: Path) -> Iterator[Message]:
+    """The messages of a recording."""
     return read_recording(path)
 
 
@@ -62,7 +63,7 @@ def outcome(log: OpsLog, landed: int, batches: int, published: Manifest | None) 
 
 
 class Stop:
-    """Set by SIGTERM and Ctrl-C: a run ends after the batch in hand."""
+    """Set by SIGTERM and Ctrl-C: a run ends after its current batch."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
@@ -90,9 +91,9 @@ def run_once(
     spark: SparkSession, source: Source, layers: tuple[str, ...], stop: Stop, *, progress: Progress
 ) -> dict[str, Any]:
     """One pass over one source."""
-    with layer_lock(spark, source.lake, source.name, layers):
-        register(spark, source.lake, source.name, source.settings)
-        log = OpsLog(spark, source.lake, source.name).load()
+    with layer_lock(spark, source.lake, source.name, layers) as lake:
+        register(spark, lake, source.name, source.settings)
+        log = OpsLog(spark, lake, source.name).load()
         context = RunContext(log, progress)
         began = log.seq
         with recorded(log, layers, read_by(source)) as record:
@@ -110,7 +111,9 @@ def run_once(
 def derive(
     context: RunContext, source: Source, layers: tuple[str, ...], record: RunRecord, *, stop: Stop
 ) -> Manifest | None:
-    """Silver and gold, of those layers, once; counts are added to the record. Returns what gold published."""
+    """Run silver and gold, of those layers, once; counts are added to the record. Returns the manifest that
+    gold published.
+    """
     published = None
     if "silver" in layers and not stop():
         with record.timed("silver"):
@@ -128,7 +131,7 @@ def derive(
 
 
 def read_by(source: Source) -> RunInput:
-    """What bronze reads, for the run's record: topics with their brokers, or paths."""
+    """The input that bronze reads, for the run's record: topics with their brokers, or paths."""
     config = source.config
     if config.kafka is not None:
         topics = config.kafka.topics or [config.kafka.topic_pattern or ""]
@@ -137,7 +140,7 @@ def read_by(source: Source) -> RunInput:
 
 
 def refuse_rejected(log: OpsLog) -> None:
-    """A run in which a table's `on_ddl` rejects a DDL has failed, once everything else is published."""
+    """Raise LakehouseError if a table's `on_ddl` rejects a DDL; everything else is published by then."""
     manifest = log.last(Manifest)
     rejected = [
         entry.name
@@ -163,7 +166,7 @@ def land_all(context: RunContext, source: Source, stop: Stop, *, first: bool = T
 
 
 def land(context: RunContext, source: Source, stop: Stop, *, first: bool) -> int:
-    """Land what the source's one input has now."""
+    """Land new messages of the source's input; returns how many."""
     config = source.config
     if config.storage is not None:
         return land_storage(context, config.storage.path, source.silver.options, sweep=first)

@@ -1,4 +1,4 @@
-"""The three layers of a source, one after another: what `try`, `run` and the jobs call."""
+"""Runs the layers of the configured sources, once or continuously: what `run` and the jobs call."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -1,5 +1,5 @@
-"""The process that a local session forks its Python workers from (`spark.python.daemon.module`), with their
-imports done.
+"""The process that a local session forks its Python workers from (`spark.python.daemon.module`), with imports
+preloaded.
 
 Spark puts its own zips and a large jar on the path of workers. Python compiles what it imports from a zip
 each time, and each task reads the directory of every zip and jar anew. Here the installed pyspark is taken

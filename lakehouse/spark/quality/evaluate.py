@@ -1,8 +1,8 @@
-"""Judges the changes of one table by its suite, before gold: one pass that tags each change with the checks
-it fails.
+"""Evaluates the changes of one table by its suite, before gold: one pass that tags each change with the
+checks it fails.
 
-    silver rows ─States─▶ the row after each change, typed as its own schema says ─▶ a column per check ─▶
-    failed: [check, …]
+    silver rows ─States─▶ the row after each change, typed as its own schema says
+                ─▶ a column per check ─▶ failed: [check, …]
 
 A change that fails a check with action `reject` gets the flag `rejected`, which the fold knows. Everything
 here is a function of silver and of the suite, so a rebuilt or replayed table rejects the same rows. Checks
@@ -40,7 +40,7 @@ Shape = tuple[tuple[int, str], ...]
 
 
 @dataclass(slots=True)
-class Judge:
+class SuiteEvaluator:
     """A suite bound to one lineage. `accepted` are changes that an operator lets pass, as `identity` names
     them.
     """
@@ -96,8 +96,8 @@ class Judge:
         """
         if not self.suite.digest:
             return ""
-        told = repr((self.suite.digest, sorted(self.names.items()), self.accepted))
-        return "+" + hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
+        text = repr((self.suite.digest, sorted(self.names.items()), self.accepted))
+        return "+" + hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
     def frame(self, changes: DataFrame, *, partial: bool) -> DataFrame:
         """The changes as the fold reads them, with `key`, `origin` and the numbers of the checks that each
@@ -227,7 +227,7 @@ def commit_of(place: Position, upstream: Upstream) -> Position:
     return (*place[:2], 0, 0, 0, 0) if upstream.server == "tidb" else place
 
 
-def check_names(judges: list[Judge], table: str) -> None:
+def check_names(judges: list[SuiteEvaluator], table: str) -> None:
     """QualityError where a check names a column that no lineage of the table ever had."""
     if judges and (unknown := set.intersection(*(judge.unknown for judge in judges))):
         known = {
@@ -256,12 +256,12 @@ def _worker(
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.quality.row_states import States
-        from lakehouse.spark.quality.evaluate import judged_batch, writers
+        from lakehouse.spark.quality.evaluate import evaluated_batch, writers
 
         states = States(lineage, upstream, remember=partial)
         write, arrow = writers(plain), to_arrow_schema(schema)
         for batch in batches:
-            yield judged_batch(batch, states, steps, aliases, write=write, schema=arrow)
+            yield evaluated_batch(batch, states, steps, aliases, write=write, schema=arrow)
 
     return work
 
@@ -275,7 +275,7 @@ def writers(plain: list[dict[int, tuple[Any, str]]]) -> list[dict[int, Callable[
     ]
 
 
-def judged_batch(
+def evaluated_batch(
     batch: pa.RecordBatch,
     states: Any,
     steps: set[int],

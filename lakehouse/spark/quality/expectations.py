@@ -103,8 +103,8 @@ def _not_regex(check: Check, fields: Fields) -> Column:
 
 
 def _regex_list(check: Check, fields: Fields) -> Column:
-    found = [_text(check, fields).rlike(regex) for regex in check.args["regex_list"]]
-    return ~reduce(and_ if check.args.get("match_on") == "all" else or_, found)
+    matches = [_text(check, fields).rlike(regex) for regex in check.args["regex_list"]]
+    return ~reduce(and_ if check.args.get("match_on") == "all" else or_, matches)
 
 
 def _not_regex_list(check: Check, fields: Fields) -> Column:
@@ -115,10 +115,10 @@ def _text(check: Check, fields: Fields) -> Column:
     return _of_type(check.args["column"], ("STRING",), check, fields)
 
 
-def _of_type(name: str, wanted: tuple[str, ...], check: Check, fields: Fields) -> Column:
-    if fields.type(name) not in wanted:
+def _of_type(name: str, words: tuple[str, ...], check: Check, fields: Fields) -> Column:
+    if fields.type(name) not in words:
         raise QualityError(
-            f"{check.label}: expected a column of type {' or '.join(wanted)}, got {fields.type(name)}"
+            f"{check.label}: expected a column of type {' or '.join(words)}, got {fields.type(name)}"
         )
     return fields.column(name)
 
@@ -194,11 +194,12 @@ def _unique_within(check: Check, fields: Fields) -> Column:
 
 def _seen(check: Check, fields: Fields) -> Column:
     """Whether a row with several columns is looked at."""
-    given = [fields.column(name).isNotNull() for name in check.args["column_list"]]
+    present = [fields.column(name).isNotNull() for name in check.args["column_list"]]
     how = check.args.get("ignore_row_if", "all_values_are_missing")
-    return {"all_values_are_missing": reduce(or_, given), "any_value_is_missing": reduce(and_, given)}.get(
-        how, F.lit(True)
-    )
+    return {
+        "all_values_are_missing": reduce(or_, present),
+        "any_value_is_missing": reduce(and_, present),
+    }.get(how, F.lit(True))
 
 
 def literal(value: Any, type_: str, check: Check) -> Column:

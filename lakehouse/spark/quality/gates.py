@@ -1,9 +1,7 @@
-"""Quality in a run of gold: which tables have a judge, where a table stops, what was rejected, and how every
-check did.
+"""Quality in a run of gold: which changes are rejected, where a table stops, and the results of every check.
 
-ops.<source>_rejected   one row per change that a check with action `reject` keeps out: where, why, and its
-                        bytes' place
-ops.<source>_quality    one row per run, table and check: how many changes it looked at and how many failed
+ops.<source>_rejected   one row per change that a check with action `reject` keeps out: its place, and why
+ops.<source>_quality    one row per run, table and check: how many changes it evaluated, how many failed
 """
 
 import time
@@ -29,7 +27,7 @@ from lakehouse.spark.change_log.changes import between, named_changes, of_lineag
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.quality.evaluate import FAILED, Judge, check_names, commit_of
+from lakehouse.spark.quality.evaluate import FAILED, SuiteEvaluator, check_names, commit_of
 from lakehouse.spark.session import kept
 from lakehouse.spark.silver.columns import POSITION
 
@@ -91,7 +89,7 @@ class Gates:
     lake: Lake
     source: str
     batch: int
-    judges: Mapping[str, Judge]
+    judges: Mapping[str, SuiteEvaluator]
 
     def of(self, lineage: Lineage) -> "Gate | None":
         """The gate of a lineage's changes; None where no suite is about it."""
@@ -110,8 +108,8 @@ class Gates:
                 continue
             entry = entries.get(judge.lineage.id)
             same = entry is not None and entry.shape.endswith(judge.mark)
-            mine = silver.where(of_lineage(judge.lineage))
-            first = _first_stop(judge, mine, window if same else F.lit(True))
+            changes = silver.where(of_lineage(judge.lineage))
+            first = _first_stop(judge, changes, window if same else F.lit(True))
             stops = [first] if first is not None else []
             if same and entry is not None and entry.stopped is not UNSET:
                 stops.append(Stop(*entry.stopped))
@@ -168,18 +166,18 @@ class Gates:
             return entry
         rejected = rejected_rows(self.spark, self.lake, self.source)
         rows = open_rejections(rejected, lineage, silver, at)
-        found = rows.agg(F.count("*").alias("n"), F.min("position").alias("first")).first()
-        if found is None or not found.n:
+        totals = rows.agg(F.count("*").alias("n"), F.min("position").alias("first")).first()
+        if totals is None or not totals.n:
             return entry
-        why = f"{found.n} rejected rows; `lakehouse rejected list`"
-        return msgspec.structs.replace(entry, state="incomplete", since=tuple(found.first), why=why)
+        why = f"{totals.n} rejected rows; `lakehouse rejected list`"
+        return msgspec.structs.replace(entry, state="incomplete", since=tuple(totals.first), why=why)
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
     """One table's judge in a run."""
 
-    judge: Judge
+    judge: SuiteEvaluator
 
     def changes(
         self, mine: DataFrame, window: Column | None = None, *, count: bool = True
@@ -258,7 +256,7 @@ def _in(frame: DataFrame, window: Column | None) -> DataFrame:
     return frame if window is None else frame.where(window)
 
 
-def _first_stop(judge: Judge, mine: DataFrame, window: Column) -> Stop | None:
+def _first_stop(judge: SuiteEvaluator, mine: DataFrame, window: Column) -> Stop | None:
     """The first change that fails a check with action `stop`, and that check."""
     partial = mine.where(window).where(F.array_contains("flags", PARTIAL)).limit(1).count() > 0
     judged = judge.frame(mine if partial else mine.where(window), partial=partial).where(window)
@@ -286,25 +284,27 @@ def open_gates(
     virtual: bool,
 ) -> Gates:
     """The gates of a run; QualityError where a suite does not suit its table, before anything is written."""
-    found: dict[str, Judge] = {}
+    evaluators: dict[str, SuiteEvaluator] = {}
     accepted = {record.lineage: record.changes for record in log.all(Accepted)}
     for name, suite in suites.items():
-        mine = [
+        lineages = [
             lineage
             for lineage in history.lineages
             if any(interval.name == name for interval in lineage.intervals)
         ]
         judges = [
-            Judge(lineage, suite, upstream, policies, virtual=virtual, accepted=accepted.get(lineage.id, ()))
-            for lineage in mine
+            SuiteEvaluator(
+                lineage, suite, upstream, policies, virtual=virtual, accepted=accepted.get(lineage.id, ())
+            )
+            for lineage in lineages
         ]
         check_names(judges, ".".join(name))
         for judge in (judge for judge in judges if judge.checks):
             # a table that was renamed is judged by the suite of its newest name, where that one has a suite
-            if judge.lineage.id not in found or judge.lineage.intervals[-1].name == name:
+            if judge.lineage.id not in evaluators or judge.lineage.intervals[-1].name == name:
                 judge.check_types()
-                found[judge.lineage.id] = judge
-    return Gates(log.spark, log.lake, log.source, batch, judges=found)
+                evaluators[judge.lineage.id] = judge
+    return Gates(log.spark, log.lake, log.source, batch, judges=evaluators)
 
 
 def rejected_rows(spark: SparkSession, lake: Lake, source: str) -> DataFrame:
@@ -317,8 +317,8 @@ def open_rejections(rejected: DataFrame, lineage: Lineage, silver: DataFrame, at
     the table.
     """
     cleared = lineage.cleared_at(at)
-    mine = rejected.where((F.col("lineage") == lineage.id) & between(cleared, at))
-    keys = mine.where("key <> '[]'").select("key").distinct()
+    rejections = rejected.where((F.col("lineage") == lineage.id) & between(cleared, at))
+    keys = rejections.where("key <> '[]'").select("key").distinct()
     changes = silver.where(of_lineage(lineage) & between(cleared, at)).join(keys, "key", "left_semi")
     latest = changes.groupBy("key").agg(F.max("position").alias("latest"))
-    return mine.join(latest, "key", "left").where("latest IS NULL OR latest <= position").drop("latest")
+    return rejections.join(latest, "key", "left").where("latest IS NULL OR latest <= position").drop("latest")

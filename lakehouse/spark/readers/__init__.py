@@ -1,1 +1,1 @@
-"""What is read from a lake and never written: rows, views, status, the timeline, reports."""
+"""Read-only access to a lake: rows, views, status, the timeline, reports."""

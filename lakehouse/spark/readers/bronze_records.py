@@ -1,5 +1,5 @@
-"""Bronze records as messages again: to look at some of them, or to give them back as a recording, a topic or
-a sink's folder.
+"""Bronze records as messages: for inspecting them, or for writing them to a recording, a topic or a sink's
+folder.
 """
 
 import os
@@ -17,14 +17,14 @@ from lakehouse.discovery.inspect import event_json
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.events import Event, Message
 from lakehouse.formats import FORMATS, decode_message
-from lakehouse.formats.assemble import Beside, Unjoined, assembled
+from lakehouse.formats.assemble import BatchContext, Unjoined, assembled
 from lakehouse.sources.recording import write_recording
 from lakehouse.spark.bronze.claim_checks import has_attachments, with_attachments
 from lakehouse.spark.bronze.epochs import Epochs, epoch_of, epochs_of
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import opened
 from lakehouse.spark.silver.columns import INPUT
-from lakehouse.spark.silver.context import beside
+from lakehouse.spark.silver.context import batch_context
 
 # Parts of one message lie side by side: this many records around the wanted ones hold the others.
 _AROUND = 500
@@ -84,7 +84,7 @@ def inspect_bronze(root: str, source: str, chosen: Chosen) -> Iterator[dict[str,
     bronze = records(spark, lake, source, _widened(chosen) if joins else chosen)
     if has_attachments(format, options):
         bronze = with_attachments(log, format, options, bronze)
-    needed = Beside(final=True) if joins else beside(log, format, options, [])
+    needed = BatchContext(final=True) if joins else batch_context(log, format, options, [])
     for message, event in _events(stream(bronze, epochs_of(log)), format, options, needed):
         if chosen.first is None or (
             chosen.first <= message.offset and (chosen.last is None or message.offset <= chosen.last)
@@ -93,7 +93,7 @@ def inspect_bronze(root: str, source: str, chosen: Chosen) -> Iterator[dict[str,
 
 
 def _events(
-    messages: Iterator[Message], format: str, options: Mapping[str, str], needed: Beside
+    messages: Iterator[Message], format: str, options: Mapping[str, str], needed: BatchContext
 ) -> Iterator[tuple[Message, Event]]:
     for item in assembled(messages, format, options, needed):
         if isinstance(item, Message):

@@ -1,5 +1,5 @@
-"""The fidelity report of a lake: per gold table what its columns can't hold, and how often a companion had
-to.
+"""The fidelity report of a lake: which columns of each gold table can't hold every value, and how often a
+companion was needed.
 """
 
 from typing import Any
@@ -26,20 +26,20 @@ Entry = dict[str, Any]
 def fidelity(root: str, table: str | None) -> list[Entry]:
     """One entry per live gold table, or the one of a name."""
     spark, lake = get_session(), Lake(root)
-    found = []
+    tables = []
     for source, settings in sources(spark, lake).items():
         reader = Reader(spark, lake, source, settings)
-        lineages = {one.id: one for one in reader.history.lineages} if reader.manifest else {}
-        found += [
+        lineages = {lineage.id: lineage for lineage in reader.history.lineages} if reader.manifest else {}
+        tables += [
             report(reader, entry, lineages[entry.lineage])
             for name, entry in sorted(reader.entries().items())
             if table in (None, ".".join(name)) and entry.lineage in lineages
         ]
-    if table is not None and not found:
+    if table is not None and not tables:
         raise LakehouseError(
             f"{table}: expected a gold table of {root}, found none; `lakehouse status` lists them"
         )
-    return found
+    return tables
 
 
 def report(reader: Reader, entry: TableEntry, lineage: Lineage) -> Entry:

@@ -1,4 +1,4 @@
-"""What the notebooks share: manifests to travel to, and plots that show themselves or become files."""
+"""Functions for the notebooks: manifests to travel to, and plots that are shown or saved."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -48,7 +48,9 @@ def at_manifest(
 
 def _published(spark: SparkSession, lake: Lake) -> list[tuple[str, int, Manifest]]:
     logs = ((source, OpsLog(spark, lake, source).load()) for source in sources(spark, lake))
-    return sorted(((source, at, one) for source, log in logs for at, one in log.dated(Manifest)), key=_when)
+    return sorted(
+        ((source, at, manifest) for source, log in logs for at, manifest in log.dated(Manifest)), key=_when
+    )
 
 
 def _when(entry: tuple[str, int, Manifest]) -> tuple[int, str]:

@@ -16,9 +16,9 @@ from lakehouse.spark.source import selected_sources
 
 def report(config: Config | None, lake: str | None, to: Path) -> dict[str, Any]:
     """Write the page; returns where it is and what it shows."""
-    found = observed(config, lake)
+    sources = observed(config, lake)
     text = page(
-        found, ", ".join(sorted({source["where"] for source in found})) or lake or "./lake", __version__
+        sources, ", ".join(sorted({source["where"] for source in sources})) or lake or "./lake", __version__
     )
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def report(config: Config | None, lake: str | None, to: Path) -> dict[str, Any]:
         raise EnvironmentError_(
             f"{to}: expected a file that can be written, got: {error.strerror}"
         ) from error
-    return {"report": str(to), "sources": [source["source"] for source in found]}
+    return {"report": str(to), "sources": [source["source"] for source in sources]}
 
 
 def observed(config: Config | None, lake: str | None) -> list[Observed]:

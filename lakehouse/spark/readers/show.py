@@ -3,9 +3,8 @@
 import functools
 import json
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,10 +17,12 @@ from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions, from_plain
 from lakehouse.gold.own_columns import computed_column, own_columns
 from lakehouse.gold.shards import aligned, options_of
+from lakehouse.gold.table_names import shortened
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import History, Lineage, Name, split_name
 from lakehouse.ops.records import Done, Manifest, TableEntry
 from lakehouse.ops.source_settings import SourceSettings
+from lakehouse.reporting.text.values import place
 from lakehouse.spark.change_log.changes import (
     between,
     by_lineage,
@@ -34,14 +35,14 @@ from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.layout import with_computed
 from lakehouse.spark.gold.merge import frame_of
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops.gold_names import named, shortened, the_one
+from lakehouse.spark.ops.gold_names import named, the_one
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.quality.gates import Gate, open_gates
 from lakehouse.spark.session import get_session
 from lakehouse.spark.silver.tables import read_silver
-from lakehouse.spark.source import options_in, suites_in
+from lakehouse.spark.source import options_in, said_in, suites_in
 
 
 def show_all(root: str, folder: Path, ats: list[str]) -> list[Path]:
@@ -81,10 +82,15 @@ def write_lines(path: Path, lines: Iterator[str]) -> Path:
     return path
 
 
-def show_table(
-    root: str, table: str, layer: str, at: str | None, limit: int | None, as_json: bool, out: TextIO
-) -> None:
-    """Print one table's rows, or its changes (`layer` silver), as JSON lines or as text."""
+class Shown(NamedTuple):
+    """One table's rows, or its changes, as JSON text; and the order of its source's positions."""
+
+    lines: Iterator[str]
+    order: str
+
+
+def show_table(root: str, table: str, layer: str, at: str | None) -> Shown:
+    """One table's rows, or its changes (`layer` silver)."""
     spark, lake = get_session(), Lake(root)
     known, name = named(spark, lake, table)
     readers = {source: Reader(spark, lake, source, settings) for source, settings in known.items()}
@@ -96,16 +102,11 @@ def show_table(
     )
     lines = reader.find(name, at) if layer == "gold" else reader.changes(name, at)
     if lines is None:
-        raise LakehouseError(f"{table}: expected a table that existed at {at}, found none")
-    out.writelines((line if as_json else as_text(line)) + "\n" for line in islice(lines, limit))
-
-
-def as_text(line: str) -> str:
-    """A JSON line as `name=value` pairs."""
-    return "  ".join(
-        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
-        for name, value in json.loads(line).items()
-    )
+        raise LakehouseError(
+            f"{table}: expected a table that existed at {at}, found none; `lakehouse schema history {table}` "
+            "shows since when it does"
+        )
+    return Shown(lines, reader.settings.order)
 
 
 class Reader:
@@ -123,12 +124,12 @@ class Reader:
     def history(self) -> History:
         if self._history is None:
             assert self.done is not None
-            self._history = load_history(self.log, self.done, self.settings.said)
+            self._history = load_history(self.log, self.done, said_in(self.settings))
         return self._history
 
     def entries(self) -> dict[Name, TableEntry]:
         entries = self.manifest.tables if self.manifest else ()
-        return {(one.database, one.table): one for one in entries if one.state != "retired"}
+        return {(entry.database, entry.table): entry for entry in entries if entry.state != "retired"}
 
     def live_names(self) -> list[Name]:
         return sorted(self.entries())
@@ -198,12 +199,12 @@ class Reader:
     def changes(self, table: str, at: str | None) -> Iterator[str]:
         """A table's change log up to `at`, in position order, as silver holds it."""
         frame = read_silver(self.spark, self.lake, self.source, "changes")
-        mine = frame.where(F.concat_ws(".", "database", "table") == table)
+        rows = frame.where(F.concat_ws(".", "database", "table") == table)
         if at is not None:
-            mine = mine.where(between(None, parse_position(at, self._watermark())))
+            rows = rows.where(between(None, parse_position(at, self._watermark())))
         return (
             row.value
-            for row in mine.orderBy("position")
+            for row in rows.orderBy("position")
             .select(F.to_json(F.struct("*")).alias("value"))
             .toLocalIterator()
         )
@@ -233,10 +234,10 @@ class Reader:
             silver = read_silver(self.spark, self.lake, self.source, "changes").where(
                 (F.col("batch") <= self.done.batch) & not_void(self.log) & not_aborted(self.log)
             )
-            told = silver.where(between(None, self._watermark()))
-            self._changes, _ = by_lineage(self.history, collect_changes(told))
+            changes = silver.where(between(None, self._watermark()))
+            self._changes, _ = by_lineage(self.history, collect_changes(changes))
             for gate in self._gates():
-                judged, _ = gate.changes(told.where(of_lineage(gate.judge.lineage)))
+                judged, _ = gate.changes(changes.where(of_lineage(gate.judge.lineage)))
                 self._changes[gate.judge.lineage.id] = [(change, 0) for change in judged]
         return self._changes
 
@@ -271,6 +272,7 @@ class Reader:
             upstream,
             clock_of(self.settings.format, self.settings.order),
             options=self._options(lineage),
+            virtual=self.settings.virtual,
         )
 
     def _options(self, lineage: Lineage) -> GoldOptions:
@@ -325,7 +327,7 @@ def parse_position(text: str, watermark: Position) -> Position:
             f"--at {text}: expected a TSO or a position such as [0,470606995731251200,2,0,0,0]"
         )
     if position > watermark:
-        raise LakehouseError(f"--at {text}: expected a moment up to the watermark {watermark[1]}")
+        raise LakehouseError(f"--at {text}: expected a moment up to the watermark, {place(watermark)}")
     return position
 
 
@@ -333,7 +335,7 @@ def check_floor(log: OpsLog, at: str, position: Position) -> None:
     """Below silver's floor there is no log to tell of a moment."""
     floor = max(floors_of(log).values(), default=position)
     if position < floor:
-        raise LakehouseError(f"--at {at}: expected a moment at or above silver's floor {floor[1]}")
+        raise LakehouseError(f"--at {at}: expected a moment at or above silver's floor, {place(floor)}")
 
 
 def _lines(

@@ -1,4 +1,4 @@
-"""What a lake is at, and what a run would do: read only."""
+"""The progress of a lake's sources, and what a run would do; read only."""
 
 import time
 from typing import Any
@@ -10,13 +10,19 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION
 from lakehouse.lineage import split_name
 from lakehouse.ops.progress import Counts
-from lakehouse.ops.records import Done, Manifest, Run, to_json
-from lakehouse.sources.kafka_offsets import told_loss
+from lakehouse.ops.records import Done, Manifest, Read, Run, to_json
+from lakehouse.silver.partition_lives import without_later_marks
+from lakehouse.sources.kafka_offsets import reading_of, told_loss, unread
 from lakehouse.spark.bronze.kafka import listed
 from lakehouse.spark.change_log.changes import between
-from lakehouse.spark.change_log.dead_letters import open_counts, open_losses
+from lakehouse.spark.change_log.dead_letters import missing_files, open_counts, open_losses, told_missing
 from lakehouse.spark.change_log.schema_history import load_history
-from lakehouse.spark.change_log.watermark import counting_partitions, partition_watermarks, source_watermark
+from lakehouse.spark.change_log.watermark import (
+    partition_lives,
+    partition_watermarks,
+    published_ends,
+    source_watermark,
+)
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
@@ -41,6 +47,13 @@ def status(config: Config | None, lake: str | None, history: int = 0) -> list[di
         {**source_status(spark, place, name, None), **last_runs(spark, place, name, history)}
         for name in sources(spark, place)
     ]
+
+
+def orders(config: Config | None, lake: str | None) -> dict[str, str]:
+    """The order of each source's positions (lakehouse.events), which `status` does not show."""
+    if config is not None and config.sources:
+        return {source.name: source.silver.order for source in selected_sources(config, (), lake)}
+    return {name: found.order for name, found in sources(get_session(), Lake(lake or "./lake")).items()}
 
 
 def last_runs(spark: SparkSession, lake: Lake, name: str, number: int) -> dict[str, Any]:
@@ -68,12 +81,13 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
     log = OpsLog(spark, lake, name).load()
     done, manifest = log.last(Done), log.last(Manifest)
     if done is None:
-        return {"source": name, "state": "nothing has run yet", **lag(source, None)}
-    partitions = counting_partitions(done, log)
+        return {"source": name, "state": "nothing has run yet", **lag(source, log)}
+    partitions, again = partition_lives(done, log)
     marks = partition_watermarks(done)
-    position, holder = source_watermark(marks, partitions)
+    position, holder = source_watermark(done, log)
+    ends = without_later_marks(published_ends(manifest), marks)
     tables = manifest.tables if manifest else ()
-    met = {one.name for one in done.tables}
+    met = {table.name for table in done.tables}
     known = {name for entry in tables for name in entry.names}
     unknown = [] if manifest and manifest.auto else sorted(".".join(name) for name in met - known)
     return {
@@ -83,14 +97,18 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "watermark": list(position) if position != MIN_POSITION else None,
         "held_by": f"{holder[0]}/{holder[1]}" if holder else None,
         "no_watermark_seen": [
-            f"{topic}/{number}" for topic, number in partitions if (topic, number) not in marks
+            f"{topic}/{number}"
+            for topic, number in partitions
+            if (topic, number) not in marks and topic not in ends
         ],
+        "topics_without_tables": sorted(ends),
+        "counts_again": [f"{topic}/{number}" for topic, number in again],
         "gold_watermark": list(manifest.watermark) if manifest else None,
         "consistency": manifest.consistency if manifest else None,
         "dead_letters": sum(open_counts(spark, lake, name, log).values()),
-        "books": book(done.counts),
+        "books": reconciliation(done.counts),
         "not_configured": unknown,
-        "gaps": [told_loss(gap) for gap in open_losses(log)],
+        "gaps": [*map(told_loss, open_losses(log)), *map(told_missing, missing_files(log))],
         "problems": list(manifest.problems) if manifest else [],
         "tables": [
             {
@@ -102,19 +120,19 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
             }
             for entry in tables
         ],
-        **lag(source, done),
+        **lag(source, log),
     }
 
 
-def book(counts: Counts) -> str:
-    """Whether a batch's decoded changes are all accounted for (model: decoded = inserted + duplicate +
-    conflict + below the floor).
+def reconciliation(counts: Counts) -> str:
+    """Whether all decoded changes of a batch are accounted for: decoded = inserted + duplicate + conflict +
+    below the floor.
     """
-    left = counts.decoded - counts.inserted - counts.duplicate - counts.conflict - counts.below
-    return "closed" if left == 0 else f"open: {left} decoded changes are not accounted for"
+    unaccounted = counts.decoded - counts.inserted - counts.duplicate - counts.conflict - counts.below
+    return "closed" if unaccounted == 0 else f"open: {unaccounted} decoded changes are not accounted for"
 
 
-def lag(source: Source | None, done: Done | None) -> dict[str, Any]:
+def lag(source: Source | None, log: OpsLog) -> dict[str, Any]:
     """How many messages of the topic silver has not done, and how old its watermark is."""
     if source is None or source.config.kafka is None:
         return {}
@@ -123,21 +141,23 @@ def lag(source: Source | None, done: Done | None) -> dict[str, Any]:
         topics = listed(kafka)
     except LakehouseError as error:
         return {"broker": str(error)}
-    following = {(one.topic, one.partition): one.offset for one in (done.next if done else ())}
+    done = log.last(Done)
+    following = {offset.place: offset.offset for offset in (done.next if done else ())}
     behind = {
-        f"{topic.name}/{number}": end - max(following.get((topic.name, number), first), first)
-        for topic in topics
-        for number, (first, end) in topic.offsets.items()
+        f"{topic}/{number}": offsets
+        for (topic, number), offsets in unread(reading_of(log.last(Read)), topics, following).items()
     }
-    return {"lag_messages": sum(behind.values()), "lag_by_partition": behind, **age(done, source)}
+    return {"lag_messages": sum(behind.values()), "lag_by_partition": behind, **age(done, log, source)}
 
 
-def age(done: Done | None, source: Source) -> dict[str, Any]:
+def age(done: Done | None, log: OpsLog, source: Source) -> dict[str, Any]:
     """Seconds between now and the watermark's own time, for feeds whose watermark is a TSO."""
-    marks = [mark.position[1] for mark in (done.marks if done else ())]
-    if not marks or source.silver.order != "tidb":
+    if done is None or source.silver.order != "tidb":
         return {}
-    return {"lag_seconds": max(0, round(time.time() - (min(marks) >> 18) / 1000))}
+    position, _ = source_watermark(done, log)
+    if position == MIN_POSITION:
+        return {}
+    return {"lag_seconds": max(0, round(time.time() - (position[1] >> 18) / 1000))}
 
 
 def plan(config: Config, lake: str | None) -> list[dict[str, Any]]:
@@ -152,12 +172,12 @@ def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
     lake, log = source.lake, OpsLog(spark, source.lake, source.name).load()
     done, manifest = log.last(Done), log.last(Manifest)
     ranges, _, _ = next_ranges(spark, lake, source.silver, done)
-    would_read = [to_json(one) for one in ranges]
-    entry: dict[str, Any] = {"source": source.name, "silver_would_read": would_read, **lag(source, done)}
+    would_read = [to_json(offsets) for offsets in ranges]
+    entry: dict[str, Any] = {"source": source.name, "silver_would_read": would_read, **lag(source, log)}
     if done is None:
         return entry
     before = manifest.watermark if manifest else MIN_POSITION
-    position, _ = source_watermark(partition_watermarks(done), counting_partitions(done, log))
+    position, _ = source_watermark(done, log)
     if source.gold.consistency == "eventual":
         position = done.reach or MIN_POSITION
     window = between(before, position)
@@ -189,14 +209,15 @@ def table_changes(
     tables = manifest.tables if manifest else ()
     held = {(entry.database, entry.table) for entry in tables if entry.state != "retired"}
     if source.gold.tables is None:
-        wanted = set(load_history(log, done, source.settings.said).live(done.reach or MIN_POSITION))
+        live_names = set(load_history(log, done, source.gold.said).live(done.reach or MIN_POSITION))
     else:
-        wanted = {
-            split_name(said.merged) if said.merged else name for name, said in source.gold.options.items()
+        live_names = {
+            split_name(options.merged) if options.merged else name
+            for name, options in source.gold.options.items()
         }
     return {
-        "tables_to_create": sorted(".".join(name) for name in wanted - held),
-        "tables_no_longer_configured": sorted(".".join(name) for name in held - wanted)
+        "tables_to_create": sorted(".".join(name) for name in live_names - held),
+        "tables_no_longer_configured": sorted(".".join(name) for name in held - live_names)
         if source.gold.tables is not None
         else [],
     }

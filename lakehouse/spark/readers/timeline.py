@@ -1,5 +1,5 @@
-"""What the ops log and silver tell of one source over time, as plain data: for the report, the metrics and
-`status --history`.
+"""Readings of the ops log and silver over time, as plain data: for the report, the metrics and `status
+--history`.
 """
 
 import time
@@ -12,8 +12,8 @@ from lakehouse.events import MIN_POSITION
 from lakehouse.formats import FORMATS
 from lakehouse.ops.records import Done, Epoch, Manifest, Planned, Run, to_json
 from lakehouse.ops.source_settings import SourceSettings
-from lakehouse.spark.change_log.dead_letters import open_losses
-from lakehouse.spark.change_log.watermark import counting_partitions, partition_watermarks, source_watermark
+from lakehouse.spark.change_log.dead_letters import missing_files, open_losses, told_missing
+from lakehouse.spark.change_log.watermark import source_watermark
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
@@ -42,6 +42,7 @@ def observe(spark: SparkSession, lake: Lake, name: str, source: Source | None) -
         "ddl": ddl_timeline(spark, lake, name, settings),
         "dead_letters": dead_letters(spark, lake, name),
         "gaps": open_losses(log),
+        "missing_files": [told_missing(file) for file in missing_files(log)],
         "epochs": [{"epoch": one.epoch, "why": one.why, "at": at} for at, one in log.dated(Epoch)],
     }
 
@@ -53,11 +54,11 @@ def runs(log: OpsLog, number: int) -> list[dict[str, Any]]:
 
 def totals(log: OpsLog) -> dict[str, int]:
     """What silver has counted since the lake began."""
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for done in log.all(Done):
         for name, number in to_json(done.counts).items():
-            found[name] = found.get(name, 0) + number
-    return found
+            sums[name] = sums.get(name, 0) + number
+    return sums
 
 
 def batches(
@@ -94,7 +95,7 @@ def batches(
 
 def watermark_millis(done: Done, log: OpsLog) -> int | None:
     """The time of a TiCDC source's watermark after a batch; None where a partition has sent none."""
-    position, _ = source_watermark(partition_watermarks(done), counting_partitions(done, log))
+    position, _ = source_watermark(done, log)
     return None if position == MIN_POSITION else tso_millis(position[1])
 
 
@@ -123,10 +124,10 @@ def manifests(log: OpsLog) -> list[dict[str, Any]]:
     return [
         {
             "at": at,
-            "watermark": list(one.watermark),
-            "states": _counted([entry.state for entry in one.tables]),
+            "watermark": list(manifest.watermark),
+            "states": _counted([entry.state for entry in manifest.tables]),
         }
-        for at, one in log.dated(Manifest)[-BATCHES:]
+        for at, manifest in log.dated(Manifest)[-BATCHES:]
     ]
 
 

@@ -1,14 +1,15 @@
-"""What notebooks read: every table of a lake by its name, and each source table's changes with typed columns.
+"""Tables of a lake for notebooks: every table by its name, and the changes of each source table with typed
+columns.
 
-    lake = open_lake(spark, "./lake")        a dict of DataFrames, each of them a temp view of the same name
-                                             too
-    silver_<db>__<table>                     one row per change of the table, `before` and `after` as structs
-                                             of the newest schema
-    gold_<db>__<table>                       the table as published
-    changes, schema_changes, watermarks, dead_letters    silver itself, of all sources
-    manifests                                what gold has published, and when
-    rejected, quality                        what expectations kept out of gold, and how each did in every run
-    bronze                                   the messages as they came
+    lake = open_lake(spark, "./lake")    a dict of DataFrames, each also a temp view of the same name
+    silver_<db>__<table>                 one row per change of the table, `before` and `after` as structs of
+                                         the newest schema
+    gold_<db>__<table>                   the table as published
+    changes, schema_changes,             silver's tables, of all sources
+    watermarks, dead_letters
+    manifests                            what gold has published, and when
+    rejected, quality                    rows that expectations kept out of gold, and each check's results
+    bronze                               the messages as they came
 
 Values are resolved by the functions that gold uses. A renamed column is followed under its newest name, a
 retyped one is converted; a column that came later is null in older rows, not its default: this is the log,
@@ -47,6 +48,7 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.quality.gates import REJECTED_ROWS, RESULTS
 from lakehouse.spark.readers.show import parse_position
 from lakehouse.spark.silver.tables import SCHEMAS, read_silver, silver_schema
+from lakehouse.spark.source import said_in
 
 LOG = ["source", "op", "commit_ts", "committed_at", "key", "position", "flags", "origin", "batch"]
 READ = [*LOG, "before", "after", "encoding"]
@@ -96,10 +98,10 @@ def open_lake(
 
 def _of_all(spark: SparkSession, lake: Lake, names: list[str], table: str) -> DataFrame:
     """A silver table of all sources together."""
-    found = _empty(spark, silver_schema(table))
+    rows = _empty(spark, silver_schema(table))
     for source in names:
-        found = found.unionByName(read_silver(spark, lake, source, table))
-    return found
+        rows = rows.unionByName(read_silver(spark, lake, source, table))
+    return rows
 
 
 def _with_source(
@@ -151,11 +153,11 @@ def _gold(
     spark: SparkSession, lake: Lake, source: str, taken: Mapping[str, DataFrame], at: str | None
 ) -> dict[str, DataFrame]:
     manifest = manifest_of(OpsLog(spark, lake, source).load(), at)
-    found: dict[str, DataFrame] = {}
+    tables: dict[str, DataFrame] = {}
     for entry in manifest.tables if manifest else ():
-        name = free_name(f"gold_{entry.gold}", {**taken, **found})
-        found[name] = lake.read(spark, "gold", entry.gold, entry.version)
-    return found
+        name = free_name(f"gold_{entry.gold}", {**taken, **tables})
+        tables[name] = lake.read(spark, "gold", entry.gold, entry.version)
+    return tables
 
 
 def _silver(
@@ -168,15 +170,15 @@ def _silver(
     done = log.last(Done)
     if done is None:
         return {}
-    lineages = load_history(log, done, settings.said).lineages
+    lineages = load_history(log, done, said_in(settings)).lineages
     changes = read_silver(spark, lake, source, "changes").where(F.col("batch") <= done.batch)
-    found: dict[str, DataFrame] = {}
+    tables: dict[str, DataFrame] = {}
     for lineage in sorted(
         lineages, key=lambda one: (one.end is not None, tuple(-part for part in one.start))
     ):
-        name = free_name("silver_" + "__".join(lineage.intervals[-1].name), {**taken, **found})
-        found[name] = typed_changes(changes, lineage, settings)
-    return found
+        name = free_name("silver_" + "__".join(lineage.intervals[-1].name), {**taken, **tables})
+        tables[name] = typed_changes(changes, lineage, settings)
+    return tables
 
 
 def free_name(wanted: str, taken: Mapping[str, Any]) -> str:
@@ -193,14 +195,14 @@ def typed_changes(changes: DataFrame, lineage: Lineage, settings: SourceSettings
     image = T.StructType([T.StructField(column.name, data_type(column.spark)) for column in columns])
     # the upper bits of a TSO are milliseconds
     millis = F.shiftright("commit_ts", 18) if FORMATS[settings.format].producer.tso else F.col("commit_ts")
-    mine = (
+    rows = (
         changes.where(of_lineage(lineage))
         .withColumn("committed_at", F.timestamp_millis(millis))
         .select(*READ)
     )
-    kept = [field for field in mine.schema.fields if field.name in LOG]
+    kept = [field for field in rows.schema.fields if field.name in LOG]
     schema = T.StructType([*kept, T.StructField("before", image), T.StructField("after", image)])
-    return mine.mapInArrow(_worker(as_log(lineage), settings, to_arrow_schema(schema)), schema)
+    return rows.mapInArrow(_worker(as_log(lineage), settings, to_arrow_schema(schema)), schema)
 
 
 def as_log(lineage: Lineage) -> Lineage:

@@ -1,1 +1,1 @@
-"""Bronze to silver: plan a batch, decode it, drop duplicates, write it, and record that it is done."""
+"""Runs bronze to silver: plan a batch, decode it, drop duplicates, write it, and record that it is done."""

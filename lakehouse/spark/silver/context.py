@@ -1,4 +1,4 @@
-"""What silver reads of the lake beside a batch's own records: schema files of a storage sink, claim-check
+"""What a silver batch needs besides its own records: a storage sink's schema files, and claim-check
 payloads.
 """
 
@@ -8,19 +8,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.formats import FORMATS
-from lakehouse.formats.assemble import Beside
+from lakehouse.formats.assemble import BatchContext
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts, join_schemas
-from lakehouse.ops.progress import OffsetRange
+from lakehouse.ops.progress import OffsetRange, Place
 from lakehouse.spark.ops.log import OpsLog
 
 
-def beside(log: OpsLog, format: str, options: Mapping[str, str], ranges: Iterable[OffsetRange]) -> Beside:
+def batch_context(
+    log: OpsLog, format: str, options: Mapping[str, str], ranges: Iterable[OffsetRange]
+) -> BatchContext:
     """What the records of these ranges need."""
     row = FORMATS[format]
     if row.parts is not None:
-        return Beside({one.place: one.first for one in ranges})
+        first: dict[Place, int] = {}
+        for one in ranges:
+            first[one.place] = min(first.get(one.place, one.first), one.first)
+        return BatchContext(first)
     if not row.reads_files:
-        return Beside()
+        return BatchContext()
     bronze = log.lake.read(log.spark, "bronze", log.source)
     found = (
         bronze.where(F.regexp_like("path", F.lit(r"(^|/)schema(_[0-9]+_[0-9]+)?\.json$")))
@@ -32,7 +37,7 @@ def beside(log: OpsLog, format: str, options: Mapping[str, str], ranges: Iterabl
     }
     files = ((classify(path, options), value) for path, value in newest.items())
     schemas = join_schemas((file, value) for file, value in files if isinstance(file, SchemaFile))
-    return Beside(
+    return BatchContext(
         schemas=schemas, dispatchers={} if has_commit_ts(options) else _dispatchers(bronze, options)
     )
 

@@ -24,7 +24,7 @@ from lakehouse.spark.session import kept
 from lakehouse.spark.silver.packed import HASH_BYTES, IDENTITY, POSITION_BYTES, hashes_of
 
 if TYPE_CHECKING:
-    from lakehouse.spark.silver.tables import Feed
+    from lakehouse.spark.silver.tables import SilverSettings
 
 LETTERS = """database string, `table` string, topic string, incarnation string, partition int, offset bigint,
 index int, path string,
@@ -65,7 +65,7 @@ def identity(order: str) -> list[Column]:
 
 def distinct_changes(
     log: OpsLog,
-    feed: "Feed",
+    feed: "SilverSettings",
     changes: DataFrame,
     summary: Summary,
     *,
@@ -107,7 +107,7 @@ def overlaps(summary: Summary, top: Position | None) -> bool:
 
 def is_distinct(
     log: OpsLog,
-    feed: "Feed",
+    feed: "SilverSettings",
     hashes: Iterable[bytes],
     summary: Summary,
     *,
@@ -135,7 +135,7 @@ def _hash_array(hashes: bytes) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(hashes) // HASH_BYTES, [None, pa.py_buffer(hashes)])
 
 
-def _known(log: OpsLog, feed: "Feed", summary: Summary, batch: int) -> DataFrame:
+def _known(log: OpsLog, feed: "SilverSettings", summary: Summary, batch: int) -> DataFrame:
     """What silver holds of other batches in the range of this one, by file statistics where positions are of
     one epoch.
     """
@@ -160,7 +160,7 @@ def _known(log: OpsLog, feed: "Feed", summary: Summary, batch: int) -> DataFrame
 
 
 def known_afters(
-    log: OpsLog, feed: "Feed", changes: list[dict[str, Any]], summary: Summary, *, batch: int
+    log: OpsLog, feed: "SilverSettings", changes: list[dict[str, Any]], summary: Summary, *, batch: int
 ) -> Iterator[dict[str, Any]]:
     """What silver holds of a small batch's changes already: their identities and after-images, as rows on the
     driver.

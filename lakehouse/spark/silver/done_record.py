@@ -1,10 +1,9 @@
-"""The `done` record that a batch leaves: progress, bounds and books; and what a Debezium batch tells of its
-transactions.
-"""
+"""The `done` record of a batch: progress, bounds, counts, and the state of a Debezium feed's transactions."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from msgspec import UNSET
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -21,8 +20,8 @@ from lakehouse.ops.progress import (
 )
 from lakehouse.ops.records import Done, Planned
 from lakehouse.silver.batch_summary import Summary
-from lakehouse.silver.binlog_servers import judged
-from lakehouse.silver.transaction_watermark import Told, advance
+from lakehouse.silver.binlog_servers import updated_servers
+from lakehouse.silver.transaction_watermark import TransactionEvents, advance
 
 # the partition of a watermark that speaks of all of the source
 WHOLE_SOURCE = -1
@@ -35,9 +34,9 @@ class Sent(NamedTuple):
     states: tuple[SentState, ...]
 
 
-def transactions_told(changes: DataFrame, others: DataFrame) -> Told:
+def transactions_told(changes: DataFrame, others: DataFrame) -> TransactionEvents:
     """What a batch of a Debezium feed tells of transactions and snapshots."""
-    told = Told()
+    told = TransactionEvents()
     ends = (
         others.where(F.col("kind") == "transaction")
         .orderBy("topic", "partition", "offset")
@@ -86,7 +85,7 @@ def done_record(
         marks = (Mark("", WHOLE_SOURCE, transactions.whole),)
     # out of order: runs of keyless rows and parts that wait are as they were
     stays = done if plan.again else None
-    servers = judged(done.servers if done else None, summary.servers)
+    servers = updated_servers(done.servers if done else None, summary.servers)
     return Done(
         transactions=transactions,
         batch=plan.batch,
@@ -104,7 +103,13 @@ def done_record(
         arrival=sent.arrival,
         requeued=plan.requeue,
         sent=sent.states,
+        backfills=max(plan.backfills, _backfills(done)),
+        low=None if plan.again else summary.low,
     )
+
+
+def _backfills(done: Done | None) -> int:
+    return done.backfills if done is not None and done.backfills is not UNSET else 0
 
 
 def _next(plan: Planned, done: Done | None) -> tuple[NextOffset, ...]:
@@ -129,17 +134,29 @@ def _tables(done: Done | None, summary: Summary) -> tuple[TableSize, ...]:
     """What silver holds of every table after the batch."""
     tables = {one.name: one for one in (done.tables if done else ())}
     for name, seen in summary.tables.items():
-        old = tables.get(name)
-        keys = seen["keys"] and tuple(seen["keys"])
-        if old is None:
-            tables[name] = TableSize(
-                name, seen["low"], seen["high"], seen["n"], bytes=seen["bytes"], keys=keys
-            )
-        else:
-            low, high = min(old.low, seen["low"]), max(old.high, seen["high"])
-            number, size = old.n + seen["n"], old.bytes + seen["bytes"]
-            tables[name] = TableSize(name, low, high, number, bytes=size, keys=old.keys or keys)
+        keys, topics = seen["keys"] and tuple(seen["keys"]), tuple(sorted(seen["topics"]))
+        new = TableSize(
+            name, seen["low"], seen["high"], seen["n"], bytes=seen["bytes"], keys=keys, topics=topics
+        )
+        tables[name] = new if name not in tables else _grown(tables[name], new)
     return tuple(tables.values())
+
+
+def _grown(old: TableSize, new: TableSize) -> TableSize:
+    """What silver holds of a table with a batch's changes. What an older lakehouse has not said of its topics
+    stays unknown.
+    """
+    return TableSize(
+        old.name,
+        min(old.low, new.low),
+        max(old.high, new.high),
+        old.n + new.n,
+        bytes=old.bytes + new.bytes,
+        keys=old.keys or new.keys,
+        topics=UNSET
+        if old.topics is UNSET or new.topics is UNSET
+        else tuple(sorted({*old.topics, *new.topics})),
+    )
 
 
 def _highest_marks(done: Done | None, summary: Summary) -> tuple[Mark, ...]:

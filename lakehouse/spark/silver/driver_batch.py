@@ -1,5 +1,5 @@
-"""A small batch of silver, on the driver: the same steps as lakehouse/spark/silver/run.py without a Spark job
-for each.
+"""A small silver batch on the driver: the same steps as in lakehouse/spark/silver/spark_batch.py, without
+Spark jobs.
 
 Most batches of a scheduled feed are small, and for them the fixed cost of a job is all there is. Both ways
 call the same pure functions and write the same rows; a test holds them equal.
@@ -16,14 +16,14 @@ from lakehouse.ops.progress import OpenRuns, run_place
 from lakehouse.ops.records import Done, Planned
 from lakehouse.silver.batch_summary import Summary, summarise
 from lakehouse.silver.identity import RunCounter
-from lakehouse.silver.transaction_watermark import Told
+from lakehouse.silver.transaction_watermark import TransactionEvents
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, PLACE
 from lakehouse.spark.silver.decode import decode_all, messages
 from lakehouse.spark.silver.dedupe import CONFLICT, disagree, known_afters, overlaps
 
 if TYPE_CHECKING:
-    from lakehouse.spark.silver.tables import Feed
+    from lakehouse.spark.silver.tables import SilverSettings
 
 Event = dict[str, Any]
 _CHANGE_NAMES = ["kind", *CHANGE_COLUMNS]
@@ -46,9 +46,9 @@ def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event],
     return events, summarise(taken.changes, taken.others, taken.messages, taken.silent, servers=taken.servers)
 
 
-def transactions_told_rows(events: list[Event]) -> Told:
+def transactions_told_rows(events: list[Event]) -> TransactionEvents:
     """What lakehouse.spark.silver.done_record.transactions_told finds, in Python."""
-    told = Told()
+    told = TransactionEvents()
     for event in sorted(events, key=lambda event: (event["topic"], event["partition"], event["offset"])):
         if event["kind"] == "transaction":
             told.ends.append((_text(event["key"]) or "", event["physical_table"]))
@@ -142,7 +142,7 @@ def _text(value: bytes | str | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def new_schema_rows(log: OpsLog, feed: "Feed", events: list[Event], batch: int) -> list[Event]:
+def new_schema_rows(log: OpsLog, feed: "SilverSettings", events: list[Event], batch: int) -> list[Event]:
     """Schema changes that silver does not have: broadcast and replayed ones are one."""
     from lakehouse.spark.silver.tables import read_silver
 
@@ -170,7 +170,7 @@ def new_schema_rows(log: OpsLog, feed: "Feed", events: list[Event], batch: int) 
 
 def run_local_batch(
     log: OpsLog,
-    feed: "Feed",
+    feed: "SilverSettings",
     table: pa.Table,
     settings: dict[str, Any],
     *,
@@ -231,7 +231,9 @@ def risen(summary: Summary, done: Done | None) -> list[Event]:
     ]
 
 
-def append_rows(log: OpsLog, feed: "Feed", plan: Planned, *, name: str, events: list[Event]) -> None:
+def append_rows(
+    log: OpsLog, feed: "SilverSettings", plan: Planned, *, name: str, events: list[Event]
+) -> None:
     """Append events, if there are any, to a silver table under the batch's transaction."""
     if not events:
         return
@@ -251,7 +253,7 @@ def _arrow_schema(schema: Any) -> pa.Schema:
     return to_arrow_schema(schema)
 
 
-def _silver_row(feed: "Feed", batch: int, name: str, event: Event) -> dict[str, Any]:
+def _silver_row(feed: "SilverSettings", batch: int, name: str, event: Event) -> dict[str, Any]:
     row = {column: _text(value) if isinstance(value, bytes) else value for column, value in event.items()}
     if event.get("position") is not None:
         row["position"] = dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), event["position"], strict=True))

@@ -1,4 +1,5 @@
-"""Decoded rows as a few large values, and back: what passes between workers and Spark without becoming rows.
+"""Decoded rows packed into a few large values, and unpacked: how workers pass them through Spark without
+making rows.
 
 `pack` runs in a worker; `changes_frame` and `others_frame` give the rows of a packed frame, `read_others`
 those that the driver takes for itself.

@@ -1,5 +1,5 @@
-"""Which records of a batch a feed in order of arrival had sent before (lakehouse/silver/redelivery.py), from
-bronze.
+"""Finds, from bronze, the records of a batch that a feed in order of arrival had sent before
+(lakehouse/silver/redelivery.py).
 
 Most batches cost one look at the messages' numbers. Only where these fall, or a replay goes on, the
 partition's run is read.
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,7 +19,7 @@ from lakehouse.formats.row import Redelivery
 from lakehouse.ops.progress import OffsetRange, Place, SentState
 from lakehouse.ops.records import Done
 from lakehouse.silver.redelivery import Aligner, Sent, restarted
-from lakehouse.spark.bronze.offsets import of_place
+from lakehouse.spark.bronze.offsets import of_place, within
 
 Numbers = dict[Place, list[tuple[int, int, int | None]]]
 SENT = "offset bigint, number bigint, mark binary, made bigint"
@@ -71,14 +72,12 @@ def _within(place: Place, first: int, last: int) -> Column:
 
 def _numbers(bronze: DataFrame, rule: Redelivery, ranges: Iterable[OffsetRange]) -> Numbers:
     """The offsets and numbers of the messages that have one, by partition."""
-    wanted = F.lit(False)
-    for one in ranges:
-        wanted = wanted | _within(one.place, one.first, one.last)
+    bare = (msgspec.structs.replace(one, context=None) for one in ranges)
     text = F.col("value").cast("string")
     number = F.regexp_extract(text, _NUMBER.format(rule.number), 1).alias("number")
     made = (F.regexp_extract(text, _LAST.format(rule.made), 1) if rule.made else F.lit("")).alias("made")
     return _by_place(
-        bronze.where(wanted)
+        within(bronze, bare)
         .select("topic", "incarnation", "partition", "offset", number, made)
         .toArrow()
         .to_pylist()

@@ -1,5 +1,5 @@
-"""Bronze to silver: decode each record once, keep every distinct change, in batches that a crash can only
-repeat.
+"""Runs bronze to silver: decode each record once and keep every distinct change, in batches that are safe to
+repeat after a crash.
 
 A batch is planned (offset ranges, in the ops log), decoded, deduped exactly, appended with its number as the
 Delta transaction's version, and then marked done. A batch planned but not done is done again with the same
@@ -7,23 +7,31 @@ ranges; writes that had been committed are skipped by Delta, and rows of its own
 """
 
 import math
+import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from msgspec import UNSET
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.errors import LakehouseError
 from lakehouse.ops.progress import Counts, OffsetRange
-from lakehouse.ops.records import Done, Planned
+from lakehouse.ops.records import Backfill, Done, Planned, Read
+from lakehouse.reporting.text.values import pace
+from lakehouse.silver import backfill
+from lakehouse.silver.read_as import differences
 from lakehouse.silver.redelivery import rule_of
+from lakehouse.sources.kafka_offsets import reading_of, undone
 from lakehouse.spark import limits
 from lakehouse.spark.bronze.claim_checks import has_attachments, with_attachments
 from lakehouse.spark.bronze.epochs import epochs_of
-from lakehouse.spark.bronze.offsets import after, in_ranges
+from lakehouse.spark.bronze.offsets import unread, within
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
@@ -31,26 +39,33 @@ from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.session import many_rows
 from lakehouse.spark.silver.columns import INPUT
-from lakehouse.spark.silver.context import beside
+from lakehouse.spark.silver.context import batch_context
 from lakehouse.spark.silver.done_record import Sent, done_record
 from lakehouse.spark.silver.driver_batch import run_local_batch
 from lakehouse.spark.silver.redelivery import Replays, find_replays
 from lakehouse.spark.silver.spark_batch import ARROW_ROWS, run_spark_batch
-from lakehouse.spark.silver.tables import Feed
+from lakehouse.spark.silver.tables import SilverSettings
 
 # a batch of Arrow rows holds at most so many bytes of messages
 ARROW_BYTES = 64 * limits.MIB
+Wanted = tuple[OffsetRange, ...] | Done | None
 
 
-def run_silver(context: RunContext, feed: Feed, stopped: Callable[[], bool] = lambda: False) -> int:
+def run_silver(context: RunContext, feed: SilverSettings, stopped: Callable[[], bool] = lambda: False) -> int:
     """Work off everything that bronze holds, or until `stopped`; returns how many batches were written."""
     done = 0
     while not stopped() and (plan := next_plan(context.log, feed)) is not None:
+        begun = time.monotonic()
         counts = run_batch(context.log, feed, plan)
+        rate = pace(counts.messages, time.monotonic() - begun, left_to_do(context.log))
         context.progress(
             f"silver  {feed.name}: batch {plan.batch}: {counts.messages} messages, {counts.inserted} changes,"
-            f" {counts.duplicate} duplicates, {counts.ddl} DDLs, {counts.dead} dead letters"
+            f" {counts.duplicate} duplicates, {counts.ddl} DDLs, {counts.dead} dead letters{rate}"
         )
+        if plan.again and plan.backfills:
+            context.progress(
+                f"silver  {feed.name}: messages had come below those that were read, and are decoded now"
+            )
         if counts.broken_replays:
             context.progress(
                 f"warning: {feed.name}: messages were sent again and then went on otherwise than before: "
@@ -60,12 +75,26 @@ def run_silver(context: RunContext, feed: Feed, stopped: Callable[[], bool] = la
     return done
 
 
-def next_plan(log: OpsLog, feed: Feed) -> Planned | None:
-    """The batch that was planned and not done, else a new one over the next bounded ranges, else None."""
+def left_to_do(log: OpsLog) -> int:
+    """About how many messages of topics are landed and not decoded; 0 where bronze reads no topics."""
+    done = log.last(Done)
+    following = {offset.place: offset.offset for offset in (done.next if done else ())}
+    return undone(reading_of(log.last(Read)), following)
+
+
+def next_plan(log: OpsLog, feed: SilverSettings) -> Planned | None:
+    """The batch that was planned and not done, else a new one over the next bounded ranges, else None.
+    LakehouseError where silver was decoded under other options of the decoder.
+    """
     last, done = log.last(Planned), log.last(Done)
+    refuse_other_reading(log, feed)
     if last is not None and (done is None or done.batch < last.batch):
         return last
-    ranges, small, arrow_rows = next_ranges(log.spark, log.lake, feed, done)
+    late = landed_late(log, done)
+    if late:
+        ranges, small, arrow_rows = late, is_small(log, feed, late), ARROW_ROWS
+    else:
+        ranges, small, arrow_rows = next_ranges(log.spark, log.lake, feed, done)
     if not ranges:
         return None
     plan = Planned(
@@ -73,27 +102,51 @@ def next_plan(log: OpsLog, feed: Feed) -> Planned | None:
         generation=last.generation if last else uuid.uuid4().hex,
         small=small,
         arrow_rows=arrow_rows,
-        ranges=_with_context(ranges, done),
+        ranges=ranges if late else _with_context(ranges, done),
+        again=bool(late),
+        backfills=len(log.all(Backfill)),
+        read_as=feed.read_as,
     )
     log.add(plan)
     return plan
 
 
+def refuse_other_reading(log: OpsLog, feed: SilverSettings) -> None:
+    """LakehouseError where the last batch was decoded under other options: one table would have two readings
+    of the same text. Silver without any change has nothing to mix.
+    """
+    last, done = log.last(Planned), log.last(Done)
+    is_empty = last is None or (done is not None and done.batch == last.batch and not done.tables)
+    changed = differences(last.read_as, feed.read_as) if last is not None and not is_empty else []
+    if changed:
+        raise LakehouseError(
+            f"{feed.name}: expected the decoder's options that silver was decoded with, got others "
+            f"({'; '.join(changed)}); set them back, or decode everything again: "
+            f"`lakehouse rebuild silver {feed.name} --yes`"
+        )
+
+
+def landed_late(log: OpsLog, done: Done | None) -> tuple[OffsetRange, ...]:
+    """What has landed below where silver goes on, and no batch has read."""
+    if done is None:
+        return ()
+    known = 0 if done.backfills is UNSET else done.backfills
+    return backfill.unread((one for record in log.all(Backfill)[known:] for one in record.ranges), done.next)
+
+
+def is_small(log: OpsLog, feed: SilverSettings, ranges: tuple[OffsetRange, ...]) -> bool:
+    """Whether the driver may decode these records by itself."""
+    return _few(_sizes(log.spark, log.lake, feed, ranges)) is not None
+
+
 def next_ranges(
-    spark: SparkSession, lake: Lake, feed: Feed, done: Done | None
+    spark: SparkSession, lake: Lake, feed: SilverSettings, done: Done | None
 ) -> tuple[tuple[OffsetRange, ...], bool, int]:
     """Per partition the records to read next, from the first one not done, bounded; whether they are few; and
     how many of them a Python worker may take at once.
     """
-    bronze = lake.read_or_empty(spark, "bronze", feed.name, BRONZE_SCHEMA)
-    fresh = bronze.where(after(done.next)) if done and done.next else bronze
-    narrow = fresh.select(
-        "topic", "incarnation", "partition", "offset", (F.coalesce("size", F.lit(0)) + 100).alias("bytes")
-    )
-    few = narrow.limit(limits.SILVER_BATCH_RECORDS + 1).toArrow()
-    if few.num_rows <= limits.SILVER_BATCH_RECORDS and (
-        few.num_rows == 0 or pc.sum(few["bytes"]).as_py() <= limits.SILVER_BATCH_BYTES
-    ):
+    narrow = _sizes(spark, lake, feed, done)
+    if (few := _few(narrow)) is not None:
         return (
             _ranges(
                 few.group_by(["topic", "incarnation", "partition"])
@@ -125,6 +178,25 @@ def next_ranges(
     return _ranges(rows), False, max(1, min(ARROW_ROWS, int(ARROW_BYTES / mean)))
 
 
+def _sizes(spark: SparkSession, lake: Lake, feed: SilverSettings, wanted: Wanted) -> DataFrame:
+    """The places and sizes of the records of some ranges, or of those that a done batch has left."""
+    bronze = lake.read_or_empty(spark, "bronze", feed.name, BRONZE_SCHEMA)
+    if isinstance(wanted, tuple):
+        bronze = within(bronze, wanted)
+    elif wanted is not None:
+        bronze = unread(bronze, wanted.next)
+    size = (F.coalesce("size", F.lit(0)) + 100).alias("bytes")
+    return bronze.select("topic", "incarnation", "partition", "offset", size)
+
+
+def _few(narrow: DataFrame) -> pa.Table | None:
+    """All of these records, where the driver may decode them by itself."""
+    few = narrow.limit(limits.SILVER_BATCH_RECORDS + 1).toArrow()
+    if few.num_rows > limits.SILVER_BATCH_RECORDS:
+        return None
+    return few if few.num_rows == 0 or pc.sum(few["bytes"]).as_py() <= limits.SILVER_BATCH_BYTES else None
+
+
 def _ranges(rows: list[dict[str, Any]]) -> tuple[OffsetRange, ...]:
     ranges = (
         OffsetRange(
@@ -141,10 +213,10 @@ def _with_context(ranges: Iterable[OffsetRange], done: Done | None) -> tuple[Off
     return tuple(msgspec.structs.replace(one, context=resume.get(one.place, one.first)) for one in ranges)
 
 
-def run_batch(log: OpsLog, feed: Feed, plan: Planned) -> Counts:
+def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     """Decode and write one planned batch; returns its counts."""
     spark, lake = log.spark, log.lake
-    bronze = lake.read(spark, "bronze", feed.name).where(in_ranges(plan.ranges))
+    bronze = within(lake.read(spark, "bronze", feed.name), plan.ranges)
     bronze = with_attachments(log, feed.format, feed.options, bronze)
     done = log.last(Done)
     small = plan.small and not has_attachments(feed.format, feed.options)
@@ -152,7 +224,7 @@ def run_batch(log: OpsLog, feed: Feed, plan: Planned) -> Counts:
     seen = Replays({}, 0, ())
     if (rule := rule_of(feed.format, feed.order)) is not None:
         seen = find_replays(lake.read(spark, "bronze", feed.name), rule, plan.ranges, done, table=table)
-    near = replace(beside(log, feed.format, feed.options, plan.ranges), copies=seen.copies)
+    near = replace(batch_context(log, feed.format, feed.options, plan.ranges), copies=seen.copies)
     settings = {
         "format": feed.format,
         "options": feed.options,

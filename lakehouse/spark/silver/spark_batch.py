@@ -20,7 +20,7 @@ from lakehouse.spark.silver.done_record import transactions_told
 from lakehouse.spark.silver.driver_batch import append_rows, new_schema_rows, risen
 from lakehouse.spark.silver.keyless_rows import number_halves
 from lakehouse.spark.silver.packed import changes_frame, others_frame
-from lakehouse.spark.silver.tables import Feed, silver_schema
+from lakehouse.spark.silver.tables import SilverSettings, silver_schema
 
 # records handed to a Python worker at once: Spark's own limit in bytes walks every array again at each row,
 # so it is no option
@@ -29,7 +29,7 @@ ARROW_ROWS = 10_000
 
 def run_spark_batch(
     log: OpsLog,
-    feed: Feed,
+    feed: SilverSettings,
     bronze: DataFrame,
     settings: dict[str, Any],
     *,
@@ -124,7 +124,7 @@ class Writer:
     """Writes one batch, in the order that a reader of `done` batches relies on."""
 
     log: OpsLog
-    feed: Feed
+    feed: SilverSettings
     plan: Planned
 
     def changes(self, frame: DataFrame | None) -> None:

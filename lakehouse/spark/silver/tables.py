@@ -1,10 +1,11 @@
-"""Silver's tables: schemas, how a source's silver is read, and what a source is decoded with (`Feed`)."""
+"""Silver's tables: schemas, how a source's silver is read, and how it is decoded (`SilverSettings`)."""
 
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from lakehouse.silver.read_as import Reading, read_as
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.silver.columns import POSITION
@@ -45,7 +46,7 @@ SCHEMAS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class SilverSettings:
     """What silver needs to know of a source. `settled`: bronze has all there will be, nothing is on
     its way.
     """
@@ -58,6 +59,11 @@ class Feed:
     max_records: int = 1_000_000
     max_bytes: int = 256 * 1024 * 1024
     settled: bool = False
+
+    @property
+    def read_as(self) -> Reading:
+        """What the source's events depend on besides its bytes."""
+        return read_as(self.format, self.order, self.options, row_ids=self.row_ids)
 
 
 def silver_schema(name: str) -> StructType:

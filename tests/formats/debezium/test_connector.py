@@ -12,7 +12,8 @@ import pytest
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, RowChange, SchemaChange
-from lakehouse.formats.debezium.connector import decode, transaction_end
+from lakehouse.formats.debezium.connector import decode
+from lakehouse.formats.debezium.records import transaction_end
 from lakehouse.formats.row import TransactionEnd
 from tests.support.debezium_records import SOURCE, message, one, row
 from tests.support.engine import Memory

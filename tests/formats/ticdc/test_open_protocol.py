@@ -14,7 +14,8 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message, RowChange
 from lakehouse.formats import decode_message
 from lakehouse.formats.open_frames import framed, frames
-from lakehouse.formats.ticdc.open_protocol import decode, go_unquote
+from lakehouse.formats.ticdc.open_protocol import decode
+from lakehouse.formats.ticdc.open_values import go_unquote
 from tests.support.wires import TS, dumps, go_quote
 
 ID = {"t": 3, "h": True, "f": 11, "v": 1}

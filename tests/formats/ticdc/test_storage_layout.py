@@ -1,12 +1,14 @@
 """Paths of the storage sink, and what belongs together (T61, T74, T110)."""
 
 import json
+from collections.abc import Iterable
 from itertools import starmap
 
 import msgspec
 import pytest
 
 from lakehouse.errors import DecodeError
+from lakehouse.formats.ticdc.storage_history import Version, facts_of
 from lakehouse.formats.ticdc.storage_layout import (
     Checkpoint,
     DataFile,
@@ -17,7 +19,7 @@ from lakehouse.formats.ticdc.storage_layout import (
     join_schemas,
     read_checkpoint,
 )
-from lakehouse.formats.ticdc.storage_schema import TableDefinition, Version, read_definition, virtual_columns
+from lakehouse.formats.ticdc.storage_schema import TableDefinition, read_definition
 
 BY_ID = {"use-table-id-as-path": "true"}
 YEAR = {"date-separator": "year"}
@@ -141,6 +143,10 @@ def version(table: str, query: str, *columns: str, schema: str = "d") -> Version
     return Version(schema, table, read_definition(json.dumps(content).encode()))
 
 
+def virtual_columns(history: Iterable[Version]) -> list[frozenset[str]]:
+    return [facts.virtual for facts in facts_of(history)]
+
+
 CREATE = (
     "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY /*T![clustered_index] CLUSTERED */,`a` INT "
     "DEFAULT 1 COMMENT 'x`v` INT AS (1) VIRTUAL,',"
@@ -187,7 +193,7 @@ def test_virtual_columns_are_read_out_of_the_statements(
 ) -> None:
     history = [version("t", CREATE, *COLUMNS), version("t", query, *columns)]
 
-    assert list(virtual_columns(history)) == [{"v"}, virtual]
+    assert virtual_columns(history) == [{"v"}, virtual]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +212,7 @@ def test_virtual_columns_follow_a_table_to_its_new_name(query: str) -> None:
         version("u", "", *COLUMNS, schema="e"),
     ]
 
-    assert list(virtual_columns(history)) == [{"v"}] * 3
+    assert virtual_columns(history) == [{"v"}] * 3
 
 
 def test_virtual_columns_follow_tables_that_one_statement_renames_in_a_circle() -> None:
@@ -218,7 +224,7 @@ def test_virtual_columns_follow_tables_that_one_statement_renames_in_a_circle() 
         at(3, "tmp", "RENAME TABLE `d`.`t` TO `d`.`tmp`"),
     ]
 
-    assert list(virtual_columns(history)) == [{"v"}, set(), set(), {"v"}, set()]
+    assert virtual_columns(history) == [{"v"}, set(), set(), {"v"}, set()]
 
 
 def at(moment: int, table: str, query: str, *columns: str) -> Version:
@@ -232,7 +238,7 @@ def test_a_column_that_is_given_the_name_of_its_table_renames_no_table() -> None
         version("t", "ALTER TABLE `d`.`t` RENAME COLUMN `e` TO `t`", *COLUMNS[:-1], "t"),
     ]
 
-    assert list(virtual_columns(history)) == [{"v"}] * 2
+    assert virtual_columns(history) == [{"v"}] * 2
 
 
 def test_a_column_dropped_and_added_again_is_what_it_became() -> None:
@@ -242,7 +248,7 @@ def test_a_column_dropped_and_added_again_is_what_it_became() -> None:
         ("t", "ALTER TABLE `d`.`t` ADD COLUMN `v` INT", *COLUMNS),
     ]
 
-    assert list(virtual_columns(starmap(version, history))) == [{"v"}, set(), set()]
+    assert virtual_columns(starmap(version, history)) == [{"v"}, set(), set()]
 
 
 def test_the_headers_of_a_data_file_are_its_schema_and_what_its_history_tells() -> None:

@@ -48,10 +48,11 @@ class Shop:
         kafka = KafkaInput(bootstrap_servers=broker.bootstrap, topics=[topic])
         source = SourceConfig(format="ticdc-open", kafka=kafka, time_zone="UTC", tables="auto")
         self.config = Config(sources={"shop": source}, tables={}, documents={})
+        self.partitions = 3
         self.lake, self.admin = str(root / "lake"), AdminClient({"bootstrap.servers": broker.bootstrap})
 
     def produce(self, messages: Iterable[Message]) -> None:
-        produce(list(messages), self.broker.bootstrap, self.topic, partitions=3)
+        produce(list(messages), self.broker.bootstrap, self.topic, partitions=self.partitions)
 
     def run(self, *layers: str) -> dict[str, Any]:
         return run(self.config, layers or LAYERS, True, (), self.lake, self.said.append)[0]

@@ -11,16 +11,31 @@ from typing import Any, ClassVar
 import pytest
 
 from lakehouse.config.load import load
+from lakehouse.fold.row_edits import OLD_ROW_STAYS
+from lakehouse.formats.ticdc.storage_layout import DataFile
+from lakehouse.ops.records import MissingFile
 from lakehouse.sources.storage_files import FileInfo, LocalFiles, Scan, all_files, read_tree
 from lakehouse.spark.bronze import storage
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.operations.dead_letters import dismiss_dead_letters, list_dead_letters
 from lakehouse.spark.pipeline.run import run
+from lakehouse.spark.readers.status import source_status
 from tests.support.encode_open import dumps
 from tests.support.encode_tidb import storage_tree
 from tests.support.engine import Memory
 from tests.support.lakes import in_order, quiet, shown
+from tests.support.sink_trees import old_layout
 from tests.support.source_model import History
 from tests.whole_path.test_eight_formats import storage_options, write_tree
 
+ROWS = [f'"I","t","k",60{number},{number},{number}0' for number in (1, 2, 3, 4)]
+LACKING = DataFile(
+    "k/t/500/CDC000002.csv",
+    *("k", "t", None, 500, None, None, None),
+    number=2,
+    extension="csv",
+    layout="names",
+)
 SOURCE = "format: ticdc-storage\nstorage: {path: %s}\ntables: auto\nlake: %s\ntime_zone: %s\noptions:\n%s"
 HISTORY = History(11, 14)
 LATE = storage_tree(HISTORY.events, "csv")
@@ -36,9 +51,9 @@ EARLY = next(
 )
 
 
-def configured(tmp_path: Path, path: str) -> Any:
+def configured(tmp_path: Path, path: str, settings: dict[str, str] | None = None) -> Any:
     """The configuration of a folder with one source of a sink."""
-    said = storage_options("csv")
+    said = settings or storage_options("csv")
     options = "".join(f"  {name}: '{value}'\n" for name, value in said.items() if name != "time_zone")
     folder = tmp_path / "configs"
     (folder / "sources").mkdir(parents=True)
@@ -88,6 +103,72 @@ def test_a_folder_that_grows_gives_the_sources_tables_after_each_pass(
     )
     assert passed(config)["new_messages"] == 1
     assert shown(tmp_path / "lake", tmp_path / "c") == engine(root)
+
+
+def test_an_update_that_may_have_changed_its_key_leaves_the_table_incomplete(
+    spark: Any, tmp_path: Path
+) -> None:
+    """6.5.0 sends the new image of an UPDATE alone, and splits none."""
+    root = tmp_path / "sink"
+    config = configured(tmp_path, str(root), {"protocol": "csv", "include-commit-ts": "true"})
+    create = "CREATE TABLE `k`.`t` (`id` INT NOT NULL,`a` INT,PRIMARY KEY(`id`))"
+    write_tree(root, old_layout(create, '"I","t","k",600,5,1'))
+    (entry,) = passed(config)["tables"]
+    assert entry["state"] == "exact"
+
+    later = {"metadata": b'{"checkpoint-ts": 1000}', "k/t/500/CDC000002.csv": b'"U","t","k",910,7,1\r\n'}
+    write_tree(root, later)
+    (entry,) = passed(config)["tables"]
+
+    assert entry["state"] == "incomplete"
+    assert entry["why"].startswith(f"{OLD_ROW_STAYS}; set output-old-value=true (8.0 and later)")
+
+
+def test_a_table_is_incomplete_while_the_sink_lacks_one_of_its_files(spark: Any, tmp_path: Path) -> None:
+    root = tmp_path / "sink"
+    config = configured(tmp_path, str(root), {"protocol": "csv", "include-commit-ts": "true"})
+    files = old_layout("CREATE TABLE `k`.`t` (`id` INT NOT NULL,`a` INT,PRIMARY KEY(`id`))", *ROWS[:1])
+    other = {path.replace("k/t", "k/u"): data.replace(b"`t`", b"`u`") for path, data in files.items()}
+    write_tree(root, {**other, **files, "k/t/500/CDC000003.csv": f"{ROWS[2]}\r\n".encode()})
+    (root / "k/u/500/CDC000001.csv").write_bytes(b'"I","u","k",600,1,10\r\n')
+    why = "the storage sink lacks k/t/500/CDC000002.csv, though later files are there"
+
+    t, u = passed(config)["tables"]
+    assert (t["state"], u["state"]) == ("incomplete", "exact")
+    assert t["why"].startswith(why)
+    assert [one["origin"] for one in list_dead_letters(str(tmp_path / "lake"), "sink", "lost")] == [
+        {"path": "k/t/500/CDC000002.csv"}
+    ]
+    assert source_status(spark, Lake(str(tmp_path / "lake")), "sink", None)["gaps"][0].startswith(why)
+
+    assert dismiss_dead_letters(str(tmp_path / "lake"), "sink", "lost", "known")["dismissed"] == 1
+    assert [one["state"] for one in passed(config)["tables"]] == ["exact", "exact"]
+
+    (root / "k/t/500/CDC000005.csv").write_bytes(f"{ROWS[3]}\r\n".encode())
+    assert [one["state"] for one in passed(config)["tables"]] == ["incomplete", "exact"]
+
+    (root / "k/t/500/CDC000004.csv").write_bytes(f"{ROWS[1]}\r\n".encode())
+    t, _ = passed(config)["tables"]
+    assert t["why"].startswith("changes came after a watermark that had passed them")
+    (root / "metadata").write_bytes(b'{"checkpoint-ts": 1000}')
+    assert [one["state"] for one in passed(config)["tables"]] == ["exact", "exact"]
+    assert shown(tmp_path / "lake", tmp_path / "a")["k.t"] == [
+        {"id": number, "a": number * 10} for number in (1, 2, 3, 4)
+    ]
+
+
+def test_what_a_sink_lacks_stands_until_its_folder_is_looked_at_again() -> None:
+    options = {"protocol": "csv", "include-commit-ts": "true"}
+    nothing = Scan([], b"", 5, [], [], [], frozenset())
+    known = storage.missing_after((), nothing._replace(missing=[LACKING]), 3, options)
+
+    assert known == (MissingFile(LACKING.path, ("k", "t"), (3, 500, 2, 0, 0, 1)),)
+    assert storage.missing_after(known, nothing, 4, options) == known, "its folder is closed"
+    looked = nothing._replace(looked=frozenset({LACKING.folder}))
+    assert storage.missing_after(known, looked._replace(missing=[LACKING]), 4, options) == known
+    assert storage.missing_after(known, looked, 4, options) == ()
+    found = [FileInfo(LACKING.path, 1, 1)]
+    assert storage.missing_after(known, nothing._replace(files=found), 4, options) == ()
 
 
 def data_files(files: dict[str, bytes]) -> dict[str, bytes]:
@@ -176,8 +257,8 @@ def test_a_path_is_relative_to_its_root_whatever_the_root_is_called(root: str, t
         ),
         (Scan([], b"", 5, ["a"], [], []), "1 files are not there or not whole yet, such as a"),
         (
-            Scan([], b"", 5, [], [], ["a"]),
-            "1 folders lack files that came before others, such as a: deleted or never copied",
+            Scan([], b"", 5, [], [], [LACKING]),
+            "1 files are lacking before later ones, such as k/t/500/CDC000002.csv: deleted or never copied",
         ),
     ],
 )

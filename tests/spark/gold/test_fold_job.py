@@ -14,7 +14,7 @@ from lakehouse.fold.row_edits import Change, ChangeReader
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.own_columns import PARTS
-from lakehouse.lineage import Lineage, key_ids
+from lakehouse.lineage import Lineage
 from lakehouse.spark.gold.modes import BUCKET, Dealer, change_of, parts_of, valued
 from tests.fold.test_versions import lineages, told
 from tests.gold.test_modes import MODES, TSO, listed
@@ -51,11 +51,6 @@ def dealt(mode: Mode, changes: list[Change], parts: int) -> list[list[Change]]:
     return found
 
 
-def has_key(lineage: Lineage) -> bool:
-    """Whether the table has a key at all times."""
-    return all(key_ids(lineage, step) for step in range(len(lineage.steps)))
-
-
 def assert_parts_are_the_whole(
     silver: Memory, lineage: Lineage, changes: list[Change], options: GoldOptions
 ) -> None:
@@ -83,7 +78,7 @@ def test_the_parts_together_find_what_the_changes_lack(word: str, seed: int, cou
     memory, rand = told(History(seed, count), random.Random(chance).randrange(1000)), random.Random(chance)
 
     for lineage, whole in lineages(memory):
-        changes = list(damaged(whole, rand, keyed=has_key(lineage)))
+        changes = list(damaged(whole, rand))
         mode = Mode(lineage, memory.reach, memory.upstream, TSO, MODES[word])
         if parts_of(mode, 10**6) > 1:
             parts = [mode.rows(part) for part in dealt(mode, changes, 5)]

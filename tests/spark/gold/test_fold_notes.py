@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.events import MIN_POSITION
+from lakehouse.fold.continuity import NO_BREAKS
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.schema import Column, make_schema, parse_type
@@ -46,4 +47,8 @@ def test_a_name_that_no_ddl_has_told_reaches_the_end_of_a_large_fold() -> None:
     netted = [row for found in _net(piece, frozenset())(iter([ordered])) for row in found.to_pylist()]
 
     assert sorted(row["kind"] for row in netted if row["image"] != "{}") == ["put", "put"]
-    assert found_in(row["kind"] for row in netted) == ({"c": (0, 7, 2, 0, 0, 0)}, frozenset())
+    assert found_in(row["kind"] for row in netted) == (
+        {"c": (0, 7, 2, 0, 0, 0)},
+        frozenset(),
+        NO_BREAKS,
+    )

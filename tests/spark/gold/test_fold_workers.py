@@ -12,16 +12,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.events import Position
+from lakehouse.fold.continuity import Breaks, Continuity
 from lakehouse.fold.current_rows import Folded, finish, fold, rekeyings, target_step
 from lakehouse.fold.row_edits import Change, image_text
 from lakehouse.fold.upcast import Row, Upstream
+from lakehouse.gold.columns import gold_columns
+from lakehouse.gold.modes import Mode
+from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Lineage
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS
-from lakehouse.spark.gold.fold_job import SHORT, Piece, _carry, _cross, _net, decode_row, found_in
+from lakehouse.spark.gold.fold_job import (
+    ODD,
+    SHORT,
+    FoldTask,
+    Piece,
+    _carry,
+    _cross,
+    _fold_all,
+    _net,
+    decode_row,
+    found_in,
+    typing_of,
+)
+from lakehouse.spark.gold.merge import OP
+from lakehouse.spark.quality.continuity import added_up, break_worker, claim_worker, stretches_of
+from tests.fold.test_continuity import refused
+from tests.fold.test_partitions import Source
 from tests.fold.test_versions import lineages, told
-from tests.spark.gold.test_fold_job import has_key, silver_row
+from tests.spark.gold.test_fold_job import silver_row
 from tests.support.damage import damaged
+from tests.support.engine import TSO
 from tests.support.feeds import TiCDC
 from tests.support.source_model import History
 
@@ -29,9 +50,7 @@ Netted = list[dict[str, Any]]
 seeds = st.integers(0, 2**32 - 1)
 
 
-def in_workers(
-    lineage: Lineage, changes: list[Change], at: Position, upstream: Upstream, *, alone: bool
-) -> Netted:
+def in_workers(lineage: Lineage, changes: list[Change], at: Position, upstream: Upstream) -> Netted:
     """What the workers of lakehouse.spark.gold.fold_job.fold_frame make of the changes, key by key."""
     target, start = target_step(lineage, at), 0
     netted: Netted = []
@@ -43,7 +62,7 @@ def in_workers(
             base = [row for row in netted if row["kind"] != "delete"]
             deltas += rows_of(_cross(piece)(iter([pa.RecordBatch.from_pylist(base, NETTED)])))
         batch = pa.RecordBatch.from_pylist(sorted(deltas, key=place_of), DELTAS)
-        netted = rows_of(_net(piece, frozenset(), alone=alone)(iter([batch])))
+        netted = rows_of(_net(piece, frozenset())(iter([batch])))
         start = end + 1
     return netted
 
@@ -55,6 +74,8 @@ DELTAS = pa.schema(
         "position": POSITION,
         "kind": pa.string(),
         "image": pa.string(),
+        "step": pa.int32(),
+        "hint": pa.string(),
     }  # as workers read them
 )
 NETTED = pa.schema({"key": pa.string(), "kind": pa.string(), "image": pa.string()})
@@ -80,35 +101,64 @@ def place_of(row: dict[str, Any]) -> Any:
 
 
 def large(lineage: Lineage, changes: list[Change], at: Position, upstream: Upstream) -> Folded:
-    """As lakehouse.spark.gold.fold_job.fold_large: a table that falls short is folded in one partition."""
-    netted = in_workers(lineage, changes, at, upstream, alone=False)
-    if SHORT in found_in(row["kind"] for row in netted)[1]:
-        netted = in_workers(lineage, changes, at, upstream, alone=True)
-    unknown, problems = found_in(row["kind"] for row in netted)
+    """As lakehouse.spark.gold.fold_job.fold_large: a table that falls short is folded by one worker."""
+    netted = in_workers(lineage, changes, at, upstream)
+    if SHORT in found_in(row["kind"] for row in netted).problems:
+        task = FoldTask(lineage, at, target_step(lineage, at), upstream)
+        netted = rows_of(_fold_all(task)(iter([silver(changes)])))
+    mode = mode_of(lineage, at, upstream)
+    columns = gold_columns(lineage.steps[mode.target].schema, {}, virtual=False)
+    typed = typing_of(columns, OP, mode.needed).worker(iter([pa.RecordBatch.from_pylist(netted, NETTED)]))
+    notes = found_in(row[OP] for row in rows_of(typed))
+    breaks = notes.breaks
+    if ODD in notes.problems:
+        breaks = looked_at(lineage, changes, at, upstream)
     rows = [decode_row(row["image"]) for row in netted if row["kind"] in ("put", "patch")]
-    return Folded(keyless=rows, unknown=unknown, problems=set(problems))
+    return Folded(keyless=rows, unknown=notes.unknown, problems=set(notes.problems - {ODD}), breaks=breaks)
+
+
+def looked_at(lineage: Lineage, changes: list[Change], at: Position, upstream: Upstream) -> Breaks:
+    """As lakehouse.spark.quality.continuity.breaks_in, which looks at all changes where some look odd."""
+    stretches, by_commit = stretches_of(lineage, at, upstream, whole=True), upstream.continuity.by_commit
+    claims = rows_of(claim_worker(lineage, upstream, stretches)(iter([silver(changes)])))
+    claims.sort(key=lambda row: (row["stretch"], *place_of(row)))
+    batch = pa.RecordBatch.from_pylist(claims, CLAIMS)
+    found = rows_of(break_worker(stretches, by_commit=by_commit)(iter([batch])))
+    return added_up(row["breaks"] for row in found)
+
+
+CLAIMS = pa.schema({"stretch": pa.int32(), "key": pa.string(), "position": POSITION, "claim": pa.string()})
+
+
+def mode_of(lineage: Lineage, at: Position, upstream: Upstream) -> Mode:
+    return Mode(lineage, at, upstream, TSO, GoldOptions())
 
 
 def bag(rows: list[Row]) -> Counter[str]:
     return Counter(map(image_text, rows))
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(seed=seeds, count=st.integers(0, 25), chance=seeds)
 def test_workers_fold_what_the_driver_folds_and_find_what_it_finds(
     seed: int, count: int, chance: int
 ) -> None:
     memory, rand = told(History(seed, count), chance), random.Random(chance)
 
+    # as if the feed told its inserts, which gives more that can break
+    upstream = memory.upstream._replace(
+        continuity=Continuity(rows=True, inserts=True, by_commit=chance % 2 == 0)
+    )
     for lineage, whole in lineages(memory):
-        changes = list(damaged(whole, rand, keyed=has_key(lineage)))
-        small = fold(lineage, changes, memory.reach, memory.upstream)
-        found = large(lineage, changes, memory.reach, memory.upstream)
+        changes = [refused(change, rand) for change in damaged(whole, rand)]
+        small = mode_of(lineage, memory.reach, upstream).rows(changes)
+        found = large(lineage, changes, memory.reach, upstream)
 
-        assert bag(finish(found)) == bag(finish(small))
+        assert bag(finish(found)) == bag(small.rows)
         # an undeclared column's position is the first that a worker met: the table is folded up to it, and
         # again where there is an earlier one
-        assert (found.problems, set(found.unknown)) == (small.problems, set(small.unknown))
+        assert (found.problems, set(found.unknown)) == (set(small.problems), set(small.unknown))
+        assert found.breaks == small.breaks
 
 
 def test_a_delete_takes_the_same_of_two_rows_that_lack_a_cell() -> None:
@@ -124,3 +174,38 @@ def test_a_delete_takes_the_same_of_two_rows_that_lack_a_cell() -> None:
     assert bag(finish(large(lineage, changes, at, upstream))) == bag(
         finish(fold(lineage, changes, at, upstream))
     )
+
+
+def test_a_value_that_no_rule_converts_is_told_by_workers_too_and_only_if_its_row_was_there() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), w VARCHAR(9))")
+    feed.insert(2, id=1, v="abc", w="abc").insert(2, id=2, v="[1]", w="abc")
+    feed.row(3, "DELETE", {"id": 1}, {"id": 1}).ddl(4, "ALTER TABLE t MODIFY v JSON")
+
+    [(lineage, changes)] = lineages(feed.memory)
+    found = large(lineage, changes, feed.memory.reach, feed.memory.upstream)
+    assert found.problems == fold(lineage, changes, feed.memory.reach, feed.memory.upstream).problems == set()
+
+    feed.ddl(5, "ALTER TABLE t MODIFY w JSON")
+    [(lineage, changes)] = lineages(feed.memory)
+    found = large(lineage, changes, feed.memory.reach, feed.memory.upstream)
+    assert found.problems == {"column w, varchar(9) to json: text that is not JSON"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, count=st.integers(0, 25), chance=seeds, whole=st.booleans())
+def test_workers_remove_the_rows_of_a_partition_that_the_driver_removes(
+    seed: int, count: int, chance: int, whole: bool
+) -> None:
+    source = Source(random.Random(seed))
+    for _ in range(count):
+        source.step()
+    memory = source.feed.memory
+
+    for lineage, every in lineages(memory):
+        changes = every if whole else list(damaged(every, random.Random(chance)))
+        small = mode_of(lineage, memory.reach, memory.upstream).rows(changes)
+        found = large(lineage, changes, memory.reach, memory.upstream)
+
+        assert bag(finish(found)) == bag(small.rows)
+        assert (found.problems, set(found.unknown)) == (set(small.problems), set(small.unknown))
+        assert found.breaks == small.breaks

@@ -4,7 +4,9 @@ known type (T77, T90).
 
 import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lakehouse.events import Message
@@ -20,7 +22,14 @@ from tests.support.feeds import Canal, TiCDC
 Tables = dict[str, list[dict[str, Any]]]
 
 
-def landed(messages: list[Message], format: str, folder: Path, first: int = 0) -> Tables:
+def landed(
+    messages: list[Message],
+    format: str,
+    folder: Path,
+    first: int = 0,
+    *,
+    options: Mapping[str, str] = MappingProxyType({}),
+) -> Tables:
     """Gold's tables after a run over the first messages (half of them) and one over all."""
     first = first or len(messages) // 2
     path, rows = folder / "recording.jsonl", []
@@ -36,7 +45,7 @@ def landed(messages: list[Message], format: str, folder: Path, first: int = 0) -
         rows.append(json.dumps(row) + "\n")
         if number in (first, len(messages)):
             path.write_text("".join(rows))
-            try_recording(path, format, {}, str(folder / "lake"), "resolved", lambda _: None)
+            try_recording(path, format, dict(options), str(folder / "lake"), "resolved", lambda _: None)
     show_all(str(folder / "lake"), folder / "shown", [])
     return {
         file.name.removesuffix(".jsonl"): [json.loads(line) for line in file.open()]
@@ -118,7 +127,8 @@ def test_what_a_change_does_not_tell_leaves_its_table_incomplete_for_good(spark:
     manifest = OpsLog(spark, Lake(str(tmp_path / "lake")), "recording").load().last(Manifest)
     assert manifest is not None
     states = {entry.table: (entry.state, entry.why) for entry in manifest.tables}
-    assert states == {"t": ("incomplete", OLD_ROW_STAYS), "u": ("exact", None)}
+    why = f"{OLD_ROW_STAYS}; set output-old-value=true at the changefeed"
+    assert states == {"t": ("incomplete", why), "u": ("exact", None)}
 
 
 def test_what_a_restarted_canal_sends_again_has_no_second_effect(spark: Any, tmp_path: Path) -> None:
@@ -140,3 +150,34 @@ def test_what_a_restarted_canal_sends_again_has_no_second_effect(spark: Any, tmp
     done = OpsLog(spark, Lake(str(tmp_path / "lake")), "recording").load().last(Done)
     assert done is not None
     assert [(one.number, one.replaying) for one in done.sent] == [(5, False)]
+
+
+def test_a_value_that_no_rule_converts_makes_its_table_incomplete_since_the_statement(
+    spark: Any, tmp_path: Path
+) -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9), b VARCHAR(9))")
+    feed.insert(2, id=1, a="abc", b=None).insert(2, id=2, a="[1]", b=None)
+    feed.ddl(3, "ALTER TABLE t MODIFY b JSON").insert(4, id=3, a="[3]", b="[4]").put(4, watermark(4))
+    feed.ddl(5, "ALTER TABLE t MODIFY a JSON").insert(6, id=4, a="[5]", b=None).put(6, watermark(6))
+
+    tables = landed(feed.messages, feed.format, tmp_path)
+
+    assert [row["a"] for row in in_order(tables["d.t"])] == [None, "[1]", "[3]", "[5]"]
+    manifest = OpsLog(spark, Lake(str(tmp_path / "lake")), "recording").load().last(Manifest)
+    assert manifest is not None
+    [entry] = manifest.tables
+    assert (entry.state, entry.since) == ("incomplete", (0, 5, 2, 0, 0, 0))
+    assert entry.why == "column a, varchar(9) to json: text that is not JSON"
+
+
+def test_gold_follows_the_server_that_is_said_and_folds_again_where_it_becomes_another(
+    spark: Any, tmp_path: Path
+) -> None:
+    feed = Canal().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    feed.insert(2, id=1, v="1.9").ddl(3, "ALTER TABLE t MODIFY v INT").insert(4, id=2, v="7")
+
+    unsaid = landed(feed.messages, feed.format, tmp_path)
+    said = landed(feed.messages, feed.format, tmp_path, options={"server": "mariadb 11.4"})
+
+    assert in_order(unsaid["d.t"]) == [{"id": 1, "v": 2}, {"id": 2, "v": 7}]
+    assert in_order(said["d.t"]) == [{"id": 1, "v": 1}, {"id": 2, "v": 7}]

@@ -3,11 +3,46 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from lakehouse.events import Position
+from lakehouse.lineage import Interval, Lineage, Step
+from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.schema import make_schema
+from lakehouse.spark import limits
+from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import rebuild_table
-from lakehouse.spark.operations.retention import raise_floor
+from lakehouse.spark.operations.retention import raise_floor, unread
+from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
 from tests.spark.gold.test_new_changes import canal_json, numbered, watermark
-from tests.support.lakes import quiet, write_recording
+from tests.support.lakes import quiet, shown, write_recording
+
+
+def test_a_table_that_gold_has_not_folded_up_to_the_floor_keeps_its_log() -> None:
+    """What its changes lack is in no manifest yet. Needs no session."""
+    low, place = (0, 10, 0, 0, 0, 0), (0, 200, 0, 0, 0, 0)
+    lineage = Lineage("t@10", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)])
+
+    def entry(state: str, since: Position | None) -> TableEntry:
+        return TableEntry(
+            lineage="t@10",
+            database="d",
+            table="t",
+            gold="d__t",
+            version=1,
+            shape="",
+            state=state,
+            since=since,
+            notes=(),
+            names=(("d", "t"),),
+        )
+
+    assert unread(lineage, place, None) is not None
+    assert unread(lineage, place, entry("behind", (0, 150, 0, 0, 0, 0))) == "gold is behind the floor"
+    assert unread(lineage, place, entry("behind", (0, 250, 0, 0, 0, 0))) is None
+    assert unread(lineage, place, entry("exact", None)) is None
+    assert unread(lineage, (0, 5, 0, 0, 0, 0), None) is None
 
 
 def change(kind: str, at: int, value: str) -> dict[str, Any]:
@@ -35,3 +70,61 @@ def test_what_changes_below_a_floor_lacked_is_not_forgotten_when_the_table_is_fo
     rebuild_table(lake, "d.t", None, yes=True, why="a test")
 
     assert state([*told, change("INSERT", 210, "c"), watermark(300)]) == found
+
+
+def test_a_large_table_without_a_key_has_the_same_rows_at_a_floor(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No message tells what the new column has in the row that was there, and a full image deletes it."""
+    types = {"sqlType": {"v": 12, "c": 93}, "mysqlType": {"v": "varchar", "c": "datetime"}, "pkNames": []}
+    told = [
+        canal_json("CREATE", "t", 100, isDdl=True, sql="CREATE TABLE `t` (`v` VARCHAR(20))"),
+        change("INSERT", 110, "a"),
+        change("INSERT", 111, "b"),
+        canal_json(
+            "ALTER", "t", 120, isDdl=True, sql="ALTER TABLE `t` ADD `c` DATETIME DEFAULT CURRENT_TIMESTAMP"
+        ),
+        canal_json("DELETE", "t", 130, data=[{"v": "a", "c": "2026-11-21 10:00:00"}], **types),
+        watermark(200),
+    ]
+    lake = str(tmp_path / "lake")
+    path = write_recording(tmp_path / "feed.jsonl", numbered(told))
+    try_recording(path, "ticdc-canal-json", {}, lake, "resolved", quiet)
+    before = shown(tmp_path / "lake", tmp_path / "out")
+    monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", 1)
+
+    raise_floor(lake, "feed", "200", None, yes=True, why="a test")
+    rebuild_table(lake, "d.t", None, yes=True, why="a test")
+
+    assert shown(tmp_path / "lake", tmp_path / "out") == before == {"d.t": [{"v": "b", "c": None}]}
+
+
+def test_statements_that_arrive_below_a_floor_are_refused_and_told(spark: Any, tmp_path: Path) -> None:
+    create = canal_json("CREATE", "t", 100, isDdl=True, sql="CREATE TABLE `t` (`v` VARCHAR(20))")
+    told = [create, change("INSERT", 110, "a"), watermark(200)]
+    lake = str(tmp_path / "lake")
+
+    def state(messages: list[dict[str, Any]]) -> tuple[str, str | None, Position | None]:
+        path = write_recording(tmp_path / "feed.jsonl", numbered(messages))
+        try_recording(path, "ticdc-canal-json", {}, lake, "resolved", quiet)
+        manifest = OpsLog(spark, Lake(lake), "feed").load().last(Manifest)
+        assert manifest is not None
+        (entry,) = manifest.tables
+        return entry.state, entry.why, entry.since
+
+    assert state(told)[0] == "exact"
+    raise_floor(lake, "feed", "200", None, yes=True, why="a test")
+    told += [create, change("INSERT", 210, "b"), watermark(300)]
+    assert state(told)[0] == "exact"
+
+    told += [
+        canal_json("TRUNCATE", "t", 150, isDdl=True, sql="TRUNCATE TABLE `t`"),
+        canal_json("ALTER", "t", 160, isDdl=True, sql="ALTER TABLE `t` ADD `c` INT DEFAULT 5"),
+        watermark(400),
+    ]
+    why = "below the retention floor: 2 statements that arrived late were refused"
+    found = state(told)
+
+    assert found[:2] == ("incomplete", why)
+    assert list(found[2] or ())[:2] == [0, 150]
+    assert shown(tmp_path / "lake", tmp_path / "out") == {"d.t": [{"v": "a"}, {"v": "b"}]}

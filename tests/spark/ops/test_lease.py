@@ -2,7 +2,9 @@
 
 import errno
 import fcntl
+import functools
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,10 @@ import pytest
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.file_lock import has_flock, is_remote
+from lakehouse.ops.records import Scan
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lease import Table, layer_lock, lease
+from lakehouse.spark.ops.log import OpsLog
 
 SECONDS = 20.0
 
@@ -46,6 +50,48 @@ def test_a_lease_is_refused_while_its_holder_lives_taken_over_when_it_died_and_f
     assert set(table.rows(["silver", "gold"])) == {"silver"}
     with lease(spark, lake, "shop", ["silver"], 2.0):
         assert table.rows(["silver"])["silver"][0] != "one that dies at once"
+
+
+def test_a_job_that_holds_all_task_slots_stops_no_heartbeat(spark: Any, lake: Lake) -> None:
+    def sleep(rows: Any) -> Any:
+        time.sleep(6)
+        return rows
+
+    slots = spark.sparkContext.defaultParallelism
+    with (
+        lease(spark, lake, "shop", ["silver"], 4.0) as hold,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        job = pool.submit(
+            lambda: spark.sparkContext.parallelize(range(slots), slots).mapPartitions(sleep).count()
+        )
+        time.sleep(2)
+        before = hold.count
+        time.sleep(3)
+        assert not job.done()
+        assert hold.count > before
+        assert hold.table.beats(["silver"])["silver"] == (hold.holder, hold.count)
+
+
+def test_a_holder_whose_lease_was_taken_over_writes_no_more(
+    spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakehouse.spark.ops.lease.has_flock", lambda _: False)
+    monkeypatch.setattr("lakehouse.spark.ops.lease.lease", functools.partial(lease, seconds=1000.0))
+    table = Table(spark, lake, "shop_lease")
+    with layer_lock(spark, lake, "shop", ["silver"]) as mine:
+        log = OpsLog(spark, mine, "shop")
+        log.add(Scan(checkpoint=1))
+
+        assert table.take(["silver"], "thief", table.rows(["silver"]))
+        table.beat(["silver"], "thief", 0)
+        hold: Any = mine.before_write
+        hold.__self__.beaten -= 1001  # so long no heartbeat got through
+
+        with pytest.raises(LakehouseError, match="this run's lease lapsed, and another run of silver has"):
+            log.add(Scan(checkpoint=2))
+    assert set(table.rows(["silver"])) == {"silver"}
+    assert OpsLog(spark, lake, "shop").load().all(Scan) == [Scan(checkpoint=1)]
 
 
 def test_of_several_that_begin_at_one_moment_one_gets_the_lease(spark: Any, lake: Lake) -> None:

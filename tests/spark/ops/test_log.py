@@ -1,11 +1,14 @@
-"""The log of a source's progress stays few files, however many runs write to it."""
+"""The log of a source's progress: a number exists once, whoever writes; the files stay few."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakehouse.ops.records import Rebuilding, Scan
+from lakehouse.errors import LakehouseError
+from lakehouse.ops.progress import OffsetRange
+from lakehouse.ops.records import Planned, Rebuilding, Retired, Scan
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops import log as ops_log
 from lakehouse.spark.ops.log import OpsLog
@@ -30,3 +33,63 @@ def test_the_files_of_a_log_are_put_together_by_the_run_that_passes_the_next_mul
 
     assert files(spark, log.lake) == 1
     assert OpsLog(spark, log.lake, "shop").load().records == log.records
+
+
+def plan(last: int) -> Planned:
+    ranges = (OffsetRange("t", "", 0, first=3, last=last),)
+    return Planned(batch=2, generation="g", small=True, ranges=ranges)
+
+
+def test_of_two_runs_that_plan_the_same_batch_the_second_stops(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    OpsLog(spark, lake, "shop").add(Scan(checkpoint=1))
+    first, second = (OpsLog(spark, lake, "shop").load() for _ in range(2))
+
+    first.add(plan(4))
+    with pytest.raises(LakehouseError, match=r"^shop: another silver run has written record 2 \(planned\)"):
+        second.add(plan(6))
+
+    assert OpsLog(spark, lake, "shop").load().all(Planned) == [plan(4)]
+
+
+def test_layers_and_operators_that_write_at_one_time_get_numbers_of_their_own(
+    spark: Any, tmp_path: Path
+) -> None:
+    lake = Lake(str(tmp_path))
+    OpsLog(spark, lake, "shop").add(Scan(checkpoint=1))
+    bronze, silver, operator = (OpsLog(spark, lake, "shop").load() for _ in range(3))
+
+    silver.add(plan(4))
+    bronze.add_all([Scan(checkpoint=2), Scan(checkpoint=3)])
+    operator.add(Retired(topic="t", partitions=(1,), why="gone"))
+    silver.add(Retired(topic="t", partitions=(2,), why="gone"))
+
+    stored = OpsLog(spark, lake, "shop").load()
+    assert [one.seq for one in stored.records] == [1, 2, 3, 4, 5, 6]
+    assert silver.records == stored.records
+    assert bronze.all(Planned) == [plan(4)]
+
+
+def test_writers_of_one_moment_get_numbers_of_their_own(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakehouse.spark.ops.log.time.time", lambda: 1.0)  # and they say the same
+    lake = Lake(str(tmp_path))
+    OpsLog(spark, lake, "shop").add(Scan(checkpoint=1))
+    logs = [OpsLog(spark, lake, "shop").load() for _ in range(4)]
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda log: log.add(Rebuilding(number=7)), logs))
+
+    assert [one.seq for one in OpsLog(spark, lake, "shop").load().records] == [1, 2, 3, 4, 5]
+
+
+def test_a_log_that_was_restored_to_an_older_version_takes_no_record(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    log = OpsLog(spark, lake, "shop")
+    log.add(Scan(checkpoint=1))
+    log.add(Scan(checkpoint=2))
+    spark.sql(f"RESTORE TABLE {lake.ref('ops', 'shop_log')} TO VERSION AS OF 0")
+
+    with pytest.raises(LakehouseError, match="restore it to its newest one"):
+        OpsLog(spark, lake, "shop").load().add(Scan(checkpoint=2))

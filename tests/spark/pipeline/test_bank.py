@@ -20,7 +20,7 @@ from lakehouse.spark.operations.retention import raise_floor
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
 from lakehouse.spark.readers.show import show_all
-from lakehouse.spark.readers.status import book
+from lakehouse.spark.readers.status import reconciliation
 from lakehouse.spark.readers.views import open_lake
 from lakehouse.spark.silver.tables import read_silver
 from tests.support.canal_feed import CanalFeed
@@ -148,7 +148,7 @@ def test_a_floor_keeps_every_table_and_refuses_what_comes_below_it(spark: Any, t
     assert {name: tables_shown(lake, tmp_path / "shown", name) for name in expected} == expected
     assert rebuild_table(str(lake), "d.b", None, True)["only_live"] == 0
     with pytest.raises(
-        LakehouseError, match=f"--at {floor - 10}: expected a moment at or above silver's floor {floor}"
+        LakehouseError, match=f"--at {floor - 10}: expected a moment at or above silver's floor, .*{floor}"
     ):
         tables_shown(lake, tmp_path / "shown", str(floor - 10))
     # everything again, on new offsets
@@ -164,7 +164,7 @@ def test_a_floor_keeps_every_table_and_refuses_what_comes_below_it(spark: Any, t
     done = OpsLog(spark, Lake(str(lake)), "bank").load().last(Done)
     assert done is not None
     counts = done.counts
-    assert (counts.below, counts.inserted, book(counts)) == (told["changes_below"], 0, "closed")
+    assert (counts.below, counts.inserted, reconciliation(counts)) == (told["changes_below"], 0, "closed")
     assert {name: tables_shown(lake, tmp_path / "shown", name) for name in expected} == expected
 
 

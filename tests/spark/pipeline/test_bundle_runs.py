@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from tests.servers.spark import CALL
-from tests.support.bundle_lint import Bundle, inputs_of, ordered, read_bundle, resolved, task_arguments
+from tests.support.bundle_files import Bundle, read_bundle, resolved
+from tests.support.bundle_lint import inputs_of, ordered, task_arguments
 from tests.support.paths import ROOT
 
 EXACT = {"shop.clients": "exact", "shop.orders": "exact"}

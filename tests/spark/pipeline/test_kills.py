@@ -2,7 +2,6 @@
 silver.
 """
 
-import json
 import os
 import random
 import signal
@@ -22,10 +21,10 @@ from lakehouse.sources.kafka_produce import produce
 from lakehouse.sources.recording import read_recording
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.pipeline.run import run as run_layers
-from tests.spark.operations.test_operators import CREATE, T
-from tests.support.encode_open import message
+from tests.spark.operations.test_operators import CREATE
 from tests.support.killable import Killed, config_of, killing
 from tests.support.lakes import engine, run, shown, silver_rows, write_recording
+from tests.support.open_feed import OpenFeed
 
 TOLD = list(read_recording(RECORDING))
 
@@ -53,34 +52,11 @@ def duplicates(spark: Any, lake: Path) -> Counter[str]:
     )
 
 
-class Told:
-    """Open Protocol messages of one partition, made up line by line."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-
-    def add(self, key: dict[str, Any], value: Any = None) -> None:
-        coded = json.dumps(key).encode(), b"" if value is None else json.dumps(value).encode()
-        self.messages.append(message([coded], "shop", 0, len(self.messages)))
-
-    def ddl(self, ts: int, table: str, query: str) -> None:
-        self.add({"ts": T + ts, "scm": "shop", "tbl": table, "t": 2}, {"q": query, "t": 0})
-
-    def row(self, ts: int, table: str, id: int, what: str = "u", **cells: Any) -> None:
-        key = {"id": {"t": 3, "h": True, "f": 11, "v": id}}
-        codes = {"v": 15, "w": 3, "at": 12}
-        image = {**key, **{name: {"t": codes[name], "f": 64, "v": value} for name, value in cells.items()}}
-        self.add({"ts": T + ts, "scm": "shop", "tbl": table, "t": 1}, {what: image})
-
-    def resolved(self, ts: int) -> None:
-        self.add({"ts": T + ts, "t": 3})
-
-
 def two_parts() -> tuple[list[Message], list[Message]]:
     """What a lake holds, and what comes then: rows to merge, a value that needs a companion column, DDL, a
     new table, garbage.
     """
-    told = Told()
+    told = OpenFeed()
     told.ddl(1, "t", CREATE)
     told.ddl(2, "u", "CREATE TABLE `shop`.`u` (id INT PRIMARY KEY, at DATETIME)")
     told.row(3, "t", 1, v="one")

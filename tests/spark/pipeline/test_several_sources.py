@@ -2,7 +2,6 @@
 which one is meant.
 """
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -51,9 +50,8 @@ def configured(folder: Path) -> Config:
 
 
 def rows(lake: Path, table: str) -> list[dict[str, Any]]:
-    out = io.StringIO()
-    show_table(str(lake), table, "gold", None, None, True, out)
-    return in_order({"t": [json.loads(line) for line in out.getvalue().splitlines()]})["t"]
+    lines = show_table(str(lake), table, "gold", None).lines
+    return in_order({"t": [json.loads(line) for line in lines]})["t"]
 
 
 def test_sources_with_the_same_tables_never_share_one(spark: Any, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lakehouse.spark.gold import layout
-from lakehouse.spark.gold.merge import version_of
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.session import Capabilities
+from lakehouse.spark.table_versions import version_of
 from tests.spark.gold.test_modes import resolved, run_all, shop
 from tests.support.feeds import TiCDC
 from tests.support.lakes import write_recording

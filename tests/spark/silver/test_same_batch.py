@@ -18,7 +18,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.silver.run import run_silver
-from lakehouse.spark.silver.tables import Feed as Settings
+from lakehouse.spark.silver.tables import SilverSettings
 from tests.support.arrivals import Feed
 from tests.support.encode_binlog import binlog, feed
 from tests.support.encode_open import Wire
@@ -70,7 +70,7 @@ def silver(spark: Any, folder: Path, format: str, options: dict[str, str], told:
     lake = Lake(str(folder))
     log = OpsLog(spark, lake, "s").load()
     context = RunContext(log, quiet)
-    settings = Settings("s", format, order_of(format, options), options)
+    settings = SilverSettings("s", format, order_of(format, options), options)
     done: list[Done | None] = []
     for end in (len(told) * 2 // 3, len(told)):
         land_messages(context, told[:end])

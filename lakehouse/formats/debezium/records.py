@@ -1,0 +1,163 @@
+"""Records of Debezium's topics as they are on the wire: rows, schema changes and transaction markers, with or
+without the frame of an embedded schema.
+
+    row            {"op", "before", "after", "source", "transaction"}
+    schema change  {"source", "ddl", "databaseName", "tableChanges"}
+    transaction    {"status": BEGIN|END, "id", "event_count", "data_collections"}
+    heartbeat      {"ts_ms"}
+    notification   {"aggregate_type", "type", …}
+"""
+
+import functools
+import re
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import Image, Message
+from lakehouse.formats.debezium.envelope import NULL, Frame, TableChange
+from lakehouse.formats.row import TransactionEnd
+from lakehouse.formats.wire_json import read_json
+
+SNAPSHOT, STREAMED = 0, 1
+_Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class Source(msgspec.Struct):
+    file: str = ""
+    pos: _Int64 = 0
+    row: _Int64 | None = 0
+    db: str | None = None
+    table: str | None = None
+    snapshot: str | bool | None = None
+    ts_ms: _Time | None = None
+    server_id: int | None = None
+
+
+class Transaction(msgspec.Struct):
+    id: str
+    total_order: _Int64 | None = None
+
+
+class _Collection(msgspec.Struct):
+    data_collection: str
+    event_count: _Int64
+
+
+class Payload(msgspec.Struct):
+    """A record of any topic: a row has `op`, a schema change `ddl` (and `position` if it is of the internal
+    schema history), a transaction marker `status`.
+    """
+
+    source: Source | None = None
+    op: str | None = None
+    before: Image | None = None
+    after: Image | None = None
+    transaction: Transaction | None = None
+    ddl: str | None = None
+    databaseName: str | None = None
+    tableChanges: list[TableChange] | None = None
+    position: msgspec.Raw = NULL
+    status: str | None = None
+    id: str | None = None
+    event_count: _Int64 | None = None
+    data_collections: list[_Collection] | None = None
+
+
+class RowRecord(NamedTuple):
+    """One row event, with or without an envelope, before its values are decoded."""
+
+    message: Message
+    schema: bytes | None
+    image: str
+    source: Source
+    op: str
+    before: Image | None
+    after: Image | None
+    transaction: Transaction | None
+    flags: tuple[str, ...]
+
+
+_FLAT = msgspec.json.Decoder(Payload)
+_FRAMED = msgspec.json.Decoder(Frame[Payload])
+_MEMBERS = msgspec.json.Decoder(dict[str, Any])
+_FRAMED_MEMBERS = msgspec.json.Decoder(Frame[dict[str, Any]])
+_is_framed = re.compile(rb'\s*\{\s*"(?:schema|payload)"\s*:\s*(?:\{|null)').match
+
+
+def read_record(value: bytes) -> tuple[bytes | None, Payload | None]:
+    """The embedded schema and the record of a value; no record for a null, a heartbeat or a notification."""
+    if _is_framed(value):
+        frame = read_json(_FRAMED, value, "value")
+        schema, payload = frame.schema_bytes(), frame.payload
+    else:
+        schema, payload = None, read_json(_FLAT, value, "value")
+    if (
+        payload is None
+        or (payload.source is not None and (payload.op is not None or payload.ddl is not None))
+        or payload.status is not None
+    ):
+        return schema, payload
+    members = read_members(value).keys()
+    if members != {"ts_ms"} and not {"aggregate_type", "type"} <= members:
+        raise DecodeError(
+            "shape",
+            (
+                "value: expected a row, schema change, transaction, heartbeat or notification record, got "
+                "none of them"
+            ),
+        )
+    return schema, None
+
+
+def read_members(value: bytes) -> dict[str, Any]:
+    """The members of a row's value, without the frame of an embedded schema."""
+    return (
+        (read_json(_FRAMED_MEMBERS, value, "value").payload or {})
+        if _is_framed(value)
+        else read_json(_MEMBERS, value, "value")
+    )
+
+
+def transaction_end(message: Message) -> TransactionEnd | None:
+    """The END of a transaction, or None for any other message."""
+    payload = (
+        read_record(message.value)[1]
+        if message.value and b'"END"' in message.value and b'"event_count"' in message.value
+        else None
+    )
+    if payload is None or payload.op is not None or payload.status != "END" or payload.id is None:
+        return None
+    counts = {each.data_collection: each.event_count for each in payload.data_collections or ()}
+    return TransactionEnd(payload.id, payload.event_count or 0, counts)
+
+
+def snapshot_flags(source: Source, code: str) -> tuple[str, ...]:
+    """The flags of a snapshot's row: `snapshot`, and the marker of its place in the snapshot, such as
+    last.
+    """
+    if code != "r":
+        return ()
+    marker = str(source.snapshot or "true").lower()
+    return ("snapshot",) if marker in ("true", "false") else ("snapshot", f"snapshot={marker}")
+
+
+def transaction_flags(transaction: Transaction | None) -> tuple[str, ...]:
+    """The flag of a row's transaction: its id and the row's number in it."""
+    return () if transaction is None else (f"tx={transaction.id};{transaction.total_order or 0}",)
+
+
+@functools.lru_cache(maxsize=1024)
+def file_number(file: str) -> int:
+    """The running number of a binlog file: `mysql-bin.000012` is 12."""
+    digits = file.rpartition(".")[2]
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise DecodeError("position", "binlog file: expected a name that ends in a number, got another")
+    return int(digits)
+
+
+def embedded_schema(value: bytes) -> bytes | None:
+    """The schema that is embedded in a row's value, as JSON; None where there is none."""
+    return read_json(_FRAMED_MEMBERS, value, "value").schema_bytes() if _is_framed(value) else None

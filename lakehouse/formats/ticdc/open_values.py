@@ -1,0 +1,284 @@
+"""Values of the Open Protocol: a row's columns on the wire, their SQL types, and the canonical image of a
+row.
+
+    column  {"t": MySQL type code, "h"?: handle key, "f": flags, "v": value}
+
+What depends on the columns' types alone is computed once for rows of the same columns, an `ImagePlan`. The
+oldest producers send no `f`: whether a text is binary is then left to the table's schema.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import Image
+from lakehouse.values.scalars import base64_bytes, base64_text, bit_bytes, integer, number, timestamp_utc
+
+_BINARY, _HANDLE, _UNSIGNED = 1, 2, 128
+
+
+class Column(msgspec.Struct, gc=False):
+    t: int
+    v: int | float | str | None
+    f: int | None = None
+    h: bool = False
+
+
+Columns = dict[str, Column]
+COLUMN = msgspec.json.Decoder(Column)
+
+
+class Reading(NamedTuple):
+    """How a message's values are read: the server's time zone, and whether TEXT that is not valid UTF-8 is
+    accepted (and kept as base64).
+    """
+
+    zone: str
+    is_loose: bool = False
+
+
+class ImagePlan(NamedTuple):
+    """How to read the values of rows with the same columns: everything that depends on the columns alone."""
+
+    numbers: Callable[[Image], set[type]]
+    texts: Callable[[Image], set[type]]
+    converters: tuple[tuple[str, Callable[[Any], Any]], ...]
+    types: dict[str, str]
+    key_names: tuple[str, ...]
+    encoding: str
+    reading: Reading
+
+
+_KIND = attrgetter("t", "f", "h")
+
+
+def plan_of(columns: Columns, reading: Reading) -> ImagePlan:
+    """The plan for rows with these columns, cached by the columns' names, type codes and flags."""
+    return _plan(tuple(columns), tuple(map(_KIND, columns.values())), reading)
+
+
+@functools.lru_cache(maxsize=4096)
+def _plan(
+    names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], reading: Reading
+) -> ImagePlan:
+    legacy = bool(kinds) and all(flags is None for _, flags, _ in kinds)
+    families = {
+        name: _family(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)
+    }
+    types = {
+        name: _type(code, flags or 0, legacy) for name, (code, flags, _) in zip(names, kinds, strict=True)
+    }
+    handle = [
+        name
+        for name, (_, flags, marked) in zip(names, kinds, strict=True)
+        if marked or (flags or 0) & _HANDLE
+    ]
+    if reading.is_loose:
+        families = {
+            name: "loose text" if family == "base64 text" and name not in handle else family
+            for name, family in families.items()
+        }
+    converters = {
+        name: _CONVERTERS[family](reading.zone) for name, family in families.items() if family in _CONVERTERS
+    }
+    encoding = (
+        "ticdc-open" if reading.is_loose or any(code in (247, 248) for code, _, _ in kinds) else "canonical"
+    )
+    return ImagePlan(
+        _types_of(name for name, family in families.items() if family == "integer"),
+        _types_of(name for name, family in families.items() if family not in ("integer", "float")),
+        tuple(converters.items()),
+        types,
+        key_names=tuple(sorted(handle)),
+        encoding="ticdc-open-legacy" if legacy else encoding,
+        reading=reading,
+    )
+
+
+def _types_of(names: Iterator[str]) -> Callable[[Image], set[type]]:
+    """The Python types that an image's values of some columns have; columns that are absent do not count."""
+    chosen = tuple(names)
+    pick = itemgetter(*chosen) if len(chosen) > 1 else None
+
+    def types_of(image: Image) -> set[type]:
+        try:
+            return set(map(type, pick(image))) if pick else {type(image[name]) for name in chosen}
+        except KeyError:
+            return {type(image[name]) for name in chosen if name in image}
+
+    return types_of
+
+
+_NUMBERS = {int, type(None)}
+_TEXTS = {str, type(None)}
+_NONE: dict[str, Any] = {}
+
+
+def read_image(columns: Columns, plan: ImagePlan, new: Columns = _NONE, new_image: Image = _NONE) -> Image:
+    """The canonical image of a row's columns. For an old image, `new` and its image save converting the
+    values that have not changed.
+    """
+    image: Image = {name: column.v for name, column in columns.items()}
+    if not plan.numbers(image) <= _NUMBERS:
+        _read_defaults(image, plan)
+    if not (plan.numbers(image) <= _NUMBERS | {str} and plan.texts(image) <= _TEXTS):
+        raise DecodeError(
+            "value", "row: expected numbers and texts as the columns' types say, got another JSON type"
+        )
+    name = ""
+    try:
+        for name, convert in plan.converters:
+            value = image.get(name)
+            if value is not None:
+                same = new.get(name)
+                image[name] = new_image[name] if same is not None and same.v == value else convert(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, UnicodeDecodeError) and not plan.reading.is_loose:
+            raise  # the row is read again
+        raise DecodeError(
+            "value", f"column {name}: expected a {plan.types.get(name) or 'value'}, got something else"
+        ) from None
+    return image
+
+
+def _read_defaults(image: Image, plan: ImagePlan) -> None:
+    """Convert numbers that are text: before 6.5.9, 7.1.5 and 7.5.2 a column that was added after its row had
+    been written has the text of its default, which is a label for an ENUM or SET and the bytes themselves for
+    a BIT.
+    """
+    for name, value in image.items():
+        read = _DEFAULTS.get(plan.types[name].partition(" ")[0]) if type(value) is str else None
+        if read:
+            try:
+                image[name] = read(value)
+            except ValueError:
+                raise DecodeError(
+                    "value", f"column {name}: expected a {plan.types[name]}, got something else"
+                ) from None
+
+
+_DEFAULTS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), integer),
+    "bit": bit_bytes,
+}
+_WORDS = {
+    1: "tinyint",
+    2: "smallint",
+    3: "int",
+    8: "bigint",
+    9: "mediumint",
+    13: "year",
+    16: "bit",
+    4: "float",
+    5: "double",
+    246: "decimal",
+    10: "date",
+    14: "date",
+    12: "datetime",
+    7: "timestamp",
+    11: "time",
+    247: "enum",
+    248: "set",
+    245: "json",
+    225: "vector",
+    255: "geometry",
+    6: "",
+    15: "varchar",
+    253: "varchar",
+    254: "char",
+    249: "tinytext",
+    250: "mediumtext",
+    251: "longtext",
+    252: "text",
+}
+_BINARY_WORDS = {
+    15: "varbinary",
+    253: "varbinary",
+    254: "binary",
+    249: "tinyblob",
+    250: "mediumblob",
+    251: "longblob",
+    252: "blob",
+}
+_FAMILIES = {
+    **dict.fromkeys((1, 2, 3, 8, 9, 13, 16, 247, 248), "integer"),
+    **dict.fromkeys((4, 5), "float"),
+    7: "timestamp",
+    **dict.fromkeys((249, 250, 251, 252), "base64 text"),
+}
+
+
+def _type(code: int, flags: int, legacy: bool) -> str:
+    """The SQL type of a type code and flags as text; "" where they don't determine it."""
+    if code not in _WORDS:
+        raise DecodeError("type", f"column: expected a known type code, got {code}")
+    if legacy and code in _BINARY_WORDS and code not in (15, 253, 254):
+        return ""
+    if flags & _BINARY and code in _BINARY_WORDS:
+        return _BINARY_WORDS[code]
+    return _WORDS[code] + (" unsigned" if flags & _UNSIGNED and code in (1, 2, 3, 8, 9, 4, 5, 246) else "")
+
+
+def _family(code: int, flags: int, legacy: bool) -> str:
+    if code in (15, 253, 254) and flags & _BINARY:
+        return "quoted"
+    if legacy and code in (15, 253):
+        return "base64 text"
+    if code in (249, 250, 251, 252) and (legacy or flags & _BINARY):
+        return "base64"
+    return _FAMILIES.get(code, "text")
+
+
+_ESCAPE = re.compile(
+    rb"""\\(?:([abfnrtv\\"'])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.?))""", re.S
+)
+_NAMED = dict(zip(b"abfnrtv\\\"'", b"\a\b\f\n\r\t\v\\\"'", strict=True))
+
+
+def go_unquote(text: str) -> bytes:
+    """The bytes that Go's strconv.Quote wrote, without its outer quotes."""
+    data = text.encode()
+    return _ESCAPE.sub(_unescape, data) if b"\\" in data else data
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    named, byte, short, long, other = found.groups()
+    if named:
+        return bytes([_NAMED[named[0]]])
+    if byte:
+        return bytes.fromhex(byte.decode())
+    if other is not None:
+        raise ValueError("no Go escape")
+    return chr(int(short or long, 16)).encode()
+
+
+def _checked_base64(text: str) -> str:
+    base64_bytes(text)
+    return text
+
+
+def _loose_text(text: str) -> str | dict[str, str]:
+    try:
+        return base64_bytes(text).decode()
+    except UnicodeDecodeError:
+        return {"base64": text}
+
+
+def _float(value: Any) -> float:
+    return number(value) if type(value) is str else float(value)
+
+
+# Each takes the server's zone, which only TIMESTAMP needs, and gives the function for one value.
+_CONVERTERS: dict[str, Callable[[str], Callable[[Any], Any]]] = {
+    "float": lambda _: _float,
+    "timestamp": lambda zone: functools.partial(timestamp_utc, zone=zone),
+    "quoted": lambda _: lambda text: base64_text(go_unquote(text)),
+    "base64": lambda _: _checked_base64,
+    "base64 text": lambda _: lambda text: base64_bytes(text).decode(),
+    "loose text": lambda _: _loose_text,
+}

@@ -1,0 +1,252 @@
+"""What the statements in all schema files of a TiCDC storage sink tell of each table.
+
+    schema files, in the order of TableVersion ─▶ Facts per file
+
+name       As the table's rows spell it. The new architecture writes the statements of a table with capitals
+           to a folder in lower case (`k/orders/meta/…` with CREATE TABLE `k`.`Orders`), its rows to another,
+           `k/Orders`. TiDB has no two tables whose names differ in case alone: both folders are of one table.
+virtual    Its VIRTUAL generated columns, which schema files list unmarked and no row carries.
+clustered  Whether rows are stored by the primary key, as far as the CREATE says so: then TiKV itself deletes
+           the old row and puts a new one where an UPDATE changes the key, and every release sends both.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import NamedTuple
+
+from lakehouse.formats.ticdc.storage_schema import TableDefinition
+from lakehouse.schema import parse_type
+
+Name = tuple[str, str]
+
+
+class Version(NamedTuple):
+    """One schema file: the name that its path gives, and the content. `table` is empty for a database's."""
+
+    schema: str
+    table: str
+    definition: TableDefinition
+
+
+class Facts(NamedTuple):
+    """What is known of a table behind one schema file."""
+
+    name: Name
+    virtual: frozenset[str] = frozenset()
+    clustered: bool = False
+
+
+class _Spellings(NamedTuple):
+    """Names with capitals that paths have, by their lower case."""
+
+    schemas: dict[str, str]
+    tables: dict[Name, str]
+
+
+def facts_of(history: Iterable[Version]) -> Iterator[Facts]:
+    """Per version, in the order of TableVersion over all tables, what is known of its table.
+
+    A table that was there before the feed began has no CREATE in its history: what is VIRTUAL in it is not
+    known here. Files of one TableVersion come of one statement, which may rename tables in a circle: each in
+    the turn in which its new name is free, and a snapshot of the schema last.
+    """
+    versions = list(history)
+    spellings = _spellings(versions)
+    tables: dict[Name, Facts] = {}
+    for _, found in groupby(versions, key=lambda version: version.definition.table_version or object()):
+        group = list(found)
+        pending = {number: _renamed_from(version) for number, version in enumerate(group)}
+        told: dict[int, Facts] = {}
+        while pending:
+            turn = min(
+                pending,
+                key=lambda number: _rank(group[number], pending[number], set(pending.values()), tables),
+            )
+            told[turn] = _facts(group[turn], pending.pop(turn), tables, spellings)
+        yield from (told[number] for number in range(len(group)))
+
+
+def _rank(
+    version: Version, origin: Name | None, origins: set[Name | None], tables: Mapping[Name, Facts]
+) -> tuple[bool, ...]:
+    """What speaks against a file as the next one; `origins` are the old names of all that are left."""
+    name = _folded(version.schema, version.table)
+    if origin is None:
+        return (not version.definition.query,)
+    return (False, name in tables, name in origins, origin not in tables)
+
+
+def _facts(version: Version, origin: Name | None, tables: dict[Name, Facts], spellings: _Spellings) -> Facts:
+    """What is known behind one statement, which `tables` learns of. A file without columns is that of a table
+    that goes.
+    """
+    schema, table, definition = version
+    name, before = _folded(schema, table), tables.pop(origin, None) if origin is not None else None
+    known = tables.get(name)
+    if before is None:
+        before = tables.get(_like(definition.query, schema) or name, Facts(name))
+    names = {column.column_name for column in definition.columns}
+    database = tables.get(_folded(schema, ""))
+    facts = Facts(
+        _spelled(version, known.name if known else (database.name[0] if database else "", ""), spellings),
+        _virtual(definition, before.virtual, names),
+        before.clustered if _creates(definition.query) is None else _is_clustered(definition.query),
+    )
+    if names or origin is not None or not table:
+        tables[name] = facts
+    else:
+        tables.pop(name, None)
+    return facts if names else facts._replace(virtual=frozenset())
+
+
+# Names
+
+
+def _folded(schema: str, table: str) -> Name:
+    """A name as TiDB compares it."""
+    return schema.lower(), table.lower()
+
+
+def _spellings(versions: Iterable[Version]) -> _Spellings:
+    found = _Spellings({}, {})
+    for schema, table, _ in versions:
+        if schema != schema.lower():
+            found.schemas[schema.lower()] = schema
+        if table != table.lower():
+            found.tables[_folded(schema, table)] = table
+    return found
+
+
+def _spelled(version: Version, known: Name, spellings: _Spellings) -> Name:
+    """The table's own name. What the path has in lower case is spelled by the statement that gives the name,
+    else by the one before it (`known`, empty where there is none), else by another folder of the table.
+
+    Any statement may write the database's name in any case, but for its own CREATE.
+    """
+    schema, table = version.schema, version.table
+    written = _written(version)
+    if schema == schema.lower():
+        given = written[0] if not table else ""
+        schema = given or known[0] or spellings.schemas.get(schema) or written[0] or schema
+    if table == table.lower():
+        table = written[1] or known[1] or spellings.tables.get(_folded(schema, table)) or table
+    return schema, table
+
+
+def _written(version: Version) -> Name:
+    """The name that a CREATE or a RENAME gives the table, or a CREATE the database; empty where the file's
+    statement is none.
+    """
+    schema, table, definition = version
+    if not table:
+        found = _CREATE_DATABASE.match(definition.query)
+        return (_plain(found[1]), "") if found else ("", "")
+    given = [(new_schema, new) for _, _, new_schema, new in _renames(definition.query)]
+    created = _creates(definition.query)
+    for name in [created, *given] if created else given:
+        if _folded(name[0] or schema, name[1]) == _folded(schema, table):
+            return name
+    return "", ""
+
+
+def _renamed_from(version: Version) -> Name | None:
+    """The old name of a table that the statement renames, as TiDB compares it."""
+    name = _folded(version.schema, version.table)
+    for old_schema, old, new_schema, new in _renames(version.definition.query):
+        if _folded(new_schema or version.schema, new) == name:
+            return _folded(old_schema or version.schema, old)
+    return None
+
+
+def _renames(query: str) -> list[tuple[str, str, str, str]]:
+    """Old and new schema and table of each RENAME; a schema that is not written is empty."""
+    found = _RENAME.findall(_OF_A_PART.sub("", query))
+    return [(_plain(a), _plain(b), _plain(c), _plain(d)) for a, b, c, d in found]
+
+
+def _creates(query: str) -> tuple[str, str] | None:
+    """Schema (empty where it is not written) and table of a CREATE TABLE that lists columns."""
+    found = None if _LIKE.search(query) else _CREATE.match(query)
+    return (_plain(found[1] or ""), _plain(found[2])) if found else None
+
+
+def _like(query: str, schema: str) -> Name | None:
+    """The table that a new one is made LIKE, as TiDB compares it."""
+    found = _LIKE.search(query)
+    return _folded(_plain(found[3] or "") or schema, _plain(found[4])) if found else None
+
+
+def _is_clustered(query: str) -> bool:
+    """Whether a CREATE says that rows are stored by the primary key; NONCLUSTERED is another word."""
+    tokens = _TOKEN.findall(query)
+    return any(token.upper() == "CLUSTERED" or _CLUSTERED.fullmatch(token) for token in tokens)
+
+
+# VIRTUAL columns
+
+
+def _virtual(definition: TableDefinition, before: frozenset[str], names: set[str]) -> frozenset[str]:
+    """The VIRTUAL ones of a table's columns `names` behind a statement."""
+    renamed = _renamed(definition.query)
+    known = frozenset(renamed.get(column, column) for column in before)
+    if not names:
+        return known
+    defined = _defined(definition.query)
+    return frozenset(name for name in names if defined.get(name, name in known))
+
+
+_TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"|/\*.*?\*/|\w+|\S", re.S)
+_NAME = r"(?:`((?:[^`]|``)+)`\s*\.\s*)?`((?:[^`]|``)+)`"
+_OF_A_PART = re.compile(r"RENAME\s+(?:COLUMN|INDEX|KEY)\s+`(?:[^`]|``)+`\s+TO\s+`(?:[^`]|``)+`", re.I)
+_RENAME = re.compile(rf"{_NAME}\s+(?:TO|RENAME\s+(?:AS\s+|TO\s+)?)\s*{_NAME}", re.I)
+_LIKE = re.compile(rf"TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?{_NAME}\s+LIKE\s+{_NAME}", re.I)
+_CREATE = re.compile(rf"\s*CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?{_NAME}", re.I)
+_CREATE_DATABASE = re.compile(
+    r"\s*CREATE\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+NOT\s+EXISTS\s+)?`((?:[^`]|``)+)`", re.I
+)
+_CLUSTERED = re.compile(r"/\*T!\[clustered_index\]\s*CLUSTERED\s*\*/", re.I)
+_RENAMED_COLUMN = re.compile(r"RENAME\s+COLUMN\s+`((?:[^`]|``)+)`\s+TO\s+`((?:[^`]|``)+)`", re.I)
+
+
+def _renamed(query: str) -> dict[str, str]:
+    """Columns by their old names; two may exchange theirs."""
+    return {_plain(old): _plain(new) for old, new in _RENAMED_COLUMN.findall(query)}
+
+
+def _plain(name: str) -> str:
+    return name.replace("``", "`")
+
+
+def _defined(query: str) -> dict[str, bool]:
+    """The columns that a restored statement defines, and whether each is VIRTUAL."""
+    tokens = [token for token in _TOKEN.findall(query) if not token.startswith("/*")]
+    defined: dict[str, bool] = {}
+    for place in range(1, len(tokens) - 1):
+        if (
+            tokens[place][0] == "`"
+            and _begins_type(tokens[place + 1 : place + 3])
+            and tokens[place - 1].upper() not in ("TABLE", "EXISTS", ".")
+        ):
+            words = _outer_words(tokens, place + 1)
+            defined[_plain(tokens[place][1:-1])] = "AS" in words and not words & {"STORED", "PERSISTENT"}
+    return defined
+
+
+def _begins_type(tokens: list[str]) -> bool:
+    word = tokens[0].lower()
+    if word in ("set", "enum"):
+        return tokens[1:] == ["("]
+    return word.isidentifier() and parse_type(word).family != "unknown"
+
+
+def _outer_words(tokens: list[str], start: int) -> set[str]:
+    """The words of one column definition that stand in no parentheses."""
+    words, depth = set(), 0
+    for token in tokens[start:]:
+        depth += (token == "(") - (token == ")")
+        if depth < 0 or (depth == 0 and token == ","):
+            break
+        if depth == 0:
+            words.add(token.upper())
+    return words

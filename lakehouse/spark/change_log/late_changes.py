@@ -1,0 +1,134 @@
+"""Finds the changes that disprove a published watermark (lakehouse/silver/disproved_watermarks.py), in
+silver's batches since.
+
+A run costs a look at the done records. Only where a batch has a change at or below the watermark is silver
+read, and what replays may have brought in another shape than before is left out.
+"""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from msgspec import UNSET
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.events import Position
+from lakehouse.ops.progress import Disproved, NextOffset
+from lakehouse.ops.records import Done, Manifest
+from lakehouse.silver.disproved_watermarks import promised, standing, told_disproved
+from lakehouse.spark.change_log.changes import between
+from lakehouse.spark.change_log.watermark import done_at, partition_watermarks
+from lakehouse.spark.column_types import columns
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import Progress
+from lakehouse.spark.silver.columns import POSITION
+from lakehouse.spark.silver.done_record import WHOLE_SOURCE
+from lakehouse.spark.silver.tables import read_silver
+
+PROMISES = f"topic string, partition int, promise {POSITION}"
+NEXT = "topic string, incarnation string, partition int, next bigint"
+PLACE = ("topic", "incarnation", "partition")
+
+
+def disproved(
+    log: OpsLog, last: Manifest | None, until: Position, progress: Progress
+) -> tuple[Disproved, ...]:
+    """What the next manifest, at the watermark `until`, has to say: what came after `last` was published,
+    which is told now, and what that one says and no later watermark has settled. Without `last`, nothing was
+    promised.
+    """
+    if last is None:
+        return ()
+    found = disproofs(log, last, until)
+    for one in found:
+        progress(f"warning: {'.'.join(one.name)}: {told_disproved(one)}")
+    return standing(() if last.disproved is UNSET else last.disproved, found, until)
+
+
+def disproofs(log: OpsLog, last: Manifest, until: Position) -> list[Disproved]:
+    """The tables with changes that came after `last` was published and should have come before. They count
+    up to the watermark `until`.
+    """
+    batches, before = _overtaken(log, last), done_at(log, last.batch)
+    if not batches or before is None:
+        return []
+    changes = read_silver(log.spark, log.lake, log.source, "changes").withColumns(
+        {name: F.col(f"origin.{name}") for name in (*PLACE, "offset")}
+    )
+    late = changes.where(F.col("batch").isin(batches) & between(None, last.watermark))
+    late = late.where(~F.array_contains(F.coalesce("flags", F.array()), "snapshot"))
+    late = _broken(late, before, last.watermark)
+    late = _first_read(late, before.next)
+    late = _without_replays(late, changes.where(F.col("batch") <= last.batch))
+    first = F.min(F.struct("position", *PLACE, "offset")).alias("first")
+    found = late.groupBy("database", "table").agg(F.count("*").alias("n"), first).collect()
+    return [
+        Disproved(
+            (row.database, row.table),
+            row.n,
+            tuple(row.first.position),
+            NextOffset(*row.first[1:]),
+            until=until,
+        )
+        for row in found
+    ]
+
+
+def _overtaken(log: OpsLog, last: Manifest) -> list[int]:
+    """The batches since a manifest that have changes at or below its watermark."""
+    return [
+        one.batch
+        for one in log.all(Done)
+        if one.batch > last.batch and one.low is not UNSET and one.low and one.low <= last.watermark
+    ]
+
+
+def _broken(late: DataFrame, before: Done, watermark: Position) -> DataFrame:
+    """The changes that their own partition, or the whole source, had promised not to send."""
+    marks = promised(partition_watermarks(before), watermark)
+    whole = marks.get(("", WHOLE_SOURCE))
+    if whole is not None:
+        return late.where(between(None, whole))
+    rows = [
+        {"topic": topic, "partition": number, "promise": _struct(position)}
+        for (topic, number), position in marks.items()
+    ]
+    promises = F.broadcast(_frame(late.sparkSession, rows, PROMISES))
+    kept = late.join(promises, ["topic", "partition"]).where(F.col("position") <= F.col("promise"))
+    return kept.drop("promise")
+
+
+def _first_read(late: DataFrame, read: Iterable[NextOffset]) -> DataFrame:
+    """The changes of records behind those that silver had read: what is landed below was missing before."""
+    rows = [
+        {"topic": one.topic, "incarnation": one.incarnation, "partition": one.partition, "next": one.offset}
+        for one in read
+    ]
+    known = F.broadcast(_frame(late.sparkSession, rows, NEXT))
+    return late.join(known, list(PLACE), "left").where(F.col("offset") >= F.coalesce("next", F.lit(0)))
+
+
+def _without_replays(late: DataFrame, known: DataFrame) -> DataFrame:
+    """The changes of rows of which silver has no other change of the same commit: a producer may send an
+    update as one change, and again as a delete and an insert.
+    """
+    names = ["database", "table", "key"]
+    commit = [F.col("position.epoch").alias("epoch"), F.col("position.p1").alias("p1")]
+    other = known.where("key != '[]'").select(*names, *commit, F.col("position.p2").alias("known_p2"))
+    mine = late.withColumns({"epoch": F.col("position.epoch"), "p1": F.col("position.p1")}).alias("mine")
+    other = other.alias("other")
+    same = F.lit(True)
+    for name in (*names, "epoch", "p1"):
+        same = same & (F.col(f"mine.{name}") == F.col(f"other.{name}"))
+    is_tso = F.col("mine.commit_ts") == F.col("mine.p1")
+    return mine.join(other, same & (is_tso | (F.col("mine.position.p2") == F.col("known_p2"))), "left_anti")
+
+
+def _struct(position: Position) -> dict[str, int]:
+    return dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), position, strict=True))
+
+
+def _frame(spark: SparkSession, rows: list[dict[str, object]], schema: str) -> DataFrame:
+    stored = columns(schema)
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(stored)), stored)

@@ -1,0 +1,178 @@
+"""What bronze and silver hold, counted by batch against what silver's batches say they have read and written:
+the part of `lakehouse audit` that compares layers.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from msgspec import UNSET
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.ops.progress import Place
+from lakehouse.ops.records import Done, Floor, Planned
+from lakehouse.silver.backfill import merged
+from lakehouse.spark.bronze.table import BRONZE_SCHEMA
+from lakehouse.spark.column_types import columns
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.silver.tables import read_silver
+
+# a finding names at most so many places
+PLACES = 5
+COUNTED = "topic string, incarnation string, partition int, group bigint, n bigint, first bigint"
+_COUNTED = to_arrow_schema(columns(COUNTED))
+Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def bronze_findings(log: OpsLog, done: Done) -> Iterator[str]:
+    """What bronze lacks, or has too much of, against what silver's batches have read."""
+    bronze = log.lake.read_or_empty(log.spark, "bronze", log.source, BRONZE_SCHEMA)
+    places = ("topic", "incarnation", "partition")
+    counts = bronze.groupBy(*places).agg(
+        F.count(F.lit(1)).alias("rows"), F.countDistinct("offset").alias("offsets")
+    )
+    for row in counts.where("rows > offsets").collect():
+        yield (
+            f"bronze {_told((row.topic, row.incarnation, row.partition))}: "
+            f"{row.rows - row.offsets} of {row.rows} records are there twice"
+        )
+    plans = [one for one in log.all(Planned) if one.batch <= done.batch and one.requeue is None]
+    groups = overlapping(plans)
+    messages = {one.batch: one.counts.messages for one in log.all(Done)}
+    held, below = counted(bronze, groups, {one.place: one.offset for one in done.next})
+    for number, group in enumerate(groups):
+        read = sum(messages.get(plan.batch, 0) for plan in group)
+        if read != held.get(number, 0):
+            batches = ", ".join(str(plan.batch) for plan in group[:PLACES])
+            yield (
+                f"bronze: batch {batches} of silver counted {read} messages, and bronze holds "
+                f"{held.get(number, 0)} in its ranges ({_ranges(group)}): restore bronze's table to its "
+                "newest version, or land the topic again"
+            )
+    for place, (number, first) in sorted(below.items()):
+        yield (
+            f"bronze {_told(place)}: {number} records below where silver goes on were never decoded (first "
+            f"{first}): `lakehouse rebuild silver`"
+        )
+
+
+def overlapping(plans: Sequence[Planned]) -> list[list[Planned]]:
+    """The batches in groups: what landed below a batch's records lies between them, and was read by a later
+    batch, whose ranges overlap the first one's.
+    """
+    groups: list[list[Planned]] = []
+    for plan in plans:
+        near: list[list[Planned]] = []
+        if plan.again:  # others begin behind all that was read before
+            near = [group for group in groups if any(_overlap(plan, one) for one in group)]
+            groups = [group for group in groups if group not in near]
+        groups.append([*(one for group in near for one in group), plan])
+    return groups
+
+
+def _overlap(plan: Planned, other: Planned) -> bool:
+    return any(
+        one.place == two.place and one.first <= two.last and two.first <= one.last
+        for one in plan.ranges
+        for two in other.ranges
+    )
+
+
+def counted(
+    bronze: DataFrame, groups: Sequence[Sequence[Planned]], following: Mapping[Place, int]
+) -> tuple[dict[int, int], dict[Place, tuple[int, int]]]:
+    """How many records bronze has in the ranges of each group of batches; and of each partition how many
+    records below the offset where silver goes on lie in none of them, and the first.
+    """
+    worker = count_worker(segments(groups), dict(following))
+    records = bronze.select("topic", "incarnation", "partition", "offset")
+    held: dict[int, int] = {}
+    below: dict[Place, tuple[int, int]] = {}
+    for row in records.mapInArrow(worker, COUNTED).toArrow().to_pylist():
+        place = (row["topic"], row["incarnation"], row["partition"])
+        if row["group"] is not None:
+            held[row["group"]] = held.get(row["group"], 0) + row["n"]
+        else:
+            n, first = below.get(place, (0, row["first"]))
+            below[place] = n + row["n"], min(first, row["first"])
+    return held, below
+
+
+Segments = dict[Place, list[tuple[int, int, int]]]
+
+
+def segments(groups: Iterable[Iterable[Planned]]) -> Segments:
+    """By partition the first and last offsets of the groups' ranges, with the group's number, in order; no
+    two overlap.
+    """
+    found: Segments = {}
+    for number, group in enumerate(groups):
+        for one in merged(each for plan in group for each in plan.ranges):
+            found.setdefault(one.place, []).append((one.first, one.last, number))
+    return {place: sorted(ranges) for place, ranges in found.items()}
+
+
+def count_worker(known: Segments, following: Mapping[Place, int]) -> Worker:
+    """Counts records by the group that has read them, each batch of rows by itself."""
+    starts = {place: [first for first, _, _ in ranges] for place, ranges in known.items()}
+
+    def group_of(place: Place, offset: int) -> int | None:
+        at = bisect_right(starts.get(place, []), offset) - 1
+        if at < 0:
+            return None
+        _, last, number = known[place][at]
+        return number if offset <= last else None
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            counts: dict[tuple[Place, int | None], tuple[int, int]] = {}
+            for *place, offset in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                where: Place = (place[0], place[1], place[2])
+                group = group_of(where, offset)
+                if group is None and offset >= following.get(where, 0):
+                    continue  # it waits to be decoded
+                n, first = counts.get((where, group), (0, offset))
+                counts[where, group] = n + 1, min(first, offset)
+            rows = [(*where, group, n, first) for (where, group), (n, first) in counts.items()]
+            values = list(zip(*rows, strict=True)) or [()] * len(_COUNTED)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(v, f.type) for v, f in zip(values, _COUNTED, strict=True)], schema=_COUNTED
+            )
+
+    return work
+
+
+def silver_findings(log: OpsLog, done: Done) -> Iterator[str]:
+    """What silver lacks, or has too much of, against what its batches have counted."""
+    floors = [one.batch for one in log.all(Floor) if one.generation == log.generation]
+    below = max((batch for batch in floors if batch is not UNSET), default=0)
+    changes = read_silver(log.spark, log.lake, log.source, "changes").where(F.col("batch") <= done.batch)
+    held = {row["batch"]: row["count"] for row in changes.groupBy("batch").count().collect()}
+    for one in log.all(Done):
+        if below < one.batch <= done.batch and held.get(one.batch, 0) != one.counts.inserted:
+            yield (
+                f"silver: batch {one.batch} inserted {one.counts.inserted} changes, and silver holds "
+                f"{held.get(one.batch, 0)} of it: restore its changes table to its newest version, or "
+                f"`lakehouse rebuild silver {log.source}`"
+            )
+    letters = read_silver(log.spark, log.lake, log.source, "dead_letters")
+    letters = letters.where(F.col("batch") <= done.batch)
+    rows = letters.groupBy("database", "table").count().collect()
+    stored = {(row["database"], row["table"]): row["count"] for row in rows}
+    for name, number in sorted({one.name: one.n for one in done.dead}.items(), key=repr):
+        there, table = stored.get(name, 0), ".".join(filter(None, name)) or "no known table"
+        if there != number:
+            yield f"silver: {number} dead letters of {table} were counted, and silver holds {there}"
+
+
+def _told(place: Place) -> str:
+    topic, incarnation, partition = place
+    return f"{topic}/{partition}" + (f" ({incarnation})" if incarnation else "")
+
+
+def _ranges(plans: Iterable[Planned]) -> str:
+    told = [f"{_told(one.place)} {one.first} to {one.last}" for plan in plans for one in plan.ranges]
+    more = f", and {len(told) - PLACES} more" if len(told) > PLACES else ""
+    return ", ".join(told[:PLACES]) + more

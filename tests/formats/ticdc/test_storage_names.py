@@ -1,0 +1,112 @@
+"""Tables whose statements and rows lie in folders that differ in case, as TiCDC's new architecture has it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.events import DDL
+from lakehouse.sources.storage_files import read_tree
+from tests.support.engine import Memory
+from tests.support.lakes import in_order
+from tests.support.sink_trees import schema_file
+from tests.whole_path.test_eight_formats import write_tree
+
+CSV = {"protocol": "csv", "include-commit-ts": "true"}
+CREATE = "CREATE TABLE `K`.`Mixed Case-Tbl` (`id` INT,`v` INT AS (`id`+1) VIRTUAL,`a` INT,PRIMARY KEY(`id`))"
+
+
+def tables(root: Path, files: dict[str, bytes], options: dict[str, str] = CSV) -> dict[str, Any]:
+    """The tables at the checkpoint."""
+    write_tree(root, files)
+    silver = Memory("ticdc-storage", options).add(read_tree(root, options))
+    assert silver.dead == []
+    return in_order(silver.tables(silver.watermark))
+
+
+def tree(rows: str = "K/Mixed Case-Tbl") -> dict[str, bytes]:
+    """A table with capitals: its CREATE and an ALTER in a folder in lower case, rows and their schema in
+    another.
+    """
+    names, columns = ("mixed case-tbl", "k"), ("id", "v", "a")
+    alter = "ALTER TABLE `k`.`mixed case-tbl` ADD COLUMN `b` INT"
+    database, table = rows.split("/")
+    return {
+        "metadata": b'{"checkpoint-ts": 900}',
+        "k/meta/schema_390_1.json": schema_file(390, "CREATE DATABASE `K`", "", "k"),
+        "k/mixed case-tbl/meta/schema_400_1.json": schema_file(400, CREATE, *names, *columns),
+        f"{rows}/meta/schema_400_1.json": schema_file(400, "", table, database, *columns),
+        f"{rows}/400/CDC000001.csv": b'"I","Mixed Case-Tbl","K",500,1,10\r\n',
+        "k/mixed case-tbl/meta/schema_600_2.json": schema_file(600, alter, *names, *columns, "b"),
+        f"{rows}/meta/schema_600_2.json": schema_file(600, "", table, database, *columns, "b"),
+        f"{rows}/600/CDC000001.csv": b'"I","Mixed Case-Tbl","K",700,2,20,21\r\n',
+    }
+
+
+ROWS = [{"id": 1, "a": 10, "b": None}, {"id": 2, "a": 20, "b": 21}]
+
+
+@pytest.mark.parametrize("left_out", ["", "400_1", "600_2", "CDC"])
+def test_a_table_with_capitals_is_one_table_though_its_statements_lie_in_lower_case(
+    tmp_path: Path, left_out: str
+) -> None:
+    files = {
+        path: data for path, data in tree().items() if not (left_out and left_out in path and "K/" in path)
+    }
+
+    expected = [] if left_out == "CDC" else ROWS
+    assert tables(tmp_path, files) == {"K.Mixed Case-Tbl": expected}
+
+
+def test_a_statement_whose_schema_is_not_written_takes_it_from_the_rows(tmp_path: Path) -> None:
+    files = {path: data.replace(b"`K`.`Mixed", b"`Mixed") for path, data in tree().items()}
+
+    assert tables(tmp_path, files) == {"K.Mixed Case-Tbl": ROWS}
+
+
+def test_a_rename_and_a_snapshot_in_lower_case_are_of_the_table_with_capitals(tmp_path: Path) -> None:
+    rename = "RENAME TABLE `k`.`mixed case-tbl` TO `k`.`Other`"
+    columns = ("id", "v", "a", "b")
+    files = {
+        **tree(),
+        "k/other/meta/schema_710_2.json": schema_file(710, rename, "other", "k", *columns),
+        "k/other/meta/schema_720_2.json": schema_file(720, "", "other", "k", *columns),
+        "K/Other/meta/schema_710_2.json": schema_file(710, "", "Other", "K", *columns),
+        "K/Other/710/CDC000001.csv": b'"I","Other","K",730,3,30,31\r\n',
+    }
+
+    assert tables(tmp_path, files) == {"K.Other": [*ROWS, {"id": 3, "a": 30, "b": 31}]}
+
+
+def test_a_table_made_after_one_that_differed_in_case_alone_is_another(tmp_path: Path) -> None:
+    create = "CREATE TABLE `k`.`mixed case-tbl` (`id` INT,PRIMARY KEY(`id`))"
+    names = ("mixed case-tbl", "k")
+    files = {
+        **tree(),
+        "k/mixed case-tbl/meta/schema_710_2.json": schema_file(
+            710, "DROP TABLE `k`.`Mixed Case-Tbl`", *names, "id", "v", "a", "b"
+        ),
+        "k/mixed case-tbl/meta/schema_720_3.json": schema_file(720, create, *names, "id"),
+        "K/mixed case-tbl/meta/schema_720_3.json": schema_file(720, "", "mixed case-tbl", "K", "id"),
+        "K/mixed case-tbl/720/CDC000001.csv": b'"I","mixed case-tbl","K",730,3\r\n',
+    }
+
+    assert tables(tmp_path, files) == {"K.mixed case-tbl": [{"id": 3}]}
+
+
+def test_a_table_id_path_names_the_rows_as_they_do_themselves(tmp_path: Path) -> None:
+    files = {
+        "metadata": b'{"checkpoint-ts": 900}',
+        "7/meta/schema_400_1.json": schema_file(400, CREATE, "mixed case-tbl", "k", "id", "v", "a"),
+        "7/400/CDC000001.csv": b'"I","Mixed Case-Tbl","K",500,1,10\r\n',
+    }
+
+    assert tables(tmp_path, files, {**CSV, "use-table-id-as-path": "true"}) == {
+        "K.Mixed Case-Tbl": [{"id": 1, "a": 10}]
+    }
+
+
+def test_the_watermark_is_the_checkpoints(tmp_path: Path) -> None:
+    write_tree(tmp_path, tree())
+
+    assert Memory("ticdc-storage", CSV).add(read_tree(tmp_path, CSV)).watermark == (0, 900, DDL, 0, 0, 0)

@@ -1,0 +1,89 @@
+"""What is said to mend a state: commands that there are, for every reason that the code writes."""
+
+import re
+from typing import Any
+
+import pytest
+
+from lakehouse.ddl.policy import stopping
+from lakehouse.ops.progress import Disproved, NextOffset, ServerChange
+from lakehouse.ops.records import MissingFile, OffsetsLost, TopicCreatedAgain
+from lakehouse.reporting.text.remedies import REMEDIES, Where, of_reason, of_table
+from lakehouse.silver.binlog_servers import change_text
+from lakehouse.silver.disproved_watermarks import told_disproved
+from lakehouse.sources.kafka_offsets import told_loss
+from lakehouse.spark.change_log.dead_letters import told_missing
+from lakehouse.spark.change_log.reconcile import SilverRows
+from lakehouse.spark.gold.undeclared_columns import waiting
+from tests.docs.test_docs import parse
+from tests.reporting.test_text import CASES, read
+
+AT = (0, 1, 2, 0, 0, 0)
+TABLE = Where("shop", "shop.orders")
+
+
+def commands(why: str, where: Where = TABLE) -> list[str]:
+    return [step.command for step in of_reason(why, where) if step.command]
+
+
+def table(state: str, why: str | None) -> dict[str, Any]:
+    return {"table": "shop.orders", "state": state, "why": why}
+
+
+@pytest.mark.parametrize("name", ["status", "run", "dead-letters", "rejected", "demo"])
+def test_every_command_that_is_said_to_mend_something_is_one(name: str) -> None:
+    text = (CASES / f"{name}.txt").read_text(encoding="utf-8")
+    found = [
+        line.partition("#")[0].strip() for line in text.splitlines() if line.lstrip().startswith("lakehouse ")
+    ]
+
+    assert found
+    for line in found:
+        parse(line.replace("…", "x"))
+
+
+def test_the_reviewed_status_shows_every_remedy() -> None:
+    reasons = [table["why"] for entry in read("status") for table in entry.get("tables", ()) if table["why"]]
+
+    assert [begin for begin, _ in REMEDIES if not any(re.match(begin, why) for why in reasons)] == []
+
+
+def test_the_reasons_that_the_code_writes_have_their_remedies() -> None:
+    held = stopping({"drop_column": "hold"}, ["drop_column"], AT, None)
+    rejected = stopping({"drop_column": "reject"}, ["drop_column"], AT, None)
+    late = Disproved(("shop", "orders"), 2, AT, NextOffset("shop", "", 0, 7), AT)
+    gap = OffsetsLost(topic="shop", incarnation="", partition=0, first=1, last=3, missing=3, seen_at=0)
+    again = TopicCreatedAgain(topic="shop", incarnation="a", by="b", read={}, seen_at=0)
+    server = ServerChange("shop", "", 0, "", 0, 7, was=1, server=2, base="mysql-bin", number=3)
+    file = MissingFile("shop/t/1.csv", None, AT)
+    assert held is not None
+    assert rejected is not None
+
+    assert "ddl approve" in commands(f"held by a DDL: {held.why}")[0]
+    assert "ddl skip" in commands(f"held by a DDL: {rejected.why}")[0]
+    assert "schema import" in commands(waiting(AT, ("colour",)).why)[0]
+    assert "run all" in commands(told_disproved(late))[0]
+    assert "--code lost" in commands(told_loss(gap))[0]
+    assert "--code lost" in commands(told_loss(again))[0]
+    assert "--code lost" in commands(told_missing(file))[1]
+    assert "epoch raise" in commands(change_text("shop", server))[0]
+    assert "rebuild silver" in commands(SilverRows(9, 2).losses[0])[0]
+
+
+def test_a_command_names_the_lake_and_the_source_where_they_are_not_the_default() -> None:
+    assert commands("held by a DDL: on_ddl says hold for drop", Where("a", "a:db.my table", "/l 1"))[1] == (
+        "lakehouse ddl skip 'a:db.my table' --why … --lake '/l 1'"
+    )
+
+
+def test_a_command_is_called_as_lakehouse_was() -> None:
+    assert Where("shop", program="./run").command("run", "gold") == "./run run gold"
+
+
+def test_nothing_mends_a_table_that_is_exact_or_dropped() -> None:
+    assert of_table(table("exact", None), TABLE) == of_table(table("retired", "1 dead letters"), TABLE) == ()
+
+
+def test_no_command_decides_on_a_ddl_of_a_merged_table() -> None:
+    assert commands("shard_1.t: held by a DDL: on_ddl says hold for truncate") == []
+    assert "dead-letters list" in commands("shard_1.t: 2 dead letters")[0]

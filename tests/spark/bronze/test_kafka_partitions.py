@@ -1,0 +1,103 @@
+"""Partitions that are retired, written to again, or gone, and open transactions, with a real broker."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from lakehouse.config.models import KafkaInput
+from lakehouse.demo.kafka_broker import Broker
+from lakehouse.events import Message
+from lakehouse.spark.operations.dead_letters import dismiss_dead_letters
+from lakehouse.spark.operations.epochs import retire_partition
+from lakehouse.spark.readers.status import status
+from tests.spark.bronze.test_kafka_faults import TOLD, Shop, created_anew, engine
+from tests.support.encode_open import encode, message
+
+LATER = 470606995849740288 + (1 << 18)
+
+
+@pytest.fixture
+def shop(spark: Any, broker: Broker, topic: str, tmp_path: Path) -> Shop:
+    return Shop(spark, broker, topic, tmp_path)
+
+
+def resolved(partition: int, ts: int) -> Message:
+    return message([encode({"kind": "resolved", "commit_ts": ts})], "", partition, 0)
+
+
+def test_a_retired_partition_counts_again_when_written_to_and_one_that_a_new_topic_lacks_does_not(
+    shop: Shop,
+) -> None:
+    shop.produce([one for one in TOLD if one.partition != 2])
+    shop.run()
+    retire_partition(shop.lake, "shop", shop.topic, 2, "nothing is written to it")
+    shop.run("gold")
+    shop.produce([*(one for one in TOLD if one.partition == 2), resolved(0, LATER), resolved(1, LATER)])
+    shop.run()
+
+    told = status(shop.config, shop.lake)[0]
+    again = f"warning: {shop.topic}/2 was retired, and counts again: something has arrived in it"
+    assert (told["held_by"], told["counts_again"], shop.said.count(again)) == (
+        f"{shop.topic}/2",
+        [f"{shop.topic}/2"],
+        1,
+    )
+    assert shop.tables() == engine(TOLD)
+
+    shop.wait(shop.admin.delete_topics([shop.topic]))
+    shop.partitions = 2
+    created_anew(shop, [resolved(0, LATER + 1), resolved(1, LATER + 2)])
+    shop.run()
+    dismiss_dead_letters(shop.lake, "shop", "lost", "sent again")
+    shop.run("gold")
+
+    told = status(shop.config, shop.lake)[0]
+    assert (told["held_by"], told["gold_watermark"][1]) == (f"{shop.topic}/0", LATER + 1)
+    assert (told["lag_messages"], told["counts_again"]) == (0, [])
+    assert {state for state, _ in shop.states().values()} == {"exact"}
+
+
+@pytest.mark.parametrize("parts", [("offsets", "commits"), ("commits",), ("offsets",)])
+def test_a_checkpoint_that_lost_a_part_is_begun_again_where_bronze_ends(
+    shop: Shop, parts: tuple[str, ...]
+) -> None:
+    shop.produce(TOLD[:8])
+    shop.run()
+    for part in parts:
+        shutil.rmtree(Path(shop.lake, "_checkpoints", "bronze_shop_0", part))
+    shop.produce(TOLD[8:])
+    shop.run()
+
+    offsets = shop.offsets()
+    assert shop.landed() == {
+        (shop.listed().id, number): list(range(end)) for number, (_, end) in offsets.items() if end
+    }
+    assert shop.tables() == engine(TOLD)
+
+
+def test_an_open_transaction_that_is_read_uncommitted_is_landed_once(shop: Shop) -> None:
+    kafka = KafkaInput(
+        bootstrap_servers=shop.broker.bootstrap,
+        topics=[shop.topic],
+        options={"kafka.isolation.level": "read_uncommitted"},
+    )
+    shop.config.sources["shop"] = shop.config.sources["shop"].model_copy(update={"kafka": kafka})
+    shop.produce(TOLD)
+    producer = Producer({"bootstrap.servers": shop.broker.bootstrap, "transactional.id": shop.topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(shop.topic, b"open", partition=1)
+    producer.flush(30)
+
+    landed = [shop.run("bronze")["new_messages"] for _ in range(2)]
+    kafka = KafkaInput(bootstrap_servers=shop.broker.bootstrap, topics=[shop.topic])
+    shop.config.sources["shop"] = shop.config.sources["shop"].model_copy(update={"kafka": kafka})
+    landed.append(shop.run("bronze")["new_messages"])
+    producer.abort_transaction(30)
+
+    assert landed == [len(TOLD) + 1, 0, 0]
+    assert status(shop.config, shop.lake)[0].get("gaps", []) == []
+    assert [line for line in shop.said if "created anew" in line] == []

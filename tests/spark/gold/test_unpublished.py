@@ -1,0 +1,116 @@
+"""Gold goes on from what its last manifest names, whatever has been written to its tables since."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.gold.options import GoldOptions
+from lakehouse.ops.records import Intent, Manifest
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.table_versions import history_of
+from tests.spark.gold.test_modes import expected, run_all
+from tests.support.killable import Killed, killing
+from tests.support.lakes import engine, run, shown, write_recording
+from tests.support.open_feed import OpenFeed, T
+
+SAID: dict[str, dict[str, Any]] = {
+    "gold: {mode: history}": {"mode": "history"},
+    "gold: {deletes: soft}": {"deletes": "soft"},
+    "gold: {mode: append}": {"mode": "append"},
+}
+CREATE = "CREATE TABLE `shop`.`t` (id INT PRIMARY KEY, v VARCHAR(20))"
+
+
+def feed_of_one_row() -> OpenFeed:
+    feed = OpenFeed()
+    feed.ddl(1, "t", CREATE)
+    feed.row(2, "t", 1, v="one")
+    feed.resolved(3)
+    return feed
+
+
+def ids(spark: Any, lake: Path) -> list[int]:
+    return sorted(row.id for row in Lake(str(lake)).read(spark, "gold", "shop__t").collect())
+
+
+def operations(spark: Any, lake: Path) -> list[str]:
+    ref = Lake(str(lake)).ref("gold", "shop__t")
+    return [row.operation for row in reversed(history_of(spark, ref))]
+
+
+def test_a_smaller_watermark_after_a_death_before_the_manifest_takes_back_what_was_merged(
+    spark: Any, tmp_path: Path
+) -> None:
+    lake, path, feed, other = tmp_path / "lake", tmp_path / "shop.jsonl", feed_of_one_row(), OpenFeed(1)
+    run(write_recording(path, feed.messages), lake)
+    feed.row(10, "t", 2, v="two")
+    feed.row(11, "t", 1, v="changed")
+    feed.resolved(12)
+    with killing(type(spark), lambda name: name == "ops manifest", after=False), pytest.raises(Killed):
+        run(write_recording(path, feed.messages), lake)
+    log = OpsLog(spark, Lake(str(lake)), "shop").load()
+    assert isinstance(log.records[-1].record, Intent)
+    assert ids(spark, lake) == [1, 2]
+
+    other.resolved(6)
+    everything = [*feed.messages, *other.messages]
+    run(write_recording(path, everything), lake)
+
+    published = OpsLog(spark, Lake(str(lake)), "shop").load().last(Manifest)
+    assert published is not None and published.watermark[1] == T + 6
+    assert shown(lake, tmp_path / "shown") == engine(everything)
+    assert ids(spark, lake) == [1]
+    assert operations(spark, lake)[-1] == "RESTORE"
+
+    other.resolved(13)
+    run(write_recording(path, [*feed.messages, *other.messages]), lake)
+
+    assert ids(spark, lake) == [1, 2]
+
+
+@pytest.mark.parametrize("said", list(SAID))
+def test_a_death_between_the_write_and_the_manifest_hides_no_version_of_a_row(
+    spark: Any, tmp_path: Path, said: str
+) -> None:
+    path, feed, tables = tmp_path / "shop.jsonl", feed_of_one_row(), {"shop.t": said}
+    run_all(tmp_path, "ticdc-open", write_recording(path, feed.messages), tables)
+    feed.row(4, "t", 2, v="two")
+    feed.row(5, "t", 1, "d", v="one")
+    feed.resolved(6)
+
+    def is_written(name: str) -> bool:
+        return name in ("MERGE gold/shop__t", "gold shop__t")
+
+    with killing(type(spark), is_written), pytest.raises(Killed):
+        run_all(tmp_path, "ticdc-open", write_recording(path, feed.messages), tables)
+    run_all(tmp_path, "ticdc-open", path, tables)
+
+    options = {("shop", "t"): GoldOptions(**SAID[said])}
+    assert shown(tmp_path / "lake", tmp_path / "shown") == expected(feed.messages, options)
+
+
+def test_rows_that_somebody_deleted_by_hand_are_back_with_the_next_change(spark: Any, tmp_path: Path) -> None:
+    lake, path, feed = tmp_path / "lake", tmp_path / "shop.jsonl", feed_of_one_row()
+    run(write_recording(path, feed.messages), lake)
+    spark.sql(f"DELETE FROM {Lake(str(lake)).ref('gold', 'shop__t')}")
+
+    feed.row(4, "t", 2, v="two")
+    feed.resolved(5)
+    run(write_recording(path, feed.messages), lake)
+
+    assert ids(spark, lake) == [1, 2]
+
+
+def test_a_table_that_was_only_maintained_is_merged_into_as_it_is(spark: Any, tmp_path: Path) -> None:
+    lake, path, feed = tmp_path / "lake", tmp_path / "shop.jsonl", feed_of_one_row()
+    run(write_recording(path, feed.messages), lake)
+    spark.sql(f"ALTER TABLE {Lake(str(lake)).ref('gold', 'shop__t')} SET TBLPROPERTIES ('team' = 'sales')")
+
+    feed.row(4, "t", 2, v="two")
+    feed.resolved(5)
+    run(write_recording(path, feed.messages), lake)
+
+    assert operations(spark, lake)[1:] == ["SET TBLPROPERTIES", "MERGE"]
+    assert ids(spark, lake) == [1, 2]

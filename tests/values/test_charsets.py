@@ -1,0 +1,33 @@
+"""MySQL's character sets, in feeds and in conversions: one table."""
+
+import base64
+
+import pytest
+
+from lakehouse.schema import parse_type
+from lakehouse.values.charsets import charset_codec, decode_text
+from lakehouse.values.convert import convert
+
+
+@pytest.mark.parametrize(
+    ("charset", "data", "text"),
+    [
+        ("euckr", b"\x81\x41", "갂"),  # of the extension, as a MariaDB 11.4 reads it
+        ("hp8", b"\xc5", "é"),
+        ("macroman", b"\x8e", "é"),
+        ("gbk", b"\xc4\xe3", "你"),
+        ("latin1", b"\x80", "€"),
+    ],
+)
+def test_what_a_feed_reads_a_conversion_reads_too(charset: str, data: bytes, text: str) -> None:
+    binary, column = parse_type("varbinary(9)"), parse_type(f"varchar(9) character set {charset}")
+
+    assert decode_text(data, charset) == text
+    assert convert(base64.b64encode(data).decode(), binary, column) == text
+    assert base64.b64decode(convert(text, column, binary)) == data
+
+
+def test_a_charset_without_codec_has_none() -> None:
+    assert charset_codec("dec8") is decode_text(b"a", "dec8") is None
+    assert charset_codec(None) == charset_codec("utf8mb4") == "utf-8"
+    assert decode_text("é".encode(), "utf8mb4_general_ci") == decode_text("é".encode(), "") == "é"
