@@ -21,6 +21,9 @@ from lakehouse.formats.open_frames import framed, frames
 from lakehouse.formats.wire_json import read_json
 
 _SNAPPY_RATIO = 22  # the most that one byte of a snappy block can stand for
+# one byte of an LZ4 block can stand for 255. A row of TiDB has at most 120 MiB (txn-entry-size-limit), and a
+# message with its old and its new image about twice that
+_LZ4_RATIO, _LARGEST = 255, 256 * 1024 * 1024
 _NO_FILES: Mapping[str, bytes] = {}
 
 
@@ -60,7 +63,9 @@ def file_name(location: str) -> str:
 
 
 def decompressed(data: bytes, compression: str) -> bytes:
-    """`data` as it was before the changefeed compressed it; what begins as a JSON object is so already."""
+    """`data` as it was before the changefeed compressed it; what begins as a JSON object is so already.
+    DecodeError where it is not compressed so, or would take more than 256 MiB.
+    """
     if not data or data.startswith(b'{"'):
         return data
     try:
@@ -73,7 +78,15 @@ def decompressed(data: bytes, compression: str) -> bytes:
 
 
 def _lz4(data: bytes) -> bytes:
-    return bytes(cramjam.lz4.decompress(data))
+    if len(data) * _LZ4_RATIO <= _LARGEST:
+        return bytes(cramjam.lz4.decompress(data))
+    buffer = bytearray(_LARGEST)  # pages that nothing is written to take no memory
+    try:
+        return bytes(memoryview(buffer)[: cramjam.lz4.decompress_into(data, buffer)])
+    except cramjam.DecompressionError:
+        most = _LARGEST // (1024 * 1024)
+        text = f"message: expected lz4 of at most {most} MiB, got more or other bytes"
+        raise DecodeError("compression", text) from None
 
 
 def _snappy(data: bytes) -> bytes:

@@ -99,6 +99,15 @@ def test_other_bytes_are_refused_by_the_name_of_the_setting(compression: str, da
     )
 
 
+def test_a_message_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakehouse.formats.ticdc.large_messages._LARGEST", 1024 * 1024)
+    fits, does_not = (bytes(cramjam.lz4.compress(b"a" * (1024 * 1024 + more))) for more in (0, 1))
+
+    assert decompressed(fits, "lz4") == b"a" * 1024 * 1024
+    with pytest.raises(DecodeError, match=r"^message: expected lz4 of at most 1 MiB, got more "):
+        decompressed(does_not, "lz4")
+
+
 def test_an_unknown_compression_is_refused() -> None:
     with pytest.raises(DecodeError, match=r"^compression: expected none, lz4 or snappy, got 'zip'$"):
         prepare(Message("t", 0, 0, None, b""), "ticdc-canal-json", {"compression": "zip"})
