@@ -9,7 +9,7 @@ nothing of this.
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,8 +26,8 @@ class Killed(BaseException):
 
 
 class Writes:
-    """The commits of a run in order, by name: `silver shop_changes`, `ops planned`, `MERGE
-    gold/shop__orders`.
+    """The commits of a run in order, by name: `silver shop_changes`, `ops done+intent`,
+    `MERGE gold/shop__orders`.
     """
 
     def __init__(self, dies: Picks, after: bool) -> None:
@@ -56,7 +56,7 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
     statements.
     """
     writes = Writes(dies, after)
-    save, sql, add = Lake._save, session.sql, OpsLog.add
+    save, sql, add = Lake._save, session.sql, OpsLog.add_all
     kind = threading.local()
 
     def named_save(self: Lake, writer: Any, layer: str, name: str) -> None:
@@ -70,18 +70,19 @@ def killing(session: type[Any], dies: Picks = lambda _: False, after: bool = Tru
         table = "/".join(query.partition("`")[2].partition("`")[0].split("/")[-2:])
         return writes.around(f"{verb} {table}", lambda: sql(self, query, *arguments, **named))
 
-    def named_add(self: OpsLog, record: Record) -> int:
-        kind.now = record.kind
+    def named_add(self: OpsLog, records: Sequence[Record]) -> int:
+        waiting = [one.kind for one in self.records[len(self.records) - self.waiting :]]
+        kind.now = "+".join([*waiting, *(record.kind for record in records)])
         try:
-            return add(self, record)
+            return add(self, records)
         finally:
             kind.now = None
 
-    Lake._save, session.sql, OpsLog.add = named_save, named_sql, named_add  # type: ignore[method-assign, assignment]
+    Lake._save, session.sql, OpsLog.add_all = named_save, named_sql, named_add  # type: ignore[method-assign, assignment]
     try:
         yield writes
     finally:
-        Lake._save, session.sql, OpsLog.add = save, sql, add  # type: ignore[method-assign]
+        Lake._save, session.sql, OpsLog.add_all = save, sql, add  # type: ignore[method-assign]
 
 
 def config_of(bootstrap: str, topic: str) -> Any:

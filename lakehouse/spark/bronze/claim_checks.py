@@ -49,7 +49,7 @@ def land_attachments(context: RunContext, format: str, options: Mapping[str, str
         context.progress(f"bronze  {source}: {names} claim-check payloads asked for")
     known = {one.place: one for one in (looked.next if looked else ())}
     known |= {one.place: one for one in (NextOffset(**row) for row in ends)}
-    log.add(Looked(next=tuple(known.values())))
+    log.add_along(Looked(next=tuple(known.values())))
     return landed
 
 

@@ -103,8 +103,8 @@ def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, fir
     )
     if (known := log.last(Partitions)) is None or known.listed != partitions:
         news.append(Partitions(listed=partitions))
-    if news:
-        log.add_all(news)
+    for record in news:
+        log.add_along(record)
     return landed
 
 

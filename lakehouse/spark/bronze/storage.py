@@ -66,7 +66,7 @@ def land_storage(context: RunContext, root: str, options: Mapping[str, str], *, 
         append(context, [(file, scan.metadata)], following + count)
     report(scan, context.source, has_commit_ts(options), context.progress)
     if scan.checkpoint is not None and scan.checkpoint != done:
-        log.add(ScanRecord(checkpoint=scan.checkpoint))
+        log.add_along(ScanRecord(checkpoint=scan.checkpoint))
     return count
 
 

@@ -93,9 +93,25 @@ def run_gold(
     """Publish one manifest, or None where nothing is new. Lineages in `again` are folded again whatever is
     known of them.
     """
-    done, last = log.last(Done), log.last(Manifest)
-    if done is None:
-        return None
+    with log.gathering():
+        done = log.last(Done)
+        manifest = publish_next(feed, log, done, progress=progress, again=again) if done is not None else None
+        if manifest is None or feed.drift_timeout != 0 or not _waits_for_columns(manifest):
+            return manifest
+        return run_gold(spark, lake, feed, log, progress=progress) or manifest
+
+
+def _waits_for_columns(manifest: Manifest) -> bool:
+    return any(entry.held is not None and entry.held.by == "rows" for entry in manifest.tables)
+
+
+def publish_next(
+    feed: GoldSettings, log: OpsLog, done: Done, *, progress: Progress, again: frozenset[str]
+) -> Manifest | None:
+    """Bring gold to the watermark of silver's batches up to `done`, and publish it; None where nothing is
+    new.
+    """
+    last = log.last(Manifest)
     infer_columns(log, feed.drift_timeout)
     asked = asked_of(feed, log)
     if not again and is_published(feed, log, done, asked=asked, last=last):
@@ -137,10 +153,7 @@ def run_gold(
         ended=ends,
         silver_rows=held.expected,
     )
-    log.add(manifest)
-    waits = any(entry.held is not None and entry.held.by == "rows" for entry in manifest.tables)
-    if feed.drift_timeout == 0 and waits:
-        return run_gold(spark, lake, feed, log, progress=progress) or manifest
+    log.add_along(manifest)
     return manifest
 
 

@@ -8,13 +8,17 @@ by a mark of its own: two writers may say the same in the same millisecond. Wher
 it takes the next number, unless that process runs the same layer: then a lease has lapsed and was taken over,
 and this run stops before it writes anything else.
 
+An append costs several times what its rows cost. So records that nobody else has to know at once wait for the
+next one, and are appended with it: while a run gathers them, they are in `records` and not in the table.
+
 Lakes of older versions may have one number twice.
 """
 
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -61,14 +65,16 @@ class Logged(NamedTuple):
 
 @dataclass(slots=True)
 class OpsLog:
-    """The records of one source, read once and kept in step with what this run appends."""
+    """The records of one source, read once and kept in step with what this run appends. The last `waiting` of
+    them are not in the table yet."""
 
     spark: SparkSession
     lake: Lake
     source: str
     records: list[Logged] = field(default_factory=list)
     suffix: str = ""
-    waiting: list[Record] = field(default_factory=list)
+    waiting: int = 0
+    depth: int = 0
     mark: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
     @property
@@ -83,32 +89,54 @@ class OpsLog:
 
     @property
     def seq(self) -> int:
-        """The number of the last record."""
-        return self.records[-1].seq if self.records else 0
+        """The number of the last record in the table."""
+        stored = len(self.records) - self.waiting
+        return self.records[stored - 1].seq if stored else 0
 
     def load(self) -> "OpsLog":
+        self.waiting = 0
         if self.lake.exists(self.spark, "ops", self.table):
             self.records = self._stored(-1)
         if self.generation > 1:
             self.lake.use_generation(self.source, self.generation)
         return self
 
-    def add(self, record: Record) -> int:
-        """Append a record; returns its seq."""
-        return self.add_all([record])
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """In here the records of `add_along` wait for the next one of `add`; the rest of them is appended at
+        the end of the outermost of such blocks, but not where an error ends it: what is to be kept then, the
+        record of the error takes along.
+        """
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+        self.flush()
+
+    def flush(self) -> None:
+        """Append what waits, unless a block is left that gathers."""
+        if self.waiting and not self.depth:
+            self.add_all(())
 
     def add_along(self, record: Record) -> None:
-        """Append a record with the next one, in its commit; until then no reader of the log has it."""
-        self.waiting.append(record)
+        """Append a record that only this run has to know at once: with the next one, in its commit."""
+        self.records.append(self._logged(record, self.records[-1].seq + 1 if self.records else 1))
+        self.waiting += 1
+        self.flush()
+
+    def add(self, record: Record) -> int:
+        """Append a record, and those that wait before it; returns its seq."""
+        return self.add_all([record])
 
     def add_all(self, records: Sequence[Record]) -> int:
-        """Append records in one commit; returns the seq of the last. LakehouseError where another run of the
-        same layer has written since this one read the log.
+        """Append records in one commit, behind those that wait; returns the seq of the last. LakehouseError
+        where another run of the same layer has written since this one read the log.
         """
-        records, self.waiting = [*self.waiting, *records], []
+        records = [*self._taken(), *records]
         writers = {record.writer for record in records if record.writer}
         for _ in range(TRIES):
-            mine = self._numbered(records)
+            mine = [self._logged(record, self.seq + number) for number, record in enumerate(records, 1)]
             self._append(mine)
             newer = self._newer()
             self.records += newer
@@ -125,15 +153,17 @@ class OpsLog:
             f"{self.lake.ref('ops', self.table)}: too many writers at one time; run it again"
         )
 
-    def _numbered(self, records: Sequence[Record]) -> list[Logged]:
-        now = int(time.time() * 1000)
-        return [
-            Logged(self.seq + number, record.kind, now, self._marked(record), record=record)
-            for number, record in enumerate(records, 1)
-        ]
+    def _taken(self) -> list[Record]:
+        """The records that wait, which no longer do."""
+        first = len(self.records) - self.waiting
+        waited = [one.record for one in self.records[first:] if one.record is not None]
+        del self.records[first:]
+        self.waiting = 0
+        return waited
 
-    def _marked(self, record: Record) -> str:
-        return json.dumps({**json.loads(encode(record)), MARK: self.mark})
+    def _logged(self, record: Record, seq: int) -> Logged:
+        marked = json.dumps({**json.loads(encode(record)), MARK: self.mark})
+        return Logged(seq, record.kind, int(time.time() * 1000), marked, record=record)
 
     def _append(self, logged: Sequence[Logged]) -> None:
         """Append under the first record's number; nothing is appended where that is taken."""
@@ -153,7 +183,7 @@ class OpsLog:
     def _stored(self, above: int) -> list[Logged]:
         table = self.lake.read(self.spark, "ops", self.table)
         rows = table.where(F.col("seq") > above).toArrow().to_pylist()
-        return [_logged(**row) for row in sorted(rows, key=lambda row: (row["seq"], row["at"]))]
+        return [_read(**row) for row in sorted(rows, key=lambda row: (row["seq"], row["at"]))]
 
     def _refuse_rival(self, writers: set[str], newer: Sequence[Logged]) -> None:
         rival = next((one for one in newer if one.record and one.record.writer in writers), None)
@@ -195,5 +225,5 @@ class OpsLog:
         return [{name: value for name, value in each.items() if name != MARK} for each in members]
 
 
-def _logged(seq: int, kind: str, at: int, body: str) -> Logged:
+def _read(seq: int, kind: str, at: int, body: str) -> Logged:
     return Logged(seq, kind, at, body, record=decode(kind, body))

@@ -115,11 +115,12 @@ def go_round(source_round: Round, layers: tuple[str, ...], stop: Stop) -> None:
     if set(layers) != set(LAYERS) or source_round.passes % LOOKS == 0:
         log.load()  # another process runs the other layers, or an operator has said something
     began = log.seq
-    if "bronze" in layers:
-        with source_round.record.timed("bronze"):
-            source_round.record.landed += _land_or_wait(source_round, stop)
-    derive(source_round.context, source_round.source, layers, source_round.record, stop=stop)
-    source_round.record = source_round.record.flush(log)
+    with log.gathering():
+        if "bronze" in layers:
+            with source_round.record.timed("bronze"):
+                source_round.record.landed += _land_or_wait(source_round, stop)
+        derive(source_round.context, source_round.source, layers, source_round.record, stop=stop)
+        source_round.record = source_round.record.flush(log)
     log.tidy(began)
     source_round.passes += 1
 

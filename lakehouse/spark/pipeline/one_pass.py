@@ -96,7 +96,7 @@ def run_once(
         log = OpsLog(spark, lake, source.name).load()
         context = RunContext(log, progress)
         began = log.seq
-        with recorded(log, layers, read_by(source)) as record:
+        with log.gathering(), recorded(log, layers, read_by(source)) as record:
             if "bronze" in layers:
                 with record.timed("bronze"):
                     record.landed += land_all(context, source, stop)

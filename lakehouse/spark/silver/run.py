@@ -54,25 +54,29 @@ Wanted = tuple[OffsetRange, ...] | Done | None
 def run_silver(context: RunContext, feed: SilverSettings, stopped: Callable[[], bool] = lambda: False) -> int:
     """Work off everything that bronze holds, or until `stopped`; returns how many batches were written."""
     done = 0
-    while not stopped() and (plan := next_plan(context.log, feed)) is not None:
-        begun = time.monotonic()
-        counts = run_batch(context.log, feed, plan)
-        rate = pace(counts.messages, time.monotonic() - begun, left_to_do(context.log))
-        context.progress(
-            f"silver  {feed.name}: batch {plan.batch}: {counts.messages} messages, {counts.inserted} changes,"
-            f" {counts.duplicate} duplicates, {counts.ddl} DDLs, {counts.dead} dead letters{rate}"
-        )
-        if plan.again and plan.backfills:
-            context.progress(
-                f"silver  {feed.name}: messages had come below those that were read, and are decoded now"
-            )
-        if counts.broken_replays:
-            context.progress(
-                f"warning: {feed.name}: messages were sent again and then went on otherwise than before: "
-                "tables may have seen the past"
-            )
-        done += 1
+    with context.log.gathering():  # a batch is done in the commit that plans the next one
+        while not stopped() and (plan := next_plan(context.log, feed)) is not None:
+            begun = time.monotonic()
+            counts = run_batch(context.log, feed, plan)
+            _tell(context, feed.name, plan, counts, time.monotonic() - begun)
+            done += 1
     return done
+
+
+def _tell(context: RunContext, name: str, plan: Planned, counts: Counts, seconds: float) -> None:
+    """Say what a batch held, and what was odd about it."""
+    rate = pace(counts.messages, seconds, left_to_do(context.log))
+    context.progress(
+        f"silver  {name}: batch {plan.batch}: {counts.messages} messages, {counts.inserted} changes,"
+        f" {counts.duplicate} duplicates, {counts.ddl} DDLs, {counts.dead} dead letters{rate}"
+    )
+    if plan.again and plan.backfills:
+        context.progress(f"silver  {name}: messages had come below those that were read, and are decoded now")
+    if counts.broken_replays:
+        context.progress(
+            f"warning: {name}: messages were sent again and then went on otherwise than before: "
+            "tables may have seen the past"
+        )
 
 
 def left_to_do(log: OpsLog) -> int:
@@ -242,5 +246,5 @@ def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     decoded = counted["decoded"] + counted["below"]
     counts = Counts(**{**counted, "decoded": decoded}, copies=copies, broken_replays=seen.broken)
     sent = Sent(feed.order in ("arrival", "files"), seen.state)
-    log.add(done_record(plan, done, summary, runs, counts=counts, sent=sent))
+    log.add_along(done_record(plan, done, summary, runs, counts=counts, sent=sent))
     return counts

@@ -93,3 +93,57 @@ def test_a_log_that_was_restored_to_an_older_version_takes_no_record(spark: Any,
 
     with pytest.raises(LakehouseError, match="restore it to its newest one"):
         OpsLog(spark, lake, "shop").load().add(Scan(checkpoint=2))
+
+
+def commits(lake: Lake) -> int:
+    return len(list(Path(lake.path("ops", "shop_log"), "_delta_log").glob("*.json")))
+
+
+def test_what_a_run_gathers_is_known_to_it_at_once_and_appended_with_the_next_record(
+    spark: Any, tmp_path: Path
+) -> None:
+    log = OpsLog(spark, Lake(str(tmp_path)), "shop")
+    with log.gathering():
+        log.add_along(Scan(checkpoint=1))
+        with log.gathering():
+            log.add_along(Scan(checkpoint=2))
+        assert log.last(Scan) == Scan(checkpoint=2)
+        assert not log.lake.exists(spark, "ops", "shop_log")
+        log.add(Rebuilding(number=2))
+        assert commits(log.lake) == 1
+        log.add_along(Scan(checkpoint=3))
+
+    assert commits(log.lake) == 2
+    stored = OpsLog(spark, log.lake, "shop").load()
+    assert stored.records == log.records
+    assert [one.seq for one in stored.records] == [1, 2, 3, 4]
+
+
+def test_what_an_error_leaves_waiting_goes_with_the_record_of_the_error(spark: Any, tmp_path: Path) -> None:
+    log = OpsLog(spark, Lake(str(tmp_path)), "shop")
+    with pytest.raises(ValueError, match="gold"), log.gathering():
+        log.add_along(Scan(checkpoint=1))
+        raise ValueError("gold")
+    assert not log.lake.exists(spark, "ops", "shop_log")
+
+    log.add(Rebuilding(number=2))
+
+    assert [one.record for one in OpsLog(spark, log.lake, "shop").load().records] == log.all(Scan) + log.all(
+        Rebuilding
+    )
+
+
+def test_what_waits_behind_a_run_that_was_quicker_is_never_appended(spark: Any, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    OpsLog(spark, lake, "shop").add(Scan(checkpoint=1))
+    first, second = (OpsLog(spark, lake, "shop").load() for _ in range(2))
+    first.add(Scan(checkpoint=4))
+    with pytest.raises(LakehouseError, match="another bronze run"), second.gathering():
+        second.add_along(Scan(checkpoint=3))
+        second.add(Rebuilding(number=2))
+
+    second.add(Rebuilding(number=3))
+
+    stored = OpsLog(spark, lake, "shop").load()
+    assert stored.all(Scan) == [Scan(checkpoint=1), Scan(checkpoint=4)]
+    assert stored.all(Rebuilding) == [Rebuilding(number=3)]
