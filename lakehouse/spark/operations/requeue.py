@@ -21,7 +21,7 @@ from lakehouse.spark.change_log.dead_letters import closing, is_open
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.silver.context import batch_context
-from lakehouse.spark.silver.run import refuse_other_reading, run_batch
+from lakehouse.spark.silver.run import is_small, refuse_other_reading, run_batch
 from lakehouse.spark.silver.tables import SilverSettings, read_silver
 
 # so many ranges of offsets are decoded in one batch: each is a condition of its query
@@ -45,7 +45,7 @@ def decode_again(
         plan = Planned(
             batch=done.batch + number,
             generation=last.generation,
-            small=True,
+            small=is_small(log, feed, tuple(part)),
             ranges=tuple(part),
             again=True,
             read_as=feed.read_as,
