@@ -1,5 +1,5 @@
 """A gold table's physical properties: computed columns, clustering, partitions, change data feed, declared
-key; and what of its YAML does not fit its schema.
+key; DDL in place; and what of its YAML does not fit its schema.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.gold.columns import RAW, GoldColumn
+from lakehouse.gold.ddl_in_place import InPlace
 from lakehouse.gold.options import PLAIN, GoldOptions, from_plain
 from lakehouse.ops.records import TableEntry
 from lakehouse.schema import TableSchema
 from lakehouse.spark.column_types import data_type
-from lakehouse.spark.lake import Lake, quote
+from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.session import capabilities
 
 CHANGES = "delta.enableChangeDataFeed"
@@ -88,6 +89,81 @@ def take_back(
         record_changes(spark, lake, table, False)
     if before.primary_key and not options.primary_key:
         hide_key(spark, lake, table)
+
+
+# --- DDL in place
+
+
+def can_alter(change: InPlace, held: Sequence[str]) -> bool:
+    """Whether the values that a column's former type could not hold say nothing of its new one: no column of
+    another type has a companion among the columns that gold has.
+    """
+    return not {column.companion for column in change.retyped} & set(held)
+
+
+def altered(
+    spark: SparkSession, lake: Lake, table: str, change: InPlace, *, held: Sequence[str]
+) -> DataFrame | None:
+    """Make the table's columns those of a later schema: by metadata alone (None), or, where a constant fills
+    a new column, as a frame that is to replace the table. `held` are the columns that gold has.
+    """
+    if any(one.value is not None for one in change.added):
+        return _projected(lake.read(spark, "gold", table), change, held)
+    for clause in alter_clauses(change, held):
+        lake.before_write()
+        spark.sql(f"ALTER TABLE {lake.ref('gold', table)} {clause}")
+    return None
+
+
+def alter_clauses(change: InPlace, held: Sequence[str]) -> list[str]:
+    """The clauses of ALTER TABLE, in the order in which they are to run."""
+    dropped = [name for column in change.dropped for name in (column.name, column.companion) if name in held]
+    renamed = _renamed(change, held)
+    order = [renamed.get(name, name) for name in held if name not in dropped]
+    clauses = [f"DROP COLUMN {quote(name)}" for name in dropped]
+    clauses += [f"RENAME COLUMN {quote(old)} TO {quote(new)}" for old, new in renamed.items()]
+    clauses += [f"ALTER COLUMN {quote(column.name)} TYPE {column.spark}" for column in change.widened]
+    clauses += [
+        f"ALTER COLUMN {quote(column.name)} COMMENT {literal(column.column.comment or '')}"
+        for column in change.described
+    ]
+    for one in change.added:
+        said = f" COMMENT {literal(one.column.column.comment)}" if one.column.column.comment else ""
+        clauses.append(f"ADD COLUMNS ({quote(one.column.name)} {one.column.spark}{said})")
+        order.append(one.column.name)
+    for place, name in enumerate(change.order):
+        if order[place] != name:
+            where = f"AFTER {quote(order[place - 1])}" if place else "FIRST"
+            clauses.append(f"ALTER COLUMN {quote(name)} {where}")
+            order.remove(name)
+            order.insert(place, name)
+    return clauses
+
+
+def _renamed(change: InPlace, held: Sequence[str]) -> dict[str, str]:
+    pairs = [pair for old, new in change.renamed for pair in _names_of(old, new)]
+    return {old: new for old, new in pairs if old in held}
+
+
+def _names_of(old: GoldColumn, new: GoldColumn) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (old.name, new.name), (old.companion, new.companion)
+
+
+def _projected(rows: DataFrame, change: InPlace, held: Sequence[str]) -> DataFrame:
+    """The table's rows with the columns of the later schema, companions last."""
+    former = {new: old for old, new in _renamed(change, held).items()}
+    fills = {one.column.name: one for one in change.added}
+    chosen = []
+    for column in change.columns:
+        if (one := fills.get(column.name)) is not None:
+            cell = F.lit(one.value).cast(data_type(column.spark))
+        else:
+            cell = F.col(quote(former.get(column.name, column.name))).cast(data_type(column.spark))
+        said = {"comment": column.column.comment} if column.column.comment else {}
+        chosen.append(cell.alias(column.name, metadata=said))
+    companions = [(former.get(column.companion, column.companion), column) for column in change.columns]
+    chosen += [F.col(quote(old)).alias(column.companion) for old, column in companions if old in held]
+    return rows.select(*chosen)
 
 
 def misfit(

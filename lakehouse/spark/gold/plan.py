@@ -20,6 +20,8 @@ from lakehouse.events import Position, just_above, just_below
 from lakehouse.fold.continuity import NO_BREAKS, Breaks
 from lakehouse.fold.row_edits import Key
 from lakehouse.fold.upcast import Row
+from lakehouse.gold.columns import gold_columns
+from lakehouse.gold.ddl_in_place import InPlace, in_place
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.shards import options_for, options_of, split_shards
 from lakehouse.gold.table_names import Live, free_of, holders, made_of, numbered, plain_name
@@ -194,7 +196,8 @@ class TablePlan:
     """One lineage in one run: up to where, into which Delta table, what holds it, and whether it is folded
     whole. `made_for` is the source's name that the Delta table is made for, `wanted` the gold name that it
     would have if that were free; `known` the lineage's entry in the last manifest, `before` the Delta table's
-    (None: it is new); `shape` the digest of all that it is folded under.
+    (None: it is new); `shape` the digest of all that it is folded under; `change` what DDL does to it in
+    place before the window's changes are merged.
     """
 
     lineage: Lineage
@@ -210,6 +213,7 @@ class TablePlan:
     whole: bool
     options: GoldOptions = PLAIN
     gate: Gate | None = None
+    change: InPlace | None = None
 
     @property
     def lineages(self) -> tuple[Lineage, ...]:
@@ -274,6 +278,9 @@ def plan_table(run: GoldRun, lineage: Lineage) -> TablePlan | None:
     whole = must_fold_whole(run, known, lineage.id, shape, at=at) or (
         known is not None and known.state == "retired" and not retired
     )
+    change = None
+    if whole and known is not None and gate is None and not retired:
+        change = change_in_place(run, known, lineage, at, options=options)
     wanted = plain_name(name, options.target)
     return TablePlan(
         lineage=lineage,
@@ -286,9 +293,33 @@ def plan_table(run: GoldRun, lineage: Lineage) -> TablePlan | None:
         before=None,
         held=held,
         retired=retired,
-        whole=whole,
+        whole=whole and change is None,
         options=options,
         gate=gate,
+        change=change,
+    )
+
+
+def change_in_place(
+    run: GoldRun, known: TableEntry, lineage: Lineage, at: Position, *, options: GoldOptions
+) -> InPlace | None:
+    """What DDL since the last manifest does to a large table in place; None where it has to be folded whole:
+    there is another reason, what was published is not exact, or the DDL does more than that. To fold a small
+    table costs less than the commits of a change.
+    """
+    settings, before = run.settings, run.window.position_before
+    if run.refresh or lineage.id in run.rebuild or run.size(lineage).small or at < before:
+        return None
+    is_known = known.state == "exact" and not known.lacking and known.gold not in run.unpublished
+    if not is_known or known.shape != whole_shape(run, lineage, before, options, gate=None):
+        return None
+    first, last = (lineage.step_at(just_above(place)) for place in (before, at))
+    columns = [
+        gold_columns(lineage.steps[step].schema, settings.policies, virtual=settings.virtual, options=options)
+        for step in (first, last)
+    ]
+    return in_place(
+        lineage, (first, last), (columns[0], columns[1]), options=options, upstream=settings.upstream
     )
 
 

@@ -68,7 +68,14 @@ from lakehouse.spark.gold.plan import (
 )
 from lakehouse.spark.gold.settings import GoldSettings, asked_of, find_watermark
 from lakehouse.spark.gold.shards import apply_shards
-from lakehouse.spark.gold.table import GoldTable, merge_changes, merge_window, open_table, refold
+from lakehouse.spark.gold.table import (
+    GoldTable,
+    change_columns,
+    merge_changes,
+    merge_window,
+    open_table,
+    refold,
+)
 from lakehouse.spark.gold.undeclared_columns import infer_columns, waiting
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import claim
@@ -316,7 +323,13 @@ def is_written(run: GoldRun, plan: Plan, new: NewChanges) -> bool:
     """Whether the run may write to the plan's table."""
     if plan.retired:
         return False
-    return plan.whole or plan.gold in run.unpublished or any(new.any_of(one) for one in plan.lineages)
+    if (
+        plan.whole
+        or plan.gold in run.unpublished
+        or (isinstance(plan, TablePlan) and plan.change is not None)
+    ):
+        return True
+    return any(new.any_of(one) for one in plan.lineages)
 
 
 def from_published(run: GoldRun, plan: Plan, new: NewChanges) -> Plan:
@@ -487,7 +500,21 @@ def write_table(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges
         take_back(run.spark, run.lake, plan.gold, plan.before, options=plan.options)
         exists = plan.before is not None or run.lake.exists(run.spark, "gold", plan.gold)
         return refold(replace(table, read=read.get(plan.lineage.id)), exists=exists)
-    version, before = plan.known.version, run.window.position_before
+    version = plan.known.version
+    if plan.change is None:
+        return merge_new(run, plan, table, new, read=read, version=version)
+    changed = change_columns(table, plan.change, version)
+    if changed is None:
+        return refold(table, exists=True)
+    written = merge_new(run, plan, table, new, read=read, version=changed)
+    return written._replace(what="; ".join(filter(None, (plan.change.words, written.what))))
+
+
+def merge_new(
+    run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges, *, read: Read, version: int
+) -> Written:
+    """Merge the window's changes into the table as it is at `version`."""
+    before = run.window.position_before
     if plan.gate is not None:
         return write_judged(run, plan.gate, table, new, version=version)
     if new.small:

@@ -20,6 +20,7 @@ from lakehouse.fold.current_rows import breaks_among, finish, fold, last_cut, se
 from lakehouse.fold.row_edits import Change, row_key
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, gold_columns, lacking_cells, type_rows
+from lakehouse.gold.ddl_in_place import InPlace
 from lakehouse.gold.modes import Mode, ModeRows
 from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.own_columns import own_columns
@@ -30,11 +31,12 @@ from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, changes_in, collect_changes, of_lineage
 from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.fold_job import LargeFold, fold_large, named
-from lakehouse.spark.gold.layout import hide_key, key_names, show_key
+from lakehouse.spark.gold.layout import altered, can_alter, hide_key, key_names, show_key
 from lakehouse.spark.gold.modes import commits, mode_large
 from lakehouse.spark.gold.plan import NOTHING_FOUND, Found, GoldRun, Outcome, Size, Written
 from lakehouse.spark.quality.gates import NO_VERDICT, Gate, Verdict
 from lakehouse.spark.session import capabilities
+from lakehouse.spark.table_versions import version_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,20 @@ def refold(table: GoldTable, *, exists: bool) -> Written:
     if table.options.primary_key:
         show_key(run.spark, run.lake, table.gold, key_names(table.columns, table.ids))
     return Written(version, f"{'folded again' if exists else 'created'}{whole.what}", found, whole=True)
+
+
+def change_columns(table: GoldTable, change: InPlace, version: int) -> int | None:
+    """Do what DDL does to the table in place; returns the new version, None where the table has to be folded
+    whole, and nothing is done. `version` is the published one, at which the table is.
+    """
+    run = table.run
+    held = run.lake.read(run.spark, "gold", table.gold, version).columns
+    if not can_alter(change, held):
+        return None
+    frame = altered(run.spark, run.lake, table.gold, change, held=held)
+    if frame is not None:
+        return merge.replace_frame(run.spark, run.lake, table.gold, frame, create=False)
+    return version_of(run.spark, run.lake, table.gold)
 
 
 def whole_frame(table: GoldTable) -> Whole:
