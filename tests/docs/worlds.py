@@ -59,7 +59,7 @@ def newcomer(folder: Path) -> World:
 
 
 def with_topic(world: World, bootstrap: str, recording: Path = RECORDING, first: int | None = None) -> World:
-    """The same, and a running broker that has the recording, or its `first` messages, in topics of its own."""
+    """The same, and a running broker with the recording, or its `first` messages, in topics of its own."""
     name = f"shop-{uuid.uuid4().hex[:8]}"
     produce(list(_renamed(islice(read_recording(recording), first), name)), bootstrap)
     return World(world.folder, {**world.places, "broker:9092": bootstrap}, name)

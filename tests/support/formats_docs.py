@@ -34,6 +34,8 @@ FAMILIES = {
     "formats-canal.md": ("canal", "canal-protobuf"),
     "formats-dts.md": ("tencent-dts",),
 }
+# The page of which each format has settings of its own, by another producer.
+APART = ("formats-debezium.md",)
 # Patterns of harmful values that are no list of words.
 PATTERNS = {
     ".+": "any",
@@ -45,9 +47,16 @@ PATTERNS = {
 
 def generated() -> dict[Path, dict[str, str]]:
     """Each page's parts by their marks."""
-    parts = {DOCS / "formats.md": {"formats": formats_table()}, DOCS / "limits.md": {"losses": losses_table()}}
+    parts = {
+        DOCS / "formats.md": {"formats": formats_table()},
+        DOCS / "limits.md": {"losses": losses_table()},
+    }
     for page, names in FAMILIES.items():
-        parts[DOCS / page] = {"settings": settings_table(names), "options": options_table(names)}
+        settings = (
+            {"settings": names} if page not in APART else {f"settings of {one}": (one,) for one in names}
+        )
+        tables = {mark: settings_table(of) for mark, of in settings.items()}
+        parts[DOCS / page] = {**tables, "options": options_table(names)}
     return parts
 
 
@@ -56,7 +65,7 @@ def formats_table() -> str:
         "| format | page | position of a change | watermark | default `consistency` |",
         "|---|---|---|---|---|",
     ]
-    pages = {name: page for page, names in FAMILIES.items() for name in names}
+    links = {name: f"[{title(page)}]({page})" for page, names in FAMILIES.items() for name in names}
     for name, format_ in FORMATS.items():
         cases = [(FIRST.get(name, {}), "", format_.order)]
         if name in OTHERWISE:
@@ -65,11 +74,15 @@ def formats_table() -> str:
         for settings, words, order in cases:
             told = sends_watermarks(name, settings)
             lines.append(
-                f"| `{name}`{words} | [{pages[name].removesuffix('.md').removeprefix('formats-')}]"
-                f"({pages[name]}) | {ORDERS[order]} | {'yes' if told else 'none'} | "
+                f"| `{name}`{words} | {links[name]} | {ORDERS[order]} | {'yes' if told else 'none'} | "
                 f"{'resolved' if told else 'eventual'} |"
             )
     return "\n".join(lines)
+
+
+def title(page: str) -> str:
+    """A page's heading."""
+    return (DOCS / page).read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def settings_table(names: tuple[str, ...]) -> str:
