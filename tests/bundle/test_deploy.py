@@ -46,7 +46,7 @@ def test_an_edit_of_the_bundle_reaches_what_was_deployed_before_and_nothing_else
 
 def test_the_commands_of_the_documentation_are_those_that_are_run() -> None:
     text = (ROOT / "docs/databricks.md").read_text()
-    written = re.findall(r"^    databricks (bundle .*)$", text, re.M)
+    written = re.findall(r"^databricks (bundle .*)$", text, re.M)
 
     run = {line.format(target=target, job="lakehouse") for line in COMMANDS for target in TARGETS}
     assert set(written) <= run

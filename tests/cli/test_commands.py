@@ -399,10 +399,12 @@ def test_help_and_validate_cost_less_than_half_a_second_of_cpu_over_python_with_
     assert extra < 0.5
 
 
-def test_the_committed_page_is_the_commands() -> None:
-    from lakehouse.cli.docs import text
+def test_the_committed_pages_are_the_commands() -> None:
+    from lakehouse.cli.docs import pages
 
-    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == text(), (
+    index = ROOT / "docs/cli.md"
+    committed = [index, *sorted(index.with_suffix("").glob("*.md"))]
+    assert {path: path.read_text(encoding="utf-8") for path in committed} == pages(index), (
         "run `python -m lakehouse.cli.docs docs/cli.md`"
     )
 

@@ -1,20 +1,26 @@
-"""docs/formats.md says of the formats, their options and their losses what the code and the accepted list
-say.
+"""The pages about formats say of them, their options, their producers' settings and their losses what the
+code and the accepted list say.
 """
 
+from pathlib import Path
+
+import pytest
+
 from lakehouse.formats import FORMATS
-from tests.support.formats_docs import PAGE, page
+from tests.support.formats_docs import DOCS, FAMILIES, as_generated, generated
 
 
-def test_the_page_is_as_it_is_generated() -> None:
-    text = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", generated(), ids=lambda path: path.name)
+def test_a_page_is_as_it_is_generated(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
 
-    assert text == page(text), "run `python -m tests.support.formats_docs`"
+    assert text == as_generated(path), "run `python -m tests.support.formats_docs`"
 
 
-def test_every_format_and_option_is_on_the_page() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-
-    for name, format_ in FORMATS.items():
-        assert f"`{name}`" in text
-        assert all(f"| `{option}` |" in text for option in format_.options)
+def test_every_format_has_a_page_with_its_options_and_settings() -> None:
+    assert sorted(name for names in FAMILIES.values() for name in names) == sorted(FORMATS)
+    for page, names in FAMILIES.items():
+        text = (DOCS / page).read_text(encoding="utf-8")
+        for name in names:
+            wanted = [*FORMATS[name].options, *FORMATS[name].harmful_settings]
+            assert [word for word in (name, *wanted) if f"`{word}`" not in text] == []

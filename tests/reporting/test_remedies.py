@@ -15,7 +15,7 @@ from lakehouse.sources.kafka_offsets import told_loss
 from lakehouse.spark.change_log.dead_letters import told_missing
 from lakehouse.spark.change_log.reconcile import SilverRows
 from lakehouse.spark.gold.undeclared_columns import waiting
-from tests.docs.test_docs import parse
+from tests.docs.command_lines import Line, parse
 from tests.reporting.test_text import CASES, read
 
 AT = (0, 1, 2, 0, 0, 0)
@@ -39,7 +39,7 @@ def test_every_command_that_is_said_to_mend_something_is_one(name: str) -> None:
 
     assert found
     for line in found:
-        parse(line.replace("…", "x"))
+        parse(Line(line, is_told=False).words)
 
 
 def test_the_reviewed_status_shows_every_remedy() -> None:
