@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.ops.records import OffsetsLost
-from lakehouse.reporting.html_page import page
-from lakehouse.reporting.svg_charts import (
+from lakehouse.reporting.text.tables import View
+from lakehouse.reporting.web.charts import (
     Bar,
     Mark,
     Series,
@@ -29,6 +29,7 @@ from lakehouse.reporting.svg_charts import (
     line_chart,
     seconds,
 )
+from lakehouse.reporting.web.report import page
 
 BEGUN = 1_790_000_000_000
 BROWSERS = (
@@ -86,7 +87,10 @@ def observed() -> dict[str, Any]:
         "now": BEGUN + 2_400_000,
         "batches": batches,
         "manifests": [],
+        "order": "tidb",
         "status": {
+            "source": "shop",
+            "gaps": ["12 offsets of shop/1 from 30 on were deleted before they were read"],
             "lag_seconds": 61,
             "lag_messages": 1234,
             "dead_letters": 20,
@@ -135,6 +139,7 @@ def observed() -> dict[str, Any]:
                     "message": "message: expected a frame",
                     "table": "",
                     "origin": "shop/0@7[0]",
+                    "place": {"topic": "shop", "incarnation": "", "partition": 0, "offset": 7},
                 }
             ],
         },
@@ -147,6 +152,11 @@ def observed() -> dict[str, Any]:
     }
 
 
+def html_of(*sources: dict[str, Any], where: str = "./lake", served: bool = False) -> str:
+    views = {source["source"]: View("tidb", now=BEGUN / 1000) for source in sources}
+    return page(sources, views, where, version="0.1.0", served=served)
+
+
 def parsed(html: str) -> ElementTree.Element:
     """Strictly: a tag that is not closed, or a sign that is not escaped, is an error."""
     return ElementTree.fromstring(html.removeprefix("<!DOCTYPE html>\n"))
@@ -157,7 +167,7 @@ def words(html: str) -> str:
 
 
 def test_the_page_is_well_formed_and_loads_nothing() -> None:
-    html = page([observed()], "./lake", "0.1.0")
+    html = html_of(observed())
 
     root = parsed(html)
     assert re.findall(r"https?:|//|@import|url\(|<script|<link|<img|<iframe|src=", html) == []
@@ -166,15 +176,19 @@ def test_the_page_is_well_formed_and_loads_nothing() -> None:
 
 
 def test_the_page_says_what_needs_attention() -> None:
-    said = words(page([observed()], "./lake", "0.1.0"))
+    said = words(html_of(observed()))
 
     for what in (
         "shop ticdc-open",
         "fail broker: it is gone",
-        "fail 12 offsets of shop/1 from 30 on were deleted before they were read",
-        "warn watermark: shop/3 has sent none, and holds it",
-        "warn watermark: shop/4 was retired, and counts again",
-        "warn met, but not configured: shop.new",
+        "fail 12 offsets of shop/1 from 30 on were deleted before they were read let the feed send those",
+        "lakehouse dead-letters dismiss shop --code lost --why … then say so",
+        "warn 20 dead letters lakehouse dead-letters list --source shop",
+        "warn shop/3 has sent no watermark, and holds it lakehouse partitions retire shop shop 3 --why …",
+        "warn shop/4 was retired, and counts again: something has arrived",
+        "warn not in gold, since no YAML names them: shop.new",
+        "warn epoch 1 was raised 2026-09-21 14:13:20 UTC: restored",
+        "behind shop.log: ALTER TABLE shop.log ENGINE = x can't be applied lakehouse schema history shop.log",
         "41.2 M messages read",
         "61 s lag of the watermark",
         "1 of 3 tables exact",
@@ -190,12 +204,12 @@ def test_the_balance_says_when_changes_are_not_accounted_for() -> None:
     lost = copy.deepcopy(observed())
     lost["totals"]["decoded"] += 3
 
-    assert "Every decoded change is accounted for." in words(page([observed()], "x", "1"))
-    assert "3 changes are not accounted for." in words(page([lost], "x", "1"))
+    assert "Every decoded change is accounted for." in words(html_of(observed()))
+    assert "3 changes are not accounted for." in words(html_of(lost))
 
 
 def test_a_quiet_source_needs_no_attention_and_a_new_one_has_nothing_to_show() -> None:
-    quiet = {**observed(), "status": {"books": "closed", "tables": []}, "gaps": [], "epochs": []}
+    quiet = {**observed(), "status": {"source": "shop", "books": "closed"}, "gaps": [], "epochs": []}
     new = {
         **quiet,
         "batches": [],
@@ -205,9 +219,9 @@ def test_a_quiet_source_needs_no_attention_and_a_new_one_has_nothing_to_show() -
         "dead_letters": {"counts": [], "latest": []},
     }
 
-    assert "Nothing needs attention." in words(page([quiet], "x", "1"))
-    assert "throughput: nothing to show yet" in words(page([new], "x", "1"))
-    assert "This lake has no source yet: nothing has run." in words(page([], "x", "1"))
+    assert "Nothing needs attention." in words(html_of(quiet))
+    assert "throughput: nothing to show yet" in words(html_of(new))
+    assert "This lake has no source yet: nothing has run." in words(html_of())
 
 
 names = st.text(max_size=30)
@@ -224,7 +238,7 @@ def test_whatever_names_errors_and_times_there_are_the_page_is_well_formed(
     name: str, error: str, moments: list[tuple[int, int | None, int]], tables: list[str]
 ) -> None:
     source = copy.deepcopy(observed())
-    source["source"] = name
+    source["source"] = source["status"]["source"] = name
     source["runs"][1]["error"] = error
     source["batches"] = [
         {
@@ -242,7 +256,7 @@ def test_whatever_names_errors_and_times_there_are_the_page_is_well_formed(
     ]
     source["dead_letters"]["latest"][0]["message"] = error
 
-    html = page([source], name, "1")
+    html = html_of(source, where=name)
 
     assert all(
         svg.find("rect") is not None or svg.find("path") is not None or svg.find("circle") is not None
@@ -341,7 +355,7 @@ def test_a_browser_shows_the_page_in_light_and_dark(
     scheme: str, arguments: list[str], background: str, line: str, browser: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "report.html"
-    file.write_text(page([observed()], "./lake", "0.1.0"))
+    file.write_text(html_of(observed()))
 
     shown = laid_out(browser, file, "--window-size=1100,900", *arguments)
     browse(
@@ -358,7 +372,7 @@ def test_a_browser_shows_the_page_in_light_and_dark(
 
 def test_a_narrow_browser_has_nothing_outside_its_window(browser: str, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    file.write_text(page([observed()], "./lake", "0.1.0"))
+    file.write_text(html_of(observed()))
 
     shown = laid_out(browser, file, "--window-size=500,900")
 
