@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lakehouse.reporting.text.problems import source_problems
+from lakehouse.reporting.text.remedies import Steps
 from lakehouse.reporting.text.tables import Problem, View, table_problems
 from lakehouse.reporting.text.values import counted, statement
 from lakehouse.reporting.web.charts import (
@@ -112,7 +113,8 @@ def problems(source: Observed, frame: Frame) -> Markup:
     found = [*_problems(source, frame.view), *(Problem("warn", _raised(one)) for one in source["epochs"])]
     if not found:
         return element("p", "Nothing needs attention.", "ok")
-    return element("ul", joined(element("li", _problem(one)) for one in found), "problems")
+    written: set[Steps] = set()
+    return element("ul", joined(element("li", _problem(one, written)) for one in found), "problems")
 
 
 def _problems(source: Observed, view: View) -> Iterator[Problem]:
@@ -121,8 +123,11 @@ def _problems(source: Observed, view: View) -> Iterator[Problem]:
     yield from table_problems(status.get("tables", ()), source["source"], view)
 
 
-def _problem(problem: Problem) -> Markup:
-    return joined([state(problem.state), " ", problem.text, steps(problem.steps)])
+def _problem(problem: Problem, written: set[Steps]) -> Markup:
+    """A problem, and what to do where that is not `written` above."""
+    what = () if problem.steps in written else problem.steps
+    written.add(problem.steps)
+    return joined([state(problem.state), " ", problem.text, steps(what)])
 
 
 def _raised(epoch: Observed) -> str:
@@ -142,7 +147,7 @@ def watermark_chart(source: Observed) -> Markup:
         (batch["fresh"] for batch in batches), default=0
     )
     line = Series("source time", "a", [(batch["at"], batch["fresh"]) for batch in batches], tips)
-    chart = line_chart("watermark by time of the batch", [line], lambda value: clock(value, span or 1))
+    chart = line_chart("watermark by time of the batch", [line], lambda value: clock(value, span or 1), 1000)
     return _titled("Watermark: source time reached, by time of the batch", chart)
 
 

@@ -180,7 +180,7 @@ def dead_letters(spark: SparkSession, lake: Lake, name: str) -> dict[str, Any]:
                 "message": row.message,
                 "table": _table(row),
                 "origin": _origin(row.origin),
-                "place": {name: row.origin[name] for name in PLACE},
+                "place": {name: "" if row.origin[name] is None else row.origin[name] for name in PLACE},
             }
             for row in latest
         ],

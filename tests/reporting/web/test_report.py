@@ -1,14 +1,10 @@
 """The report as a page: well-formed, self-contained, and as a real browser lays it out."""
 
 import copy
-import json
-import os
 import re
-import shutil
-import subprocess
 import xml.etree.ElementTree as ElementTree
 import zlib
-from html import unescape
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +25,10 @@ from lakehouse.reporting.web.charts import (
     line_chart,
     seconds,
 )
-from lakehouse.reporting.web.report import page
+from lakehouse.reporting.web.report import page, write_page
+from tests.support.browser import NO_BROWSER, Tab, opened, program
 
 BEGUN = 1_790_000_000_000
-BROWSERS = (
-    "chromium-headless-shell",
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-)
-NO_BROWSER = (
-    "no browser: apt-get install -y --no-install-recommends chromium-headless-shell, or set "
-    "LAKEHOUSE_BROWSER to a Chromium"
-)
 
 
 def observed() -> dict[str, Any]:
@@ -138,8 +124,8 @@ def observed() -> dict[str, Any]:
                     "code": "frame",
                     "message": "message: expected a frame",
                     "table": "",
-                    "origin": "shop/0@7[0]",
-                    "place": {"topic": "shop", "incarnation": "", "partition": 0, "offset": 7},
+                    "origin": "shop/2@7[0]",
+                    "place": {"topic": "shop", "incarnation": "a-1", "partition": 2, "offset": 7},
                 }
             ],
         },
@@ -195,7 +181,7 @@ def test_the_page_says_what_needs_attention() -> None:
         "shop.items incomplete a dead letter inferred schema 3",
         "shop: the broker is gone",
         "frame 20",
-        "shop/0@7[0]",
+        "shop/2@7[0]",
     ):
         assert what in said
 
@@ -220,7 +206,7 @@ def test_a_quiet_source_needs_no_attention_and_a_new_one_has_nothing_to_show() -
     }
 
     assert "Nothing needs attention." in words(html_of(quiet))
-    assert "throughput: nothing to show yet" in words(html_of(new))
+    assert "messages a second by batch: nothing to show yet" in words(html_of(new))
     assert "This lake has no source yet: nothing has run." in words(html_of())
 
 
@@ -307,77 +293,63 @@ def test_times_are_in_utc_and_as_exact_as_their_span() -> None:
 
 # --- in a real browser
 
-# what the browser has made of the page, written where --dump-dom shows it
-PROBE = """<script>
-const box = (e) => { const r = e.getBoundingClientRect(); return [Math.round(r.width), Math.round(r.height)];
-};
-const out = document.createElement('pre'); out.id = 'probe';
-out.textContent = JSON.stringify({
-  charts: [...document.querySelectorAll('svg')].map(box), tiles:
-  [...document.querySelectorAll('.tile')].map(box),
-  overflow: document.documentElement.scrollWidth - window.innerWidth, width: window.innerWidth,
-  background: getComputedStyle(document.body).backgroundColor, line:
-  getComputedStyle(document.querySelector('.line')).stroke });
-document.body.appendChild(out);
-</script>"""
-
 
 @pytest.fixture(scope="module")
-def browser() -> str:
-    found = os.environ.get("LAKEHOUSE_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+def tab() -> Iterator[Tab]:
+    found = program()
     if found is None:
         pytest.skip(NO_BROWSER)
-    return found
+    with opened(found) as one:
+        yield one
 
 
-def browse(browser: str, *arguments: str) -> str:
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+BOXES = """(selector) => [...document.querySelectorAll(selector)].map((e) => e.getBoundingClientRect())
+  .map((r) => [Math.round(r.width), Math.round(r.height)])"""
+OVERFLOW = "document.documentElement.scrollWidth - window.innerWidth"
 
 
-def laid_out(browser: str, file: Path, *arguments: str) -> dict[str, Any]:
-    probed = file.with_name("probed.html")
-    probed.write_text(file.read_text().replace("</body>", PROBE + "</body>"))
-    dom = browse(browser, "--dump-dom", *arguments, probed.as_uri())
-    found = re.search(r'<pre id="probe">(.*?)</pre>', dom, re.S)
-    assert found is not None
-    return dict(json.loads(unescape(found[1])))
+def boxes(tab: Tab, selector: str) -> list[tuple[int, int]]:
+    """The width and height of each element, as they are laid out."""
+    return [(width, height) for width, height in tab.ask(f"({BOXES})('{selector}')")]
+
+
+def style_of(tab: Tab, selector: str, name: str) -> str:
+    return str(tab.ask(f"getComputedStyle(document.querySelector('{selector}')).{name}"))
+
+
+def saved(folder: Path) -> str:
+    """The address of the report of a busy source, in a file."""
+    file = folder / "report.html"
+    write_page(html_of(observed()), file)
+    return file.as_uri()
 
 
 @pytest.mark.parametrize(
-    ("scheme", "arguments", "background", "line"),
-    [
-        ("light", [], "rgb(255, 255, 255)", "rgb(9, 105, 218)"),
-        ("dark", ["--blink-settings=preferredColorScheme=0"], "rgb(13, 17, 23)", "rgb(68, 147, 248)"),
-    ],
+    ("dark", "background", "line"),
+    [(False, "rgb(255, 255, 255)", "rgb(9, 105, 218)"), (True, "rgb(13, 17, 23)", "rgb(68, 147, 248)")],
 )
 def test_a_browser_shows_the_page_in_light_and_dark(
-    scheme: str, arguments: list[str], background: str, line: str, browser: str, tmp_path: Path
+    dark: bool, background: str, line: str, tab: Tab, tmp_path: Path
 ) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(html_of(observed()))
+    tab.show(dark=dark)
+    tab.open(saved(tmp_path))
 
-    shown = laid_out(browser, file, "--window-size=1100,900", *arguments)
-    browse(
-        browser, f"--screenshot={tmp_path / scheme}.png", "--window-size=1100,1700", *arguments, file.as_uri()
-    )
-
-    assert len(shown["charts"]) == 4
-    assert all(width > 400 and height > 60 for width, height in shown["charts"])
-    assert len(shown["tiles"]) == 8
-    assert shown["overflow"] <= 0
-    assert (shown["background"], shown["line"]) == (background, line)
-    assert len(rows(tmp_path / f"{scheme}.png")) > 300
+    charts = boxes(tab, "svg")
+    assert len(charts) == 4
+    assert all(width > 400 and height > 60 for width, height in charts)
+    assert len(boxes(tab, ".tile")) == 8
+    assert tab.ask(OVERFLOW) <= 0
+    assert (style_of(tab, "body", "backgroundColor"), style_of(tab, ".line", "stroke")) == (background, line)
+    assert len(rows(tab.picture(tmp_path / "report.png"))) > 300
+    assert tab.problems == []
 
 
-def test_a_narrow_browser_has_nothing_outside_its_window(browser: str, tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(html_of(observed()))
+def test_a_narrow_browser_has_nothing_outside_its_window(tab: Tab, tmp_path: Path) -> None:
+    tab.show(width=500)
+    tab.open(saved(tmp_path))
 
-    shown = laid_out(browser, file, "--window-size=500,900")
-
-    assert shown["overflow"] <= 0
-    assert all(width <= shown["width"] for width, _ in shown["charts"] + shown["tiles"])
+    assert tab.ask(OVERFLOW) <= 0
+    assert all(width <= 500 for width, _ in boxes(tab, "svg") + boxes(tab, ".tile"))
 
 
 def rows(png: Path) -> set[bytes]:
