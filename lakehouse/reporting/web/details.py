@@ -103,7 +103,7 @@ def _rows(found: TableRows) -> Markup:
     rows = [
         [*_history_of(found, row), *(_value(row.get(name)) for name in found.columns)] for row in found.rows
     ]
-    names = [*([""] if found.key else []), *found.columns]
+    names = [*(["row"] if found.key else []), *found.columns]
     note = f"The first {counted(len(found.rows), 'row')} of more." if found.more else ""
     shown = table(names, rows, kind="rows", none="No rows.")
     return _titled("Rows", shown, element("p", note, "muted") if note else "")

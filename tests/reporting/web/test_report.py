@@ -149,7 +149,12 @@ def parsed(html: str) -> ElementTree.Element:
 
 
 def words(html: str) -> str:
-    return " ".join(" ".join(parsed(html).itertext()).split())
+    """The text of a page, as people read it."""
+    root = parsed(html)
+    for hidden in ("style", "script"):
+        for element in root.iter(hidden):
+            element.text = ""
+    return " ".join(" ".join(root.itertext()).split())
 
 
 def test_the_page_is_well_formed_and_loads_nothing() -> None:

@@ -99,7 +99,7 @@ def test_it_listens_on_this_machine_alone(server: Server) -> None:
     assert server._http.server_address == ("127.0.0.1", server.port)
     for other in others:
         with pytest.raises(OSError):
-            socket.create_connection((other, server.port), timeout=5)
+            socket.create_connection((str(other), server.port), timeout=5)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,11 @@ def test_whoever_would_wait_too_long_is_told_so(
     server: Server, readings: FakeReadings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()
-    readings.before = lambda: go_on.wait(30) and None
+
+    def wait() -> None:
+        go_on.wait(30)
+
+    readings.before = wait
     monkeypatch.setattr(server, "_waiting", threading.BoundedSemaphore(1))
     first = threading.Thread(target=ask, args=(server, "/"))
     first.start()
