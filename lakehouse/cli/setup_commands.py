@@ -210,7 +210,8 @@ def _serve(server: "Server", config: "Config | None", lake: str | None) -> None:
     from lakehouse.reporting.web.routes import Site
     from lakehouse.spark.readers.pages import LakePages
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     progress("ui      starting Spark")
     pages = server.read(lambda: LakePages(config, lake), None)
     progress(f"ui      {pages.where}")

@@ -60,7 +60,12 @@ def table_page(found: TableRows, view: View) -> str:
     source = [("source", found.source)]
     links = (HOME, link("/letters", source, "Dead letters"), link("/manifests", source, "Manifests"))
     below = f"{found.source}, gold table {found.gold}, version {found.version}"
-    parts = [_state_of(found, view), _titled("Find a row", _finder(found)), _rows(found), _statements(found)]
+    parts = [
+        _state_of(found, view),
+        _titled("Find a row", _finder(found, view)),
+        _rows(found),
+        _statements(found),
+    ]
     return document(Heading(found.name, below, links), joined(parts))
 
 
@@ -74,11 +79,12 @@ def _state_of(found: TableRows, view: View) -> Markup:
     return joined([element("p", joined([state(found.state), since, why])), remedy, *notes, *named])
 
 
-def _finder(found: TableRows) -> Markup:
+def _finder(found: TableRows, view: View) -> Markup:
     """The form that asks for a row by its key."""
     if not found.key:
         what = "Gold does not have the source's key as it is (there is none, or it is masked or left out)"
-        command = view_command(found)
+        where = view.where(found.source, found.name)
+        command = where.command("show", "TABLE", "--layer", "silver")
         return element("p", joined([f"{what}: its rows have no history here. ", code(command), " has all."]))
     fields = "".join(
         f"<label>{text(name)}<input type='text' name='k' required='' autocomplete='off'/></label>"
@@ -86,11 +92,6 @@ def _finder(found: TableRows) -> Markup:
     )
     hidden = _hidden([("source", found.source), ("table", found.name)])
     return Markup(f"<form action='/row'>{hidden}{fields}<button>Its history</button></form>")
-
-
-def view_command(found: TableRows) -> str:
-    """The command that prints the table's changes."""
-    return f"lakehouse show {found.source}:{found.name} --layer silver"
 
 
 def _hidden(query: Query) -> str:
@@ -135,8 +136,7 @@ def row_page(found: RowHistory) -> str:
     links = (HOME, link("/table", query, found.table))
     query += [("k", value) for _, value in found.key]
     rows = [
-        (place(one.position, found.order), state_of_op(one.op), _changed(one), _origin(one))
-        for one in found.changes
+        (place(one.position, found.order), _op(one.op), _changed(one), _origin(one)) for one in found.changes
     ]
     parts: list[object] = [
         table(("at", "change", "values", "message"), rows, kind="rows", none="No change of this row.")
@@ -148,7 +148,7 @@ def row_page(found: RowHistory) -> str:
     return document(Heading(key, below, links), joined(parts))
 
 
-def state_of_op(op: str) -> Markup:
+def _op(op: str) -> Markup:
     """The kind of a change."""
     return element("span", op, "state")
 

@@ -3,7 +3,7 @@ lake by value: nothing of it becomes a path or a statement.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 from lakehouse.errors import LakehouseError
@@ -33,6 +33,8 @@ class Site:
     views: Views
     where: str
     version: str
+    # by source, from the last time that all of them were read
+    _seen: dict[str, View] = field(default_factory=dict, init=False)
 
     def page(self, path: str, query: str) -> Callable[[], str]:
         """What reads the page at an address, and returns it. NotThere or BadAddress where there can be none;
@@ -55,12 +57,21 @@ class Site:
         return lambda: made(fields)
 
     def _view(self, source: str) -> View:
-        """How commands name that source, of which the readings know."""
-        return self.views(self.readings.observed())[source]
+        """How commands name that source, of which the readings know. It does not change but with the sources:
+        one that was seen is not looked at again, nor are the others.
+        """
+        if source not in self._seen:
+            self._observed()
+        return self._seen[source]
+
+    def _observed(self) -> list[Observed]:
+        sources = self.readings.observed()
+        self._seen.update(self.views(sources))
+        return sources
 
     def _report(self, _: Query) -> str:
-        sources = self.readings.observed()
-        return page(sources, self.views(sources), self.where, self.version, served=True)
+        sources = self._observed()
+        return page(sources, self._seen, self.where, self.version, served=True)
 
     def _table(self, query: Query) -> str:
         source = one_of(query, "source")

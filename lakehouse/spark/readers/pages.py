@@ -51,6 +51,8 @@ from lakehouse.spark.source import Source, selected_sources
 
 # Rows, changes, letters, manifests or statements of one page.
 PAGE = 50
+# Seconds until a source's lag is asked for again; a broker that is away makes everybody wait.
+LAG, LAG_AWAY = 5, 60
 # Bytes of a message's part that are shown, and its headers.
 SHOWN = 16 * 1024
 HEADERS = 20
@@ -66,6 +68,7 @@ class _Known:
     log: OpsLog
     observed: Observed | None = None
     reader: Reader | None = None
+    asked: float = 0.0
     generation: int = 1
     newest: dict[int, int] = field(default_factory=dict)
 
@@ -254,11 +257,14 @@ class LakePages:
         return self._known[name]
 
     def _observe(self, known: _Known) -> Observed:
+        now = time.time()
         if known.observed is None:
+            known.asked = now
             known.observed = observe(self.spark, known.lake, known.name, known.source, newest=known.newest)
-            return known.observed
-        status = with_lag(known.observed["status"], known.source, known.log)
-        return {**known.observed, "now": int(time.time() * 1000), "status": status}
+        elif now - known.asked > (LAG_AWAY if "broker" in known.observed["status"] else LAG):
+            status = with_lag(known.observed["status"], known.source, known.log)
+            known.observed, known.asked = {**known.observed, "status": status}, now
+        return {**known.observed, "now": int(now * 1000)}
 
     def _settings(self, known: _Known) -> SourceSettings:
         found = sources(self.spark, known.lake).get(known.name)

@@ -2,7 +2,13 @@
 
 import http.client
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +24,13 @@ from lakehouse.reporting.web.routes import Site
 from lakehouse.reporting.web.server import HOST, Server
 from lakehouse.spark.readers.pages import LakePages
 from lakehouse.spark.readers.row_history import keys_like
-from tests.reporting.web.test_report import parsed, words
+from lakehouse.spark.readers.timeline import newest_commits
+from tests.reporting.web.test_report import BEGUN, parsed, words
 from tests.spark.gold.test_modes import resolved, run_all, shop
 from tests.support.browser import NO_BROWSER, opened, program, wait_for
+from tests.support.feeds import Canal
 from tests.support.lakes import run, text, write_recording
+from tests.support.paths import ROOT
 
 GARBAGE = b"\0\x01<script>no message</script>"
 HALF = 32
@@ -191,6 +200,68 @@ def test_pages_have_a_size_and_what_is_not_there_is_said(
     ):
         with pytest.raises(NotThere):
             ask_for()
+
+
+def test_a_feed_without_watermarks_has_its_batches_looked_at_once(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = Canal().ddl(BEGUN, "CREATE TABLE `t` (`id` INT PRIMARY KEY, `a` VARCHAR(20))")
+    looked_from: list[int] = []
+
+    def look(*asked: Any, first: int) -> dict[int, int]:
+        looked_from.append(first)
+        return newest_commits(*asked, first=first)
+
+    monkeypatch.setattr("lakehouse.spark.readers.timeline.newest_commits", look)
+    pages = LakePages(None, str(tmp_path / "lake"))
+    shown = []
+    for second in (1, 2):
+        feed.insert(BEGUN + second * 1000, id=second, a="x")
+        run_all(tmp_path, "canal", write_recording(tmp_path / "r.jsonl", feed.messages), {})
+        shown += [[batch["fresh"] for batch in pages.observed()[0]["batches"]] for _ in range(2)]
+
+    assert shown == [[BEGUN + 1000]] * 2 + [[BEGUN + 1000, BEGUN + 2000]] * 2
+    assert looked_from == [1, 2]
+
+
+def children(process: int) -> list[int]:
+    found = Path(f"/proc/{process}/task/{process}/children")
+    return [int(child) for child in found.read_text().split()]
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_says_where_it_is_and_ends_with_its_spark_when_it_is_told_to(
+    stop: signal.Signals, tmp_path: Path
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "lakehouse.cli.main",
+        "ui",
+        "--lake",
+        str(tmp_path / "lake"),
+        "--port",
+        "0",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = process.stdout.readline().strip()
+        started = children(process.pid)
+        answer = urllib.request.urlopen(url, timeout=120).read().decode()
+        process.send_signal(stop)
+        said = process.stderr.read().splitlines()
+        code = process.wait(60)
+
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", url)
+    assert "This lake has no source yet: nothing has run." in words(answer)
+    assert said == ["ui      starting Spark", f"ui      {tmp_path / 'lake'}", "ui      Ctrl-C ends it"]
+    assert code == 0
+    assert started
+    wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in started))
 
 
 def test_a_key_of_text_or_of_numbers_is_looked_for_as_silver_may_hold_it() -> None:
