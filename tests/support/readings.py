@@ -4,12 +4,14 @@ and value that may come from a message has signs in it that would be tags.
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from lakehouse.events import Position
 from lakehouse.reporting.text.tables import View
 from lakehouse.reporting.web.readings import (
     Bytes,
+    ChangesBetween,
     Difference,
     Letter,
     LetterBytes,
@@ -82,12 +84,30 @@ class FakeReadings:
 
     def row(self, source: str, table: str, key: tuple[str, ...], after: Position | None) -> RowHistory:
         self._note("row", source, table, key, after)
-        changes = (
+        key_of = tuple(("id", value) for value in key)
+        return RowHistory(source, "binlog", table, key_of, self._changes(), more=True)
+
+    def _changes(self) -> tuple[RowChange, ...]:
+        return (
             change("insert", None, {"id": 1, "name": EVIL, "note": None}),
             change("update", {"id": 1, "name": "a", "note": "n"}, {"id": 1, "name": "b", "note": "n"}),
-            change("delete", {"id": 1}, None),
+            replace(change("delete", {"id": 1}, None), position=(0, 3, 4, 5, 6, 7)),
         )
-        return RowHistory(source, "tidb", table, tuple(("id", value) for value in key), changes, more=True)
+
+    def changes(
+        self, source: str, table: str, ends: tuple[int, int], after: Position | None
+    ) -> ChangesBetween:
+        self._note("changes", source, table, ends, after)
+        return ChangesBetween(
+            source,
+            "tidb",
+            table,
+            ("id",),
+            first=ends[0],
+            second=ends[1],
+            changes=self._changes(),
+            more=True,
+        )
 
     def letters(self, source: str, code: str | None, page: int) -> Letters:
         self._note("letters", source, code, page)

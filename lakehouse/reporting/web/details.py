@@ -9,7 +9,7 @@ from typing import Any
 from lakehouse.reporting.text.lists import EFFECTS
 from lakehouse.reporting.text.remedies import dead_letters, of_table
 from lakehouse.reporting.text.tables import View
-from lakehouse.reporting.text.values import counted, moment, place, size, statement
+from lakehouse.reporting.text.values import counted, moment, place, size, statement, tso_of
 from lakehouse.reporting.web.document import Heading, document
 from lakehouse.reporting.web.markup import (
     Markup,
@@ -25,6 +25,7 @@ from lakehouse.reporting.web.markup import (
 )
 from lakehouse.reporting.web.readings import (
     Bytes,
+    ChangesBetween,
     Difference,
     Image,
     Letter,
@@ -135,17 +136,44 @@ def row_page(found: RowHistory) -> str:
     key = ", ".join(f"{name} = {value}" for name, value in found.key)
     links = (HOME, link("/table", query, found.table))
     query += [("k", value) for _, value in found.key]
-    rows = [
-        (place(one.position, found.order), _op(one.op), _changed(one), _origin(one)) for one in found.changes
-    ]
-    parts: list[object] = [
-        table(("at", "change", "values", "message"), rows, kind="rows", none="No change of this row.")
-    ]
-    if found.more:
-        after = ",".join(map(str, found.changes[-1].position))
-        parts.append(element("p", link("/row", [*query, ("after", after)], "Later changes")))
+    parts = [_changes(found.changes, found.order, ()), _later("/row", query, found)]
     below = f"{found.source}, {found.table}: every change that silver has of this row, oldest first"
     return document(Heading(key, below, links), joined(parts))
+
+
+def changes_page(found: ChangesBetween) -> str:
+    """A page of a table's changes between two manifests."""
+    query: list[tuple[str, object]] = [("source", found.source)]
+    ends: list[tuple[str, object]] = [("from", found.first), ("to", found.second)]
+    difference = link("/diff", [*query, *ends], f"Manifest {found.first} → {found.second}")
+    query.append(("table", found.table))
+    links = (HOME, difference, link("/table", query, found.table))
+    parts = [
+        _changes(found.changes, found.order, found.key),
+        _later("/changes", [*query, *ends], found),
+    ]
+    below = (
+        f"{found.source}: between the watermarks of manifests {found.first} and {found.second}, oldest first"
+    )
+    return document(Heading(f"Changes of {found.table}", below, links), joined(parts))
+
+
+def _changes(changes: Sequence[RowChange], order: str, key: Sequence[str]) -> Markup:
+    rows = [(_at(one, order), _op(one.op), _changed(one, key), _origin(one)) for one in changes]
+    return table(("at", "change", "values", "message"), rows, kind="rows", none="No change.")
+
+
+def _later(path: str, query: Query, found: RowHistory | ChangesBetween) -> Markup:
+    if not found.more:
+        return Markup()
+    after = ",".join(map(str, found.changes[-1].position))
+    return element("p", link(path, [*query, ("after", after)], "Later changes"))
+
+
+def _at(change: RowChange, order: str) -> Markup:
+    """Where a change is in its feed, and when it was committed, which a TSO says by itself."""
+    when = "" if change.committed is None or tso_of(change.position) else moment(change.committed)
+    return joined([place(change.position, order), element("div", when, "muted") if when else ""])
 
 
 def _op(op: str) -> Markup:
@@ -153,12 +181,15 @@ def _op(op: str) -> Markup:
     return element("span", op, "state")
 
 
-def _changed(change: RowChange) -> Markup:
-    """What a change says: of an update with both images the columns that differ, else the row."""
+def _changed(change: RowChange, key: Sequence[str]) -> Markup:
+    """What a change says: of an update with both images the columns of the key, and those that differ; else
+    the row.
+    """
     before, after = change.before, change.after
     if before is not None and after is not None:
         names = [name for name in {**before, **after} if before.get(name, ...) != after.get(name, ...)]
-        lines = [_line(name, _value_in(before, name), " → ", _value_in(after, name)) for name in names]
+        lines = [_line(name, _value(after[name])) for name in key if name in after and name not in names]
+        lines += [_line(name, _value_in(before, name), " → ", _value_in(after, name)) for name in names]
         return joined(lines or [element("span", "no column that is shown has changed", "muted")])
     image = after if after is not None else before or {}
     return joined(_line(name, _value(value)) for name, value in image.items())
@@ -307,7 +338,7 @@ def difference_page(found: Difference) -> str:
         for one in (found.first, found.second)
     ]
     names = ("table", "state", "version", "changes in silver", "why")
-    rows = [_difference_row(found.source, one) for one in found.tables]
+    rows = [_difference_row(found, one) for one in found.tables]
     same = f"{counted(found.same, 'table')} as before." if found.same else ""
     statements = [
         (place(one.position, found.order), one.table, code(statement(one.ddl, STATEMENT)))
@@ -329,12 +360,15 @@ def difference_page(found: Difference) -> str:
     return document(heading, joined(parts))
 
 
-def _difference_row(source: str, one: TableChange) -> Sequence[object]:
+def _difference_row(found: Difference, one: TableChange) -> Sequence[object]:
+    query = [("source", found.source), ("table", one.table)]
+    ends = [("from", found.first.number), ("to", found.second.number)]
     is_there = one.states[1] not in (None, "retired")
-    name = link("/table", [("source", source), ("table", one.table)], one.table) if is_there else one.table
+    name = link("/table", query, one.table) if is_there else one.table
+    changes = link("/changes", [*query, *ends], one.changes) if is_there and one.changes else one.changes
     states = [state(word) if word else element("span", "not there", "muted") for word in one.states]
     versions = ["none" if version is None else version for version in one.versions]
-    return name, _between(states), _between(versions), one.changes, one.why
+    return name, _between(states), _between(versions), changes, one.why
 
 
 def _between(ends: Sequence[object]) -> Markup:

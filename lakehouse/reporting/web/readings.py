@@ -90,6 +90,22 @@ class RowHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangesBetween:
+    """A page of a table's changes between two manifests, by their numbers, oldest first; `key` are the
+    columns that say which row a change is of. `more`: others follow the last one.
+    """
+
+    source: str
+    order: str
+    table: str
+    key: tuple[str, ...]
+    first: int
+    second: int
+    changes: tuple[RowChange, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Letter:
     """A dead letter without its bytes."""
 
@@ -207,3 +223,8 @@ class Readings(Protocol):
 
     def difference(self, source: str, first: int, second: int) -> Difference:
         """What is different between two manifests, by their numbers."""
+
+    def changes(
+        self, source: str, table: str, ends: tuple[int, int], after: Position | None
+    ) -> ChangesBetween:
+        """A table's changes between two manifests, those behind a position."""

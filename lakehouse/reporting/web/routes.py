@@ -48,6 +48,7 @@ class Site:
             "/letter": self._letter,
             "/manifests": self._manifests,
             "/diff": self._difference,
+            "/changes": self._changes,
         }
         if path not in pages:
             raise NotThere(
@@ -79,14 +80,11 @@ class Site:
         return details.table_page(found, self._view(source))
 
     def _row(self, query: Query) -> str:
-        after = query.get("after")
         key = tuple(query.get("k", ()))
         if not key:
             raise BadAddress("/row: expected the values of a key, k=…, found none")
-        place = None if after is None else position(after[0])
-        return details.row_page(
-            self.readings.row(one_of(query, "source"), one_of(query, "table"), key, after=place)
-        )
+        found = self.readings.row(one_of(query, "source"), one_of(query, "table"), key, after=after(query))
+        return details.row_page(found)
 
     def _letters(self, query: Query) -> str:
         source, code = one_of(query, "source"), query.get("code", [""])[0] or None
@@ -108,8 +106,12 @@ class Site:
         return details.manifests_page(self.readings.manifests(one_of(query, "source"), number))
 
     def _difference(self, query: Query) -> str:
-        ends = sorted(whole(one_of(query, name), 2**63 - 1) for name in ("from", "to"))
-        return details.difference_page(self.readings.difference(one_of(query, "source"), *ends))
+        return details.difference_page(self.readings.difference(one_of(query, "source"), *ends_of(query)))
+
+    def _changes(self, query: Query) -> str:
+        source, table = one_of(query, "source"), one_of(query, "table")
+        found = self.readings.changes(source, table, ends_of(query), after=after(query))
+        return details.changes_page(found)
 
 
 def asked(query: str) -> Query:
@@ -132,6 +134,17 @@ def whole(value: str, most: int) -> int:
     if not (value.isascii() and value.isdigit() and len(value) < 20 and int(value) <= most):
         raise BadAddress(f"expected a number from 0 to {most} in the address")
     return int(value)
+
+
+def ends_of(query: Query) -> tuple[int, int]:
+    """The numbers of two manifests, the older one first."""
+    numbers = [whole(one_of(query, name), 2**63 - 1) for name in ("from", "to")]
+    return min(numbers), max(numbers)
+
+
+def after(query: Query) -> Position | None:
+    """The position behind which a page begins, where it is not the first one."""
+    return position(query["after"][0]) if "after" in query else None
 
 
 def position(value: str) -> Position:

@@ -21,6 +21,7 @@ from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.reporting.text.values import origin
 from lakehouse.reporting.web.readings import (
     Bytes,
+    ChangesBetween,
     Difference,
     Letter,
     LetterBytes,
@@ -41,7 +42,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.bronze_records import Chosen, records
-from lakehouse.spark.readers.row_history import changes_of_row, key_order
+from lakehouse.spark.readers.row_history import key_order, of_key, shown_changes
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.status import with_lag
 from lakehouse.spark.readers.timeline import observe
@@ -135,7 +136,7 @@ class LakePages:
         if len(order) != len(key):
             wanted = ", ".join(names[column] for column in order) or "gold has none as it is"
             raise NotThere(f"{table}: expected a value for each column of the key ({wanted}), got {len(key)}")
-        changes = changes_of_row(reader, entry, key, after, number=PAGE + 1)
+        changes = shown_changes(reader, entry, of_key(key) & between(after, None), PAGE + 1)
         named = tuple((names[column], value) for column, value in zip(order, key, strict=True))
         return RowHistory(
             source,
@@ -235,6 +236,25 @@ class LakePages:
             same=tables.count(None),
             statements=statements,
             more=len(rows) > PAGE,
+        )
+
+    def changes(
+        self, source: str, table: str, ends: tuple[int, int], after: Position | None
+    ) -> ChangesBetween:
+        reader = self._reader(source)
+        entry = self._entry(reader, table)
+        names = {one.column.id: one.name for one in reader.columns((entry.database, entry.table))}
+        low, high = (_manifest(reader.log, number)[1].watermark for number in ends)
+        changes = shown_changes(reader, entry, between(max(low, after or low), high), PAGE + 1)
+        return ChangesBetween(
+            source,
+            reader.settings.order,
+            entry.name,
+            tuple(names[column] for column in key_order(reader, entry)),
+            first=ends[0],
+            second=ends[1],
+            changes=tuple(changes[:PAGE]),
+            more=len(changes) > PAGE,
         )
 
     def _names(self) -> list[str]:

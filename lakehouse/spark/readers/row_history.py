@@ -1,4 +1,4 @@
-"""The history of a row as gold's readers may see it: its changes in silver, found by the source's key."""
+"""The changes of a table or of one of its rows, as gold's readers may see them."""
 
 import itertools
 import re
@@ -10,15 +10,15 @@ import msgspec
 from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
-from lakehouse.events import Position
 from lakehouse.fold.upcast import Carrier
+from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.shown_images import Shown, shown_image
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage
 from lakehouse.ops.records import TableEntry
 from lakehouse.reporting.text.values import origin
 from lakehouse.reporting.web.readings import Image, RowChange
-from lakehouse.spark.change_log.changes import between, not_aborted, not_void, of_lineage
+from lakehouse.spark.change_log.changes import not_aborted, not_void, of_lineage
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.timeline import commit_millis
 from lakehouse.spark.silver.tables import read_silver
@@ -55,23 +55,27 @@ def keys_like(values: Sequence[str]) -> list[str]:
     return [f"[{','.join(parts)}]" for parts in itertools.product(*forms)]
 
 
-def changes_of_row(
-    reader: Reader, entry: TableEntry, key: Sequence[str], after: Position | None, number: int
-) -> list[RowChange]:
-    """At most so many changes of a row behind a position, oldest first."""
+def of_key(key: Sequence[str]) -> Column:
+    """The condition of changes of a row, by the text of its key's values."""
+    return F.col("key").isin(keys_like(key))
+
+
+def shown_changes(reader: Reader, entry: TableEntry, chosen: Column, number: int) -> list[RowChange]:
+    """At most so many of a table's changes, oldest first; of batches that are done."""
+    done = reader.done.batch if reader.done else 0
     lineages = [one for one in reader.history.lineages if one.id in entry.lineages]
     mine: Column = F.lit(False)
     for lineage in lineages:
         mine = mine | of_lineage(lineage)
     frame = read_silver(reader.spark, reader.lake, reader.source, "changes")
     rows = (
-        frame.where(mine & F.col("key").isin(keys_like(key)) & between(after, None))
-        .where(not_void(reader.log) & not_aborted(reader.log))
+        frame.where(mine & chosen)
+        .where((F.col("batch") <= done) & not_void(reader.log) & not_aborted(reader.log))
         .orderBy("position")
         .limit(number)
         .collect()
     )
-    images = _Images(reader, entry, lineages)
+    images = _Images(reader, reader.modes(entry)[0].options, lineages)
     return [images.change(row) for row in rows]
 
 
@@ -80,15 +84,14 @@ class _Images:
     """Reads images in the schema of their time, and hides what gold hides."""
 
     reader: Reader
-    entry: TableEntry
+    options: GoldOptions
     lineages: list[Lineage]
 
     def change(self, row: Row) -> RowChange:
         position = tuple(row.position)
-        lineage = next(
-            one for one in self.lineages if one is self.reader.history.owner(self._name(row), position)
-        )
-        shown = shown_image(lineage, self.reader.modes(self.entry)[0].options)
+        owner = self.reader.history.owner((row.database, row.table), position)
+        lineage = next(one for one in self.lineages if one is owner)
+        shown = shown_image(lineage, self.options)
         millis = commit_millis(self.reader.settings, row.commit_ts) if row.commit_ts is not None else None
         return RowChange(
             position,
@@ -100,9 +103,6 @@ class _Images:
             origin=origin({name: value for name, value in row.origin.asDict().items() if value is not None}),
             batch=row.batch,
         )
-
-    def _name(self, row: Row) -> tuple[str, str]:
-        return row.database, row.table
 
     def _image(self, row: Row, text: str | None, lineage: Lineage, shown: Shown) -> Image | None:
         if text is None:

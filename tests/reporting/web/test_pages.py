@@ -21,6 +21,7 @@ ADDRESSES = (
     f"/letter?{LETTER}",
     "/manifests?source=shop",
     "/diff?source=shop&from=5&to=9",
+    "/changes?source=shop&table=shop.orders&from=5&to=9",
 )
 
 
@@ -80,9 +81,23 @@ def test_a_rows_history_shows_what_each_change_changed_and_where_it_came_from() 
     assert "note: NULL" in said
     assert "update name: a → b shop/0@1[0] batch 3" in said.replace(f"; {EVIL}", "")
     assert "delete id: 1" in said
-    assert "/row?source=shop&table=shop.orders&k=1&after=0,470606995849740288,2,0,0,0".replace(
-        ",", "%2C"
-    ) in hrefs(page)
+    assert "binlog 3:4 2026-11-21 01:07:00 UTC delete" in said
+    assert "/row?source=shop&table=shop.orders&k=1&after=0,3,4,5,6,7".replace(",", "%2C") in hrefs(page)
+
+
+def test_the_changes_between_two_manifests_say_which_row_each_is_of() -> None:
+    readings = FakeReadings(lambda: [observed()])
+    address = "/changes?source=shop&table=shop.orders&from=9&to=5"
+    page = html(address, readings)
+
+    assert readings.asked == [("changes", "shop", "shop.orders", (5, 9), None)]
+    assert "update id: 1 name: a → b" in words(page)
+    assert "/diff?source=shop&from=5&to=9" in hrefs(page)
+    assert "/changes?source=shop&table=shop.orders&from=5&to=9" in hrefs(
+        html("/diff?source=shop&from=5&to=9")
+    )
+    html(f"{address}&after=0,3,4,5,6,7", readings)
+    assert readings.asked[-1][-1] == (0, 3, 4, 5, 6, 7)
 
 
 def test_a_key_is_asked_for_by_its_values_and_a_position_by_its_six_integers() -> None:

@@ -98,8 +98,10 @@ def test_the_demos_lake_is_shown_as_it_grows_with_all_that_is_in_it(spark: Any, 
         letters = page(server, "/letters", source="demo")
         letter = page(server, "/letter", source="demo", **FIRST_OF_SHOP)
         numbers = [one.number for one in LakePages(None, str(lake)).manifests("demo", None).manifests]
+        ends = {"from": numbers[1], "to": numbers[0]}
         manifests = page(server, "/manifests", source="demo")
-        difference = page(server, "/diff", source="demo", **{"from": numbers[1], "to": numbers[0]})
+        difference = page(server, "/diff", source="demo", **ends)
+        changes = page(server, "/changes", source="demo", table="shop.clients", **ends)
         other = ask(server, "/letter", source="demo", topic="shop", partition=0, offset=2)
 
     assert (before, bars) == (1, 2)
@@ -122,6 +124,8 @@ def test_the_demos_lake_is_shown_as_it_grows_with_all_that_is_in_it(spark: Any, 
         "shop.clients not there → incomplete" in difference or "shop.clients exact → incomplete" in difference
     )
     assert "TRUNCATE TABLE `shop`.`orders`" in difference
+    assert "update id: 4 vip: 0 → 1 shop/2@15[0]" in changes
+    assert "balance: 100.50 → 75.00" not in changes
     assert other[0] == 404
     assert "expected a dead letter of that record, found none" in other[1]
 
@@ -208,9 +212,9 @@ def test_a_feed_without_watermarks_has_its_batches_looked_at_once(
     feed = Canal().ddl(BEGUN, "CREATE TABLE `t` (`id` INT PRIMARY KEY, `a` VARCHAR(20))")
     looked_from: list[int] = []
 
-    def look(*asked: Any, first: int) -> dict[int, int]:
-        looked_from.append(first)
-        return newest_commits(*asked, first=first)
+    def look(*asked: Any, **named: Any) -> dict[int, int]:
+        looked_from.append(named["first"])
+        return newest_commits(*asked, **named)
 
     monkeypatch.setattr("lakehouse.spark.readers.timeline.newest_commits", look)
     pages = LakePages(None, str(tmp_path / "lake"))
