@@ -42,7 +42,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.bronze_records import Chosen, records
-from lakehouse.spark.readers.row_history import key_order, of_key, shown_changes
+from lakehouse.spark.readers.row_history import key_columns, of_key, shown_changes
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.status import with_lag
 from lakehouse.spark.readers.timeline import observe
@@ -108,8 +108,7 @@ class LakePages:
         entry = self._entry(reader, table)
         lines = list(reader.live((entry.database, entry.table), PAGE + 1))
         rows = [json.loads(line) for line in lines[:PAGE]]
-        columns = reader.columns((entry.database, entry.table))
-        names = {column.column.id: column.name for column in columns}
+        names = [column.name for column in reader.columns((entry.database, entry.table))]
         return TableRows(
             source,
             reader.settings.order,
@@ -121,8 +120,8 @@ class LakePages:
             why=entry.why,
             notes=entry.notes,
             names=tuple(map(".".join, entry.names)),
-            key=tuple(names[column] for column in key_order(reader, entry)),
-            columns=tuple(dict.fromkeys([*names.values(), *(name for row in rows for name in row)])),
+            key=key_columns(reader, entry),
+            columns=tuple(dict.fromkeys([*names, *(name for row in rows for name in row)])),
             rows=tuple(rows),
             more=len(lines) > PAGE,
             statements=_statements(reader, entry),
@@ -131,18 +130,16 @@ class LakePages:
     def row(self, source: str, table: str, key: tuple[str, ...], after: Position | None) -> RowHistory:
         reader = self._reader(source)
         entry = self._entry(reader, table)
-        names = {one.column.id: one.name for one in reader.columns((entry.database, entry.table))}
-        order = key_order(reader, entry)
-        if len(order) != len(key):
-            wanted = ", ".join(names[column] for column in order) or "gold has none as it is"
+        names = key_columns(reader, entry)
+        if len(names) != len(key):
+            wanted = ", ".join(names) or "gold has none as it is"
             raise NotThere(f"{table}: expected a value for each column of the key ({wanted}), got {len(key)}")
         changes = shown_changes(reader, entry, of_key(key) & between(after, None), PAGE + 1)
-        named = tuple((names[column], value) for column, value in zip(order, key, strict=True))
         return RowHistory(
             source,
             reader.settings.order,
             entry.name,
-            named,
+            tuple(zip(names, key, strict=True)),
             changes=tuple(changes[:PAGE]),
             more=len(changes) > PAGE,
         )
@@ -243,14 +240,13 @@ class LakePages:
     ) -> ChangesBetween:
         reader = self._reader(source)
         entry = self._entry(reader, table)
-        names = {one.column.id: one.name for one in reader.columns((entry.database, entry.table))}
         low, high = (_manifest(reader.log, number)[1].watermark for number in ends)
         changes = shown_changes(reader, entry, between(max(low, after or low), high), PAGE + 1)
         return ChangesBetween(
             source,
             reader.settings.order,
             entry.name,
-            tuple(names[column] for column in key_order(reader, entry)),
+            key_columns(reader, entry),
             first=ends[0],
             second=ends[1],
             changes=tuple(changes[:PAGE]),

@@ -28,9 +28,9 @@ COLUMNS = 6
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,40})(\.\d{1,40})?")
 
 
-def key_order(reader: Reader, entry: TableEntry) -> tuple[int, ...]:
-    """The columns of a table's key, by id, in the order in which its messages name them; () where gold has no
-    key as it is in messages: there is none, it is masked, or left out.
+def key_columns(reader: Reader, entry: TableEntry) -> tuple[str, ...]:
+    """Gold's names of a table's key, in the order in which its messages name them; () where gold has no key
+    as it is in messages: there is none, it is masked, or left out.
     """
     modes = reader.modes(entry)
     named = [size.keys for size in (reader.done.tables if reader.done else ()) if size.name in entry.names]
@@ -40,7 +40,10 @@ def key_order(reader: Reader, entry: TableEntry) -> tuple[int, ...]:
     columns = [column for step in modes[0].lineage.steps for column in step.schema.columns]
     ids = {column.name.lower(): column.id for column in columns}
     order = tuple(ids.get(name.lower(), 0) for name in names)
-    return order if sorted(order) == sorted(modes[0].ids) else ()
+    if sorted(order) != sorted(modes[0].ids):
+        return ()
+    shown = {one.column.id: one.name for one in reader.columns((entry.database, entry.table))}
+    return tuple(shown[column] for column in order)
 
 
 def keys_like(values: Sequence[str]) -> list[str]:

@@ -229,8 +229,9 @@ def test_a_feed_without_watermarks_has_its_batches_looked_at_once(
 
 
 def children(process: int) -> list[int]:
-    found = Path(f"/proc/{process}/task/{process}/children")
-    return [int(child) for child in found.read_text().split()]
+    """The processes that any thread of a process has started."""
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
