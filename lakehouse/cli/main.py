@@ -33,6 +33,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run_commands.run,
     "status": run_commands.status,
     "report": setup_commands.report,
+    "ui": setup_commands.ui,
     "metrics": setup_commands.metrics,
     "inspect": file_commands.inspect,
     "produce": setup_commands.produce,

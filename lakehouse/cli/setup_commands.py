@@ -1,19 +1,22 @@
-"""The commands around the pipeline: demo, init, doctor, produce, report, metrics."""
+"""The commands around the pipeline: demo, init, doctor, produce, report, ui, metrics."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakehouse.cli.options import Configs, Json, Lake, SourceLake, loaded_if_there, setting
 from lakehouse.cli.output import print_as, print_parts, print_result, progress
-from lakehouse.cli.views import views_of
+from lakehouse.cli.views import DEFAULT_LAKE, views_of
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
+    from lakehouse.config.load import Config
     from lakehouse.config.models import SourceConfig
     from lakehouse.discovery.findings import Finding
+    from lakehouse.reporting.text.tables import View
+    from lakehouse.reporting.web.server import Server
 
 Servers = Annotated[str, typer.Option("--bootstrap-servers", help="The brokers, as host:port.")]
 TargetFolder = Annotated[Path, typer.Argument(help="The folder to write sources/ and tables/ into.")]
@@ -56,7 +59,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Start an embedded Kafka broker, publish a recording, run all layers, and show the results."""
-    from lakehouse.demo.run import rows_of, run_demo, write_report
+    from lakehouse.demo.run import REPORT, rows_of, run_demo
     from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.reporting.text.runs import demo_parts
 
@@ -64,7 +67,7 @@ def demo(
         outcome = run_demo(lake, port, progress)
         if as_json:
             return print_result(outcome, as_json)
-        tables, report = rows_of(lake, outcome), write_report(lake)
+        tables, report = rows_of(lake, outcome), _write_report(None, lake, Path(lake) / REPORT)["report"]
     view = views_of([outcome], {outcome["source"]: "tidb"}, lake=lake)[outcome["source"]]
     return print_parts(demo_parts(outcome, view, tables, report))
 
@@ -159,9 +162,65 @@ def report(
     ),
 ) -> None:
     """Write one self-contained HTML page: lag, throughput, watermarks, DDL, tables, dead letters, runs."""
-    from lakehouse.spark.readers import report as reader
+    print_result(_write_report(loaded_if_there(configs), lake, to), as_json=False)
 
-    print_result(reader.report(loaded_if_there(configs), lake, to), as_json=False)
+
+def _write_report(config: "Config | None", lake: str | None, to: Path) -> dict[str, Any]:
+    """Write the page; returns where it is and which sources it shows."""
+    from lakehouse import __version__
+    from lakehouse.reporting.web.report import page, write_page
+    from lakehouse.spark.readers.report import observed
+
+    sources = observed(config, lake)
+    where = ", ".join(sorted({source["where"] for source in sources})) or lake or DEFAULT_LAKE
+    write_page(page(sources, _views(sources, config, lake), where, version=__version__), to)
+    return {"report": str(to), "sources": [source["source"] for source in sources]}
+
+
+def _views(
+    sources: "Sequence[dict[str, Any]]", config: "Config | None", lake: str | None
+) -> "dict[str, View]":
+    """A view of each source that was observed."""
+    orders = {source["source"]: source["order"] for source in sources}
+    return views_of([source["status"] for source in sources], orders, config, lake)
+
+
+def ui(
+    lake: SourceLake = None,
+    configs: Configs = Path("configs"),
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="The port on 127.0.0.1; 0 takes any that is free.")
+    ] = 8321,
+) -> None:
+    """Serve the report as a page that grows while runs go on, with each table's rows, a row's history, dead
+    letters and their bytes, and manifests. On 127.0.0.1 only, read-only, until Ctrl-C.
+    """
+    from lakehouse.reporting.web.server import Server
+
+    config = loaded_if_there(configs)
+    with Server(port) as server:
+        _serve(server, config, lake)
+
+
+def _serve(server: "Server", config: "Config | None", lake: str | None) -> None:
+    """Serve the lake's pages until Ctrl-C, and end Spark."""
+    import signal
+
+    from lakehouse import __version__
+    from lakehouse.reporting.web.routes import Site
+    from lakehouse.spark.readers.pages import LakePages
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    progress("ui      starting Spark")
+    pages = server.read(lambda: LakePages(config, lake), None)
+    progress(f"ui      {pages.where}")
+    print(server.url, flush=True)
+    progress("ui      Ctrl-C ends it")
+    try:
+        server.serve(Site(pages, lambda found: _views(found, config, lake), pages.where, __version__))
+    finally:
+        pages.close()
 
 
 def metrics(

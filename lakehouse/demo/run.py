@@ -22,7 +22,6 @@ from lakehouse.sources.kafka_produce import produce
 from lakehouse.sources.recording import read_recording
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.run import run
-from lakehouse.spark.readers.report import report
 from lakehouse.spark.readers.show import show_table
 from lakehouse.spark.session import get_session
 
@@ -87,11 +86,6 @@ def rows_of(lake: str, outcome: dict[str, Any]) -> dict[str, list[dict[str, Any]
     names = [table["table"] for table in outcome["tables"] if table["state"] != "retired"]
     shown = {name: show_table(lake, f"{SOURCE}:{name}", "gold", None) for name in names}
     return {name: [json.loads(line) for line in one.lines] for name, one in shown.items()}
-
-
-def write_report(lake: str) -> str:
-    """Write the lake's report beside its layers; returns where it is."""
-    return str(report(None, lake, Path(lake) / REPORT)["report"])
 
 
 def details(lake: str) -> dict[str, Any]:

@@ -1,1 +1,3 @@
-"""Output for people and monitors: Prometheus text, the HTML report, OpenLineage events, logs."""
+"""Output for people and monitors: Prometheus text, OpenLineage events, logs; texts and pages have packages of
+their own.
+"""

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lakehouse.errors import EnvironmentError_
 from lakehouse.reporting.prometheus import METRICS, exposition, names, write_metrics
-from tests.reporting.test_html_page import BEGUN, observed
+from tests.reporting.web.test_report import BEGUN, observed
 from tests.support.paths import ROOT
 
 DOCS = ROOT / "docs"

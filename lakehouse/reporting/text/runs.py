@@ -58,7 +58,7 @@ def ddl_lines(statements: Sequence[str | None]) -> Iterator[Part]:
 def demo_parts(
     outcome: Entry, view: View, tables: Mapping[str, Sequence[Row]], report: str
 ) -> Iterator[Part]:
-    """The outcome of the demo: what it published, the rows that came out, and three things to try next."""
+    """The outcome of the demo: what it published, the rows that came out, and what to try next."""
     yield from outcome_parts(outcome, view)
     layers = ", ".join(f"{layer} {number(count)}" for layer, count in outcome["rows"].items())
     yield line(f"  Published to Kafka: {number(outcome['published'])}. Rows by layer: {layers}.")
@@ -86,6 +86,7 @@ def _next(outcome: Entry, view: View) -> Iterator[Part]:
             where.command("schema", "history", "TABLE"), "its DDL statements, and what each did to its rows"
         ),
         Step(where.command("status", "--history", "5"), "how far the source is, and its last runs"),
+        Step(where.command("ui"), "all of it as a page in the browser"),
     ]
     yield from step_lines(steps, indent=2)
 

@@ -97,9 +97,22 @@ class OpsLog:
         self.waiting = 0
         if self.lake.exists(self.spark, "ops", self.table):
             self.records = self._stored(-1)
+        self._use_generation()
+        return self
+
+    def refresh(self) -> bool:
+        """Read what others have appended since; returns whether there is anything."""
+        before = self.seq
+        if not self.records:
+            self.load()
+        else:
+            self.records += self._newer()
+            self._use_generation()
+        return self.seq > before
+
+    def _use_generation(self) -> None:
         if self.generation > 1:
             self.lake.use_generation(self.source, self.generation)
-        return self
 
     @contextmanager
     def gathering(self) -> Iterator[None]:

@@ -149,16 +149,24 @@ class Reader:
             return next((self.live(name) for name in self.entries() if ".".join(name) == table), None)
         return next((lines for name, lines in self.at(at) if ".".join(name) == table), None)
 
-    def live(self, name: Name) -> Iterator[str]:
-        """The rows of the Delta table, at the version that the manifest names."""
+    def modes(self, entry: TableEntry) -> list[Mode]:
+        """The mode of each of a table's lineages, as it is published."""
+        at, ids = self._manifest().position_of(entry), entry.lineages
+        return by_name(self._mode(lineage, at) for lineage in self.history.lineages if lineage.id in ids)
+
+    def live(self, name: Name, most: int | None = None) -> Iterator[str]:
+        """The rows of the Delta table, at the version that the manifest names; not all where there are more
+        than `most`.
+        """
         entry = self.entries()[name]
-        at = self._manifest().position_of(entry)
-        ids = entry.lineages
-        modes = by_name(self._mode(lineage, at) for lineage in self.history.lineages if lineage.id in ids)
-        columns = self._aligned(modes)[0]
-        return self._frame_lines(
-            modes[0], columns, self.lake.read(self.spark, "gold", entry.gold, entry.version)
-        )
+        modes = self.modes(entry)
+        frame = self.lake.read(self.spark, "gold", entry.gold, entry.version)
+        rows = frame if most is None else frame.limit(most)
+        return self._frame_lines(modes[0], self._aligned(modes)[0], rows)
+
+    def columns(self, name: Name) -> list[GoldColumn]:
+        """The source's columns, and the mode's own, of a table as it is published."""
+        return self._aligned(self.modes(self.entries()[name]))[0]
 
     def _frame_lines(self, mode: Mode, columns: list[GoldColumn], frame: DataFrame) -> Iterator[str]:
         columns = [

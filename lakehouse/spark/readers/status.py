@@ -31,6 +31,9 @@ from lakehouse.spark.silver.run import next_ranges
 from lakehouse.spark.silver.tables import read_silver
 from lakehouse.spark.source import Source, kafka_input, selected_sources
 
+# what `lag` may say of a source
+LAG = ("broker", "lag_messages", "lag_by_partition", "lag_seconds")
+
 
 def status(config: Config | None, lake: str | None, history: int = 0) -> list[dict[str, Any]]:
     """One entry per source: layers, watermark and who holds it, lag, dead letters, tables and their states;
@@ -130,6 +133,11 @@ def reconciliation(counts: Counts) -> str:
     """
     unaccounted = counts.decoded - counts.inserted - counts.duplicate - counts.conflict - counts.below
     return "closed" if unaccounted == 0 else f"open: {unaccounted} decoded changes are not accounted for"
+
+
+def with_lag(entry: dict[str, Any], source: Source | None, log: OpsLog) -> dict[str, Any]:
+    """A source's entry with its lag as it is now."""
+    return {**{name: value for name, value in entry.items() if name not in LAG}, **lag(source, log)}
 
 
 def lag(source: Source | None, log: OpsLog) -> dict[str, Any]:

@@ -23,20 +23,28 @@ from lakehouse.spark.source import Source
 
 BATCHES = 400
 LATEST = 50
+# the members of an origin that find its record in bronze
+PLACE = ("topic", "incarnation", "partition", "offset")
 Observed = dict[str, Any]
 
 
-def observe(spark: SparkSession, lake: Lake, name: str, source: Source | None) -> Observed:
-    """Everything there is to show of a source; lists are ordered by time, oldest first, and bounded."""
+def observe(
+    spark: SparkSession, lake: Lake, name: str, source: Source | None, newest: dict[int, int] | None = None
+) -> Observed:
+    """Everything there is to show of a source; lists are ordered by time, oldest first, and bounded.
+    `newest`: the newest commit times of batches, as far as an earlier call has filled it; a batch that is
+    done has the same for ever.
+    """
     log = OpsLog(spark, lake, name).load()
     settings = sources(spark, lake).get(name)
     return {
         "source": name,
         "format": settings.format if settings else "",
+        "order": settings.order if settings else None,
         "now": int(time.time() * 1000),
         "status": source_status(spark, lake, name, source),
         "totals": totals(log),
-        "batches": batches(spark, lake, log, settings),
+        "batches": batches(spark, lake, log, settings, newest={} if newest is None else newest),
         "manifests": manifests(log),
         "runs": runs(log, LATEST),
         "ddl": ddl_timeline(spark, lake, name, settings),
@@ -62,19 +70,20 @@ def totals(log: OpsLog) -> dict[str, int]:
 
 
 def batches(
-    spark: SparkSession, lake: Lake, log: OpsLog, settings: SourceSettings | None
+    spark: SparkSession, lake: Lake, log: OpsLog, settings: SourceSettings | None, newest: dict[int, int]
 ) -> list[dict[str, Any]]:
     """Silver's batches: when, how long, how much, and the source's time up to which all had arrived
-    (`fresh`).
+    (`fresh`). `newest` is filled with the newest commit times that it lacks, where these are that time.
     """
     planned = {plan.batch: at for at, plan in log.dated(Planned)}
     done = log.dated(Done)[-BATCHES:]
     by_position = settings is not None and settings.order == "tidb"
-    newest = (
-        {}
-        if by_position or not done
-        else newest_commits(spark, lake, log.source, settings, first=done[0][1].batch)
-    )
+    first = max([done[0][1].batch, *(batch + 1 for batch in newest)]) if done else 1
+    last = done[-1][1].batch if done else 0
+    if not by_position and first <= last:
+        found = newest_commits(spark, lake, log.source, settings, first=first)
+        # of a batch that is not done there may be more changes
+        newest.update({batch: time for batch, time in found.items() if batch <= last})
     return [
         {
             "batch": one.batch,
@@ -166,7 +175,13 @@ def dead_letters(spark: SparkSession, lake: Lake, name: str) -> dict[str, Any]:
     return {
         "counts": [{"code": row.code, "table": _table(row), "number": row["count"]} for row in grouped],
         "latest": [
-            {"code": row.code, "message": row.message, "table": _table(row), "origin": _origin(row.origin)}
+            {
+                "code": row.code,
+                "message": row.message,
+                "table": _table(row),
+                "origin": _origin(row.origin),
+                "place": {name: "" if row.origin[name] is None else row.origin[name] for name in PLACE},
+            }
             for row in latest
         ],
     }

@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.progress import OffsetRange
-from lakehouse.ops.records import Planned, Rebuilding, Retired, Scan
+from lakehouse.ops.records import Generation, Planned, Rebuilding, Retired, Scan
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops import log as ops_log
 from lakehouse.spark.ops.log import OpsLog
@@ -147,3 +147,17 @@ def test_what_waits_behind_a_run_that_was_quicker_is_never_appended(spark: Any, 
     stored = OpsLog(spark, lake, "shop").load()
     assert stored.all(Scan) == [Scan(checkpoint=1), Scan(checkpoint=4)]
     assert stored.all(Rebuilding) == [Rebuilding(number=3)]
+def test_a_log_reads_what_others_have_appended_since_and_takes_up_a_new_generation(
+    spark: Any, tmp_path: Path
+) -> None:
+    lake, reader = Lake(str(tmp_path)), Lake(str(tmp_path))
+    log = OpsLog(spark, reader, "shop")
+    nothing = log.refresh()
+    OpsLog(spark, lake, "shop").add(Scan(checkpoint=1))
+    first = log.refresh()
+    OpsLog(spark, lake, "shop").load().add(Generation(number=2))
+    second, third = log.refresh(), log.refresh()
+
+    assert [nothing, first, second, third] == [False, True, True, False]
+    assert log.records == OpsLog(spark, lake, "shop").load().records
+    assert reader.path("silver", "shop_changes") == f"{tmp_path}/silver/shop_changes_g2"

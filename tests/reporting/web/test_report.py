@@ -1,14 +1,10 @@
 """The report as a page: well-formed, self-contained, and as a real browser lays it out."""
 
 import copy
-import json
-import os
 import re
-import shutil
-import subprocess
 import xml.etree.ElementTree as ElementTree
 import zlib
-from html import unescape
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.ops.records import OffsetsLost
-from lakehouse.reporting.html_page import page
-from lakehouse.reporting.svg_charts import (
+from lakehouse.reporting.text.tables import View
+from lakehouse.reporting.web.charts import (
     Bar,
     Mark,
     Series,
@@ -29,19 +25,10 @@ from lakehouse.reporting.svg_charts import (
     line_chart,
     seconds,
 )
+from lakehouse.reporting.web.report import page, write_page
+from tests.support.browser import NO_BROWSER, Tab, opened, program
 
 BEGUN = 1_790_000_000_000
-BROWSERS = (
-    "chromium-headless-shell",
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-)
-NO_BROWSER = (
-    "no browser: apt-get install -y --no-install-recommends chromium-headless-shell, or set "
-    "LAKEHOUSE_BROWSER to a Chromium"
-)
 
 
 def observed() -> dict[str, Any]:
@@ -86,7 +73,10 @@ def observed() -> dict[str, Any]:
         "now": BEGUN + 2_400_000,
         "batches": batches,
         "manifests": [],
+        "order": "tidb",
         "status": {
+            "source": "shop",
+            "gaps": ["12 offsets of shop/1 from 30 on were deleted before they were read"],
             "lag_seconds": 61,
             "lag_messages": 1234,
             "dead_letters": 20,
@@ -134,7 +124,8 @@ def observed() -> dict[str, Any]:
                     "code": "frame",
                     "message": "message: expected a frame",
                     "table": "",
-                    "origin": "shop/0@7[0]",
+                    "origin": "shop/2@7[0]",
+                    "place": {"topic": "shop", "incarnation": "a-1", "partition": 2, "offset": 7},
                 }
             ],
         },
@@ -147,17 +138,27 @@ def observed() -> dict[str, Any]:
     }
 
 
+def html_of(*sources: dict[str, Any], where: str = "./lake", served: bool = False) -> str:
+    views = {source["source"]: View("tidb", now=BEGUN / 1000) for source in sources}
+    return page(sources, views, where, version="0.1.0", served=served)
+
+
 def parsed(html: str) -> ElementTree.Element:
     """Strictly: a tag that is not closed, or a sign that is not escaped, is an error."""
     return ElementTree.fromstring(html.removeprefix("<!DOCTYPE html>\n"))
 
 
 def words(html: str) -> str:
-    return " ".join(" ".join(parsed(html).itertext()).split())
+    """The text of a page, as people read it."""
+    root = parsed(html)
+    for hidden in ("style", "script"):
+        for element in root.iter(hidden):
+            element.text = ""
+    return " ".join(" ".join(root.itertext()).split())
 
 
 def test_the_page_is_well_formed_and_loads_nothing() -> None:
-    html = page([observed()], "./lake", "0.1.0")
+    html = html_of(observed())
 
     root = parsed(html)
     assert re.findall(r"https?:|//|@import|url\(|<script|<link|<img|<iframe|src=", html) == []
@@ -166,22 +167,26 @@ def test_the_page_is_well_formed_and_loads_nothing() -> None:
 
 
 def test_the_page_says_what_needs_attention() -> None:
-    said = words(page([observed()], "./lake", "0.1.0"))
+    said = words(html_of(observed()))
 
     for what in (
         "shop ticdc-open",
         "fail broker: it is gone",
-        "fail 12 offsets of shop/1 from 30 on were deleted before they were read",
-        "warn watermark: shop/3 has sent none, and holds it",
-        "warn watermark: shop/4 was retired, and counts again",
-        "warn met, but not configured: shop.new",
+        "fail 12 offsets of shop/1 from 30 on were deleted before they were read let the feed send those",
+        "lakehouse dead-letters dismiss shop --code lost --why … then say so",
+        "warn 20 dead letters lakehouse dead-letters list --source shop",
+        "warn shop/3 has sent no watermark, and holds it lakehouse partitions retire shop shop 3 --why …",
+        "warn shop/4 was retired, and counts again: something has arrived",
+        "warn not in gold, since no YAML names them: shop.new",
+        "warn epoch 1 was raised 2026-09-21 14:13:20 UTC: restored",
+        "behind shop.log: ALTER TABLE shop.log ENGINE = x can't be applied lakehouse schema history shop.log",
         "41.2 M messages read",
         "61 s lag of the watermark",
         "1 of 3 tables exact",
         "shop.items incomplete a dead letter inferred schema 3",
         "shop: the broker is gone",
         "frame 20",
-        "shop/0@7[0]",
+        "shop/2@7[0]",
     ):
         assert what in said
 
@@ -190,12 +195,12 @@ def test_the_balance_says_when_changes_are_not_accounted_for() -> None:
     lost = copy.deepcopy(observed())
     lost["totals"]["decoded"] += 3
 
-    assert "Every decoded change is accounted for." in words(page([observed()], "x", "1"))
-    assert "3 changes are not accounted for." in words(page([lost], "x", "1"))
+    assert "Every decoded change is accounted for." in words(html_of(observed()))
+    assert "3 changes are not accounted for." in words(html_of(lost))
 
 
 def test_a_quiet_source_needs_no_attention_and_a_new_one_has_nothing_to_show() -> None:
-    quiet = {**observed(), "status": {"books": "closed", "tables": []}, "gaps": [], "epochs": []}
+    quiet = {**observed(), "status": {"source": "shop", "books": "closed"}, "gaps": [], "epochs": []}
     new = {
         **quiet,
         "batches": [],
@@ -205,9 +210,9 @@ def test_a_quiet_source_needs_no_attention_and_a_new_one_has_nothing_to_show() -
         "dead_letters": {"counts": [], "latest": []},
     }
 
-    assert "Nothing needs attention." in words(page([quiet], "x", "1"))
-    assert "throughput: nothing to show yet" in words(page([new], "x", "1"))
-    assert "This lake has no source yet: nothing has run." in words(page([], "x", "1"))
+    assert "Nothing needs attention." in words(html_of(quiet))
+    assert "messages a second by batch: nothing to show yet" in words(html_of(new))
+    assert "This lake has no source yet: nothing has run." in words(html_of())
 
 
 names = st.text(max_size=30)
@@ -224,7 +229,7 @@ def test_whatever_names_errors_and_times_there_are_the_page_is_well_formed(
     name: str, error: str, moments: list[tuple[int, int | None, int]], tables: list[str]
 ) -> None:
     source = copy.deepcopy(observed())
-    source["source"] = name
+    source["source"] = source["status"]["source"] = name
     source["runs"][1]["error"] = error
     source["batches"] = [
         {
@@ -242,7 +247,7 @@ def test_whatever_names_errors_and_times_there_are_the_page_is_well_formed(
     ]
     source["dead_letters"]["latest"][0]["message"] = error
 
-    html = page([source], name, "1")
+    html = html_of(source, where=name)
 
     assert all(
         svg.find("rect") is not None or svg.find("path") is not None or svg.find("circle") is not None
@@ -293,77 +298,63 @@ def test_times_are_in_utc_and_as_exact_as_their_span() -> None:
 
 # --- in a real browser
 
-# what the browser has made of the page, written where --dump-dom shows it
-PROBE = """<script>
-const box = (e) => { const r = e.getBoundingClientRect(); return [Math.round(r.width), Math.round(r.height)];
-};
-const out = document.createElement('pre'); out.id = 'probe';
-out.textContent = JSON.stringify({
-  charts: [...document.querySelectorAll('svg')].map(box), tiles:
-  [...document.querySelectorAll('.tile')].map(box),
-  overflow: document.documentElement.scrollWidth - window.innerWidth, width: window.innerWidth,
-  background: getComputedStyle(document.body).backgroundColor, line:
-  getComputedStyle(document.querySelector('.line')).stroke });
-document.body.appendChild(out);
-</script>"""
-
 
 @pytest.fixture(scope="module")
-def browser() -> str:
-    found = os.environ.get("LAKEHOUSE_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+def tab() -> Iterator[Tab]:
+    found = program()
     if found is None:
         pytest.skip(NO_BROWSER)
-    return found
+    with opened(found) as one:
+        yield one
 
 
-def browse(browser: str, *arguments: str) -> str:
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+BOXES = """(selector) => [...document.querySelectorAll(selector)].map((e) => e.getBoundingClientRect())
+  .map((r) => [Math.round(r.width), Math.round(r.height)])"""
+OVERFLOW = "document.documentElement.scrollWidth - window.innerWidth"
 
 
-def laid_out(browser: str, file: Path, *arguments: str) -> dict[str, Any]:
-    probed = file.with_name("probed.html")
-    probed.write_text(file.read_text().replace("</body>", PROBE + "</body>"))
-    dom = browse(browser, "--dump-dom", *arguments, probed.as_uri())
-    found = re.search(r'<pre id="probe">(.*?)</pre>', dom, re.S)
-    assert found is not None
-    return dict(json.loads(unescape(found[1])))
+def boxes(tab: Tab, selector: str) -> list[tuple[int, int]]:
+    """The width and height of each element, as they are laid out."""
+    return [(width, height) for width, height in tab.ask(f"({BOXES})('{selector}')")]
+
+
+def style_of(tab: Tab, selector: str, name: str) -> str:
+    return str(tab.ask(f"getComputedStyle(document.querySelector('{selector}')).{name}"))
+
+
+def saved(folder: Path) -> str:
+    """The address of the report of a busy source, in a file."""
+    file = folder / "report.html"
+    write_page(html_of(observed()), file)
+    return file.as_uri()
 
 
 @pytest.mark.parametrize(
-    ("scheme", "arguments", "background", "line"),
-    [
-        ("light", [], "rgb(255, 255, 255)", "rgb(9, 105, 218)"),
-        ("dark", ["--blink-settings=preferredColorScheme=0"], "rgb(13, 17, 23)", "rgb(68, 147, 248)"),
-    ],
+    ("dark", "background", "line"),
+    [(False, "rgb(255, 255, 255)", "rgb(9, 105, 218)"), (True, "rgb(13, 17, 23)", "rgb(68, 147, 248)")],
 )
 def test_a_browser_shows_the_page_in_light_and_dark(
-    scheme: str, arguments: list[str], background: str, line: str, browser: str, tmp_path: Path
+    dark: bool, background: str, line: str, tab: Tab, tmp_path: Path
 ) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(page([observed()], "./lake", "0.1.0"))
+    tab.show(dark=dark)
+    tab.open(saved(tmp_path))
 
-    shown = laid_out(browser, file, "--window-size=1100,900", *arguments)
-    browse(
-        browser, f"--screenshot={tmp_path / scheme}.png", "--window-size=1100,1700", *arguments, file.as_uri()
-    )
-
-    assert len(shown["charts"]) == 4
-    assert all(width > 400 and height > 60 for width, height in shown["charts"])
-    assert len(shown["tiles"]) == 8
-    assert shown["overflow"] <= 0
-    assert (shown["background"], shown["line"]) == (background, line)
-    assert len(rows(tmp_path / f"{scheme}.png")) > 300
+    charts = boxes(tab, "svg")
+    assert len(charts) == 4
+    assert all(width > 400 and height > 60 for width, height in charts)
+    assert len(boxes(tab, ".tile")) == 8
+    assert tab.ask(OVERFLOW) <= 0
+    assert (style_of(tab, "body", "backgroundColor"), style_of(tab, ".line", "stroke")) == (background, line)
+    assert len(rows(tab.picture(tmp_path / "report.png"))) > 300
+    assert tab.problems == []
 
 
-def test_a_narrow_browser_has_nothing_outside_its_window(browser: str, tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(page([observed()], "./lake", "0.1.0"))
+def test_a_narrow_browser_has_nothing_outside_its_window(tab: Tab, tmp_path: Path) -> None:
+    tab.show(width=500)
+    tab.open(saved(tmp_path))
 
-    shown = laid_out(browser, file, "--window-size=500,900")
-
-    assert shown["overflow"] <= 0
-    assert all(width <= shown["width"] for width, _ in shown["charts"] + shown["tiles"])
+    assert tab.ask(OVERFLOW) <= 0
+    assert all(width <= 500 for width, _ in boxes(tab, "svg") + boxes(tab, ".tile"))
 
 
 def rows(png: Path) -> set[bytes]:

@@ -8,8 +8,9 @@ browsers show as a tooltip.
 import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from html import escape
 from typing import NamedTuple
+
+from lakehouse.reporting.web.markup import Markup, element, text
 
 WIDTH, HEIGHT = 720, 200
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 26
@@ -66,13 +67,7 @@ class Mark(NamedTuple):
     tip: str
 
 
-def text(value: object) -> str:
-    """Text for XML: escaped, without characters that XML forbids."""
-    plain = "".join(sign if sign in "\t\n" or sign.isprintable() else "�" for sign in str(value))
-    return escape(plain, quote=True)
-
-
-def line_chart(label: str, series: Sequence[Series], show: Callable[[float], str], unit: float = 0) -> str:
+def line_chart(label: str, series: Sequence[Series], show: Callable[[float], str], unit: float = 0) -> Markup:
     """A chart of lines over time (milliseconds). `show` formats axis values; `unit` is a second where values
     are times.
     """
@@ -88,10 +83,10 @@ def line_chart(label: str, series: Sequence[Series], show: Callable[[float], str
         )
         body.append(f'<path class="line {line.style}" d="{path}"/>')
         body += [_dot(px, py, line.style, tip) for (px, py), tip in zip(places, line.tips, strict=True)]
-    return _figure(label, HEIGHT, body) + _legend(series)
+    return _figure(label, HEIGHT, body)
 
 
-def bar_chart(label: str, bars: Sequence[Bar], show: Callable[[float], str]) -> str:
+def bar_chart(label: str, bars: Sequence[Bar], show: Callable[[float], str]) -> Markup:
     """A chart of bars from zero, in their order."""
     if not bars:
         return empty(label)
@@ -116,7 +111,7 @@ def bar_chart(label: str, bars: Sequence[Bar], show: Callable[[float], str]) -> 
     return _figure(label, HEIGHT, body)
 
 
-def lanes_chart(label: str, marks: Sequence[Mark]) -> str:
+def lanes_chart(label: str, marks: Sequence[Mark]) -> Markup:
     """A chart with a lane per name, in the order of their first marks, and a mark at each time."""
     if not marks:
         return empty(label)
@@ -142,9 +137,9 @@ def lanes_chart(label: str, marks: Sequence[Mark]) -> str:
     return _figure(label, height, body)
 
 
-def empty(label: str) -> str:
+def empty(label: str) -> Markup:
     """The placeholder of a chart without data."""
-    return f'<p class="none">{text(label)}: nothing to show yet</p>'
+    return element("p", f"{label}: nothing to show yet", "none")
 
 
 def clock(millis: float, span: float = 0) -> str:
@@ -177,20 +172,9 @@ def count(value: float) -> str:
     )
 
 
-def _figure(label: str, height: float, body: Sequence[str]) -> str:
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{text(label)}">{"".join(body)}</svg>'
-    )
-
-
-def _legend(series: Sequence[Series]) -> str:
-    if len(series) < 2:
-        return ""
-    return (
-        '<p class="legend">'
-        + " ".join(f'<span class="key {line.style}"></span>{text(line.name)}' for line in series)
-        + "</p>"
-    )
+def _figure(label: str, height: float, body: Sequence[str]) -> Markup:
+    box = f'viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{text(label)}"'
+    return Markup(f"<svg {box}>{''.join(body)}</svg>")
 
 
 def _dot(x: float, y: float, style: str, tip: str, radius: float = 2.5) -> str:

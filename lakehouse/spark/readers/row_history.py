@@ -1,0 +1,118 @@
+"""The changes of a table or of one of its rows, as gold's readers may see them."""
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from pyspark.sql import Column, Row
+from pyspark.sql import functions as F
+
+from lakehouse.fold.upcast import Carrier
+from lakehouse.gold.options import GoldOptions
+from lakehouse.gold.shown_images import Shown, shown_image
+from lakehouse.gold.upstream import upstream_of
+from lakehouse.lineage import Lineage
+from lakehouse.ops.records import TableEntry
+from lakehouse.reporting.text.values import origin
+from lakehouse.reporting.web.readings import Image, RowChange
+from lakehouse.spark.change_log.changes import not_aborted, not_void, of_lineage
+from lakehouse.spark.readers.show import Reader
+from lakehouse.spark.readers.timeline import commit_millis
+from lakehouse.spark.silver.tables import read_silver
+
+# A key of more columns is looked for as it most likely is, not in every way.
+COLUMNS = 6
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,40})(\.\d{1,40})?")
+
+
+def key_columns(reader: Reader, entry: TableEntry) -> tuple[str, ...]:
+    """Gold's names of a table's key, in the order in which its messages name them; () where gold has no key
+    as it is in messages: there is none, it is masked, or left out.
+    """
+    modes = reader.modes(entry)
+    named = [size.keys for size in (reader.done.tables if reader.done else ()) if size.name in entry.names]
+    names = named[-1] if named else None
+    if not names or not all(mode.advances and set(mode.ids) == set(modes[0].ids) for mode in modes):
+        return ()
+    columns = [column for step in modes[0].lineage.steps for column in step.schema.columns]
+    ids = {column.name.lower(): column.id for column in columns}
+    order = tuple(ids.get(name.lower(), 0) for name in names)
+    if sorted(order) != sorted(modes[0].ids):
+        return ()
+    shown = {one.column.id: one.name for one in reader.columns((entry.database, entry.table))}
+    return tuple(shown[column] for column in order)
+
+
+def keys_like(values: Sequence[str]) -> list[str]:
+    """The JSON texts that silver may hold of a key whose values read so: what looks like a number may be one,
+    or text.
+    """
+    forms = []
+    for value in values:
+        as_text = msgspec.json.encode(value).decode()
+        number = [value] if _NUMBER.fullmatch(value) else []
+        forms.append([*number, as_text] if len(values) <= COLUMNS else (number or [as_text]))
+    return [f"[{','.join(parts)}]" for parts in itertools.product(*forms)]
+
+
+def of_key(key: Sequence[str]) -> Column:
+    """The condition of changes of a row, by the text of its key's values."""
+    return F.col("key").isin(keys_like(key))
+
+
+def shown_changes(reader: Reader, entry: TableEntry, chosen: Column, number: int) -> list[RowChange]:
+    """At most so many of a table's changes, oldest first; of batches that are done."""
+    done = reader.done.batch if reader.done else 0
+    lineages = [one for one in reader.history.lineages if one.id in entry.lineages]
+    mine: Column = F.lit(False)
+    for lineage in lineages:
+        mine = mine | of_lineage(lineage)
+    frame = read_silver(reader.spark, reader.lake, reader.source, "changes")
+    rows = (
+        frame.where(mine & chosen)
+        .where((F.col("batch") <= done) & not_void(reader.log) & not_aborted(reader.log))
+        .orderBy("position")
+        .limit(number)
+        .collect()
+    )
+    images = _Images(reader, reader.modes(entry)[0].options, lineages)
+    return [images.change(row) for row in rows]
+
+
+@dataclass(slots=True)
+class _Images:
+    """Reads images in the schema of their time, and hides what gold hides."""
+
+    reader: Reader
+    options: GoldOptions
+    lineages: list[Lineage]
+
+    def change(self, row: Row) -> RowChange:
+        position = tuple(row.position)
+        owner = self.reader.history.owner((row.database, row.table), position)
+        lineage = next(one for one in self.lineages if one is owner)
+        shown = shown_image(lineage, self.options)
+        millis = commit_millis(self.reader.settings, row.commit_ts) if row.commit_ts is not None else None
+        return RowChange(
+            position,
+            millis,
+            row.op,
+            self._image(row, row.before, lineage, shown),
+            after=self._image(row, row.after, lineage, shown),
+            flags=tuple(row.flags or ()),
+            origin=origin({name: value for name, value in row.origin.asDict().items() if value is not None}),
+            batch=row.batch,
+        )
+
+    def _image(self, row: Row, text: str | None, lineage: Lineage, shown: Shown) -> Image | None:
+        if text is None:
+            return None
+        settings = self.reader.settings
+        step = lineage.step_at(tuple(row.position))
+        upstream = upstream_of(settings.format, settings.options)
+        carry = Carrier(lineage, step, step, row.encoding, upstream=upstream)
+        values: dict[int, Any] = carry(msgspec.json.decode(text)) or {}
+        return shown(lineage.steps[step].schema, values)
