@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.spark.readers.views import open_lake
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.readers.views import open_views
 from pipelines import bronze, gold, silver
 from tests.support.paths import ROOT
 
@@ -56,7 +57,7 @@ def lake(spark: Any, configs: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def frames(spark: Any, lake: Path) -> dict[str, Any]:
-    return open_lake(spark, str(lake))
+    return open_views(spark, Lake(str(lake)))
 
 
 def test_a_second_run_of_the_tasks_adds_nothing_and_says_so(
