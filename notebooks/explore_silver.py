@@ -4,8 +4,8 @@
 # MAGIC What changed, when, and from what to what: silver keeps every distinct change of every table, with
 # MAGIC the DDL between them. All times are those of the source, in UTC.
 # MAGIC
-# MAGIC On Databricks the parameters are widgets. On a laptop, after `lakehouse demo`, edit them below, or run
-# MAGIC `LAKEHOUSE_TABLE=shop.orders python notebooks/explore_silver.py`.
+# MAGIC On Databricks the parameters are widgets. On a laptop, after `lakehouse demo`, edit them below,
+# MAGIC or run `LAKEHOUSE_TABLE=shop.orders python notebooks/explore_silver.py`.
 
 # COMMAND ----------
 
@@ -37,11 +37,12 @@ notebook.show(lake.tables()[["source", "table", "state", "why", "upto_time", "de
 
 # MAGIC %md
 # MAGIC ## When did what change?
-# MAGIC Changes by table and kind. The lines are DDL statements; their numbers are those of the table below.
+# MAGIC Changes by table and kind. The lines are DDL statements; their numbers are those of the table
+# MAGIC below.
 
 # COMMAND ----------
 
-ddl = lake.ddl().limit(200).toPandas()
+ddl = notebook.pandas(lake.ddl(), rows=200)
 ddl.insert(0, "number", range(1, len(ddl) + 1))
 activity = lake.activity(since=said["since"] or None, until=said["until"] or None)
 notebook.plot("changes.png", plots.activity, activity, ddl)
@@ -84,7 +85,9 @@ columns = (
     .count()
     .orderBy("count", ascending=False)
 )
-notebook.plot("columns.png", plots.ranking, columns.limit(15).toPandas(), f"Updates of {table}, by column")
+notebook.plot(
+    "columns.png", plots.ranking, notebook.pandas(columns, rows=15), f"Updates of {table}, by column"
+)
 
 # COMMAND ----------
 

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -54,10 +54,20 @@ class Notebook:
         schemas = {layer: self.said[layer] for layer in LAYERS}
         return open_lake(self.said["lake"], catalog=self.said["catalog"] or None, schemas=schemas)
 
+    def pandas(self, frame: DataFrame, rows: int = 1000) -> pd.DataFrame:
+        """The first rows as a pandas table: times in UTC, rows in rows as JSON text, lists as words."""
+        fields = frame.schema.fields
+        plain = frame.select(*[_plain(field).alias(field.name) for field in fields]).limit(rows).toPandas()
+        times = [field.name for field in fields if isinstance(field.dataType, T.TimestampType)]
+        return plain.assign(**{name: pd.to_datetime(plain[name], unit="us", utc=True) for name in times})
+
     def show(self, frame: DataFrame | pd.DataFrame, rows: int = ROWS) -> None:
-        """Show the first rows of a table."""
-        taken = frame.head(rows + 1) if isinstance(frame, pd.DataFrame) else _plain(frame, rows + 1)
-        shown = taken.head(rows)
+        """Show the first rows of a table; its times are UTC."""
+        taken = frame.head(rows + 1) if isinstance(frame, pd.DataFrame) else self.pandas(frame, rows + 1)
+        times = taken.select_dtypes("datetimetz")
+        shown = taken.head(rows).assign(
+            **{name: times[name].dt.tz_localize(None).dt.floor("ms") for name in times}
+        )
         if self._display is not None:
             self._display(shown)
         else:
@@ -90,16 +100,13 @@ def _values(defaults: Mapping[str, str], dbutils: Any) -> dict[str, str]:
     return {name: dbutils.widgets.get(name) for name in defaults}
 
 
-def _plain(frame: DataFrame, most: int) -> pd.DataFrame:
-    """The first rows, rows in rows as JSON text and lists as words."""
-    columns = []
-    for field in frame.schema.fields:
-        column = F.col(quote(field.name))
-        if isinstance(field.dataType, T.StructType):
-            column = F.to_json(column)
-        elif isinstance(field.dataType, T.ArrayType) and isinstance(field.dataType.elementType, T.StringType):
-            column = F.array_join(column, ", ")
-        elif isinstance(field.dataType, T.BinaryType):
-            column = F.hex(column)
-        columns.append(column.alias(field.name))
-    return frame.select(*columns).limit(most).toPandas()
+def _plain(field: T.StructField) -> Column:
+    """A column as a pandas table can show it."""
+    column, kind = F.col(quote(field.name)), field.dataType
+    if isinstance(kind, T.StructType):
+        return F.to_json(column)
+    if isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.StringType):
+        return F.array_join(column, ", ")
+    if isinstance(kind, T.BinaryType):
+        return F.hex(column)
+    return F.unix_micros(column) if isinstance(kind, T.TimestampType) else column

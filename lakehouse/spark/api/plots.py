@@ -20,11 +20,17 @@ if TYPE_CHECKING:
 KINDS = {"insert": "#009E73", "update": "#0072B2", "delete": "#D55E00", "snapshot": "#999999"}
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 DDL = "#7A3E8E"
+_OF_WORDS = {
+    "added": KINDS["insert"],
+    "changed": KINDS["update"],
+    "removed": KINDS["delete"],
+    "open": "#D55E00",
+}
 WIDTH = 9.0
 TABLES = 5
 OTHERS = "all others"
 _UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
-# before and after the only batch
+# before and after the only time
 _ALONE = pd.Timedelta(seconds=30)
 # of the width of a plot: marks that lie closer are one
 TOGETHER = 0.025
@@ -68,12 +74,12 @@ def lag(frame: pd.DataFrame) -> "Figure":
     figure, (top, below) = _figure(2, 1.3)
     size, unit = next((one for one in _UNITS if frame["lag_seconds"].max() >= 2 * one[0]), _UNITS[-1])
     for colour, (source, part) in zip(_endless(COLOURS), frame.groupby("source"), strict=False):
-        top.plot(part["at"], part["lag_seconds"] / size, marker="o", markersize=4, color=colour,
-        label=_text(source)) below.vlines(part["at"], 0, part["changes"], color=colour, linewidth=3)
+        ages = part["lag_seconds"] / size
+        top.plot(part["at"], ages, marker="o", markersize=4, color=colour, label=_text(source))
+        below.vlines(part["at"], 0, part["changes"], color=colour, linewidth=3)
     top.set_ylim(0, frame["lag_seconds"].max() / size * 1.15 or 1)
     below.set_ylim(bottom=0)
-    if len(frame) == 1:
-        below.set_xlim(frame["at"].iloc[0] - _ALONE, frame["at"].iloc[0] + _ALONE)
+    _widened(below, frame["at"])
     top.set_title(f"Lag, in {unit}: age of the newest complete change", loc="left", fontsize=9)
     below.set_title("Changes per batch", loc="left", fontsize=9)
     _whole_numbers([below])
@@ -102,8 +108,8 @@ def timeline(frame: pd.DataFrame) -> "Figure":
     axes.set_yticks(range(len(lanes)), [_text(name, 24) for name in lanes])
     times = [pd.Timestamp(step["committed_at"]) for step in steps]
     slope, span = 30 if len(steps) > 5 else 0, max(times) - min(times)
-    words = [_time_word(time, span) for time in times]
-    axes.set_xticks(range(len(steps)), words, rotation=slope, ha="left", fontsize=8)
+    shown = [_time_word(time, span) for time in times]
+    axes.set_xticks(range(len(steps)), shown, rotation=slope, ha="left", fontsize=8)
     axes.tick_params(length=0)
     axes.grid(visible=False)
     axes.set_xlabel(_label("committed at the source", times), fontsize=8)
@@ -144,18 +150,19 @@ def ranking(frame: pd.DataFrame, title: str) -> "Figure":
     names, counts = frame.columns[0], frame.columns[-1]
     order = frame.groupby(names)[counts].sum().sort_values(ascending=False).index[:15]
     figure, (axes,) = _figure(1, max(1.2, 0.3 * len(order) + 0.7))
-    kinds = list(dict.fromkeys(frame[frame.columns[1]])) if len(frame.columns) > 2 else [None]
+    kinds = sorted(set(frame[frame.columns[1]])) if len(frame.columns) > 2 else [None]
     left = pd.Series(0, index=order)
-    for colour, kind in zip(_endless(COLOURS), kinds, strict=False):
+    for other, kind in zip(_endless(COLOURS), kinds, strict=False):
+        colour = _OF_WORDS.get(kind or "", other)
         part = frame if kind is None else frame[frame[frame.columns[1]] == kind]
         sizes = part.groupby(names)[counts].sum().reindex(order, fill_value=0)
         label = None if kind is None else _text(kind)
-        words = [_text(name, 48) for name in order]
-        axes.barh(words, sizes, 0.6, left=left, color=colour, label=label)
+        names_shown = [_text(name, 48) for name in order]
+        axes.barh(names_shown, sizes, 0.6, left=left, color=colour, label=label)
         left = left + sizes
     for place, size in enumerate(left):
         axes.text(size, place, f" {number(int(size))}", va="center", fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(max(len(order), 3) - 0.5, -0.5)
     axes.margins(x=0.12)
     axes.xaxis.set_visible(False)
     axes.grid(visible=False)
@@ -177,11 +184,34 @@ def over_time(frame: pd.DataFrame, title: str, label: str, ddl: pd.DataFrame | N
             part["at"], part["value"], where="post", marker="o", markersize=4, color=colour, label=_text(name)
         )
     axes.set_ylim(bottom=0)
+    _widened(axes, frame["at"])
     _whole_numbers([axes])
     _marks([axes], ddl)
     axes.set_title(_text(title), loc="left", fontsize=11, pad=16)
-    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     _time_axis(axes, label)
+    return figure
+
+
+def by_run(frame: pd.DataFrame, title: str) -> "Figure":
+    """A number of each run by name (at, name, value), as bars one upon another: the last 60 runs."""
+    table = frame.pivot_table(index="at", columns="name", values="value", aggfunc="sum", fill_value=0).tail(
+        60
+    )
+    figure, (axes,) = _figure(1, 2.4)
+    places, bottom = range(len(table)), pd.Series(0, index=table.index)
+    for colour, name in zip(_endless(COLOURS), table.columns, strict=False):
+        axes.bar(places, table[name], 0.6, bottom=bottom, color=colour, label=_text(name))
+        bottom = bottom + table[name]
+    times = [pd.Timestamp(time) for time in table.index]
+    every = max(1, -(-len(times) // 8))
+    words = [_time_word(time, max(times) - min(times)) for time in times]
+    axes.set_xticks(places[::every], words[::every], fontsize=8)
+    axes.set_xlim(-0.6, max(len(times), 6) - 0.4)
+    axes.set_xlabel(_label("run at", times), fontsize=8)
+    axes.set_title(_text(title), loc="left", fontsize=11)
+    _whole_numbers([axes])
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     return figure
 
 
@@ -202,13 +232,19 @@ def _figure(rows: int, height: float) -> "tuple[Figure, list[Axes]]":
     return figure, every
 
 
+def _widened(axes: "Axes", times: pd.Series) -> None:
+    """Room around a time that is the only one."""
+    if times.nunique() == 1:
+        axes.set_xlim(times.iloc[0] - _ALONE, times.iloc[0] + _ALONE)
+
+
 def _time_axis(axes: "Axes", label: str) -> None:
     from matplotlib import dates
 
     locator = dates.AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    ends = [pd.Timestamp(dates.num2date(one)) for one in axes.get_xlim()]
-    axes.xaxis.set_major_formatter(lambda place, _: _time_word(dates.num2date(place), ends[1] - ends[0]))
+    ends = [pd.Timestamp(_time_of(one)) for one in axes.get_xlim()]
+    axes.xaxis.set_major_formatter(lambda place, _: _time_word(_time_of(place), ends[1] - ends[0]))
     axes.set_xlabel(_label(label, ends), fontsize=8)
 
 
@@ -220,12 +256,12 @@ def _whole_numbers(every: "Sequence[Axes]") -> None:
         axes.yaxis.set_major_formatter(lambda count, _: number(int(count)))
 
 
-def _marks(every: "Sequence[Axes]", ddl: pd.DataFrame | None) -> None:
+def _marks(every: "Sequence[Axes]", ddl: pd.DataFrame | None) -> bool:
     """Statements as lines through all plots, with their numbers above the first; those that lie close
     together as one.
     """
     if ddl is None or ddl.empty:
-        return
+        return False
     from matplotlib.dates import date2num
 
     low, high = every[0].get_xlim()
@@ -266,11 +302,17 @@ def _text(value: Any, most: int = 60) -> str:
     return line.replace("$", r"\$")
 
 
+def _time_of(place: float) -> datetime:
+    from matplotlib.dates import num2date
+
+    return num2date(place)  # type: ignore[no-untyped-call]
+
+
 def _time_word(time: datetime, span: pd.Timedelta) -> str:
     """A time as exact as its neighbours need it."""
     if span > pd.Timedelta(days=2):
-        return f"{time:%m-%d}" if span > pd.Timedelta(days=14) else f"{time:%m-%d %H:%M}"
-    if span > pd.Timedelta(hours=1):
+        return f"{time:%Y-%m-%d}" if span > pd.Timedelta(days=14) else f"{time:%m-%d %H:%M}"
+    if span > pd.Timedelta(minutes=8):
         return f"{time:%H:%M}"
     return f"{time:%H:%M:%S}" + (f".{time.microsecond // 1000:03d}" if span < pd.Timedelta(seconds=8) else "")
 

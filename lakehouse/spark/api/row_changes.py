@@ -1,7 +1,7 @@
 """A table's changes as its readers see them: typed, under its newest schema, masked as gold masks it."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
@@ -66,10 +66,11 @@ def changes_of_row(reader: Reader, lineage: Lineage, key: Key) -> DataFrame:
 
 def timeline_of(reader: Reader, lineage: Lineage, key: Key, last: int) -> pd.DataFrame:
     """The last changes of a row and the statements between them, with its values after each."""
-    rows = changes_of_row(reader, lineage, key).orderBy(F.col("position").desc()).limit(last).collect()
+    newest = changes_of_row(reader, lineage, key).orderBy(F.col("position").desc()).limit(last)
+    rows = newest.select("position", "op", "after", F.unix_millis("committed_at").alias("millis")).collect()
     shown = _columns(reader, lineage)
     found: list[tuple[Position, str, datetime | None, Any]] = [
-        (tuple(row.position), row.op, row.committed_at, _there(lineage, shown, row)) for row in rows
+        (tuple(row.position), row.op, _in_utc(row.millis), _there(lineage, shown, row)) for row in rows
     ]
     first = min((one[0] for one in found), default=MIN_POSITION)
     clock = clock_of(reader.settings.format, reader.settings.order)
@@ -79,6 +80,11 @@ def timeline_of(reader: Reader, lineage: Lineage, key: Key, last: int) -> pd.Dat
             time = clock.moment(lineage.times.get(step.position))
             found.append((step.position, step.ddl, time, None if cleared else _AS_BEFORE))
     return pd.DataFrame(_timeline(sorted(found, key=itemgetter(0))), columns=list(TIMELINE))
+
+
+def _in_utc(millis: int | None) -> datetime | None:
+    """A time; collected as a TIMESTAMP it would be in this machine's time zone."""
+    return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
 
 
 def _there(lineage: Lineage, shown: list[GoldColumn], row: Row) -> dict[str, Any] | None:
@@ -93,6 +99,7 @@ def _timeline(steps: Iterable[tuple[Position, str, datetime | None, Any]]) -> It
     time, values = None, None
     for _, word, at, row in steps:
         is_ddl = word not in OPS
+        # a statement of a feed without its time has that of the change before it
         time = pd.Timestamp(at) if at is not None else time
         values = values if row is _AS_BEFORE else row
         yield time, "ddl" if is_ddl else word, statement(word) if is_ddl else word, values
