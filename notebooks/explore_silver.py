@@ -9,7 +9,7 @@
 
 # COMMAND ----------
 
-from lakehouse.api import Notebook, plots
+from lakehouse.api import LakehouseError, Notebook, plots
 
 PARAMETERS = {
     "lake": "./lake",  # its folder or URL
@@ -77,7 +77,10 @@ notebook.plot("lag.png", plots.lag, lake.lag())
 
 # COMMAND ----------
 
-table = said["table"] or activity.groupby("table")["changes"].sum().idxmax()
+by_table = activity.groupby("table")["changes"].sum().sort_values(ascending=False)
+table = said["table"] or next(iter(by_table.index), None)
+if table is None:
+    raise LakehouseError("no table has changes in this time: change `since` and `until`")
 changes = lake.changes(table, said["since"] or None, said["until"] or None)
 columns = (
     changes.selectExpr("explode(changed) AS column")

@@ -33,7 +33,8 @@ said = notebook.said
 
 # COMMAND ----------
 
-manifests = lake.manifests(last=50)
+every = lake.manifests(last=100_000)
+manifests = every.tail(50)
 notebook.show(manifests.drop(columns=["position"]))
 
 # COMMAND ----------
@@ -78,7 +79,7 @@ for name, frame in sorted(lake.at_manifest(chosen).items()):
 
 # COMMAND ----------
 
-then = said["moment"] or tuple(manifests.set_index("number")["position"][chosen])
+then = said["moment"] or tuple(every.set_index("number")["position"][chosen])
 differences, found = {}, []
 for name in sorted(lake.at_manifest(chosen)):
     try:

@@ -1,5 +1,6 @@
 """An hour of a small shop as a lake: orders and customers in several runs, with DDL between the changes,
-masked columns, rejected rows and dead letters. Notebooks and the Python API are run on it.
+masked columns, rejected rows and dead letters; and the demo's lake. Notebooks and the Python API are run on
+them.
 """
 
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from lakehouse.config.load import load
 from lakehouse.spark.pipeline.run import run
 from tests.support.orders_feed import OrdersFeed
+from tests.support.paths import ROOT
 
 ORDERS = (
     "CREATE TABLE `shop`.`orders` (`id` INT PRIMARY KEY, `total` DECIMAL(10,2), `note` VARCHAR(20), "
@@ -26,7 +28,17 @@ quality:
     "shop.customers": "columns:\n  email: {hash: sha256}\n  card: {mask: last4, rename: card_number}\n",
 }
 LAYERS = ("bronze", "silver", "gold")
+RECORDING = ROOT / "lakehouse/demo/demo.jsonl"
 CITIES = ("Berlin", "Wien", "Zürich")
+
+
+def demo_lake(folder: Path) -> Path:
+    """What `lakehouse demo` leaves, in the folder's `lake`, without its broker."""
+    (folder / "configs/sources").mkdir(parents=True)
+    text = f"format: ticdc-open\nrecording: [{RECORDING}]\ntime_zone: UTC\ntables: auto\n"
+    (folder / "configs/sources/demo.yml").write_text(text)
+    run(load(folder / "configs"), LAYERS, True, (), str(folder / "lake"), lambda _: None)
+    return folder / "lake"
 
 
 def minute(number: float) -> int:
@@ -87,7 +99,7 @@ def _evening(feed: OrdersFeed) -> None:
     feed.on("customers").pk_names = ["email"]
     for number in range(6, 9):
         _customer(feed, number, minute(41 + number))
-    old = {"city": CITIES[1]}
+    old: dict[str, str | None] = {"city": CITIES[1]}
     feed.update(minute(51), old, email="customer1@example.com", card="4000-0000-0000-0001", city="Graz")
     feed.on("orders").pk_names = ["id"]
     _pay(feed, 1, minute(52), "shipped", "sent", sum="2.50")

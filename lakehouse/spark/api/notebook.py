@@ -79,11 +79,14 @@ class Notebook:
         """Draw the frames with one of the functions of `plots`, and show the figure, else write it to a
         file.
         """
-        if not self._draws:
-            return
+        if any(isinstance(frame, pd.DataFrame) and frame.empty for frame in frames[:1]):
+            print(f"nothing to draw for {file}")
+        elif self._draws:
+            self._drawn(file, draw(*frames))
+
+    def _drawn(self, file: str, figure: Any) -> None:
         import matplotlib.pyplot as plt
 
-        figure = draw(*frames)
         if self._display is not None:
             plt.show()
         else:

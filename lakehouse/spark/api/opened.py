@@ -140,14 +140,14 @@ class OpenLake:
         """
         if manifest is None:
             reader, entry = self._published(table)
-            warn_unless_exact(reader, entry)
-            return self.location.read(self.spark, "gold", entry.gold, entry.version)
-        found = self.at_manifest(manifest)
-        if table not in found:
-            raise LakehouseError(
-                f"{table}: expected a table of manifest {manifest}; {did_you_mean(table, found)}"
-            )
-        return found[table]
+        else:
+            reader, entries = self._of_manifest(manifest)
+            if table not in entries:
+                advice = did_you_mean(table, entries)
+                raise LakehouseError(f"{table}: expected a table of manifest {manifest}; {advice}")
+            entry = entries[table]
+        warn_unless_exact(reader, entry)
+        return self.location.read(self.spark, "gold", entry.gold, entry.version)
 
     def table_at(self, table: str, moment: Moment) -> DataFrame:
         """A table's rows at any moment of its source up to the watermark, folded from silver. A name
@@ -189,7 +189,8 @@ class OpenLake:
         reader, lineages = self._lives(table)
         positions = [position_of(reader, one) for one in (older, newer)]
         self._warn(reader, lineages[0], max(positions))
-        return difference(*[rows_at(reader, table, lineages, one) for one in positions])
+        before = rows_at(reader, table, lineages, positions[0])
+        return difference(before, rows_at(reader, table, lineages, positions[1]))
 
     # --- changes
 
@@ -313,13 +314,13 @@ class OpenLake:
         >>> sorted(lake.at_manifest(0))
         ['shop.clients', 'shop.orders']
         """
-        every = activity.published(self._every())
-        if not 0 <= number < len(every):
-            raise LakehouseError(
-                f"manifest {number}: expected one of the {len(every)} that `manifests` counts"
-            )
-        live = (entry for entry in every[number][2].tables if entry.state != "retired")
-        return {one.name: self.location.read(self.spark, "gold", one.gold, one.version) for one in live}
+        reader, entries = self._of_manifest(number)
+        for entry in entries.values():
+            warn_unless_exact(reader, entry)
+        return {
+            name: self.location.read(self.spark, "gold", one.gold, one.version)
+            for name, one in entries.items()
+        }
 
     def dead_letters(self, with_bytes: int = 0) -> DataFrame:
         """Messages and rows that could not be decoded: why, where their bytes are, and whether they are
@@ -370,6 +371,14 @@ class OpenLake:
                 if entry.name == name:
                     (retired if entry.state == "retired" else found)[reader.source] = reader, entry
         return the_one(found or retired, table, self.location.root)
+
+    def _of_manifest(self, number: int) -> tuple[Reader, dict[str, TableEntry]]:
+        """The live tables of a manifest by their names, and its source."""
+        every = activity.published(self._every())
+        if not 0 <= number < len(every):
+            raise LakehouseError(f"manifest {number}: expected one of the {len(every)} published ones")
+        reader, _, manifest = every[number]
+        return reader, {entry.name: entry for entry in manifest.tables if entry.state != "retired"}
 
     def _lives(self, table: str) -> tuple[Reader, list[Lineage]]:
         """A table's life, and its source: of the live table of that name, else of the newest that had it. Of

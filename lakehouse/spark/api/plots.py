@@ -101,7 +101,7 @@ def timeline(frame: pd.DataFrame) -> "Figure":
     for place, step in enumerate(steps):
         colour = KINDS.get(step["op"], DDL)
         axes.axvline(place, color=colour, linewidth=1.2)
-        words = _text(_EVERY_ALTER.sub("", step["text"]), max(6, 100 // len(steps)))
+        words = _text(_EVERY_ALTER.sub("", step["text"]).replace("`", ""), max(6, 100 // len(steps)))
         axes.text(place + 0.04, -0.95, words, color=colour, fontsize=8, va="center")
     axes.set_ylim(len(lanes) - 0.4, -1.4)
     axes.set_xlim(-0.02, len(steps))
@@ -208,6 +208,7 @@ def by_run(frame: pd.DataFrame, title: str) -> "Figure":
     words = [_time_word(time, max(times) - min(times)) for time in times]
     axes.set_xticks(places[::every], words[::every], fontsize=8)
     axes.set_xlim(-0.6, max(len(times), 6) - 0.4)
+    axes.set_ylim(0, max(bottom.max(), 1) * 1.15)
     axes.set_xlabel(_label("run at", times), fontsize=8)
     axes.set_title(_text(title), loc="left", fontsize=11)
     _whole_numbers([axes])

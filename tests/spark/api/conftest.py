@@ -6,25 +6,13 @@ from typing import Any
 
 import pytest
 
-from lakehouse.config.load import load
-from lakehouse.spark.pipeline.run import run
-from tests.support.lakes import quiet
-from tests.support.paths import ROOT
-from tests.support.shop_lake import LAYERS, shop_lake
-
-RECORDING = ROOT / "lakehouse/demo/demo.jsonl"
+from tests.support.shop_lake import demo_lake, shop_lake
 
 
 @pytest.fixture(scope="session")
 def demo(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `lakehouse demo` leaves, in the folder `lake`, without its broker."""
-    folder = tmp_path_factory.mktemp("demo")
-    (folder / "configs/sources").mkdir(parents=True)
-    (folder / "configs/sources/demo.yml").write_text(
-        f"format: ticdc-open\nrecording: [{RECORDING}]\ntime_zone: UTC\ntables: auto\n"
-    )
-    run(load(folder / "configs"), LAYERS, True, (), str(folder / "lake"), quiet)
-    return folder
+    """The folder in which the demo's lake is `./lake`."""
+    return demo_lake(tmp_path_factory.mktemp("demo")).parent
 
 
 @pytest.fixture(scope="session")

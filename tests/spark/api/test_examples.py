@@ -1,6 +1,7 @@
 """Every example of the API's docstrings and of its page, run on the demo's lake."""
 
 import doctest
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ def globs(demo: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def failures(tests: list[doctest.DocTest], globs: dict[str, Any]) -> tuple[int, str]:
     """How many examples were run, and what the failing ones printed."""
-    runner, said = doctest.DocTestRunner(optionflags=FLAGS, verbose=False), []
-    for test in tests:
-        test.globs = dict(globs)
-        runner.run(test, out=said.append)
+    said: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+    with warnings.catch_warnings():
+        for test in tests:
+            test.globs = dict(globs)
+            runner.run(test, out=said.append)
     return runner.tries, "".join(said)
 
 
