@@ -78,7 +78,7 @@ def _opening(feed: OrdersFeed) -> None:
 
 def _business(feed: OrdersFeed) -> None:
     for number in range(8, 24):
-        _order(feed, number, minute(12 + (number - 8) * 0.9))
+        _order(feed, number, minute(12.2 + (number - 8) * 0.9))
     for number in range(12):
         _pay(feed, number, minute(14 + number), "new", "paid")
     feed.ddl(minute(26.5), "ALTER TABLE `shop`.`orders` ADD COLUMN `sum` DECIMAL(10,2) DEFAULT 0")

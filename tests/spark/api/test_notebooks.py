@@ -67,7 +67,7 @@ def test_time_travel_shows_the_tables_of_a_manifest_and_what_is_different_today(
     said = in_one_line(executed("time_travel", table="shop.orders"))
 
     assert "shop.orders removed 1" in said
-    assert "shop.orders added 14" in said
+    assert "shop.orders added 15" in said
     assert "***************0001 Wien" in said
     assert "example.com" not in said
     assert drawn(tmp_path) == {"differences.png", "rows.png"}

@@ -13,11 +13,14 @@ import pytest
 
 from lakehouse.api import LakehouseError, NotExact, OpenLake, open_lake
 from lakehouse.spark import limits
+from lakehouse.spark.pipeline.try_recording import try_recording
 from tests.spark.gold.test_modes import run_all
 from tests.support.feeds import Debezium, TiCDC
-from tests.support.lakes import write_recording
+from tests.support.lakes import quiet, write_recording
 
 TOTALS = "2026-11-21 01:20:00"
+# most tests read tables that are not exact
+pytestmark = pytest.mark.filterwarnings("ignore::lakehouse.api.NotExact")
 PLAIN = "customer1@example.com"
 
 
@@ -112,7 +115,7 @@ def test_a_difference_names_rows_and_columns_and_a_rejected_row_is_in_none(lake:
     found = {row.id: (row.change, row.columns) for row in lake.diff("shop.orders", TOTALS, None).collect()}
 
     assert (found[3], found[10], found[1]) == (("removed", None), ("added", None), ("changed", ["note"]))
-    assert len(found) == 24
+    assert len(found) == 23
     assert 90 not in found
     assert lake.diff("shop.orders", TOTALS, TOTALS).count() == 0
     assert [(row.key, row.reasons) for row in lake.rejected("shop.orders").collect()] == [
@@ -193,7 +196,8 @@ def test_a_binlog_feed_is_read_at_the_time_of_its_commits(spark: Any, tmp_path: 
     feed = Debezium().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a INT)")
     for number, millis in enumerate((1_000, 2_000, 3_000), 1):
         feed.change(10 * number, "c", None, {"id": number, "a": number}, ts_ms=millis)
-    run_all(tmp_path, "debezium", write_recording(tmp_path / "r.jsonl", feed.messages), {})
+    recording = write_recording(tmp_path / "r.jsonl", feed.messages)
+    try_recording(recording, "debezium", {}, str(tmp_path / "lake"), "eventual", quiet)
     lake = open_lake(str(tmp_path / "lake"))
 
     then = lake.table_at("d.t", "1970-01-01 00:00:02")
