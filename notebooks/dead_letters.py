@@ -1,67 +1,55 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Dead letters
-# MAGIC What could not be decoded, why, what its bytes look like, and decoding it again after the
-# MAGIC cause is mended.
+# MAGIC What could not be decoded, why, what its bytes look like, and decoding it again after the cause
+# MAGIC is mended. A table with an open dead letter is not exact.
 # MAGIC
-# MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake python notebooks/dead_letters.py`; on Databricks say it
-# MAGIC in the widgets. With `redrive` set to a
-# MAGIC source's name its dead letters are decoded again; what fails again is a dead letter again.
+# MAGIC On Databricks the parameters are widgets. On a laptop edit them below, or run
+# MAGIC `LAKEHOUSE_REDRIVE=shop python notebooks/dead_letters.py`.
 
 # COMMAND ----------
 
-import os
+from lakehouse.api import Notebook, plots
 
-from pyspark.sql import functions as F
-
-from lakehouse.spark.operations.dead_letters import requeue_dead_letters
-from lakehouse.spark.readers.notebook import saved_plot
-from lakehouse.spark.readers.views import open_lake
-from lakehouse.spark.session import get_session
-
-spark = get_session()
-WIDGETS = {
-    "lake": "./lake",
-    "catalog": "",
-    "bronze": "bronze",
-    "silver": "silver",
-    "gold": "gold",
-    "ops": "ops",
-    "redrive": "",
+PARAMETERS = {
+    "lake": "./lake",  # its folder or URL
+    "catalog": "",  # of a catalog's lake; its schemas are the parameters bronze, silver, gold, ops
+    "bytes": "48",  # how many bytes of each message are shown, as they are: nothing masks them; 0: none
+    "redrive": "",  # a source whose open dead letters are decoded again; what fails is a dead letter again
 }
-if "dbutils" in globals():
-    for name, default in WIDGETS.items():
-        dbutils.widgets.text(name, default)
-    said = {name: dbutils.widgets.get(name) for name in WIDGETS}
-else:
-    said = {name: os.environ.get(f"LAKEHOUSE_{name.upper()}", default) for name, default in WIDGETS.items()}
+notebook = Notebook(PARAMETERS, globals())
+lake = notebook.open()
+said = notebook.said
 
-place = (
-    said["lake"],
-    said["catalog"] or None,
-    {layer: said[layer] for layer in ("bronze", "silver", "gold", "ops")},
-)
-lake = open_lake(spark, *place)
-letters = lake["dead_letters"]
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What do they keep from being exact?
+
+# COMMAND ----------
+
+notebook.show(lake.sources()[["source", "dead_letters", "problems"]])
+tables = lake.tables()
+notebook.show(tables[tables["state"] != "exact"][["source", "table", "state", "since", "why"]])
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## By cause
+# MAGIC An open one was neither dismissed nor decoded again.
 
 # COMMAND ----------
 
-letters.groupBy("source", "code", "message").agg(F.count("*").alias("n")).orderBy(F.desc("n"), "code").show(
-    50, False
-)
-causes = letters.groupBy("code").count().orderBy("code").collect()
-saved_plot(
-    "dead_letters.png",
-    "dead letters",
-    [row.code for row in causes],
-    {"dead letters": [row["count"] for row in causes]},
-    "dbutils" in globals(),
-)
+letters = lake.dead_letters()
+causes = letters.groupBy("source", "code", "message", "open").count().orderBy("count", ascending=False)
+notebook.show(causes)
+
+# COMMAND ----------
+
+by_code = letters.selectExpr("code", "if(open, 'open', 'closed') AS state").groupBy("code", "state").count()
+counts = notebook.pandas(by_code.orderBy("code", "state"), rows=100)
+if not counts.empty:
+    notebook.plot("dead_letters.png", plots.ranking, counts, "Dead letters by code")
 
 # COMMAND ----------
 
@@ -71,25 +59,27 @@ saved_plot(
 
 # COMMAND ----------
 
-spark.sql("""
-    SELECT d.source, d.code, d.origin.topic, d.origin.partition, d.origin.offset, length(b.value) AS bytes,
-           hex(substring(b.value, 1, 24)) AS begins_with, substring(CAST(substring(b.value, 1, 60) AS
-           STRING), 1, 60) AS as_text
-    FROM dead_letters d JOIN bronze b
-      ON d.source = b.source AND d.origin.topic = b.topic AND d.origin.incarnation = b.incarnation
-     AND d.origin.partition = b.partition AND d.origin.offset = b.offset
-    ORDER BY d.source, b.partition, b.offset
-""").show(20, False)
+if int(said["bytes"]) > 0:
+    first = lake.dead_letters(with_bytes=int(said["bytes"]))
+    place = ["source", "code", "topic", "partition", "offset", "bytes"]
+    notebook.show(
+        first.selectExpr(*place, "begins_with", "CAST(begins_with AS STRING) AS as_text").orderBy(*place),
+        rows=20,
+    )
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## Decode them again
+# MAGIC As `lakehouse dead-letters requeue` does, in a lake that is a folder.
 
 # COMMAND ----------
 
-if said["redrive"]:
+from lakehouse.spark.operations.dead_letters import requeue_dead_letters
+
+if said["redrive"] and not said["catalog"]:
     print(requeue_dead_letters(said["lake"], said["redrive"], None))
-    open_lake(spark, *place)["dead_letters"].groupBy("batch", "code").count().orderBy("batch").show(50, False)
+    again = lake.refresh().dead_letters()
+    notebook.show(again.groupBy("source", "code", "open").count().orderBy("source", "code", "open"))
 else:
-    print("say a source's name in `redrive` to decode its dead letters again")
+    print("name a source in `redrive` to decode its dead letters again")

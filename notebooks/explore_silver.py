@@ -1,180 +1,126 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Explore silver
-# MAGIC What changed, when, and from what to what: silver keeps every distinct change of every
-# MAGIC table, with the DDL between them.
+# MAGIC What changed, when, and from what to what: silver keeps every distinct change of every table, with
+# MAGIC the DDL between them. All times are those of the source, in UTC.
 # MAGIC
-# MAGIC On Databricks, say in the widgets where the lake is. On a laptop, after `lakehouse demo`:
-# MAGIC `python notebooks/explore_silver.py`;
-# MAGIC `LAKEHOUSE_LAKE`, `LAKEHOUSE_TABLE` and `LAKEHOUSE_KEY` take the widgets' place.
+# MAGIC On Databricks the parameters are widgets. On a laptop, after `lakehouse demo`, edit them below,
+# MAGIC or run `LAKEHOUSE_TABLE=shop.orders python notebooks/explore_silver.py`.
 
 # COMMAND ----------
 
-import os
+from lakehouse.api import LakehouseError, Notebook, plots
 
-from pyspark.sql import functions as F
-
-from lakehouse.spark.readers.views import free_name, open_lake
-from lakehouse.spark.session import get_session
-
-spark = get_session()
-WIDGETS = {
-    "lake": "./lake",
-    "catalog": "",
-    "bronze": "bronze",
-    "silver": "silver",
-    "gold": "gold",
-    "ops": "ops",
-    "table": "",
-    "key": "",
+PARAMETERS = {
+    "lake": "./lake",  # its folder or URL
+    "catalog": "",  # of a catalog's lake; its schemas are the parameters bronze, silver, gold, ops
+    "table": "",  # whose rows are looked at; by default the one that changed most
+    "key": "",  # the row: JSON, such as 1001 or {"id": 1, "line": 2}; by default the one that changed most
+    "since": "",  # changes from this time on, such as 2026-11-21 10:00
+    "until": "",  # and before this one
 }
-if "dbutils" in globals():
-    for name, default in WIDGETS.items():
-        dbutils.widgets.text(name, default)
-    said = {name: dbutils.widgets.get(name) for name in WIDGETS}
-else:
-    said = {name: os.environ.get(f"LAKEHOUSE_{name.upper()}", default) for name, default in WIDGETS.items()}
+notebook = Notebook(PARAMETERS, globals())
+lake = notebook.open()
+said = notebook.said
 
-lake = open_lake(
-    spark,
-    said["lake"],
-    said["catalog"] or None,
-    {layer: said[layer] for layer in ("bronze", "silver", "gold", "ops")},
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The tables, and whether they are right
+# MAGIC `exact` equals the source at `upto`. Any other state has its reason in `why`.
+
+# COMMAND ----------
+
+notebook.show(lake.tables()[["source", "table", "state", "why", "upto_time", "delta"]])
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## When did what change?
+# MAGIC Changes by table and kind. The lines are DDL statements; their numbers are those of the table
+# MAGIC below.
+
+# COMMAND ----------
+
+ddl = notebook.pandas(lake.ddl(), rows=200)
+ddl.insert(0, "number", range(1, len(ddl) + 1))
+activity = lake.activity(since=said["since"] or None, until=said["until"] or None)
+notebook.plot("changes.png", plots.activity, activity, ddl)
+
+# COMMAND ----------
+
+notebook.show(ddl[["number", "committed_at", "table", "ddl"]], rows=100)
+
+# COMMAND ----------
+
+notebook.show(
+    activity.pivot_table(
+        index="table", columns="op", values="changes", aggfunc="sum", fill_value=0
+    ).reset_index()
 )
-tables = sorted(name for name in lake if name.startswith("silver_"))
-print("\n".join(tables) or "this lake holds no table yet")
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Changes by table and kind
+# MAGIC ## How late was it?
+# MAGIC When silver finished a batch, how old was the newest change up to which everything had arrived? A
+# MAGIC recording is as old as it is.
 
 # COMMAND ----------
 
-lake["changes"].groupBy("database", "table").pivot(
-    "op", ["insert", "update", "delete", "snapshot"]
-).count().orderBy("database", "table").show(50, False)
+notebook.plot("lag.png", plots.lag, lake.lag())
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The history of one key
-# MAGIC The table and key of the widgets; by default the key that changed most.
+# MAGIC ## Which columns change most?
 
 # COMMAND ----------
 
-busiest = (
-    lake["changes"]
-    .where("key <> '[]'")
-    .groupBy("database", "table", "key")
+by_table = activity.groupby("table")["changes"].sum().sort_values(ascending=False)
+table = said["table"] or next(iter(by_table.index), None)
+if table is None:
+    raise LakehouseError("no table has changes in this time: change `since` and `until`")
+changes = lake.changes(table, said["since"] or None, said["until"] or None)
+columns = (
+    changes.selectExpr("explode(changed) AS column")
+    .groupBy("column")
     .count()
-    .orderBy(F.desc("count"), "database", "table", "key")
-    .first()
+    .orderBy("count", ascending=False)
 )
-table = said["table"] or (free_name(f"silver_{busiest.database}__{busiest.table}", {}) if busiest else "")
-key = said["key"] or (busiest.key if busiest else "")
-print(table, key)
-if table in lake:
-    history = lake[table].where(F.col("key") == key).orderBy("position")
-    history.select(
-        "committed_at", "op", F.to_json("before").alias("before"), F.to_json("after").alias("after"), "flags"
-    ).show(100, False)
+notebook.plot(
+    "columns.png", plots.ranking, notebook.pandas(columns, rows=15), f"Updates of {table}, by column"
+)
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## From what to what
-# MAGIC The columns that each update of this table changed, but for binary ones.
+# MAGIC ## What happened to one row?
+# MAGIC Each lane is a column, each line a change of the row or a DDL of its table.
 
 # COMMAND ----------
 
-if table in lake:
-    values = [
-        F.struct(
-            F.lit(field.name).alias("column"),
-            *[F.col(side).getField(field.name).cast("string").alias(side) for side in ("before", "after")],
-        )
-        for field in lake[table].schema["after"].dataType.fields
-        if field.dataType.typeName() != "binary"
-    ]
-    updates = lake[table].where("op = 'update' AND before IS NOT NULL")
-    cells = updates.select(
-        "committed_at", "position", "key", F.explode(F.array(*values)).alias("cell")
-    ).select("*", "cell.*")
-    # an old image may lack columns: what it does not say is not a change
-    changed = cells.where("NOT before <=> after AND (before IS NOT NULL OR after IS NULL)").orderBy(
-        "position"
-    )
-    changed.select("committed_at", "key", "column", "before", "after").show(50, False)
+import json
+
+rows = changes.groupBy("key").count().orderBy("count", "key", ascending=[False, True])
+busiest = rows.where("key <> '[]'").first()
+key = json.loads(said["key"] or (busiest.key if busiest else "null"))
+if lake.key(table) and key is not None:
+    print(table, key)
+    notebook.plot("timeline.png", plots.timeline, lake.timeline(table, key))
+    history = lake.history_of(table, key)
+    notebook.show(history.select("committed_at", "op", "changed", "before", "after", "published"))
+else:
+    print(f"{table} has no key: choose from lake.changes({table!r})")
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Changes per minute
+# MAGIC ## What could not be decoded?
+# MAGIC The notebook *dead letters* has more.
 
 # COMMAND ----------
 
-times = None
-for name in tables:
-    one = lake[name].select(
-        F.lit(name.removeprefix("silver_")).alias("table"),
-        F.date_trunc("minute", "committed_at").alias("minute"),
-    )
-    times = one if times is None else times.unionByName(one)
-if times is not None:
-    per_minute = times.groupBy("minute").pivot("table").count().orderBy("minute")
-    per_minute.show(100, False)
-
-# COMMAND ----------
-
-try:
-    import matplotlib.pyplot as plt
-except ImportError:
-    plt = None
-    print("no plot: matplotlib is not installed (pip install matplotlib)")
-if plt is not None and times is not None:
-    rows = [row.asDict() for row in per_minute.collect()]
-    figure, axes = plt.subplots(figsize=(10, 4))
-    for name in per_minute.columns[1:]:
-        axes.plot([row["minute"] for row in rows], [row[name] or 0 for row in rows], marker="o", label=name)
-    axes.set_ylabel("changes per minute")
-    axes.legend(fontsize="small")
-    figure.autofmt_xdate()
-    if "dbutils" in globals():
-        plt.show()
-    else:
-        figure.savefig("changes_per_minute.png")
-        print("changes_per_minute.png")
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## DDL in its order
-
-# COMMAND ----------
-
-lake["schema_changes"].orderBy("source", "position").select(
-    "source", "database", "table", "kind", "commit_ts", "ddl"
-).show(100, 120)
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## Dead letters
-# MAGIC What could not be decoded, why, and where its bytes are in bronze. `exact` tables have none.
-
-# COMMAND ----------
-
-lake["dead_letters"].groupBy("source", "code", "message").count().show(50, False)
-lake["dead_letters"].select(
-    "source", "code", "database", "table", "origin.topic", "origin.partition", "origin.offset", "origin.path"
-).show(50, False)
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## What gold has published
-
-# COMMAND ----------
-
-lake["manifests"].orderBy("source", "published_at").show(50, False)
+notebook.show(
+    lake.dead_letters().groupBy("source", "table", "code", "open").count().orderBy("source", "code")
+)

@@ -1,46 +1,24 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Quality
-# MAGIC How the expectations of the tables' YAMLs did in each run, what they keep out of gold, and
-# MAGIC the suite itself in Great Expectations.
+# MAGIC How the expectations of the tables' YAMLs did in each run, what they keep out of gold, and the
+# MAGIC suite itself in Great Expectations.
 # MAGIC
-# MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake python notebooks/quality.py`; on Databricks say it in the widgets.
+# MAGIC On Databricks the parameters are widgets. On a laptop edit them below, or run
+# MAGIC `LAKEHOUSE_LAKE=./lake python notebooks/quality.py`.
 
 # COMMAND ----------
 
-import json
-import os
+from lakehouse.api import Notebook, plots
 
-from lakehouse.quality.suite import gx_suite
-from lakehouse.spark.lake import Lake
-from lakehouse.spark.operations.data_docs import gx_failures, suites_of_lake
-from lakehouse.spark.ops.lake_record import sources
-from lakehouse.spark.readers.notebook import saved_plot
-from lakehouse.spark.readers.views import open_lake
-from lakehouse.spark.session import get_session
-
-spark = get_session()
-WIDGETS = {
-    "lake": "./lake",
-    "catalog": "",
-    "bronze": "bronze",
-    "silver": "silver",
-    "gold": "gold",
-    "ops": "ops",
+PARAMETERS = {
+    "lake": "./lake",  # its folder or URL
+    "catalog": "",  # of a catalog's lake; its schemas are the parameters bronze, silver, gold, ops
+    "table": "",  # whose rejected rows are shown; by default all tables that have some
 }
-if "dbutils" in globals():
-    for name, default in WIDGETS.items():
-        dbutils.widgets.text(name, default)
-    said = {name: dbutils.widgets.get(name) for name in WIDGETS}
-else:
-    said = {name: os.environ.get(f"LAKEHOUSE_{name.upper()}", default) for name, default in WIDGETS.items()}
-
-place = (
-    said["lake"],
-    said["catalog"] or None,
-    {layer: said[layer] for layer in ("bronze", "silver", "gold", "ops")},
-)
-views = open_lake(spark, *place)
+notebook = Notebook(PARAMETERS, globals())
+lake = notebook.open()
+said = notebook.said
 
 # COMMAND ----------
 
@@ -49,46 +27,45 @@ views = open_lake(spark, *place)
 
 # COMMAND ----------
 
-spark.sql("""
-    SELECT source, concat(database, '.', `table`) AS `table`, expectation, action, sum(checked) AS checked,
-    sum(failed) AS failed
-    FROM quality GROUP BY ALL ORDER BY failed DESC, `table`, expectation
-""").show(50, False)
+from pyspark.sql import functions as F
+
+results = lake.quality()
+checks = results.groupBy("source", "table", "expectation", "action").agg(
+    F.sum("checked").alias("checked"), F.sum("failed").alias("failed")
+)
+notebook.show(checks.orderBy(F.desc("failed"), "table", "expectation"))
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## Failures per run
+# MAGIC The last 500 results of checks, so that a lake of many runs stays readable.
 
 # COMMAND ----------
 
-runs = spark.sql(
-    "SELECT `at`, expectation, sum(failed) AS failed FROM quality GROUP BY ALL ORDER BY `at`"
-).collect()
-times = sorted({row["at"] for row in runs})
-lines = {
-    name: [sum(row.failed for row in runs if (row["at"], row.expectation) == (time, name)) for time in times]
-    for name in sorted({row.expectation for row in runs})
-}
-saved_plot("failures_per_run.png", "failed changes", times, lines, "dbutils" in globals())
+last = (
+    results.orderBy(F.desc("at")).limit(500).groupBy("at", "expectation").agg(F.sum("failed").alias("value"))
+)
+runs = notebook.pandas(last.withColumnRenamed("expectation", "name").orderBy("at", "name"))
+if runs.empty:
+    print("no table has expectations")
+else:
+    notebook.plot("failures.png", plots.by_run, runs, "Changes that failed a check, by run")
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## What is kept out of gold
-# MAGIC Each rejected change with the row as silver has it, and where its bytes are. `lakehouse
-# MAGIC rejected list` shows those that are open.
+# MAGIC Each rejected change, with its row and where its bytes are. `lakehouse rejected list` has those
+# MAGIC that are open.
 
 # COMMAND ----------
 
-spark.sql("""
-    SELECT r.source, concat(r.database, '.', r.`table`) AS `table`, r.key, r.reasons, c.op, c.after,
-           r.origin.topic, r.origin.partition, r.origin.offset
-    FROM rejected r JOIN changes c
-      ON r.source = c.source AND r.database = c.database AND r.`table` = c.`table` AND r.key = c.key AND
-      r.position = c.position
-    ORDER BY r.position, r.key
-""").show(50, False)
+every = results.where("failed > 0 AND action = 'reject'").select("table").distinct().limit(20).collect()
+for table in [said["table"]] if said["table"] else sorted(row["table"] for row in every):
+    print(table)
+    rejected = lake.rejected(table).orderBy("position", "key")
+    notebook.show(rejected.select("committed_at", "op", "key", "reasons", "after", "origin"))
 
 # COMMAND ----------
 
@@ -99,11 +76,15 @@ spark.sql("""
 
 # COMMAND ----------
 
-lake = Lake(*place)
-tables = [told for source in sources(spark, lake) for told in suites_of_lake(spark, lake, source)]
-for name, suite, entry in tables:
-    print(json.dumps(gx_suite(name, suite), indent=2))
-    frame = lake.read(spark, "gold", entry.gold, entry.version)
-    failed = gx_failures(spark, frame, suite, frame.columns[0])
-    for check, rows in zip(suite.checks, failed, strict=True):
-        print(f"{name}: {check.label}: {len(rows)} rows of gold fail it")
+import json
+
+from lakehouse.quality.suite import gx_suite
+from lakehouse.spark.operations.data_docs import gx_failures, suites_of_lake
+
+for source in lake.sources()["source"]:
+    for name, suite, _ in suites_of_lake(lake.spark, lake.location, source):
+        print(json.dumps(gx_suite(name, suite), indent=2))
+        frame = lake.table(f"{source}:{name}")
+        failed = gx_failures(lake.spark, frame, suite, frame.columns[0])
+        for check, rows in zip(suite.checks, failed, strict=True):
+            print(f"{name}: {check.label}: {len(rows)} rows of gold fail it")

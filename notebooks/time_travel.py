@@ -1,101 +1,106 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Time travel to a manifest
-# MAGIC A manifest is one instant of the source: every table at the version that belongs to it.
-# MAGIC Choose one and compare it with today.
+# MAGIC # Time travel
+# MAGIC What was published when, what the tables were then, and what is different now.
 # MAGIC
-# MAGIC On a laptop: `LAKEHOUSE_LAKE=./lake LAKEHOUSE_MANIFEST=0 python notebooks/time_travel.py`;
-# MAGIC on Databricks say it in the widgets.
+# MAGIC A *manifest* is one instant of the source: every table at the version that belongs to it. Any
+# MAGIC other moment up to the watermark is folded from silver.
+# MAGIC
+# MAGIC On Databricks the parameters are widgets. On a laptop edit them below, or run
+# MAGIC `LAKEHOUSE_MANIFEST=0 python notebooks/time_travel.py`.
 
 # COMMAND ----------
 
-import os
+import pandas as pd
 
-from pyspark.sql import functions as F
+from lakehouse.api import LakehouseError, Notebook, plots
 
-from lakehouse.spark.readers.notebook import at_manifest, manifests_of, saved_plot
-from lakehouse.spark.readers.views import open_lake
-from lakehouse.spark.session import get_session
-
-spark = get_session()
-WIDGETS = {
-    "lake": "./lake",
-    "catalog": "",
-    "bronze": "bronze",
-    "silver": "silver",
-    "gold": "gold",
-    "ops": "ops",
-    "source": "",
-    "manifest": "0",
+PARAMETERS = {
+    "lake": "./lake",  # its folder or URL
+    "catalog": "",  # of a catalog's lake; its schemas are the parameters bronze, silver, gold, ops
+    "manifest": "0",  # the number of the manifest to look at
+    "table": "",  # whose rows are looked at; by default the first one that differs
+    "moment": "",  # a TSO, or a time of the source such as 2026-11-21 10:00; by default the manifest's
 }
-if "dbutils" in globals():
-    for name, default in WIDGETS.items():
-        dbutils.widgets.text(name, default)
-    said = {name: dbutils.widgets.get(name) for name in WIDGETS}
-else:
-    said = {name: os.environ.get(f"LAKEHOUSE_{name.upper()}", default) for name, default in WIDGETS.items()}
-
-place = (
-    said["lake"],
-    said["catalog"] or None,
-    {layer: said[layer] for layer in ("bronze", "silver", "gold", "ops")},
-)
-now = open_lake(spark, *place)
-found = manifests_of(spark, *place)
-for number, manifest in enumerate(found):
-    print(
-        number,
-        manifest["source"],
-        manifest["published_at"],
-        "watermark",
-        manifest["watermark"],
-        manifest["states"],
-    )
+notebook = Notebook(PARAMETERS, globals())
+lake = notebook.open()
+said = notebook.said
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The tables of that moment
+# MAGIC ## What was published?
+
+# COMMAND ----------
+
+every = lake.manifests(last=100_000)
+manifests = every.tail(50)
+notebook.show(manifests.drop(columns=["position"]))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## How many rows did the tables have?
+# MAGIC By the last manifests, at the source's time. The lines are DDL statements.
 
 # COMMAND ----------
 
 chosen = int(said["manifest"])
-then = at_manifest(spark, chosen, *place) if chosen < len(found) else {}
-for name, frame in sorted(then.items()):
+points = []
+for each in manifests.tail(20).itertuples():
+    when = each.published_at if pd.isna(each.upto_time) else each.upto_time
+    rows = {name: frame.count() for name, frame in lake.at_manifest(each.number).items()}
+    points += [{"at": when, "name": name, "value": count} for name, count in rows.items()]
+counts = pd.DataFrame(points, columns=["at", "name", "value"])
+ddl = notebook.pandas(lake.ddl(), rows=200)
+ddl.insert(0, "number", range(1, len(ddl) + 1))
+notebook.plot("rows.png", plots.over_time, counts, "Rows of each table", "up to", ddl)
+
+# COMMAND ----------
+
+notebook.show(ddl[["number", "committed_at", "table", "ddl"]])
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The tables of the manifest
+
+# COMMAND ----------
+
+for name, frame in sorted(lake.at_manifest(chosen).items()):
     print(name)
-    frame.show(20, False)
+    notebook.show(frame, rows=20)
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What is different today
-# MAGIC Rows that are only in one of the two, for the tables whose columns are still the same.
+# MAGIC ## What is different now?
+# MAGIC From the moment to what is published, row by row; a table that was renamed is followed.
 
 # COMMAND ----------
 
-for name, frame in sorted(then.items()):
-    if name in now and now[name].columns == frame.columns:
-        same = [F.col(f"`{column}`").cast("string").alias(f"c{i}") for i, column in enumerate(frame.columns)]
-        gone, new = (
-            frame.select(same).exceptAll(now[name].select(same)),
-            now[name].select(same).exceptAll(frame.select(same)),
-        )
-        print(f"{name}: {gone.count()} rows are gone or changed, {new.count()} are new or changed")
-    else:
-        print(f"{name}: its columns or its name have changed since")
+then = said["moment"] or tuple(every.set_index("number")["position"][chosen])
+differences, found = {}, []
+for name in sorted(lake.at_manifest(chosen)):
+    try:
+        differences[name] = lake.diff(name, then, None)
+    except LakehouseError as error:
+        print(error)
+        continue
+    found += [
+        (name, row["change"], row["count"]) for row in differences[name].groupBy("change").count().collect()
+    ]
+changed = pd.DataFrame(found, columns=["table", "change", "rows"])
+notebook.show(changed)
 
 # COMMAND ----------
 
-# MAGIC %md
-# MAGIC ## Rows at each manifest
+if not changed.empty:
+    notebook.plot("differences.png", plots.ranking, changed, "Rows that differ from today's")
 
 # COMMAND ----------
 
-last = range(max(0, len(found) - 20), len(found))
-counts = [
-    {name: frame.count() for name, frame in at_manifest(spark, number, *place).items()} for number in last
-]
-names = sorted({name for one in counts for name in one})
-print(counts[-1] if counts else "nothing is published yet")
-lines = {name: [one.get(name, 0) for one in counts] for name in names}
-saved_plot("rows_per_manifest.png", "rows", last, lines, "dbutils" in globals())
+table = said["table"] or (changed["table"].iloc[0] if not changed.empty else "")
+if table in differences:
+    print(table)
+    notebook.show(differences[table])

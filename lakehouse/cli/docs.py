@@ -48,7 +48,7 @@ PAGES = {
     "begin": Page(
         "Begin",
         "The commands of the first hour: see it work, and describe a feed.",
-        ("demo", "try", "init", "doctor", "validate", "version"),
+        ("demo", "try", "init", "notebooks", "doctor", "validate", "version"),
     ),
     "run": Page(
         "Run",

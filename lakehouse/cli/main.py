@@ -27,6 +27,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "try": run_commands.try_,
     "show": run_commands.show,
     "init": setup_commands.init,
+    "notebooks": setup_commands.notebooks,
     "doctor": setup_commands.doctor,
     "validate": file_commands.validate,
     "plan": run_commands.plan,

@@ -1,4 +1,4 @@
-"""The commands around the pipeline: demo, init, doctor, produce, report, ui, metrics."""
+"""The commands around the pipeline: demo, init, notebooks, doctor, produce, report, ui, metrics."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -123,6 +123,19 @@ def init(
     given = InitInput(storage, recording, topic, servers, kafka_options=kafka_options)
     files = init(folder, given, progress, format=format, name=name)
     return print_result({"files": files}, as_json=False)
+
+
+def notebooks(
+    folder: Annotated[Path, typer.Argument(help="The folder to write the notebooks into.")] = Path(
+        "notebooks"
+    ),
+) -> None:
+    """Write the notebooks as Jupyter opens them: silver, time travel, quality, dead letters. No file is
+    overwritten.
+    """
+    from lakehouse.databricks.notebooks import write_notebooks
+
+    print_result({"files": [str(path) for path in write_notebooks(folder)]}, as_json=False)
 
 
 def doctor(

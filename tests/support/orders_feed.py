@@ -18,6 +18,7 @@ class OrdersFeed:
 
     def __init__(self, path: Path, table: str = "orders", types: Mapping[str, str] | None = None) -> None:
         self.path, self.table = path, table
+        self.pk_names = ["id"]
         self.types = {
             "id": "int",
             "total": "decimal(10,2)",
@@ -67,7 +68,7 @@ class OrdersFeed:
             "id": 0,
             "database": "shop",
             "table": self.table,
-            "pkNames": ["id"],
+            "pkNames": self.pk_names,
             "isDdl": False,
             "sql": "",
             "es": at,

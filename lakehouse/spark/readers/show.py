@@ -151,7 +151,7 @@ class Reader:
 
     def modes(self, entry: TableEntry) -> list[Mode]:
         """The mode of each of a table's lineages, as it is published."""
-        at, ids = self._manifest().position_of(entry), entry.lineages
+        at, ids = self.manifest_or_error().position_of(entry), entry.lineages
         return by_name(self._mode(lineage, at) for lineage in self.history.lineages if lineage.id in ids)
 
     def live(self, name: Name, most: int | None = None) -> Iterator[str]:
@@ -190,7 +190,7 @@ class Reader:
         """Every table that existed right after `at`, dropped and renamed ones included, folded from
         silver.
         """
-        position = parse_position(at, self._watermark())
+        position = parse_position(at, self.watermark())
         check_floor(self.log, at, position)
         changes = self._all_changes()
         tables: dict[Name, list[Mode]] = {}
@@ -209,7 +209,7 @@ class Reader:
         frame = read_silver(self.spark, self.lake, self.source, "changes")
         rows = frame.where(F.concat_ws(".", "database", "table") == table)
         if at is not None:
-            rows = rows.where(between(None, parse_position(at, self._watermark())))
+            rows = rows.where(between(None, parse_position(at, self.watermark())))
         return (
             row.value
             for row in rows.orderBy("position")
@@ -242,7 +242,7 @@ class Reader:
             silver = read_silver(self.spark, self.lake, self.source, "changes").where(
                 (F.col("batch") <= self.done.batch) & not_void(self.log) & not_aborted(self.log)
             )
-            changes = silver.where(between(None, self._watermark()))
+            changes = silver.where(between(None, self.watermark()))
             self._changes, _ = by_lineage(self.history, collect_changes(changes))
             for gate in self._gates():
                 judged, _ = gate.changes(changes.where(of_lineage(gate.judge.lineage)))
@@ -264,13 +264,15 @@ class Reader:
         )
         return [gate for lineage in self.history.lineages if (gate := gates.of(lineage)) is not None]
 
-    def _manifest(self) -> Manifest:
+    def manifest_or_error(self) -> Manifest:
+        """The last manifest; LakehouseError where gold has published nothing."""
         if self.manifest is None:
             raise LakehouseError(f"{self.source}: gold has published nothing yet; `lakehouse run gold` does")
         return self.manifest
 
-    def _watermark(self) -> Position:
-        return self._manifest().watermark
+    def watermark(self) -> Position:
+        """Up to where gold is published; LakehouseError where it has published nothing."""
+        return self.manifest_or_error().watermark
 
     def _mode(self, lineage: Lineage, at: Position) -> Mode:
         upstream = upstream_of(self.settings.format, self.settings.options)
@@ -279,11 +281,11 @@ class Reader:
             at,
             upstream,
             clock_of(self.settings.format, self.settings.order),
-            options=self._options(lineage),
+            options=self.options(lineage),
             virtual=self.settings.virtual,
         )
 
-    def _options(self, lineage: Lineage) -> GoldOptions:
+    def options(self, lineage: Lineage) -> GoldOptions:
         """Those that gold was built with, else those that the lake knows of."""
         entries = self.manifest.tables if self.manifest else ()
         built = next((entry for entry in entries if lineage.id in entry.lineages), None)

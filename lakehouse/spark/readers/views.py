@@ -1,7 +1,7 @@
-"""Tables of a lake for notebooks: every table by its name, and the changes of each source table with typed
-columns.
+"""Tables of a lake as temp views for SQL: every table by its name, and the changes of each source table with
+typed columns.
 
-    lake = open_lake(spark, "./lake")    a dict of DataFrames, each also a temp view of the same name
+    views = open_views(spark, lake)      a dict of DataFrames, each also a temp view of the same name
     silver_<db>__<table>                 one row per change of the table, `before` and `after` as structs of
                                          the newest schema
     gold_<db>__<table>                   the table as published
@@ -13,9 +13,11 @@ columns.
 
 Values are resolved by the functions that gold uses. A renamed column is followed under its newest name, a
 retyped one is converted; a column that came later is null in older rows, not its default: this is the log,
-not the table. What a type can't hold is null here; silver's own text has it.
+not the table. What a type can't hold is null here; silver's own text has it. What the table's YAML excludes
+or masks is excluded or masked in silver_<db>__<table> too; `changes`, `rejected` and `bronze` hold it whole.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -23,7 +25,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -34,10 +36,13 @@ from lakehouse.events import Position
 from lakehouse.fold.upcast import Carrier
 from lakehouse.formats import FORMATS
 from lakehouse.gold.columns import GoldColumn, gold_columns
+from lakehouse.gold.options import PLAIN, GoldOptions
+from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
-from lakehouse.lineage import Lineage
+from lakehouse.lineage import Lineage, key_ids
 from lakehouse.ops.records import Done, Manifest
 from lakehouse.ops.source_settings import SourceSettings
+from lakehouse.schema import TableSchema
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.change_log.changes import of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
@@ -48,7 +53,7 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.quality.gates import REJECTED_ROWS, RESULTS
 from lakehouse.spark.readers.show import parse_position
 from lakehouse.spark.silver.tables import SCHEMAS, read_silver, silver_schema
-from lakehouse.spark.source import said_in
+from lakehouse.spark.source import options_in, said_in
 
 LOG = ["source", "op", "commit_ts", "committed_at", "key", "position", "flags", "origin", "batch"]
 READ = [*LOG, "before", "after", "encoding"]
@@ -67,20 +72,12 @@ _MANIFEST = T.StructType(
 )
 
 
-def open_lake(
-    spark: SparkSession,
-    root: str,
-    catalog: str | None = None,
-    schemas: Mapping[str, str] | None = None,
-    at: str | None = None,
-) -> dict[str, DataFrame]:
-    """Every table of a lake, registered as temp views. `catalog` and `schemas` are those of the source's
-    `lake:`.
+def open_views(spark: SparkSession, lake: Lake, at: str | None = None) -> dict[str, DataFrame]:
+    """Every table of a lake, registered as temp views.
 
     All gold tables of a source are as of one manifest: the last, or the newest of `at`, which is a TSO or a
     position, or an instant such as 2026-11-21T10:00:00Z at which it was published.
     """
-    lake = Lake(root, catalog, dict(schemas or {}))
     known = sources(spark, lake)
     for source in known:
         OpsLog(spark, lake, source).load()  # it says which generation of silver counts
@@ -177,7 +174,8 @@ def _silver(
         lineages, key=lambda one: (one.end is not None, tuple(-part for part in one.start))
     ):
         name = free_name("silver_" + "__".join(lineage.intervals[-1].name), {**taken, **tables})
-        tables[name] = typed_changes(changes, lineage, settings)
+        options = options_of(lineage, options_in(settings))
+        tables[name] = typed_changes(changes, lineage, settings, options=options)
     return tables
 
 
@@ -189,20 +187,28 @@ def free_name(wanted: str, taken: Mapping[str, Any]) -> str:
     return next(name for name in numbers if name.casefold() not in used)
 
 
-def typed_changes(changes: DataFrame, lineage: Lineage, settings: SourceSettings) -> DataFrame:
-    """The changes of one table's life, with `before` and `after` as structs of its newest schema."""
-    columns = gold_columns(lineage.steps[-1].schema, {}, virtual=settings.virtual)
+def typed_changes(
+    changes: DataFrame, lineage: Lineage, settings: SourceSettings, options: GoldOptions = PLAIN
+) -> DataFrame:
+    """The changes of one table's life, with `before` and `after` as structs of its newest schema. Columns are
+    renamed, masked and left out as the options say, in the `key` too.
+    """
+    columns = gold_columns(lineage.steps[-1].schema, {}, virtual=settings.virtual, options=options)
     image = T.StructType([T.StructField(column.name, data_type(column.spark)) for column in columns])
-    # the upper bits of a TSO are milliseconds
-    millis = F.shiftright("commit_ts", 18) if FORMATS[settings.format].producer.tso else F.col("commit_ts")
     rows = (
         changes.where(of_lineage(lineage))
-        .withColumn("committed_at", F.timestamp_millis(millis))
+        .withColumn("committed_at", F.timestamp_millis(commit_millis_of(settings)))
         .select(*READ)
     )
     kept = [field for field in rows.schema.fields if field.name in LOG]
     schema = T.StructType([*kept, T.StructField("before", image), T.StructField("after", image)])
-    return rows.mapInArrow(_worker(as_log(lineage), settings, to_arrow_schema(schema)), schema)
+    images = (as_log(lineage), settings, options)
+    return rows.mapInArrow(_worker(images, to_arrow_schema(schema)), schema)
+
+
+def commit_millis_of(settings: SourceSettings) -> Column:
+    """The commit time of silver's rows in milliseconds: the upper bits of a TSO."""
+    return F.shiftright("commit_ts", 18) if FORMATS[settings.format].producer.tso else F.col("commit_ts")
 
 
 def as_log(lineage: Lineage) -> Lineage:
@@ -215,17 +221,20 @@ def as_log(lineage: Lineage) -> Lineage:
 
 
 def _worker(
-    lineage: Lineage, settings: SourceSettings, schema: pa.Schema
+    given: tuple[Lineage, SourceSettings, GoldOptions], schema: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.spark.readers.views import Images
 
-        images = Images(lineage, settings)
+        images = Images(*given)
         for batch in batches:
             rows = images.typed(batch)
-            typed = [pa.array(rows[name], schema.field(name).type) for name in ("before", "after")]
-            kept = [batch.column(name).cast(schema.field(name).type) for name in LOG]
-            yield pa.RecordBatch.from_arrays([*kept, *typed], schema=schema)
+            values = {name: pa.array(rows[name], schema.field(name).type) for name in ("before", "after")}
+            values |= {
+                name: batch.column(name).cast(schema.field(name).type) for name in LOG if name != "key"
+            }
+            values["key"] = pa.array(images.keys(batch, rows), pa.string())
+            yield pa.RecordBatch.from_arrays([values[name] for name in schema.names], schema=schema)
 
     return work
 
@@ -235,10 +244,32 @@ class Images:
     step is kept.
     """
 
-    def __init__(self, lineage: Lineage, settings: SourceSettings) -> None:
+    def __init__(self, lineage: Lineage, settings: SourceSettings, options: GoldOptions = PLAIN) -> None:
         self.lineage, self.upstream = lineage, upstream_of(settings.format, settings.options)
-        self.columns = gold_columns(lineage.steps[-1].schema, {}, virtual=settings.virtual)
+        schema = lineage.steps[-1].schema
+        self.columns = gold_columns(schema, {}, virtual=settings.virtual, options=options)
         self.carriers: dict[tuple[int, str], Carrier] = {}
+        shown = {column.column.id: column for column in self.columns}
+        ids = sorted(key_ids(lineage, -1), key=lambda one: column_name(schema, one))
+        self.key = [shown.get(one) for one in ids]
+        # an older key's text would show its columns too
+        every = {one for step in range(len(lineage.steps)) for one in key_ids(lineage, step)}
+        self.hides_key = any(one not in shown or shown[one].mask is not None for one in every)
+
+    def keys(
+        self, batch: pa.RecordBatch, images: Mapping[str, list[dict[str, Any] | None]]
+    ) -> list[str | None]:
+        """The rows' keys: silver's own text, or made of what gold shows where it masks a column of the
+        key.
+        """
+        if not self.hides_key:
+            return list(batch.column("key").to_pylist())
+        rows = [
+            after or before or {} for before, after in zip(images["before"], images["after"], strict=True)
+        ]
+        return [
+            json.dumps([column and row.get(column.name) for column in self.key], default=str) for row in rows
+        ]
 
     def typed(self, batch: pa.RecordBatch) -> dict[str, list[dict[str, Any] | None]]:
         """The images of a batch, as dicts of Python values by column."""
@@ -265,6 +296,12 @@ class Images:
     def image(self, carry: Carrier, text: str) -> dict[str, Any]:
         row = carry(msgspec.json.decode(text)) or {}
         return {column.name: held(column, row.get(column.column.id)) for column in self.columns}
+
+
+def column_name(schema: TableSchema, column_id: int) -> str:
+    """A column's name; "" where the schema has no such column."""
+    column = schema.by_id(column_id)
+    return column.name if column is not None else ""
 
 
 def held(column: GoldColumn, value: Any) -> Any:

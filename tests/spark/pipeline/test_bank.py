@@ -21,7 +21,7 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
 from lakehouse.spark.readers.show import show_all
 from lakehouse.spark.readers.status import reconciliation
-from lakehouse.spark.readers.views import open_lake
+from lakehouse.spark.readers.views import open_views
 from lakehouse.spark.silver.tables import read_silver
 from tests.support.canal_feed import CanalFeed
 from tests.support.lakes import write_recording
@@ -66,7 +66,7 @@ def changes(spark: Any, lake: Path) -> int:
 
 
 def total(spark: Any, lake: Path, at: str | None = None) -> int:
-    frames = open_lake(spark, str(lake), at=at)
+    frames = open_views(spark, Lake(str(lake)), at=at)
     return sum(row.balance for bank in BANKS for row in frames[f"gold_d__{bank}"].select("balance").collect())
 
 
@@ -108,7 +108,7 @@ def test_the_sum_over_three_tables_is_the_same_at_every_manifest(
         LakehouseError,
         match="bank: expected a manifest at or before 2020-01-01T00:00:00Z, the first one is later",
     ):
-        open_lake(spark, str(lake), at="2020-01-01T00:00:00Z")
+        open_views(spark, Lake(str(lake)), at="2020-01-01T00:00:00Z")
 
 
 @pytest.mark.long  # minutes

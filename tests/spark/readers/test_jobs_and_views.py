@@ -1,9 +1,6 @@
-"""What a scheduler and a reader do after it: the three entry points in their order, the views, and the
-notebook itself.
-"""
+"""What a scheduler and a reader do after it: the three entry points in their order, and the views."""
 
 import json
-import runpy
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.spark.readers.views import open_lake
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.readers.views import open_views
 from pipelines import bronze, gold, silver
 from tests.support.paths import ROOT
 
@@ -56,7 +54,7 @@ def lake(spark: Any, configs: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def frames(spark: Any, lake: Path) -> dict[str, Any]:
-    return open_lake(spark, str(lake))
+    return open_views(spark, Lake(str(lake)))
 
 
 def test_a_second_run_of_the_tasks_adds_nothing_and_says_so(
@@ -116,19 +114,3 @@ def test_the_views_are_there_for_sql_with_gold_beside_them(spark: Any, frames: d
     assert count == 1
     assert frames["dead_letters"].count() == 0
     assert frames["manifests"].count() == 1
-
-
-def test_the_notebook_runs_on_a_laptop(
-    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LAKEHOUSE_LAKE", str(lake))
-    for name in ("LAKEHOUSE_TABLE", "LAKEHOUSE_KEY"):
-        monkeypatch.delenv(name, raising=False)
-
-    runpy.run_path(str(ROOT / "notebooks/explore_silver.py"))
-
-    said = capsys.readouterr().out
-    assert "silver_shop__orders [1001]" in said
-    assert "RENAME TABLE `shop`.`customers` TO `shop`.`clients`" in said
-    assert "changes_per_minute.png" in said or "matplotlib is not installed" in said

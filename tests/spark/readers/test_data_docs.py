@@ -1,10 +1,6 @@
-"""The notebooks about quality, dead letters and time travel, executed as they are on a lake that has some of
-each.
-"""
+"""Great Expectations over published tables, and the pages that it builds."""
 
 import json
-import runpy
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +10,7 @@ from lakehouse.config.load import load
 from lakehouse.spark.operations.data_docs import check_lake
 from lakehouse.spark.pipeline.run import run
 from tests.support.orders_feed import OrdersFeed
-from tests.support.paths import ROOT
 
-NOTEBOOKS = ROOT / "notebooks"
 CREATE = "CREATE TABLE `shop`.`orders` (`id` INT PRIMARY KEY, `total` DECIMAL(10,2), `note` VARCHAR(20))"
 QUALITY = """\
 - {expect: expect_column_values_to_be_between, column: total, args: {min_value: 0}, action: reject}
@@ -49,57 +43,6 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         load(folder / "configs"), ("bronze", "silver", "gold"), True, (), str(folder / "lake"), lambda _: None
     )
     return folder / "lake"
-
-
-@pytest.fixture
-def executed(
-    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
-    def execute(name: str, **said: str) -> str:
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setenv("LAKEHOUSE_LAKE", str(lake))
-        for widget, value in said.items():
-            monkeypatch.setenv(f"LAKEHOUSE_{widget.upper()}", value)
-        runpy.run_path(str(NOTEBOOKS / name))
-        return capsys.readouterr().out
-
-    return execute
-
-
-def test_time_travel_shows_the_tables_of_a_manifest_and_what_is_different_today(
-    executed: Callable[..., str], tmp_path: Path
-) -> None:
-    said = executed("time_travel.py", manifest="0")
-
-    assert "gold_shop__orders: 0 rows are gone or changed, 1 are new or changed" in said
-    assert "{'gold_shop__orders': 2}" in said
-    assert (tmp_path / "rows_per_manifest.png").stat().st_size > 5000
-
-
-def test_the_quality_notebook_shows_results_and_rejected_rows_and_runs_the_suite(
-    executed: Callable[..., str], tmp_path: Path
-) -> None:
-    said = executed("quality.py")
-
-    assert "|shop  |shop.orders|expect_column_values_to_be_between(total)|reject|3      |1     |" in said
-    assert '{"id":2,"total":"-1.00","note":"b"}' in said.replace(" ", "")
-    assert "shop.orders: expect_column_values_to_be_between(total): 0 rows of gold fail it" in said
-    assert (tmp_path / "failures_per_run.png").stat().st_size > 5000
-
-
-def test_the_dead_letters_notebook_shows_bytes_and_decodes_again(
-    executed: Callable[..., str], tmp_path: Path
-) -> None:
-    said = executed("dead_letters.py", redrive="shop")
-
-    assert '{"type": "INSERT"' in said
-    assert (
-        json.loads(next(line for line in said.splitlines() if "'requeued'" in line).replace("'", '"'))[
-            "requeued"
-        ]
-        == 1
-    )
-    assert (tmp_path / "dead_letters.png").stat().st_size > 5000
 
 
 def test_great_expectations_agrees_on_gold_and_its_pages_can_be_opened(

@@ -1,0 +1,134 @@
+"""A table's rows at any moment, folded from silver as a run of gold folds them, and what differs between
+two.
+"""
+
+import functools
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Position
+from lakehouse.gold.shards import aligned
+from lakehouse.lineage import Lineage
+from lakehouse.reporting.text.values import place
+from lakehouse.spark.api.states import NotExact
+from lakehouse.spark.gold.layout import with_computed
+from lakehouse.spark.gold.plan import NOTHING_FOUND, Found
+from lakehouse.spark.gold.shards import shard
+from lakehouse.spark.gold.table import GoldTable, open_table, whole_frame
+from lakehouse.spark.lake import quote
+from lakehouse.spark.operations.rebuild import as_text, shadow_run
+from lakehouse.spark.readers.show import Reader
+from lakehouse.spark.session import keeping
+
+
+class Rows(NamedTuple):
+    """A table's rows at a moment, and the names of the columns that tell its rows apart (none: all do)."""
+
+    frame: DataFrame
+    keys: tuple[str, ...]
+
+
+def rows_at(reader: Reader, table: str, lineages: Sequence[Lineage], position: Position) -> Rows:
+    """The rows that lineages have together right after a position; LakehouseError where none lived then."""
+    living = [one for one in lineages if one.name_at(position) is not None]
+    if not living:
+        raise LakehouseError(
+            f"{table}: expected a table that existed at {place(position, reader.settings.order)}, found none"
+        )
+    living.sort(key=lambda one: one.name_at(position) or ("", ""))
+    tables = _opened(reader, living, position)
+    with keeping():
+        wholes = [whole_frame(one) for one in tables]
+    found = functools.reduce(lambda one, other: one.plus(other.found), wholes, NOTHING_FOUND)
+    _warn(table, found)
+    frame = functools.reduce(
+        lambda one, other: one.unionByName(other, allowMissingColumns=True), [one.frame for one in wholes]
+    )
+    keys = tuple(column.name for column in tables[0].keys)
+    return Rows(with_computed(frame, tables[0].options.computed), keys)
+
+
+def _opened(reader: Reader, lineages: list[Lineage], position: Position) -> list[GoldTable]:
+    manifest = reader.manifest_or_error()
+    run = shadow_run(reader.log, reader.settings, manifest, position)
+    tables = []
+    for lineage in lineages:
+        entry = next((one for one in manifest.tables if lineage.id in one.lineages), None)
+        # gold holds the table before what it can't apply, and so do its earlier moments
+        at = position if entry is None else min(position, manifest.position_of(entry))
+        options, gate = reader.options(lineage), run.gates.of(lineage)
+        tables.append(open_table(run, lineage, at, "", options=options, gate=gate))
+    if not tables[0].options.merged:
+        return tables
+    columns, _ = aligned({shard(one): one.columns for one in tables})
+    return [one.with_columns(columns[shard(one)]) for one in tables]
+
+
+def _warn(table: str, found: Found) -> None:
+    lacking = [
+        *sorted(found.problems),
+        *(f"rows have a column {name} that no DDL has added" for name in found.unknown),
+    ]
+    if lacking:
+        warnings.warn(f"{table}: {'; '.join(lacking)}", NotExact, stacklevel=4)
+
+
+# --- the difference
+
+
+def difference(older: Rows, newer: Rows) -> DataFrame:
+    """What turns one state of a table into another, one row per row of the table that differs."""
+    one, other = older.frame, newer.frame
+    keys = [name for name in newer.keys if name in older.keys]
+    if not keys or set(newer.keys) != set(older.keys):
+        keys, one, other = [_TEXT, _NUMBER], _numbered(one, other), _numbered(other, one)
+    sides = [_side(frame, name, keys) for frame, name in ((one, "before"), (other, "after"))]
+    same = [sides[0][f"before_{i}"].eqNullSafe(sides[1][f"after_{i}"]) for i in range(len(keys))]
+    joined = sides[0].join(sides[1], same, "full_outer")
+    changed = _changed(one, other)
+    kind = (
+        F.when(F.col("before").isNull(), "added")
+        .when(F.col("after").isNull(), "removed")
+        .otherwise("changed")
+    )
+    names = F.when(F.col("before").isNotNull() & F.col("after").isNotNull(), changed)
+    shown = [
+        F.coalesce(F.col(f"after_{i}"), F.col(f"before_{i}")).alias(name)
+        for i, name in enumerate(keys)
+        if name not in (_TEXT, _NUMBER)
+    ]
+    found = joined.select(kind.alias("change"), *shown, names.alias("columns"), "before", "after")
+    return found.where((F.col("change") != "changed") | (F.size("columns") > 0))
+
+
+_TEXT, _NUMBER = "_lakehouse_text", "_lakehouse_number"
+
+
+def _numbered(frame: DataFrame, other: DataFrame) -> DataFrame:
+    """Rows without a key, told apart by all of their values, and equal ones by a number."""
+    text = as_text(frame, sorted({*frame.columns, *other.columns})).alias(_TEXT)
+    held = frame.select("*", text)
+    number = F.row_number().over(Window.partitionBy(_TEXT).orderBy(_TEXT))
+    return held.select("*", number.alias(_NUMBER))
+
+
+def _side(frame: DataFrame, name: str, keys: list[str]) -> DataFrame:
+    """The keys and the whole row of one side."""
+    values = [F.col(quote(column)) for column in frame.columns if column not in (_TEXT, _NUMBER)]
+    found = [F.col(quote(key)).alias(f"{name}_{i}") for i, key in enumerate(keys)]
+    return frame.select(*found, F.struct(*values).alias(name))
+
+
+def _changed(one: DataFrame, other: DataFrame) -> Column:
+    """The names of the columns whose values differ, of those that both sides have."""
+    differ = [F.lit(None).cast("string")]
+    for name in other.columns:
+        if name in one.columns and name not in (_TEXT, _NUMBER):
+            before, after = (F.col(side).getField(name).cast("string") for side in ("before", "after"))
+            differ.append(F.when(~before.eqNullSafe(after), F.lit(name)))
+    return F.array_compact(F.array(*differ))
