@@ -1,4 +1,4 @@
-"""Every process collects the same tests: `./run test` hands them out to two, which refuse to run what differs."""
+"""Every process collects the same tests: `./run test` hands them to two, which refuse to run what differs."""
 
 import os
 import subprocess
