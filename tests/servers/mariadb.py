@@ -78,10 +78,20 @@ def run_program(name: str, server: MariaDb, *options: str, given: bytes = b"") -
     fails.
     """
     home = cached_folder(f"mariadb/{_VERSION}", _unpack)
-    command = [str(home / "bin" / name), "--no-defaults", f"--host={HOST}", f"--port={server.port}", "--user=root"]
-    done = subprocess.run([*command, "--skip-ssl", *options], env=_environment(home), input=given, capture_output=True)
+    command = [
+        str(home / "bin" / name),
+        "--no-defaults",
+        f"--host={HOST}",
+        f"--port={server.port}",
+        "--user=root",
+    ]
+    done = subprocess.run(
+        [*command, "--skip-ssl", *options], env=_environment(home), input=given, capture_output=True
+    )
     if done.returncode != 0:
-        raise EnvironmentError_(f"{name}: expected it to end well, got: {done.stderr.decode(errors='replace')}")
+        raise EnvironmentError_(
+            f"{name}: expected it to end well, got: {done.stderr.decode(errors='replace')}"
+        )
     return done.stdout
 
 

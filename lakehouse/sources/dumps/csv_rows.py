@@ -12,9 +12,7 @@ from lakehouse.sources.dumps.tuples import Row, unescaped
 from lakehouse.sources.dumps.window import Window
 
 _QUOTED, _BARE, _END = 1, 2, 3
-_FIELD = re.compile(
-    rb"(?:\"([^\\\"]*+(?:(?:\\.|\"\")[^\\\"]*+)*+)\"|([^,\r\n\"]*+))(,|\r?\n)", re.S
-)
+_FIELD = re.compile(rb"(?:\"([^\\\"]*+(?:(?:\\.|\"\")[^\\\"]*+)*+)\"|([^,\r\n\"]*+))(,|\r?\n)", re.S)
 _UNFINISHED = re.compile(rb"(?:\"[^\\\"]*+(?:(?:\\.|\"\")[^\\\"]*+)*+(?:\\|\"\r?)?+|[^,\r\n\"]*+\r?)\Z", re.S)
 
 

@@ -14,7 +14,9 @@ from lakehouse.errors import LakehouseError
 from lakehouse.sources.dumps.window import Stream, Window
 from lakehouse.sources.storage_files import FileInfo, LocalFiles
 
-_SUFFIX = re.compile(r"(?P<stem>.+?)\.(?P<kind>sql|csv|dat)(?:\.(?P<packed>gz|zst|zstd|snappy|lz4|xz|bz2))?", re.S)
+_SUFFIX = re.compile(
+    r"(?P<stem>.+?)\.(?P<kind>sql|csv|dat)(?:\.(?P<packed>gz|zst|zstd|snappy|lz4|xz|bz2))?", re.S
+)
 # bytes to decompress at once
 PACKED = 1 << 17
 _TOO_PACKED = ("snappy", "lz4", "xz", "bz2")

@@ -18,8 +18,12 @@ _OLD = re.compile(
     r"^SHOW (?:MASTER|BINARY LOG) STATUS:([^\n]*)\n\s+Log: ?([^\n]*)\n\s+Pos: ?(\d+)", re.M | re.I
 )
 _SECTION = re.compile(r"^\[(?:master|source)\]\s*\n((?:[^\[\n][^\n]*\n|\n)*)", re.M | re.I)
-_FILE = re.compile(r"^#?\s*(?:File|(?:SOURCE|MASTER)_LOG_FILE)\s*=\s*[\"']?([^\"'\n]*?)[\"']?\s*$", re.M | re.I)
-_POSITION = re.compile(r"^#?\s*(?:Position|(?:SOURCE|MASTER)_LOG_POS)\s*=\s*[\"']?(\d+)[\"']?\s*$", re.M | re.I)
+_FILE = re.compile(
+    r"^#?\s*(?:File|(?:SOURCE|MASTER)_LOG_FILE)\s*=\s*[\"']?([^\"'\n]*?)[\"']?\s*$", re.M | re.I
+)
+_POSITION = re.compile(
+    r"^#?\s*(?:Position|(?:SOURCE|MASTER)_LOG_POS)\s*=\s*[\"']?(\d+)[\"']?\s*$", re.M | re.I
+)
 _FINISHED = re.compile(r"^#?\s*Finished dump at:", re.M)
 _CHANGE_MASTER = re.compile(
     r"CHANGE (?:MASTER|REPLICATION SOURCE) TO\s+(?:MASTER|SOURCE)_LOG_FILE\s*=\s*'([^']+)'\s*,\s*"

@@ -1,7 +1,7 @@
 """A dump read whole: its position, then table by table what it holds.
 
     mysqldump            one file: comments tell database and position, each CREATE TABLE is followed by rows
-    mydumper, Dumpling   a folder: `metadata`, `DB-schema-create.sql`, `DB.TABLE-schema.sql` and, for its rows,
+    mydumper, Dumpling   a folder: `metadata`, `DB-schema-create.sql`, `DB.TABLE-schema.sql` and, for rows,
                          `DB.TABLE.sql`, `DB.TABLE.00000.sql` or `DB.TABLE.000000000.csv`
 
 Files may be gzip or Zstandard. Views, sequences, triggers and routines are passed over. Reading needs memory
@@ -183,8 +183,8 @@ def _folder(files: DumpFiles) -> _Folder:
         stem = stem_of_data(file, stems)
         if stem is None:
             raise LakehouseError(
-                f"{file.path}: expected the schema of its table beside it (…-schema.sql), got none; dump again "
-                "with schemas (without --no-schemas)"
+                f"{file.path}: expected the schema of its table beside it (…-schema.sql), got none; dump "
+                "again with schemas (without --no-schemas)"
             )
         data.setdefault(stem, []).append(file)
     databases = {file.stem: _database_of(files, file) for file in found if file.role == "database"}
@@ -241,8 +241,8 @@ def _rows_of_file(files: DumpFiles, file: SqlFile, table: TableBegins) -> Iterat
             elif isinstance(found, Statement):
                 if found.text[:9].upper() == b"LOAD DATA":
                     raise LakehouseError(
-                        f"{file.path}: expected INSERT statements, got LOAD DATA; dump again without --csv and "
-                        "--load-data"
+                        f"{file.path}: expected INSERT statements, got LOAD DATA; dump again without "
+                        "--csv and --load-data"
                     )
                 session = after_statement(session, found.text, f"{file.path}: byte {found.offset}")
 

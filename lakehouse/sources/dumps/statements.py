@@ -66,7 +66,7 @@ def statements(window: Window) -> Iterator[Comment | Statement | Insert]:
         offset = window.offset
         if head[:2] == b"--" or head[:1] == b"#":
             yield Comment(_line(window).lstrip(b"-#").decode(errors="replace").strip(), offset)
-        elif head.startswith(b"/*") and (comment := _comment(window)):
+        elif head.startswith(b"/*") and _comment(window):
             continue
         elif head[:9].upper() == b"DELIMITER":
             _pass_over(window)

@@ -39,8 +39,8 @@ class Window:
             data = self.stream.read(max(READ, len(self.buffer) - self.at))
         except (OSError, EOFError, ValueError) as error:
             raise LakehouseError(
-                f"{self.name}: byte {self.offset}: expected a whole compressed file, got one that is cut short "
-                f"or damaged ({type(error).__name__}); copy it again, or dump again"
+                f"{self.name}: byte {self.offset}: expected a whole compressed file, got one that is cut "
+                f"short or damaged ({type(error).__name__}); copy it again, or dump again"
             ) from error
         self.buffer, self.start, self.at = self.buffer[self.at :] + data, self.offset, 0
         self.ended = not data
@@ -69,7 +69,9 @@ class Window:
         return self.buffer[self.at : self.at + size]
 
     def fail(self, expected: str, got: str = "something else") -> NoReturn:
-        """Raise a LakehouseError that names the file and the byte, never what stands there: it may be data."""
+        """Raise a LakehouseError that names the file and the byte, never what stands there, which may be
+        data.
+        """
         raise LakehouseError(
             f"{self.name}: byte {self.offset}: expected {expected}, got {got}; the file may be cut short or "
             "edited: dump again"
