@@ -156,12 +156,18 @@ def import_(
         str | None,
         typer.Option("--at", metavar="T", help="The dump's TSO or FILE:OFFSET, where it does not tell it."),
     ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(
+            "--time-zone", help="The zone of its TIMESTAMPs, where it does not tell it, such as +08:00."
+        ),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Read the dump whole and write nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Import tables that were there before the feed, from a dump of mysqldump, mydumper or Dumpling."""
     from lakehouse.reporting.heartbeat import heartbeat
-    from lakehouse.spark.operations.import_dump import check_dump, import_dump
+    from lakehouse.spark.pipeline.import_dump import Given, check_dump, import_dump
     from lakehouse.spark.source import source_of
 
     config = loaded(configs)
@@ -169,12 +175,12 @@ def import_(
         raise ConfigError(
             f"import: expected a configured source, got {source}; {did_you_mean(source, config.sources)}"
         )
-    found = source_of(config, source, lake)
+    found, given = source_of(config, source, lake), Given(folder, at, time_zone)
     with heartbeat():
         if check:
-            result: Any = check_dump(found, folder, at, progress)
+            result: Any = check_dump(found, given, progress)
         else:
-            result = import_dump(found, folder, at, progress)
+            result = import_dump(found, given, progress)
     print_result(result, as_json, then=None if check else command("run all", lake))
 
 

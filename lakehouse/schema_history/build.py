@@ -29,7 +29,7 @@ from lakehouse.schema_history.rulings import (
 )
 from lakehouse.schema_history.schema_records import Record, recorded_schema
 from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
-from lakehouse.schema_history.table_lives import Lives, Sightings
+from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
 
 NO_RULES = Rules()
 
@@ -214,6 +214,7 @@ def _apply_table_snapshot(lives: Lives, record: Record) -> list[tuple[Position, 
         lives.anchor(lineage, position)
         rule_on_table_snapshot(lineage, position, schema).apply(lineage)
         lineage.held = None
+        lineage.notes = [note for note in lineage.notes if note != NO_CREATE]
     return []
 
 

@@ -1,5 +1,5 @@
-"""A dump by the server's own program, taken in the middle of a random history, and a feed that began somewhere
-before it without any CREATE: from the dump's position on, gold is the database.
+"""A dump by the server's own program, taken in the middle of a random history, and a feed that began
+somewhere before it without any CREATE: from the dump's position on, gold is the database.
 """
 
 import random
@@ -139,4 +139,4 @@ def place_in_log(log: list[Logged], at: int, format_: str) -> Place:
 def snapshot_of(dump: Taken, format_: str, of: Place) -> list[Message]:
     order = order_of(format_, OPTIONS)
     place = place_in(format_, order, of, "shop")
-    return list(snapshot_messages(find_dump(LocalDump(dump.path)), place, Found()))
+    return list(snapshot_messages(replace(find_dump(LocalDump(dump.path)), zone=ZONE), place, Found()))

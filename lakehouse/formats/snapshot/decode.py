@@ -77,7 +77,7 @@ def _rows(record: RowsRecord, epoch: int, zone: str) -> Iterator[Event]:
             key = tuple(after[name] for name in record.key)
         except (DecodeError, KeyError) as error:
             text = str(error) if isinstance(error, DecodeError) else "key: expected its columns, got none"
-            yield DeadLetter("value", text, index, record.database, record.table)
+            yield DeadLetter("value", text, index, database=record.database, table=record.table)
             continue
         yield RowChange(
             record.database,

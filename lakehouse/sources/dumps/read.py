@@ -44,12 +44,13 @@ _OF_DUMPLING = re.compile(r"\.\d{9,}$")
 @dataclass(frozen=True, slots=True)
 class Dump:
     """A dump that has been found. `place` is None where it does not tell its position; `path` is the one file
-    of mysqldump, None for a folder.
+    of mysqldump, None for a folder; `zone` that of TIMESTAMP where its files do not tell it.
     """
 
     files: DumpFiles
     place: Place | None
     path: str | None
+    zone: str | None = None
 
     def events(self) -> Iterator[DumpEvent]:
         """The tables with their rows. LakehouseError names the file, the byte and what to do."""

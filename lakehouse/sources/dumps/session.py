@@ -60,10 +60,19 @@ def after_statement(session: Session, text: bytes, where: str) -> Session:
         if zone is not None:
             session = replace(session, zone=zone[1].decode(errors="replace"))
         if mode is not None:
-            session = replace(session, escapes=b"NO_BACKSLASH_ESCAPES" not in mode[1].upper())
+            session = _in_mode(session, mode[1].upper(), where)
         return session
     place = change_master(text.decode(errors="replace")) if text[:6].upper() == b"CHANGE" else None
     return session if place is None else replace(session, place=place)
+
+
+def _in_mode(session: Session, mode: bytes, where: str) -> Session:
+    if b"ANSI" in mode:
+        raise LakehouseError(
+            f"{where}: expected names in backquotes, got a dump in ANSI mode; dump again without "
+            "--compatible=ansi"
+        )
+    return replace(session, escapes=b"NO_BACKSLASH_ESCAPES" not in mode)
 
 
 def _charset(name: str, where: str) -> str:

@@ -66,16 +66,14 @@ def place_in(format: str, order: str, place: Place | None, name: str) -> RecordP
 
 def snapshot_messages(dump: Dump, place: RecordPlace, found: Found) -> Iterator[Message]:
     """The dump as messages of bronze, the same each time it is read; `found` tells what has been read."""
-    told = [dump.path or "", *((info.path, info.size) for info in dump.files.paths())]
-    yield from messages(_records(dump.events(), place, found), incarnation_of(place, told))
+    told = [dump.path or "", dump.zone or "", *((info.path, info.size) for info in dump.files.paths())]
+    yield from messages(_records(dump, place, found), incarnation_of(place, told))
 
 
-def _records(
-    events: Iterator[DumpEvent], place: RecordPlace, found: Found
-) -> Iterator[RowsRecord | TableRecord]:
+def _records(dump: Dump, place: RecordPlace, found: Found) -> Iterator[RowsRecord | TableRecord]:
     chunks: TableChunks | None = None
     create = ""
-    for event in checked(events, found):
+    for event in checked(dump, found):
         match event:
             case TableBegins(name, create, schema):
                 chunks = TableChunks(place, name, schema)
@@ -85,13 +83,13 @@ def _records(
                 yield from chunks.end(create)
 
 
-def checked(events: Iterator[DumpEvent], found: Found) -> Iterator[DumpEvent]:
+def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
     """The events of the tables that a feed can have, counted in `found`. LakehouseError where a table comes
-    twice.
+    twice, or nothing tells the zone of its TIMESTAMPs.
     """
     names: set[Name] = set()
     passing, schema = False, TableSchema(())
-    for event in events:
+    for event in dump.events():
         if isinstance(event, TableBegins):
             passing, schema = event.name[0].lower() in _SYSTEM, event.schema
             if not passing and event.name in names:
@@ -104,8 +102,23 @@ def checked(events: Iterator[DumpEvent], found: Found) -> Iterator[DumpEvent]:
             if not table.rows:
                 table.notes += _left_out(schema, event.columns)
             table.rows += len(event.rows)
+            event = _zoned(event, table.name, schema, dump)
         if not passing:
             yield event
+
+
+def _zoned(rows: Rows, name: Name, schema: TableSchema, dump: Dump) -> Rows:
+    """The rows with the zone that an operator says, where the dump tells none."""
+    if rows.zone is not None:
+        return rows
+    columns = [schema.column(column) for column in rows.columns]
+    if dump.zone is None and any(column and column.type.family == "timestamp" for column in columns):
+        raise LakehouseError(
+            f"{'.'.join(name)}: expected a dump that tells the zone of TIMESTAMP text, got none; say it: "
+            "--time-zone, with the zone of the session that dumped (Dumpling: the server's time_zone), such "
+            "as +08:00"
+        )
+    return rows._replace(zone=dump.zone)
 
 
 def _lossy(schema: TableSchema) -> tuple[str, ...]:

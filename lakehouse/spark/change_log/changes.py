@@ -83,7 +83,7 @@ def not_aborted(log: OpsLog) -> Column:
         here = here & (F.col("position.p2") == p2) & (F.col("position.p3") == p3)
         full = ~F.coalesce(F.array_contains("flags", "snapshot=incremental"), F.lit(False))
         condition = condition & ~(here & (F.col("op") == "snapshot") & full)
-    for one in done.snapshots.unfinished if done else ():
+    for one in done.snapshots.unfinished if done and done.snapshots else ():
         mine = (F.col("database") == one.database) & (F.col("table") == one.table)
         rows = mine & between(one.position, (*one.position[:4], LAST, 1))
         condition = condition & ~(rows & F.coalesce(F.array_contains("flags", SNAPSHOT_FLAG), F.lit(False)))

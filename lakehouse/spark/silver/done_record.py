@@ -110,9 +110,12 @@ def done_record(
     )
 
 
-def _snapshots(done: Done | None, summary: Summary) -> TableSnapshots:
+def _snapshots(done: Done | None, summary: Summary) -> TableSnapshots | None:
     """The table snapshots that silver holds after the batch."""
-    known = done.snapshots if done else TableSnapshots()
+    before = done.snapshots if done else None
+    if not summary.begun and not summary.whole:
+        return before
+    known = before or TableSnapshots()
     return TableSnapshots(
         tuple(sorted({*known.begun, *summary.begun})), tuple(sorted({*known.whole, *summary.whole}))
     )

@@ -3,14 +3,17 @@
 import io
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message, Position
 from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.records import Place
-from lakehouse.ops.records import Epoch
+from lakehouse.ops.records import Done, Epoch
 from lakehouse.reporting.text.values import pace
 from lakehouse.sources.dumps.files import DumpFiles, LocalDump
 from lakehouse.sources.dumps.metadata import given_place
@@ -25,7 +28,9 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.ops.run_context import Progress, RunContext
 from lakehouse.spark.session import get_session
+from lakehouse.spark.silver.tables import read_silver
 from lakehouse.spark.source import Source
+from lakehouse.values.scalars import time_zone
 
 # seconds between lines of progress
 EACH = 10.0
@@ -46,24 +51,36 @@ class RemoteDump:
         return io.BytesIO(self._files.read(path))
 
 
-def dump_at(root: str) -> Dump:
+class Given(NamedTuple):
+    """Where a dump is, and what an operator says of it, where it does not tell: its position, and the zone of
+    TIMESTAMP.
+    """
+
+    root: str
+    at: str | None = None
+    zone: str | None = None
+
+
+def dump_of(given: Given) -> Dump:
     """The dump of a folder or file, in local or remote storage. LakehouseError where there is none."""
-    files: DumpFiles = RemoteDump(root) if is_remote(root) else LocalDump(Path(root))
-    return find_dump(files)
+    if given.zone is not None:
+        time_zone(given.zone)  # refuses what is none
+    files: DumpFiles = RemoteDump(given.root) if is_remote(given.root) else LocalDump(Path(given.root))
+    return replace(find_dump(files), zone=given.zone)
 
 
 def place_of(source: Source, dump: Dump, at: str | None) -> Place:
-    """The dump's position in the source's order; `at` is what an operator says of it."""
+    """The dump's position in the source's order."""
     place = dump.place if at is None else given_place(at)
     return place_in(source.silver.format, source.silver.order, place, source.name)
 
 
-def check_dump(source: Source, root: str, at: str | None, progress: Progress) -> list[dict[str, Any]]:
+def check_dump(source: Source, given: Given, progress: Progress) -> list[dict[str, Any]]:
     """Read a dump whole and write nothing: its position and its tables, one by one."""
-    dump, found = dump_at(root), Found()
-    place = place_of(source, dump, at)
+    dump, found = dump_of(given), Found()
+    place = place_of(source, dump, given.at)
     told = _Told(source.name, found, progress)
-    for _ in checked(dump.events(), found):
+    for _ in checked(dump, found):
         told.now()
     return [
         {"position": str(place)},
@@ -71,15 +88,16 @@ def check_dump(source: Source, root: str, at: str | None, progress: Progress) ->
     ]
 
 
-def import_dump(source: Source, root: str, at: str | None, progress: Progress) -> dict[str, Any]:
+def import_dump(source: Source, given: Given, progress: Progress) -> dict[str, Any]:
     """Land a dump in bronze. What an earlier run of the same dump has landed is not landed again."""
-    spark, dump, found = get_session(), dump_at(root), Found()
-    place = place_of(source, dump, at)
+    spark, dump, found = get_session(), dump_of(given), Found()
+    place = place_of(source, dump, given.at)
     with layer_lock(spark, source.lake, source.name, ("import",)) as lake:
         register(spark, lake, source.name, source.settings)
         log = OpsLog(spark, lake, source.name).load()
         context = RunContext(log, progress)
         _refuse_below_floors(log, place)
+        _warn_of_gap(log, place, progress)
         told = _Told(source.name, found, progress)
         landed = land_snapshot(context, told.with_progress(snapshot_messages(dump, place, found)))
     for table in found.tables:
@@ -104,6 +122,32 @@ def _refuse_below_floors(log: OpsLog, place: Place) -> None:
             f"{log.source}: expected a dump above the retention floor, got one at {place}, below that of "
             f"{', '.join(below)}; take a newer dump"
         )
+
+
+def _warn_of_gap(log: OpsLog, place: Place, progress: Progress) -> None:
+    """Say so where nothing shows that the feed had begun when the dump was taken."""
+    first = _first_position(log)
+    at = position(0, place)
+    if first is not None and at[1:] < first[1:]:
+        progress(
+            f"warning: {log.source}: the dump is of {place}, and the feed's first message is behind it: if "
+            "the feed began later, changes in between are missing; take a dump after the feed's beginning"
+        )
+
+
+def _first_position(log: OpsLog) -> Position | None:
+    """The lowest position that the feed has told; None where silver has nothing of it, or rows of another
+    snapshot.
+    """
+    done = log.last(Done)
+    if done is None or done.snapshots is not None:
+        return None
+    found = [table.low for table in done.tables]
+    for name in ("watermarks", "schema_changes"):
+        rows = read_silver(log.spark, log.lake, log.source, name)
+        row = rows.agg(F.min("position").alias("low")).first()
+        found += [tuple(row.low)] if row is not None and row.low is not None else []
+    return min(found, default=None)
 
 
 class _Told:
