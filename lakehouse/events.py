@@ -5,7 +5,7 @@
 A position is six integers, epoch first, padded with 0, so that every family's order is one total order that
 Python (tuples) and Spark (structs) share:
 
-    TiCDC     (epoch, commit_ts, rank)                        rank: delete 0, upsert 1, DDL 2
+    TiCDC     (epoch, commit_ts, rank)                        rank: delete 0, upsert 1, DDL 2, snapshot 3
     binlog    (epoch, file number, offset, phase, row, half)  phase: snapshot 0, streamed 1
     arrival   (epoch, Kafka offset, row, half)
     files     (epoch, table version, date, file number, row)
@@ -21,7 +21,12 @@ Position = tuple[int, int, int, int, int, int]
 Value = str | int | float | bool | None
 Image = dict[str, Any]
 
-DELETE, UPSERT, DDL = 0, 1, 2
+DELETE, UPSERT, DDL, SNAPSHOT = 0, 1, 2, 3
+# Records of table snapshots, which join any source (lakehouse/formats/snapshot). No broker allows such a
+# name.
+SNAPSHOT_TOPIC = "lakehouse:snapshot"
+# the flag of their rows, and the kind of the schema change that ends a table's
+SNAPSHOT_FLAG, TABLE_SNAPSHOT = "snapshot=table", "table"
 MIN_POSITION: Position = (0, 0, 0, 0, 0, 0)
 
 
@@ -92,7 +97,7 @@ class JsonChange(msgspec.Struct, gc=False):
 
 class SchemaChange(msgspec.Struct, omit_defaults=True):
     """One DDL statement as received, or one schema record (`kind` schema or snapshot), which never drops
-    anything.
+    anything. `kind` table is the end of a table's snapshot: `ddl` is its CREATE TABLE.
 
     `columns` and `primary_key` come from schema records; `columns` is a list of `{"name", "type", …}`.
     """

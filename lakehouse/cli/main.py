@@ -32,6 +32,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "validate": file_commands.validate,
     "plan": run_commands.plan,
     "run": run_commands.run,
+    "import": run_commands.import_,
     "status": run_commands.status,
     "report": setup_commands.report,
     "ui": setup_commands.ui,

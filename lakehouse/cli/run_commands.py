@@ -23,14 +23,15 @@ from lakehouse.cli.options import (
     Layer,
     Select,
     ShownLayer,
+    Source,
     SourceLake,
     decoding,
     loaded,
     loaded_if_there,
 )
 from lakehouse.cli.output import print_all, print_as, print_parts, print_result, print_rows, progress
-from lakehouse.cli.views import views_of
-from lakehouse.errors import ConfigError
+from lakehouse.cli.views import command, views_of
+from lakehouse.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from lakehouse.config.load import Config
@@ -139,6 +140,48 @@ def run(
     outcomes = runs(config, layers, not continuous, tuple(select or ()), lake=lake, progress=progress)
     with nullcontext() if continuous else heartbeat():
         print_outcomes(outcomes, as_json, orders(config, lake), config, lake=lake)
+
+
+def import_(
+    source: Source,
+    folder: Annotated[
+        str,
+        typer.Argument(
+            metavar="FOLDER", help="The dump: a folder of Dumpling or mydumper, or mysqldump's one file."
+        ),
+    ],
+    configs: Configs = Path("configs"),
+    lake: SourceLake = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="T", help="The dump's TSO or FILE:OFFSET, where it does not tell it."),
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(
+            "--time-zone", help="The zone of its TIMESTAMPs, where it does not tell it, such as +08:00."
+        ),
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Read the dump whole and write nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Import tables that were there before the feed, from a dump of mysqldump, mydumper or Dumpling."""
+    from lakehouse.reporting.heartbeat import heartbeat
+    from lakehouse.spark.pipeline.import_dump import Given, check_dump, import_dump
+    from lakehouse.spark.source import source_of
+
+    config = loaded(configs)
+    if source not in config.sources:
+        raise ConfigError(
+            f"import: expected a configured source, got {source}; {did_you_mean(source, config.sources)}"
+        )
+    found, given = source_of(config, source, lake), Given(folder, at, time_zone)
+    with heartbeat():
+        if check:
+            result: Any = check_dump(found, given, progress)
+        else:
+            result = import_dump(found, given, progress)
+    print_result(result, as_json, then=None if check else command("run all", lake))
 
 
 def print_outcomes(

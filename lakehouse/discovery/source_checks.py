@@ -105,7 +105,8 @@ def _beginning(topic: Topic) -> Iterator[Finding]:
             topic.name,
             WARN,
             text,
-            fix="a new lake begins there: tables are whole only from their next snapshot on",
+            fix="a new lake begins there: tables are whole only from their next snapshot on, or once a dump "
+            "is imported (`lakehouse import`)",
         )
 
 

@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import DeadLetter, Event, Message, Stored
+from lakehouse.events import SNAPSHOT_TOPIC, DeadLetter, Event, Message, Stored
 from lakehouse.formats import options as _options
 from lakehouse.formats import producer_settings as _settings
 from lakehouse.formats.row import (
     Caveat,
+    Decode,
     DetectedOption,
     Format,
     Options,
@@ -233,6 +234,7 @@ FORMATS: dict[str, Format] = {
         producer=_BINLOG,
         harmful_settings=_settings.BINLOG,
         decode_stored=_lazy("dts.subscription", "decode_stored"),
+        tells_ends=True,
         parts=_later("dts.envelopes", "join"),
         schema_encodings=("tencent-dts",),
         tells_inserts=True,
@@ -241,13 +243,15 @@ FORMATS: dict[str, Format] = {
         tells_rules=_later("dts.envelopes", "rules_told"),
     ),
 }
+# Of records that join a source of any format; no source has it by itself.
+_SNAPSHOT: Decode = _lazy("snapshot.decode")
 # The one whose messages are the files of a storage sink.
 STORAGE_FORMAT = next(name for name, row in FORMATS.items() if row.reads_files)
 
 
 def decode_message(format: str, message: Message, options: Mapping[str, str]) -> list[Event]:
     """All events of one message; a message that can't be decoded becomes one dead letter of index 0."""
-    decode = FORMATS[format].decode
+    decode = FORMATS[format].decode if message.topic != SNAPSHOT_TOPIC else _SNAPSHOT
     try:
         events = list(decode(message, options))
     except (ImportError, MemoryError):
@@ -264,7 +268,7 @@ def decode_message(format: str, message: Message, options: Mapping[str, str]) ->
 def decode_stored(format: str, message: Message, options: Mapping[str, str]) -> Sequence[Stored]:
     """The events of one message; changes may be in the form that silver stores."""
     decode = FORMATS[format].decode_stored
-    if decode is None:
+    if decode is None or message.topic == SNAPSHOT_TOPIC:
         return decode_message(format, message, options)
     try:
         return decode(message, options)

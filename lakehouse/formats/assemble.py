@@ -11,12 +11,13 @@ record, under ATTACHMENT and their file's name. Pure.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 import msgspec
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import DeadLetter, Message
+from lakehouse.events import SNAPSHOT_TOPIC, DeadLetter, Message
 from lakehouse.formats import FORMATS
 from lakehouse.formats.row import Join, LargeMessages
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, Schemas, classify
@@ -74,8 +75,20 @@ def assembled(
     messages: Iterable[Message], format: str, options: Mapping[str, str], context: BatchContext = NOTHING
 ) -> Iterator[Message | Unjoined | Resume]:
     """Complete messages, in order. Records of one partition must come in the order of their offsets where
-    parts are joined.
+    parts are joined. Those of table snapshots are whole as they are.
     """
+    for own, group in groupby(messages, key=_is_of_snapshot):
+        records: Iterator[Message] = group
+        yield from records if own else _assembled(records, format, options, context)
+
+
+def _is_of_snapshot(message: Message) -> bool:
+    return message.topic == SNAPSHOT_TOPIC
+
+
+def _assembled(
+    messages: Iterable[Message], format: str, options: Mapping[str, str], context: BatchContext
+) -> Iterator[Message | Unjoined | Resume]:
     row = FORMATS[format]
     if row.parts is not None:
         yield from _joined(messages, row.parts(), context)

@@ -1,4 +1,4 @@
-"""Which server's binlog a change was read from, as each binlog format says it, and whose server it is."""
+"""Binlog files and servers: a file's number, whose binlog a change was read from, and whose server it is."""
 
 import functools
 import re
@@ -17,6 +17,14 @@ def server_of(server_id: int | None, file: str) -> Server | None:
     if server_id is not None and not 0 <= server_id < 1 << 63:
         raise DecodeError("position", "server id: expected a number of up to 63 bits, got another one")
     return (server_id, file.rpartition(".")[0]) if server_id else None
+
+
+def file_number(file: str) -> int:
+    """The running number of a binlog file: `mysql-bin.000012` is 12. DecodeError for another name."""
+    digits = file.rpartition(".")[2]
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise DecodeError("position", "binlog file: expected a name that ends in a number, got another")
+    return int(digits)
 
 
 def rules_of_gtid(gtid: str | None) -> str | None:

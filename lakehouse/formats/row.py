@@ -180,6 +180,7 @@ class Format(NamedTuple):
         has_watermarks          whether its feeds tell how far they are complete
         transactions            they tell it by the ends of transactions
         redelivery              how messages sent again are told from new ones where order is arrival
+        tells_ends              positions are those of the ends of binlog events, not of their beginnings
         tells_servers           events name the server of their binlog
         sends_row_ids           rows of tables without a key may have a row id
         tells_inserts           an insert is never an update, by any release and setting (docs/continuity.md)
@@ -213,6 +214,7 @@ class Format(NamedTuple):
     other_order: OtherOrder | None = None
     transactions: Callable[[], Transactions] | None = None
     redelivery: Redelivery | None = None
+    tells_ends: bool = False
     tells_servers: bool = False
     sends_row_ids: bool = False
     tells_inserts: bool = False

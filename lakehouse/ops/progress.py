@@ -189,6 +189,26 @@ class Transactions(msgspec.Struct, frozen=True):
     begun: tuple[Position, ...] = ()
 
 
+class TableSnapshot(msgspec.Struct, frozen=True, order=True):
+    """One table's snapshot: the table, and the position that it is of."""
+
+    database: str
+    table: str
+    position: Position
+
+
+class TableSnapshots(msgspec.Struct, frozen=True):
+    """The table snapshots that silver has rows of, and those whose last row has arrived."""
+
+    begun: tuple[TableSnapshot, ...] = ()
+    whole: tuple[TableSnapshot, ...] = ()
+
+    @property
+    def unfinished(self) -> list[TableSnapshot]:
+        """Those whose rows do not count: their last one has not arrived, and may never."""
+        return sorted(set(self.begun) - set(self.whole))
+
+
 class BinlogNames(msgspec.Struct, frozen=True):
     """The base names that binlog files had in an epoch; `shard` is "" where a place has one binlog."""
 

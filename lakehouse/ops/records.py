@@ -40,6 +40,7 @@ from lakehouse.ops.progress import (
     SentState,
     Servers,
     TableSize,
+    TableSnapshots,
     TopicEnd,
     TopicOffset,
     Transactions,
@@ -106,6 +107,7 @@ class Done(Record, frozen=True, kw_only=True):
     marks          the watermarks
     dead, tables   what silver holds by table
     servers        of a binlog feed
+    snapshots      of tables, that join the feed; None where there are none
     arrival        positions are offsets or files, which have an order within a partition only
     requeued       the dead letters that the batch closes
     sent           of a feed in order of arrival, for finding what it sends again
@@ -128,6 +130,7 @@ class Done(Record, frozen=True, kw_only=True):
     dead: tuple[DeadCount, ...]
     tables: tuple[TableSize, ...]
     servers: Servers | None = None
+    snapshots: TableSnapshots | None = None
     arrival: bool = False
     requeued: Closing | None = None
     sent: tuple[SentState, ...] = ()

@@ -11,20 +11,25 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 
 from lakehouse.ddl.apply.generated_columns import recomputed_virtual
+from lakehouse.ddl.apply.schema import create
+from lakehouse.ddl.edits import CreateTable
+from lakehouse.ddl.parse.statements import read
 from lakehouse.ddl.policy import Rules
-from lakehouse.events import Position
+from lakehouse.errors import DdlError
+from lakehouse.events import TABLE_SNAPSHOT, Position
 from lakehouse.lineage import History, Lineage, Step
 from lakehouse.schema_history.name_matching import Spelling
 from lakehouse.schema_history.rulings import (
     rule_on_inferred,
     rule_on_snapshot,
     rule_on_snapshot_of_some,
+    rule_on_table_snapshot,
     with_record_columns,
     with_schema_record,
 )
 from lakehouse.schema_history.schema_records import Record, recorded_schema
 from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
-from lakehouse.schema_history.table_lives import Lives, Sightings
+from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
 
 NO_RULES = Rules()
 
@@ -47,13 +52,17 @@ def build(
     whole = set(snapshots)
     problems: list[tuple[Position, str]] = []
     for position, group in groupby(records, key=lambda record: record.position):
-        contexts = [Context(record, lives, rules, spelling) for record in group]
+        every = [Context(record, lives, rules, spelling) for record in group]
+        contexts = [context for context in every if context.record.kind != TABLE_SNAPSHOT]
         if position not in whole:
             problems += _apply_at_once(contexts)
         elif _is_of_some_tables(contexts):
             problems += _apply_snapshot_of_some(contexts)
         else:
             _apply_snapshot(lives, position, [context.record for context in contexts])
+        for context in every:
+            if context.record.kind == TABLE_SNAPSHOT:
+                problems += _apply_table_snapshot(lives, context.record)
     lives.adopt_unseen()
     for lineage in lives.live.values():
         _settle(lives, lineage)
@@ -184,6 +193,29 @@ def _apply_snapshot_of_some(contexts: list[Context]) -> list[tuple[Position, str
             if lineage is not None:
                 rule_on_snapshot_of_some(lineage, record).apply(lineage)
     return _apply_at_once(contexts)
+
+
+def _apply_table_snapshot(lives: Lives, record: Record) -> list[tuple[Position, str]]:
+    """A snapshot of one table that is whole: what came before it is gone, and its CREATE TABLE says what the
+    table was. Returns why it can't be used: its rows then belong to what was known before.
+    """
+    name, position = (record.database, record.table or ""), record.position
+    try:
+        statement = read(record.ddl or "")[0]
+        if not isinstance(statement, CreateTable):
+            raise DdlError("expected CREATE TABLE, got another statement")
+        schema = create(statement)
+    except DdlError as error:
+        return [(position, f"the snapshot of {'.'.join(name)} was not understood: {error}")]
+    lineage = lives.find(name, position)
+    if lineage is None:
+        lives.begin(name, position, schema)
+    else:
+        lives.anchor(lineage, position)
+        rule_on_table_snapshot(lineage, position, schema).apply(lineage)
+        lineage.held = None
+        lineage.notes = [note for note in lineage.notes if note != NO_CREATE]
+    return []
 
 
 # The end

@@ -20,6 +20,7 @@ from lakehouse.schema_history.schema_records import (
     kept_ids,
     recorded_schema,
     with_columns,
+    with_ids_of,
     with_types,
 )
 
@@ -148,6 +149,15 @@ def rule_on_snapshot(lineage: Lineage, record: Record) -> Ruling:
     """The step at which a complete snapshot empties the table before its rows."""
     schema = kept_ids(lineage.steps[-1].schema, recorded_schema(record))
     return Ruling(steps=(Step(record.position, schema, (Clear(),)),))
+
+
+def rule_on_table_snapshot(lineage: Lineage, position: Position, schema: TableSchema) -> Ruling:
+    """The step at which a snapshot of the table alone empties it before its rows. Its schema counts where
+    that before was inferred, for it tells keys and defaults too.
+    """
+    before = lineage.steps[-1].schema
+    following = with_ids_of(before, schema) if before.inferred else kept_ids(before, schema)
+    return Ruling(steps=(Step(position, following, (Clear(),)),))
 
 
 def rule_on_snapshot_of_some(lineage: Lineage, record: Record) -> Ruling:

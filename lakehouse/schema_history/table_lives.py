@@ -15,6 +15,9 @@ from lakehouse.schema_history.schema_records import Shape, inferred_schema, repl
 EMPTY = TableSchema((), inferred=True)
 
 
+NO_CREATE = "no CREATE was seen: its schema is inferred from the messages"
+
+
 class Sightings(Protocol):
     """The rows that silver has of each name."""
 
@@ -119,7 +122,7 @@ class Lives:
             )
         lineage = self.begin(name, low, inferred_schema(shape))
         lineage.since = shape.first
-        lineage.notes.append("no CREATE was seen: its schema is inferred from the messages")
+        lineage.notes.append(NO_CREATE)
         return lineage
 
     def adopt_unseen(self) -> None:
@@ -146,7 +149,7 @@ class Lives:
             return found
         lineage = self.begin(name, self.free_since.get(name, MIN_POSITION), EMPTY)
         lineage.since = position
-        lineage.notes.append("no CREATE was seen: its schema is inferred from the messages")
+        lineage.notes.append(NO_CREATE)
         return lineage
 
     def rename(self, old: Name, new: Name, position: Position) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from lakehouse.events import Position
+from lakehouse.events import SNAPSHOT_TOPIC, TABLE_SNAPSHOT, Position
+from lakehouse.ops.progress import TableSnapshot
 from lakehouse.silver.binlog_servers import Stretch
 from lakehouse.silver.event_rows import OtherRow
 from lakehouse.silver.transaction_watermark import TransactionEvents
@@ -25,7 +26,7 @@ class Summary:
     """What one batch holds. `tables`: low and high position, rows, bytes of images, key names, topics;
     `reach`: the highest position of changes and DDLs; `marks`: the highest (resolved position, resolved_ts,
     incarnation) by topic and partition; `resume`: where partitions have to be read again; `servers`: whose
-    binlog the rows come from.
+    binlog the rows come from; `begun`, `whole`: table snapshots that have rows or their end here.
     """
 
     counts: dict[str, int]
@@ -40,6 +41,8 @@ class Summary:
     told: TransactionEvents | None = None
     settled: bool = False
     servers: list[Stretch] = field(default_factory=list)
+    begun: set[TableSnapshot] = field(default_factory=set)
+    whole: set[TableSnapshot] = field(default_factory=set)
 
 
 def summarise(
@@ -91,7 +94,16 @@ def _add_changes(summary: Summary, changes: Changes) -> None:
         zip(changes["database"], changes["table"], changes["topic"], strict=True)
     ):
         tables[database, table]["topics"].add(topic)
+    if SNAPSHOT_TOPIC in changes["topic"]:
+        _add_snapshots(summary, changes)
     summary.keyless = any(half is not None for half in changes["half"])
+
+
+def _add_snapshots(summary: Summary, changes: Changes) -> None:
+    columns = [changes[name] for name in ("database", "table", "position", "topic")]
+    for database, table, position, topic in zip(*columns, strict=True):
+        if topic == SNAPSHOT_TOPIC:
+            summary.begun.add(TableSnapshot(database, table, (*position[:4], 0, 0)))
 
 
 def _add_other(summary: Summary, other: OtherRow) -> None:
@@ -100,6 +112,8 @@ def _add_other(summary: Summary, other: OtherRow) -> None:
         summary.counts[_COUNTED[kind]] += 1
     if kind == "schema_change":
         summary.reach = _most(summary.reach, position)
+        if other.schema_kind == TABLE_SNAPSHOT and position is not None:
+            summary.whole.add(TableSnapshot(other.database or "", other.table or "", position))
     elif kind == "watermark" and position is not None:
         _raise_watermark(
             summary, (other.topic, other.partition), (position, other.resolved_ts, other.incarnation)
@@ -137,6 +151,8 @@ def merged(parts: Iterable[Summary]) -> Summary:
             whole.dead[of] = whole.dead.get(of, 0) + number
         whole.resume.update(part.resume)
         whole.servers += part.servers
+        whole.begun |= part.begun
+        whole.whole |= part.whole
     return whole
 
 
@@ -181,6 +197,8 @@ class _Packed(msgspec.Struct, array_like=True):
     dead: list[tuple[str | None, str | None, int]]
     resume: list[tuple[str, str, int, int]]
     servers: list[Stretch]
+    begun: set[TableSnapshot]
+    whole: set[TableSnapshot]
 
 
 _decoder = msgspec.msgpack.Decoder(_Packed)
@@ -197,6 +215,8 @@ def to_bytes(summary: Summary) -> bytes:
         dead=[(*name, n) for name, n in summary.dead.items()],
         resume=[(*place, offset) for place, offset in summary.resume.items()],
         servers=summary.servers,
+        begun=summary.begun,
+        whole=summary.whole,
     )
     return msgspec.msgpack.encode(packed)
 
@@ -223,4 +243,6 @@ def from_bytes(data: bytes) -> Summary:
             (topic, incarnation, partition): offset for topic, incarnation, partition, offset in packed.resume
         },
         servers=packed.servers,
+        begun=packed.begun,
+        whole=packed.whole,
     )

@@ -160,7 +160,7 @@ class EventWriter:
         names, before, after = change.key_names, change.before, change.after
         half = row_id = None
         if not names:
-            row_id = change.row_id if self._settings.row_ids else None
+            row_id = change.row_id if self._settings.row_ids or change.op == "snapshot" else None
             if self._settings.tidb and row_id is None:
                 half = image_hash((before if after is None else after) or {})
         return (

@@ -13,7 +13,7 @@ or a watermark above.
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from lakehouse.events import MIN_POSITION, Position
+from lakehouse.events import MIN_POSITION, SNAPSHOT_TOPIC, Position
 from lakehouse.lineage import Interval, Name
 from lakehouse.ops.progress import NextOffset, Partition
 from lakehouse.ops.records import Planned
@@ -43,9 +43,11 @@ class Counting(NamedTuple):
 
 
 def counting(listing: Listing, read: Iterable[NextOffset], retired: Iterable[Retirement]) -> Counting:
-    """The partitions that count, with what silver has read (`read`) and the retirements, oldest first."""
+    """The partitions that count, with what silver has read (`read`) and the retirements, oldest first. Table
+    snapshots have no watermark of their own: they hold nothing.
+    """
     met: dict[Partition, dict[str, int]] = {}
-    for one in read:
+    for one in (one for one in read if one.topic != SNAPSHOT_TOPIC):
         met.setdefault((one.topic, one.partition), {})[one.incarnation] = one.offset
     newest = _newest(listing)
     there = set(listing.partitions) | {

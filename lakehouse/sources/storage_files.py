@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message
@@ -116,6 +116,14 @@ class LocalFiles:
                 return file.read()
         except OSError:
             return b""
+
+    def open(self, path: str) -> BinaryIO | None:
+        """The file for reading a part at a time; None for what is not there."""
+        place = self._inside(path)
+        try:
+            return None if place is None else place.open("rb")
+        except OSError:
+            return None
 
     def _inside(self, path: str) -> Path | None:
         if path.startswith("/") or ".." in path.split("/") or "\0" in path:

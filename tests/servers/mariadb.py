@@ -59,18 +59,40 @@ class MariaDb:
 
 
 @contextmanager
-def start_mariadb(folder: Path) -> Iterator[MariaDb]:
-    """A new, empty server that lives as long as the block. EnvironmentError_ says in one sentence what is
-    missing.
+def start_mariadb(folder: Path, *options: str) -> Iterator[MariaDb]:
+    """A new, empty server that lives as long as the block, with more `options` of its own. EnvironmentError_
+    says in one sentence what is missing.
     """
     home = cached_folder(f"mariadb/{_VERSION}", _unpack)
     _install(home, folder)
-    server = _start(home, folder, _free_port())
+    server = _start(home, folder, _free_port(), options)
     try:
         _wait(server, time.monotonic() + 300)
         yield server
     finally:
         server.stop()
+
+
+def run_program(name: str, server: MariaDb, *options: str, given: bytes = b"") -> bytes:
+    """The output of one of the server's own programs, such as mariadb-dump; EnvironmentError_ where it
+    fails.
+    """
+    home = cached_folder(f"mariadb/{_VERSION}", _unpack)
+    command = [
+        str(home / "bin" / name),
+        "--no-defaults",
+        f"--host={HOST}",
+        f"--port={server.port}",
+        "--user=root",
+    ]
+    done = subprocess.run(
+        [*command, "--skip-ssl", *options], env=_environment(home), input=given, capture_output=True
+    )
+    if done.returncode != 0:
+        raise EnvironmentError_(
+            f"{name}: expected it to end well, got: {done.stderr.decode(errors='replace')}"
+        )
+    return done.stdout
 
 
 def _archive() -> Path:
@@ -111,7 +133,7 @@ def _install(home: Path, folder: Path) -> None:
         )
 
 
-def _start(home: Path, folder: Path, port: int) -> MariaDb:
+def _start(home: Path, folder: Path, port: int, options: tuple[str, ...]) -> MariaDb:
     # a server that starts clears its folder of temporary tables: two servers must not share one
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
@@ -125,6 +147,7 @@ def _start(home: Path, folder: Path, port: int) -> MariaDb:
         f"--socket={_socket(folder, port)}",
         f"--tmpdir={temporary}",
         *_OPTIONS,
+        *options,
         *_as_root(),
     ]
     with (folder / "mariadb.log").open("wb") as log:

@@ -14,7 +14,17 @@ import msgspec
 
 from lakehouse.ddl.policy import Rules
 from lakehouse.discovery.inspect import events_of
-from lakehouse.events import MIN_POSITION, Message, Position, RowChange, SchemaChange, Watermark
+from lakehouse.events import (
+    MIN_POSITION,
+    SNAPSHOT_FLAG,
+    SNAPSHOT_TOPIC,
+    TABLE_SNAPSHOT,
+    Message,
+    Position,
+    RowChange,
+    SchemaChange,
+    Watermark,
+)
 from lakehouse.fold.continuity import Breaks
 from lakehouse.fold.row_edits import Change
 from lakehouse.fold.upcast import Upstream
@@ -80,6 +90,7 @@ class Memory:
                 told.row(event.flags, event.position)
             if (
                 self.format == "debezium"
+                and message.topic != SNAPSHOT_TOPIC
                 and not isinstance(event, RowChange)
                 and (row := transaction_row(message)) is not None
             ):
@@ -108,6 +119,9 @@ class Memory:
 
     def _noted(self, messages: Iterable[Message], told: TransactionEvents) -> Iterable[Message]:
         for message in messages:
+            if message.topic == SNAPSHOT_TOPIC:
+                yield message
+                continue
             place = (message.topic, message.partition)
             self.marks.setdefault(place, MIN_POSITION)
             if self.format == "debezium" and (end := transaction_end(message)) is not None:
@@ -143,7 +157,8 @@ class Memory:
 
     def _change(self, place: tuple[str, int], change: RowChange) -> None:
         row_id = ""
-        if self.row_ids and change.row_id is not None and not change.key_names:
+        told = self.row_ids or change.op == "snapshot"
+        if told and change.row_id is not None and not change.key_names:
             row_id = change.row_id
         elif self.tidb and not change.key_names:
             image = change.before if change.after is None else change.after
@@ -245,7 +260,13 @@ class Memory:
             history = self.history()
             mine: dict[str, list[Change]] = {}
             void = {position[:4] for position in aborted(self.transactions)}
+            whole = {
+                (r.database, r.table, r.position) for r in self.records.values() if r.kind == TABLE_SNAPSHOT
+            }
             for change in self.changes.values():
+                snapshot = (change.database, change.table, (*change.position[:4], 0, 0))
+                if SNAPSHOT_FLAG in change.flags and snapshot not in whole:
+                    continue
                 if (
                     change.op == "snapshot"
                     and change.position[:4] in void

@@ -21,7 +21,7 @@ from typing import Any
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.binlog import server_of
+from lakehouse.formats.binlog import file_number, server_of
 from lakehouse.formats.debezium.connect_schema import structured
 from lakehouse.formats.debezium.envelope import NULL, TableChange, key_image, primary_key, schema_columns
 from lakehouse.formats.debezium.records import (
@@ -30,7 +30,6 @@ from lakehouse.formats.debezium.records import (
     Payload,
     RowRecord,
     Source,
-    file_number,
     read_record,
     snapshot_flags,
     transaction_flags,

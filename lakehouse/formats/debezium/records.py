@@ -150,14 +150,6 @@ def transaction_flags(transaction: Transaction | None) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=1024)
-def file_number(file: str) -> int:
-    """The running number of a binlog file: `mysql-bin.000012` is 12."""
-    digits = file.rpartition(".")[2]
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-        raise DecodeError("position", "binlog file: expected a name that ends in a number, got another")
-    return int(digits)
-
-
 def embedded_schema(value: bytes) -> bytes | None:
     """The schema that is embedded in a row's value, as JSON; None where there is none."""
     return read_json(_FRAMED_MEMBERS, value, "value").schema_bytes() if _is_framed(value) else None

@@ -13,8 +13,9 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message, Position
+from lakehouse.formats.binlog import file_number
 from lakehouse.formats.debezium.envelope import header_members
-from lakehouse.formats.debezium.records import STREAMED, file_number, transaction_end
+from lakehouse.formats.debezium.records import STREAMED, transaction_end
 from lakehouse.formats.row import TransactionRow, Transactions
 from lakehouse.formats.wire_json import read_json
 

@@ -8,7 +8,7 @@ from typing import Any
 # A TSO is milliseconds shifted by 18 bits: one of 1980 is larger than any file number, offset or time in
 # milliseconds.
 LEAST_TSO = 315_532_800_000 << 18
-TSO_RANKS = 2
+TSO_RANKS = 3
 STATEMENT = 100
 # Seconds of work of which nobody asks for the rate.
 QUICK = 10

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.events import SNAPSHOT_TOPIC
 from lakehouse.formats import FORMATS
 from lakehouse.formats.assemble import ATTACHMENT, attachment_names
 from lakehouse.ops.progress import NextOffset, OffsetRange
@@ -129,7 +130,8 @@ def attachments_table(source: str) -> str:
 
 def named_attachments(bronze: DataFrame, format: str, options: Mapping[str, str]) -> DataFrame:
     """The names of the payloads that records need, with the records' places."""
-    frame = bronze.select("topic", "incarnation", "partition", "offset", "key", "value")
+    feed = bronze.where(F.col("topic") != SNAPSHOT_TOPIC)
+    frame = feed.select("topic", "incarnation", "partition", "offset", "key", "value")
     return frame.mapInArrow(_names_worker(format, dict(options)), NAMES)
 
 

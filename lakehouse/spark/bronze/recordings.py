@@ -35,13 +35,13 @@ def land_messages(context: RunContext, messages: Iterable[Message]) -> int:
         chunk = _unknown(spark, lake, source, chunk)
         if chunk:
             ends = ends or bronze_ends(spark, lake, source)
-            _append(context, chunk, ends)
+            append_messages(context, chunk, ends)
         landed += len(chunk)
         context.progress(f"bronze  {source}: {landed} new messages")
     return landed
 
 
-def _append(context: RunContext, chunk: list[Message], ends: dict[Place, int]) -> None:
+def append_messages(context: RunContext, chunk: list[Message], ends: dict[Place, int]) -> None:
     """Append new messages to bronze, and move `ends` on. Silver has to be told of those that lie below:
     before, for the run may die, and after, for silver may have looked in between.
     """

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.events import DDL, just_above, tidb_position
+from lakehouse.events import DDL, SNAPSHOT_TOPIC, just_above, tidb_position
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
 from lakehouse.ops.records import Epoch, FilesMissing, MissingFile
 from lakehouse.ops.records import Scan as ScanRecord
@@ -110,7 +110,7 @@ def landed_files(spark: SparkSession, lake: Lake, source: str) -> tuple[Landed, 
     """What bronze holds: size and time by path, the next offset, and the newest checkpoint's text."""
     if not lake.exists(spark, "bronze", source):
         return {}, 0, None
-    bronze = lake.read(spark, "bronze", source)
+    bronze = lake.read(spark, "bronze", source).where(F.col("topic") != SNAPSHOT_TOPIC)
     rows = bronze.select("path", "size", "mtime", "offset").toArrow().to_pylist()
     rows.sort(key=lambda row: row["offset"])
     last = next((row["offset"] for row in reversed(rows) if row["path"] == METADATA), None)

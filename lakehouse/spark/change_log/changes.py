@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
-from lakehouse.events import Position
+from lakehouse.events import SNAPSHOT_FLAG, Position
 from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.ops.records import Done, Epoch
@@ -30,6 +30,8 @@ FOLD_COLUMNS = [
     "commit_ts",
 ]
 _decode = msgspec.json.decode
+# above the number of any row
+LAST = 2**63 - 1
 
 
 def position_literal(position: Position) -> Column:
@@ -71,7 +73,9 @@ def not_void(log: OpsLog) -> Column:
 
 
 def not_aborted(log: OpsLog) -> Column:
-    """Rows of a full snapshot that was broken off are void; the complete one has them all again."""
+    """Rows of a full snapshot that was broken off are void; the complete one has them all again. So are those
+    of a table's snapshot until its last one has arrived.
+    """
     condition = F.lit(True)
     done = log.last(Done)
     for epoch, p1, p2, p3, *_ in aborted(done.transactions if done else None):
@@ -79,6 +83,10 @@ def not_aborted(log: OpsLog) -> Column:
         here = here & (F.col("position.p2") == p2) & (F.col("position.p3") == p3)
         full = ~F.coalesce(F.array_contains("flags", "snapshot=incremental"), F.lit(False))
         condition = condition & ~(here & (F.col("op") == "snapshot") & full)
+    for one in done.snapshots.unfinished if done and done.snapshots else ():
+        mine = (F.col("database") == one.database) & (F.col("table") == one.table)
+        rows = mine & between(one.position, (*one.position[:4], LAST, 1))
+        condition = condition & ~(rows & F.coalesce(F.array_contains("flags", SNAPSHOT_FLAG), F.lit(False)))
     return condition
 
 

@@ -184,5 +184,6 @@ def digest(log: OpsLog, done: Done) -> str:
     restored = [(one.epoch, one.restored_to) for one in log.all(Epoch) if one.restored_to is not None]
     off = aborted(done.transactions if done.transactions else None)
     floors = [(one.place, sorted(one.names), one.batch) for one in raised_floors(log)]
-    said = (log.generation, restored, list(off), floors)
+    unfinished = done.snapshots.unfinished if done.snapshots else []
+    said = (log.generation, restored, [*off, *unfinished], floors)
     return hashlib.blake2b(repr(said).encode(), digest_size=12).hexdigest()

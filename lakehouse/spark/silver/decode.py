@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lakehouse.events import Message, Stored
+from lakehouse.events import SNAPSHOT_TOPIC, Message, Stored
 from lakehouse.formats import FORMATS
 from lakehouse.formats.assemble import NOTHING, Resume, Unjoined, assembled, place_of
 from lakehouse.silver.binlog_servers import Stretches
@@ -110,7 +110,8 @@ def decoded(
             before = len(held.changes)
             held.bytes += writer.write(message, events, held.changes, held.others)
             held.silent += not events
-            if transactions is not None and found is message and len(held.changes) == before:
+            of_feed = message.topic != SNAPSHOT_TOPIC
+            if transactions is not None and of_feed and found is message and len(held.changes) == before:
                 held.others += transaction_rows(transactions, message, events)
             if servers is not None:
                 servers.add(message, events)

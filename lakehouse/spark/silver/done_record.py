@@ -17,6 +17,7 @@ from lakehouse.ops.progress import (
     Place,
     SentState,
     TableSize,
+    TableSnapshots,
 )
 from lakehouse.ops.records import Done, Planned
 from lakehouse.silver.batch_summary import Summary
@@ -100,11 +101,23 @@ def done_record(
         dead=_dead_counts(done, summary),
         tables=_tables(done, summary),
         servers=stays.servers if stays else servers,
+        snapshots=_snapshots(done, summary),
         arrival=sent.arrival,
         requeued=plan.requeue,
         sent=sent.states,
         backfills=max(plan.backfills, _backfills(done)),
         low=None if plan.again else summary.low,
+    )
+
+
+def _snapshots(done: Done | None, summary: Summary) -> TableSnapshots | None:
+    """The table snapshots that silver holds after the batch."""
+    before = done.snapshots if done else None
+    if not summary.begun and not summary.whole:
+        return before
+    known = before or TableSnapshots()
+    return TableSnapshots(
+        tuple(sorted({*known.begun, *summary.begun})), tuple(sorted({*known.whole, *summary.whole}))
     )
 
 

@@ -1,0 +1,147 @@
+"""Records of a snapshot to events, for a source of any format with positions of its own.
+
+    rows     one RowChange a row, op `snapshot`, flag `snapshot=table`
+    table    one SchemaChange of kind `table`: the table's CREATE TABLE, where its snapshot clears it
+
+Order: a snapshot of a binlog's position ranks below what was streamed from there on, like Debezium's own
+(phase 0); where positions are those of ends of events, above what ends there (phase 2); one of a TSO above
+every change and DDL of that commit. Its `table` stands right below its rows. A row without a key is told from
+equal ones by its number. Outcomes: those above, DeadLetter for a row that can't be read, DecodeError for any
+other bytes. Options: `time_zone`, where the dump does not say its own.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+
+from lakehouse.errors import DecodeError
+from lakehouse.events import (
+    SNAPSHOT,
+    SNAPSHOT_FLAG,
+    TABLE_SNAPSHOT,
+    DeadLetter,
+    Event,
+    Image,
+    Message,
+    Position,
+    RowChange,
+    SchemaChange,
+    Value,
+)
+from lakehouse.formats.binlog import file_number
+from lakehouse.formats.snapshot.records import Place, RowsRecord, TextColumn, read_record
+from lakehouse.schema import parse_type
+from lakehouse.values.charsets import decode_text
+from lakehouse.values.normal_form import bytes_vector, normal_form, vector_text
+from lakehouse.values.scalars import base64_text, bit_number, integer, number, timestamp_utc
+
+Convert = Callable[[bytes], Value | dict[str, str]]
+_BEFORE, _AFTER = 0, 2
+_FLAGS = ("snapshot", SNAPSHOT_FLAG)
+
+
+def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
+    """The events of one record."""
+    record = read_record(message.value)
+    if isinstance(record, RowsRecord):
+        yield from _rows(record, message.epoch, options.get("time_zone", "UTC"))
+        return
+    yield SchemaChange(
+        TABLE_SNAPSHOT,
+        record.database,
+        record.table,
+        commit_ts=record.place.tso or None,
+        position=position(message.epoch, record.place),
+        ddl=record.create,
+        index=0,
+    )
+
+
+def position(epoch: int, place: Place, row: int = 0, half: int = 0) -> Position:
+    """The position of a snapshot's `table`, or of one of its rows (half 1)."""
+    if place.file:
+        phase = _AFTER if place.at_ends else _BEFORE
+        return (epoch, file_number(place.file), place.offset, phase, row, half)
+    if not 0 < place.tso < 1 << 63:
+        raise DecodeError("position", "snapshot: expected a TSO or a binlog's position, got neither")
+    return (epoch, place.tso, SNAPSHOT, 0, row, half)
+
+
+def _rows(record: RowsRecord, epoch: int, zone: str) -> Iterator[Event]:
+    names = tuple(column.name for column in record.columns)
+    converts = _converts(record.columns, record.charset, record.zone or zone)
+    keyed, commit_ts = bool(record.key), record.place.tso or None
+    shared = position(epoch, record.place, 0, 1)
+    for index, row in enumerate(record.rows):
+        try:
+            after = _image(names, converts, row)
+            key = tuple(after[name] for name in record.key)
+        except (DecodeError, KeyError) as error:
+            text = str(error) if isinstance(error, DecodeError) else "key: expected its columns, got none"
+            yield DeadLetter("value", text, index, database=record.database, table=record.table)
+            continue
+        yield RowChange(
+            record.database,
+            record.table,
+            "snapshot",
+            key,
+            key_names=record.key,
+            commit_ts=commit_ts,
+            position=shared if keyed else position(epoch, record.place, record.first + index, 1),
+            before=None,
+            after=after,
+            index=index,
+            flags=_FLAGS,
+            row_id=None if keyed else f"snapshot:{record.first + index}",
+        )
+
+
+def _image(names: tuple[str, ...], converts: tuple[Convert, ...], row: list[bytes | None]) -> Image:
+    if len(row) != len(names):
+        raise DecodeError("value", f"row: expected {len(names)} values, got {len(row)}")
+    image: Image = {}
+    for name, convert, cell in zip(names, converts, row, strict=True):
+        try:
+            image[name] = None if cell is None else convert(cell)
+        except ValueError:
+            raise DecodeError(
+                "value", f"column {name}: expected a value of its type as the server prints it, got another"
+            ) from None
+    return image
+
+
+@functools.lru_cache(maxsize=1024)
+def _converts(columns: tuple[TextColumn, ...], charset: str | None, zone: str) -> tuple[Convert, ...]:
+    return tuple(converter(column, charset, zone) for column in columns)
+
+
+def converter(column: TextColumn, charset: str | None, zone: str) -> Convert:
+    """The function that reads a column's cells as canonical values; it raises ValueError."""
+    kind = parse_type(column.type)
+    match kind.family:
+        case "integer" | "year":
+            return lambda cell: integer(cell.decode())
+        case "bit":
+            return lambda cell: bit_number(cell, "big")
+        case "float" | "double":
+            return lambda cell: number(cell.decode())
+        case "binary" | "geometry":
+            return base64_text
+        case "vector":
+            return _vector
+        case "timestamp":
+            return lambda cell: timestamp_utc(cell.decode(), zone)
+        case "decimal" | "date" | "datetime" | "time":
+            return bytes.decode
+    form = normal_form(kind) if kind.family == "text" else None
+    text = functools.partial(_text, charset=charset or column.charset or "utf8mb4")
+    return text if form is None else lambda cell: form(text(cell))
+
+
+def _text(cell: bytes, charset: str) -> str | dict[str, str]:
+    found = decode_text(cell, charset)
+    return {"base64": base64_text(cell)} if found is None else found
+
+
+def _vector(cell: bytes) -> str:
+    """As MySQL and MariaDB store it, or as TiDB prints it."""
+    return cell.decode() if cell[:1] == b"[" else vector_text(bytes_vector(cell))

@@ -1,0 +1,89 @@
+"""The records of a snapshot as bronze keeps them: MessagePack, one map a record.
+
+    rows     some rows of one table, as the server's own text, with what is needed to read them
+    table    one table's end: its CREATE TABLE, and how many rows it had. It comes last of its table, so that
+             the table's snapshot is whole once it has been read
+
+They lie under a topic that no broker can have, in one partition; the incarnation is that of the snapshot, the
+offsets count its records. Reading the same dump again gives the same records.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from lakehouse.errors import DecodeError
+
+VERSION = 1
+
+
+class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The source's position that a snapshot is of: a TSO, or a binlog's file and the offset in it. `at_ends`:
+    the source's own positions are those of the ends of events.
+    """
+
+    tso: int = 0
+    file: str = ""
+    offset: int = 0
+    at_ends: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}" if self.file else f"TSO {self.tso}"
+
+
+class TextColumn(NamedTuple):
+    """A column of the rows: its name, its type without labels, and the charset of its text ("" where it has
+    none).
+    """
+
+    name: str
+    type: str
+    charset: str = ""
+
+
+class RowsRecord(msgspec.Struct, frozen=True, kw_only=True, tag="rows", tag_field="record"):
+    """Rows of one table. `key` are the columns of its handle key, by name; `charset` is that of text (None:
+    each column's own), `zone` that of TIMESTAMP (None: the source's option); `first` the number of the first
+    row in the table.
+    """
+
+    version: int = VERSION
+    place: Place
+    database: str
+    table: str
+    columns: tuple[TextColumn, ...]
+    key: tuple[str, ...]
+    charset: str | None
+    zone: str | None
+    first: int
+    rows: list[list[bytes | None]]
+
+
+class TableRecord(msgspec.Struct, frozen=True, kw_only=True, tag="table", tag_field="record"):
+    """The end of a table: what SHOW CREATE TABLE printed, and how many rows came before."""
+
+    version: int = VERSION
+    place: Place
+    database: str
+    table: str
+    create: str
+    rows: int
+
+
+encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(RowsRecord | TableRecord).decode
+
+
+def read_record(value: bytes | None) -> RowsRecord | TableRecord:
+    """A record; DecodeError for bytes that are none, or of a newer lakehouse."""
+    try:
+        record: RowsRecord | TableRecord = _decode(value or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise DecodeError(
+            "message", "snapshot: expected a record of rows or of a table, got neither"
+        ) from None
+    if record.version != VERSION:
+        raise DecodeError(
+            "version", f"snapshot: expected a record of version {VERSION}, got version {record.version}"
+        )
+    return record

@@ -1,0 +1,150 @@
+"""The files of a dump: which there are, what each one holds by its name, and their bytes uncompressed."""
+
+import gzip
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, Protocol, cast
+
+import zstandard
+
+from lakehouse.errors import LakehouseError
+from lakehouse.sources.dumps.window import Stream, Window
+from lakehouse.sources.storage_files import FileInfo, LocalFiles
+
+_SUFFIX = re.compile(
+    r"(?P<stem>.+?)\.(?P<kind>sql|csv|dat)(?:\.(?P<packed>gz|zst|zstd|snappy|lz4|xz|bz2))?", re.S
+)
+# bytes to decompress at once
+PACKED = 1 << 17
+_TOO_PACKED = ("snappy", "lz4", "xz", "bz2")
+
+
+class DumpFiles(Protocol):
+    """The files of one folder, or of one file."""
+
+    name: str
+
+    def paths(self) -> list[FileInfo]: ...
+
+    def open(self, path: str) -> Stream: ...
+
+
+class LocalDump:
+    """A local folder, or one file. Names that lead out of the folder, by a link too, count as missing."""
+
+    def __init__(self, root: Path) -> None:
+        self.name = str(root)
+        self._only = root.name if root.is_file() else None
+        self._files = LocalFiles(root.parent if root.is_file() else root)
+        if not root.exists():
+            raise LakehouseError(f"{root}: expected the folder or the file of a dump, got nothing there")
+
+    def paths(self) -> list[FileInfo]:
+        """The files, in the order of their names."""
+        found = [info for info in self._files.list_dir("") if not info.is_dir]
+        return [info for info in found if self._only in (None, info.path)]
+
+    def open(self, path: str) -> Stream:
+        found = self._files.open(path)
+        if found is None:
+            raise LakehouseError(f"{path}: expected a file of the dump's folder, got none that can be read")
+        return cast(Stream, found)
+
+
+class SqlFile(NamedTuple):
+    """A file by its name: `role` is schema, database, data or other; `stem` the part that names what it is
+    of, `kind` sql, csv or dat.
+    """
+
+    path: str
+    role: str
+    stem: str
+    kind: str
+
+
+def classify(path: str) -> SqlFile | None:
+    """What a file of Dumpling or mydumper holds; None for one that is neither SQL nor rows."""
+    found = _SUFFIX.fullmatch(path)
+    if found is None:
+        return None
+    if found["packed"] in _TOO_PACKED:
+        raise LakehouseError(
+            f"{path}: expected a plain file, gzip (.gz) or Zstandard (.zst), got .{found['packed']}; "
+            "unpack it, or dump again"
+        )
+    stem = found["stem"]
+    for suffix, role in (("-schema-create", "database"), ("-schema", "schema")):
+        if stem.endswith(suffix):
+            return SqlFile(path, role, stem.removesuffix(suffix), found["kind"])
+    if re.search(r"-schema-(?:view|triggers|post|sequence)$|^-?checkpoint", stem):
+        return SqlFile(path, "other", re.sub(r"-schema-[a-z]+$", "", stem), found["kind"])
+    return SqlFile(path, "data", stem, found["kind"])
+
+
+def stem_of_data(file: SqlFile, tables: frozenset[str]) -> str | None:
+    """The table, by the stem of its schema file, whose rows a data file has."""
+    stem = file.stem
+    while stem not in tables:
+        cut = stem.rpartition(".")
+        if not cut[2].isdigit():
+            return None
+        stem = cut[0]
+    return stem
+
+
+@contextmanager
+def window_of(files: DumpFiles, path: str) -> Iterator[Window]:
+    """A window on a file's bytes, uncompressed."""
+    raw = files.open(path)
+    try:
+        yield Window(_unpacked(raw, path), path)
+    finally:
+        close = getattr(raw, "close", None)
+        if close is not None:
+            close()
+
+
+class _Zstandard:
+    """The bytes of Zstandard frames, one after another; EOFError where the last one is cut short."""
+
+    def __init__(self, raw: Stream) -> None:
+        self._raw, self._frame = raw, zstandard.ZstdDecompressor().decompressobj()
+        self._begun, self._left = False, b""
+
+    def read(self, size: int, /) -> bytes:
+        parts: list[bytes] = []
+        while sum(map(len, parts)) < size:
+            data = self._left or self._raw.read(PACKED)
+            if not data:
+                if self._begun:
+                    raise EOFError
+                break
+            parts.append(self._unpacked(data))
+        return b"".join(parts)
+
+    def _unpacked(self, data: bytes) -> bytes:
+        try:
+            found = self._frame.decompress(data)
+        except zstandard.ZstdError as error:
+            raise OSError("damaged") from error
+        self._begun, self._left = not self._frame.eof, self._frame.unused_data
+        if self._frame.eof:
+            self._frame = zstandard.ZstdDecompressor().decompressobj()
+        return found
+
+
+def _unpacked(raw: Stream, path: str) -> Stream:
+    if path.endswith(".gz"):
+        return cast(Stream, gzip.GzipFile(fileobj=cast(io.BytesIO, raw)))
+    return _Zstandard(raw) if path.endswith((".zst", ".zstd")) else raw
+
+
+def text_of(files: DumpFiles, path: str) -> str:
+    """A small file as text."""
+    with window_of(files, path) as window:
+        while window.more():
+            pass
+        return window.buffer.decode(errors="replace")

@@ -1,0 +1,294 @@
+"""A dump read whole: its position, then table by table what it holds.
+
+    mysqldump            one file: comments tell database and position, each CREATE TABLE is followed by rows
+    mydumper, Dumpling   a folder: `metadata`, `DB-schema-create.sql`, `DB.TABLE-schema.sql` and, for rows,
+                         `DB.TABLE.sql`, `DB.TABLE.00000.sql` or `DB.TABLE.000000000.csv`
+
+Files may be gzip or Zstandard. Views, sequences, triggers and routines are passed over. Reading needs memory
+for one row beside a megabyte, whatever the size of a file.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from urllib.parse import unquote
+
+from lakehouse.ddl import edits
+from lakehouse.ddl.apply.schema import create
+from lakehouse.ddl.parse.statements import read
+from lakehouse.errors import DdlError, LakehouseError
+from lakehouse.lineage import Name
+from lakehouse.schema import TableSchema
+from lakehouse.sources.dumps import tuples
+from lakehouse.sources.dumps.csv_rows import csv_rows
+from lakehouse.sources.dumps.files import DumpFiles, SqlFile, classify, stem_of_data, text_of, window_of
+from lakehouse.sources.dumps.metadata import read_metadata
+from lakehouse.sources.dumps.records import DumpEvent, Place, Rows, TableBegins, TableEnds
+from lakehouse.sources.dumps.session import Session, after_comment, after_statement
+from lakehouse.sources.dumps.statements import Comment, Insert, Statement, name_of, statements
+from lakehouse.sources.dumps.window import Window
+
+METADATA = "metadata"
+# rows are given so many at a time
+BATCH = 1000
+_CREATE_TABLE = re.compile(rb"CREATE\s+TABLE\b", re.I)
+_CREATE_DATABASE = re.compile(
+    rb"CREATE\s+DATABASE\s+(?:/\*.*?\*/\s*|IF\s+NOT\s+EXISTS\s+)*(`(?:[^`]|``)+`|[\w$]+)", re.I | re.S
+)
+_IS_SEQUENCE = re.compile(r"\)[^)]*\bSEQUENCE\s*=\s*1\b[^)]*$", re.I)
+# Dumpling reads text as utf8mb4, whatever its files say; its numbers are longer than mydumper's
+_OF_DUMPLING = re.compile(r"\.\d{9,}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """A dump that has been found. `place` is None where it does not tell its position; `path` is the one file
+    of mysqldump, None for a folder; `zone` that of TIMESTAMP where its files do not tell it.
+    """
+
+    files: DumpFiles
+    place: Place | None
+    path: str | None
+    zone: str | None = None
+
+    def events(self) -> Iterator[DumpEvent]:
+        """The tables with their rows. LakehouseError names the file, the byte and what to do."""
+        if self.path is not None:
+            with window_of(self.files, self.path) as window:
+                yield from _OneFile(window).events()
+        else:
+            yield from _of_folder(self.files)
+
+
+def find_dump(files: DumpFiles) -> Dump:
+    """The dump of a folder or of one file. LakehouseError where there is none, or one that did not finish."""
+    paths = [info.path for info in files.paths()]
+    if METADATA in paths:
+        metadata = read_metadata(text_of(files, METADATA))
+        if not metadata.finished:
+            raise LakehouseError(
+                f"{files.name}/{METADATA}: expected `Finished dump at`, got none: the dump was cut short"
+            )
+        return Dump(files, metadata.place, None)
+    found = [path for path in paths if (file := classify(path)) is not None and file.kind == "sql"]
+    if len(found) != 1:
+        cut = ", and metadata.partial: the dump was cut short" if f"{METADATA}.partial" in paths else ""
+        raise LakehouseError(
+            f"{files.name}: expected `metadata` of Dumpling or mydumper, or one SQL file of mysqldump, got "
+            f"{len(found)} SQL files{cut}"
+        )
+    with window_of(files, found[0]) as window:
+        return Dump(files, _OneFile(window).place(), found[0])
+
+
+# mysqldump's file
+
+
+class _OneFile:
+    """The tables of one SQL file, in their order."""
+
+    def __init__(self, window: Window) -> None:
+        self.window, self.session = window, Session()
+        self.table: TableBegins | None = None
+        self.rows, self.ended = 0, set[Name]()
+
+    def place(self) -> Place | None:
+        """The position that stands before the first table."""
+        for found in statements(self.window):
+            if isinstance(found, Insert) or _creates_table(found):
+                break
+            self._note(found)
+        return self.session.place
+
+    def events(self) -> Iterator[DumpEvent]:
+        for found in statements(self.window):
+            if isinstance(found, Insert):
+                yield from self._rows(found)
+            elif isinstance(found, Statement) and _creates_table(found):
+                yield from self._ended()
+                self.table = _table_of(found, self.window.name, self.session.database)
+                if self.table is not None:
+                    yield self.table
+            else:
+                self._note(found)
+        yield from self._ended()
+        if self.session.known and not self.session.complete:
+            raise LakehouseError(
+                f"{self.window.name}: expected `-- Dump completed` at its end, got none: the dump was cut "
+                "short; dump again"
+            )
+
+    def _note(self, found: Comment | Statement | Insert) -> None:
+        if isinstance(found, Comment):
+            self.session = after_comment(self.session, found.text)
+        elif isinstance(found, Statement):
+            where = f"{self.window.name}: byte {found.offset}"
+            self.session = after_statement(self.session, found.text, where)
+
+    def _ended(self) -> Iterator[DumpEvent]:
+        if self.table is not None:
+            self.ended.add(self.table.name)
+            yield TableEnds(self.rows)
+        self.table, self.rows = None, 0
+
+    def _rows(self, insert: Insert) -> Iterator[DumpEvent]:
+        if self.table is None or self.table.name[1] != insert.table:
+            if self.table is None and (self.session.database or "", insert.table) not in self.ended:
+                for _ in tuples.rows(self.window, escapes=self.session.escapes):
+                    pass  # of a sequence
+                return
+            self.window.fail(f"rows of the table that was created last, not of {insert.table}")
+        for rows in _rows_of(self.window, insert, self.table, self.session):
+            self.rows += len(rows.rows)
+            yield rows
+
+
+def _creates_table(found: Comment | Statement | Insert) -> bool:
+    return isinstance(found, Statement) and _CREATE_TABLE.match(found.text) is not None
+
+
+# A folder
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """The files of a folder by what they hold; data files by the stem of their table's schema file."""
+
+    schemas: dict[str, SqlFile]
+    databases: dict[str, str]
+    data: dict[str, list[SqlFile]]
+
+
+def _of_folder(files: DumpFiles) -> Iterator[DumpEvent]:
+    folder = _folder(files)
+    for stem, file in sorted(folder.schemas.items()):
+        table = _table_of_folder(files, file, folder.databases)
+        if table is None:
+            continue
+        yield table
+        count = 0
+        for data in folder.data.get(stem, ()):
+            for rows in _rows_of_file(files, data, table):
+                count += len(rows.rows)
+                yield rows
+        yield TableEnds(count)
+
+
+def _folder(files: DumpFiles) -> _Folder:
+    found = [file for info in files.paths() if (file := classify(info.path)) is not None]
+    others = {file.stem for file in found if file.role == "other" and not file.path.endswith("triggers.sql")}
+    schemas = {file.stem: file for file in found if file.role == "schema"}
+    stems, data = frozenset(schemas), dict[str, list[SqlFile]]()
+    for file in (file for file in found if file.role == "data"):
+        stem = stem_of_data(file, stems)
+        if stem is None:
+            raise LakehouseError(
+                f"{file.path}: expected the schema of its table beside it (…-schema.sql), got none; dump "
+                "again with schemas (without --no-schemas)"
+            )
+        data.setdefault(stem, []).append(file)
+    databases = {file.stem: _database_of(files, file) for file in found if file.role == "database"}
+    views = {stem for stem in others if stem in schemas and stem not in data and _is_view(found, stem)}
+    return _Folder({stem: file for stem, file in schemas.items() if stem not in views}, databases, data)
+
+
+def _is_view(found: list[SqlFile], stem: str) -> bool:
+    return any(file.stem == stem and "-schema-view.sql" in file.path for file in found)
+
+
+def _database_of(files: DumpFiles, file: SqlFile) -> str:
+    found = _CREATE_DATABASE.search(text_of(files, file.path).encode())
+    return name_of(found[1]) if found else unquote(file.stem)
+
+
+def _table_of_folder(files: DumpFiles, file: SqlFile, databases: dict[str, str]) -> TableBegins | None:
+    with window_of(files, file.path) as window:
+        for found in statements(window):
+            if isinstance(found, Statement) and _creates_table(found):
+                table = _table_of(found, file.path, "")
+                name = "" if table is None else table.name[1]
+                return table and table._replace(name=(_database_named(file, name, databases), name))
+    return None
+
+
+def _database_named(file: SqlFile, table: str, databases: dict[str, str]) -> str:
+    for stem in sorted(databases, key=len, reverse=True):
+        if file.stem.startswith(f"{stem}."):
+            return databases[stem]
+    for text in (file.stem, unquote(file.stem)):
+        if text.endswith(f".{table}"):
+            return text.removesuffix(f".{table}")
+    raise LakehouseError(
+        f"{file.path}: expected the name of the table's database in the file's, got none; add the "
+        "…-schema-create.sql of the database"
+    )
+
+
+def _rows_of_file(files: DumpFiles, file: SqlFile, table: TableBegins) -> Iterator[Rows]:
+    dumpling = file.kind == "csv" or _OF_DUMPLING.search(file.stem) is not None
+    with window_of(files, file.path) as window:
+        if file.kind == "csv":
+            names = _sent(table.schema)
+            yield from _batches(csv_rows(window, names), names, window, Session())
+            return
+        session = Session()
+        for found in statements(window):
+            if isinstance(found, Insert):
+                if found.table != table.name[1]:
+                    window.fail(f"rows of {table.name[1]}, as the file is named")
+                here = Session(zone=session.zone, escapes=session.escapes) if dumpling else session
+                yield from _rows_of(window, found, table, here)
+            elif isinstance(found, Statement):
+                if found.text[:9].upper() == b"LOAD DATA":
+                    raise LakehouseError(
+                        f"{file.path}: expected INSERT statements, got LOAD DATA; dump again without "
+                        "--csv and --load-data"
+                    )
+                session = after_statement(session, found.text, f"{file.path}: byte {found.offset}")
+
+
+# Both
+
+
+def _table_of(found: Statement, path: str, database: str | None) -> TableBegins | None:
+    """The table that a CREATE TABLE makes; None for a sequence."""
+    text, where = found.text.decode(errors="replace"), f"{path}: byte {found.offset}"
+    if _IS_SEQUENCE.search(text):
+        return None
+    try:
+        statement = read(text)[0]
+        if not isinstance(statement, edits.CreateTable):
+            raise DdlError("expected CREATE TABLE with columns, got another statement")
+        schema = create(statement)
+    except DdlError as error:
+        raise LakehouseError(f"{where}: {error}; leave the table out of the dump, or report it") from error
+    if statement.database is None and database is None:
+        raise LakehouseError(
+            f"{where}: expected the database of {statement.table}, got none; dump again with --databases"
+        )
+    return TableBegins((statement.database or database or "", statement.table), text, schema)
+
+
+def _sent(schema: TableSchema) -> tuple[str, ...]:
+    """The columns of rows that name none: all but those that the server computes, where there are some."""
+    return tuple(column.name for column in schema.columns if column.generated is None)
+
+
+def _rows_of(window: Window, insert: Insert, table: TableBegins, session: Session) -> Iterator[Rows]:
+    every = tuple(column.name for column in table.schema.columns)
+    columns = every if insert.columns is None else insert.columns
+    if unknown := [name for name in columns if table.schema.column(name) is None]:
+        window.fail(f"columns of the table's CREATE, not {', '.join(unknown)}")
+    yield from _batches(tuples.rows(window, escapes=session.escapes), columns, window, session)
+
+
+def _batches(
+    rows: Iterator[tuples.Row], columns: tuple[str, ...], window: Window, session: Session
+) -> Iterator[Rows]:
+    while batch := list(islice(rows, BATCH)):
+        for row in batch:
+            if len(row) != len(columns):
+                window.fail(f"{len(columns)} values in each row", got=f"a row of {len(row)} before it")
+        charset = None if session.charset == "binary" else session.charset
+        yield Rows(columns, batch, charset, session.zone)

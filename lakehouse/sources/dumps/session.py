@@ -1,0 +1,84 @@
+"""What the SET, USE and comment lines of a dump's file say of the rows that follow."""
+
+import re
+from dataclasses import dataclass, replace
+
+from lakehouse.errors import LakehouseError
+from lakehouse.sources.dumps.metadata import change_master
+from lakehouse.sources.dumps.records import Place
+from lakehouse.sources.dumps.statements import name_of
+from lakehouse.values.charsets import charset_codec
+
+_SET_NAMES = re.compile(rb"SET\s+NAMES\s+['\"]?(\w+)", re.I)
+_ZONE = re.compile(rb"\bTIME_ZONE\s*=\s*'([^']*)'", re.I)
+_SQL_MODE = re.compile(rb"\bSQL_MODE\s*=\s*'([^']*)'", re.I)
+_USE = re.compile(rb"USE\s+(`(?:[^`]|``)+`|[\w$]+)", re.I)
+_EXECUTED = re.compile(rb"/\*M?!\d*\s*(.*?)\s*\*/", re.S)
+_HEADER = re.compile(r"Host: .*?\s{2,}Database: (.+)")
+_PRODUCER = re.compile(r"(?:MySQL|MariaDB) dump \d")
+# a trail byte of theirs may be a backslash or a quote: what is escaped depends on the charset
+_MULTIBYTE = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The state of a file. `charset` is the client's, "binary" for bytes as they are stored; `place` and
+    `complete` are mysqldump's, whose header makes it `known`.
+    """
+
+    charset: str = "utf8mb4"
+    zone: str | None = None
+    escapes: bool = True
+    database: str | None = None
+    place: Place | None = None
+    known: bool = False
+    complete: bool = False
+
+
+def after_comment(session: Session, text: str) -> Session:
+    """The state after a line of comment."""
+    if found := _HEADER.match(text):
+        return replace(session, database=found[1].strip())
+    if text.startswith("Dump completed"):
+        return replace(session, complete=True)
+    if _PRODUCER.match(text):
+        return replace(session, known=True)
+    place = change_master(text)
+    return session if place is None else replace(session, place=place)
+
+
+def after_statement(session: Session, text: bytes, where: str) -> Session:
+    """The state after a statement; LakehouseError for a charset that rows can't be read in."""
+    executed = _EXECUTED.fullmatch(text)
+    text = executed[1] if executed else text
+    if found := _USE.fullmatch(text):
+        return replace(session, database=name_of(found[1]))
+    if found := _SET_NAMES.match(text):
+        return replace(session, charset=_charset(found[1].decode().lower(), where))
+    if text[:3].upper() == b"SET":
+        zone, mode = _ZONE.search(text), _SQL_MODE.search(text)
+        if zone is not None:
+            session = replace(session, zone=zone[1].decode(errors="replace"))
+        if mode is not None:
+            session = _in_mode(session, mode[1].upper(), where)
+        return session
+    place = change_master(text.decode(errors="replace")) if text[:6].upper() == b"CHANGE" else None
+    return session if place is None else replace(session, place=place)
+
+
+def _in_mode(session: Session, mode: bytes, where: str) -> Session:
+    if b"ANSI" in mode:
+        raise LakehouseError(
+            f"{where}: expected names in backquotes, got a dump in ANSI mode; dump again without "
+            "--compatible=ansi"
+        )
+    return replace(session, escapes=b"NO_BACKSLASH_ESCAPES" not in mode)
+
+
+def _charset(name: str, where: str) -> str:
+    if name in _MULTIBYTE or (name != "binary" and charset_codec(name) is None):
+        raise LakehouseError(
+            f"{where}: expected SET NAMES utf8mb4 or binary, got {name}; dump again with "
+            "--default-character-set=utf8mb4"
+        )
+    return name

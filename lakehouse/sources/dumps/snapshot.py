@@ -1,0 +1,133 @@
+"""A dump as a snapshot of a source: its position in the source's order, its tables as records of bronze."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Message
+from lakehouse.formats import FORMATS
+from lakehouse.formats.binlog import file_number
+from lakehouse.formats.snapshot.encode import TableChunks, incarnation_of, messages
+from lakehouse.formats.snapshot.records import Place as RecordPlace
+from lakehouse.formats.snapshot.records import RowsRecord, TableRecord
+from lakehouse.lineage import Name
+from lakehouse.schema import TableSchema
+from lakehouse.sources.dumps.read import Dump
+from lakehouse.sources.dumps.records import DumpEvent, Place, Rows, TableBegins, TableEnds, Tso
+
+# servers' own databases, which no feed carries
+_SYSTEM = frozenset({"information_schema", "metrics_schema", "mysql", "performance_schema", "sys"})
+
+
+@dataclass(slots=True)
+class TableFound:
+    """A table of a dump, as far as it has been read, and what its rows lack."""
+
+    name: Name
+    rows: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Found:
+    """The tables that a dump has been found to have so far."""
+
+    tables: list[TableFound] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        return sum(table.rows for table in self.tables)
+
+
+def place_in(format: str, order: str, place: Place | None, name: str) -> RecordPlace:
+    """The position of a dump in a source's order. LakehouseError where it has none there, with what to do."""
+    if order not in ("tidb", "binlog"):
+        raise LakehouseError(
+            f"{name}: expected a feed with positions of the source, got one in order of arrival: a dump's "
+            "place among its messages can't be told; set enable-tidb-extension=true (TiCDC), or use Canal's "
+            "protobuf, and begin anew"
+        )
+    if place is None:
+        raise LakehouseError(
+            f"{name}: expected a dump that tells its position, got none; dump again with --master-data=2 or "
+            "--source-data=2 (mysqldump), or say it: --at TSO, --at FILE:OFFSET"
+        )
+    if isinstance(place, Tso):
+        if order == "tidb":
+            return RecordPlace(tso=place.tso)
+    elif order == "binlog":
+        file_number(place.file)
+        return RecordPlace(file=place.file, offset=place.offset, at_ends=FORMATS[format].tells_ends)
+    wanted = "a TSO" if order == "tidb" else "a place in a binlog"
+    raise LakehouseError(
+        f"{name}: expected {wanted}, as the source's feed has, got {place}: is it another server's?"
+    )
+
+
+def snapshot_messages(dump: Dump, place: RecordPlace, found: Found) -> Iterator[Message]:
+    """The dump as messages of bronze, the same each time it is read; `found` tells what has been read."""
+    told = [dump.path or "", dump.zone or "", *((info.path, info.size) for info in dump.files.paths())]
+    yield from messages(_records(dump, place, found), incarnation_of(place, told))
+
+
+def _records(dump: Dump, place: RecordPlace, found: Found) -> Iterator[RowsRecord | TableRecord]:
+    chunks: TableChunks | None = None
+    create = ""
+    for event in checked(dump, found):
+        match event:
+            case TableBegins(name, create, schema):
+                chunks = TableChunks(place, name, schema)
+            case Rows(columns, rows, charset, zone) if chunks is not None:
+                yield from chunks.add(columns, rows, charset, zone)
+            case TableEnds() if chunks is not None:
+                yield from chunks.end(create)
+
+
+def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
+    """The events of the tables that a feed can have, counted in `found`. LakehouseError where a table comes
+    twice, or nothing tells the zone of its TIMESTAMPs.
+    """
+    names: set[Name] = set()
+    passing, schema = False, TableSchema(())
+    for event in dump.events():
+        if isinstance(event, TableBegins):
+            passing, schema = event.name[0].lower() in _SYSTEM, event.schema
+            if not passing and event.name in names:
+                raise LakehouseError(f"{'.'.join(event.name)}: expected its rows in one place, got it twice")
+            names.add(event.name)
+            if not passing:
+                found.tables.append(TableFound(event.name, notes=_lossy(schema)))
+        elif isinstance(event, Rows) and not passing:
+            table = found.tables[-1]
+            if not table.rows:
+                table.notes += _left_out(schema, event.columns)
+            table.rows += len(event.rows)
+            event = _zoned(event, table.name, schema, dump)
+        if not passing:
+            yield event
+
+
+def _zoned(rows: Rows, name: Name, schema: TableSchema, dump: Dump) -> Rows:
+    """The rows with the zone that an operator says, where the dump tells none."""
+    if rows.zone is not None:
+        return rows
+    columns = [schema.column(column) for column in rows.columns]
+    if dump.zone is None and any(column and column.type.family == "timestamp" for column in columns):
+        raise LakehouseError(
+            f"{'.'.join(name)}: expected a dump that tells the zone of TIMESTAMP text, got none; say it: "
+            "--time-zone, with the zone of the session that dumped (Dumpling: the server's time_zone), such "
+            "as +08:00"
+        )
+    return rows._replace(zone=dump.zone)
+
+
+def _lossy(schema: TableSchema) -> tuple[str, ...]:
+    """What servers print of some types is less than what they hold."""
+    names = [column.name for column in schema.columns if column.type.family == "float"]
+    return (f"FLOAT has six digits in a dump: {', '.join(names)}",) if names else ()
+
+
+def _left_out(schema: TableSchema, columns: tuple[str, ...]) -> tuple[str, ...]:
+    there = set(columns)
+    names = [column.name for column in schema.columns if column.name not in there]
+    return (f"columns that the dump's rows lack: {', '.join(names)}",) if names else ()

@@ -1,0 +1,195 @@
+"""Records of table snapshots: what they become, in which order, and what damage does."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.ddl.apply.schema import create
+from lakehouse.ddl.edits import CreateTable
+from lakehouse.ddl.parse.statements import read
+from lakehouse.events import SNAPSHOT_TOPIC, DeadLetter, Message, RowChange, SchemaChange
+from lakehouse.formats import FORMATS, decode_message, decode_stored
+from lakehouse.formats.assemble import assembled
+from lakehouse.formats.snapshot.decode import position
+from lakehouse.formats.snapshot.encode import CHUNK_ROWS, TableChunks, incarnation_of, messages
+from lakehouse.formats.snapshot.records import Place, RowsRecord, TextColumn, encode
+
+TSO = 449583647234560001
+CREATE = """CREATE TABLE `t` (
+  `id` int NOT NULL, `bits` bit(9), `ts` timestamp(3), `old` varchar(9) CHARSET latin1,
+  `d` decimal(5,2), `e` enum('a','b\\\\c'),
+  `v` varbinary(9), `f` double, `y` year, `j` json, `ip` inet6, `vec` vector(2),
+  PRIMARY KEY (`id`)
+)"""
+CELLS = {
+    "id": b"1",
+    "bits": b"\x01\x01",
+    "ts": b"2024-01-01 08:00:00.500",
+    "old": b"\xe9",
+    "d": b"1.20",
+    "e": b"b\\c",
+    "v": b"\x00\xff",
+    "f": b"1e-3",
+    "y": b"2024",
+    "j": b'{"a": 1}',
+    "ip": b"::1",
+    "vec": b"\x00\x00\x80?\x00\x00\x00@",
+}
+
+
+def chunks(sql: str, place: Place) -> TableChunks:
+    (statement,) = read(sql)
+    assert isinstance(statement, CreateTable)
+    return TableChunks(place, ("shop", "t"), create(statement))
+
+
+def told(sql: str, rows: list[dict[str, Any]], place: Place, charset: str | None = None) -> list[Message]:
+    table = chunks(sql, place)
+    names = tuple(rows[0]) if rows else ()
+    records = [*table.add(names, [list(row.values()) for row in rows], charset, "+08:00"), *table.end(sql)]
+    return list(messages(records, "abc"))
+
+
+def events(told: list[Message], format_: str = "ticdc-open") -> list[Any]:
+    return [event for message in told for event in decode_message(format_, message, {})]
+
+
+def test_the_servers_text_becomes_canonical_values() -> None:
+    row, table = events(told(CREATE, [CELLS], Place(tso=TSO)))
+
+    assert row == RowChange(
+        "shop",
+        "t",
+        "snapshot",
+        (1,),
+        key_names=("id",),
+        commit_ts=TSO,
+        position=(0, TSO, 3, 0, 0, 1),
+        before=None,
+        after={
+            "id": 1,
+            "bits": 257,
+            "ts": "2024-01-01 00:00:00.500Z",
+            "old": "é",
+            "d": "1.20",
+            "e": "b\\c",
+            "v": "AP8=",
+            "f": 0.001,
+            "y": 2024,
+            "j": '{"a": 1}',
+            "ip": "::1",
+            "vec": "[1,2]",
+        },
+        index=0,
+        flags=("snapshot", "snapshot=table"),
+    )
+    assert table == SchemaChange(
+        "table", "shop", "t", commit_ts=TSO, position=(0, TSO, 3, 0, 0, 0), ddl=CREATE, index=0
+    )
+
+
+def test_a_snapshot_joins_a_source_of_any_format() -> None:
+    record = told(CREATE, [CELLS], Place(tso=TSO))
+    for format_ in FORMATS:
+        whole = list(assembled(record, format_, {}))
+
+        assert whole == record
+        assert [type(e) for m in record for e in decode_stored(format_, m, {})] == [RowChange, SchemaChange]
+
+
+def test_positions_rank_between_what_the_snapshot_has_and_what_it_has_not() -> None:
+    of_tso, of_binlog = Place(tso=7), Place(file="b.000012", offset=157)
+    of_ends = Place(file="b.000012", offset=157, at_ends=True)
+
+    assert (0, 7, 2, 0, 0, 0) < position(0, of_tso) < position(0, of_tso, 0, 1) < (0, 8, 0, 0, 0, 0)
+    assert (0, 12, 156, 1, 2**62, 1) < position(0, of_binlog) < position(0, of_binlog, 5, 1)
+    assert position(0, of_binlog, 2**62, 1) < (0, 12, 157, 1, 0, 0)
+    assert (0, 12, 157, 1, 2**62, 1) < position(0, of_ends) < position(0, of_ends, 5, 1)
+    assert position(0, of_ends, 2**62, 1) < (0, 12, 158, 1, 0, 0)
+    assert position(3, of_tso)[0] == 3
+
+
+def test_equal_rows_without_a_key_are_told_apart_by_their_number() -> None:
+    rows = [{"a": b"1"}] * (CHUNK_ROWS + 2)
+    *changes, end = events(told("CREATE TABLE `t` (`a` int)", rows, Place(tso=TSO)))
+
+    assert len({change.position for change in changes}) == len({c.row_id for c in changes}) == CHUNK_ROWS + 2
+    assert changes[0].position > end.position
+    assert changes[-1].row_id == f"snapshot:{CHUNK_ROWS + 1}"
+
+
+def test_text_that_is_none_in_its_charset_keeps_its_bytes() -> None:
+    row, _ = events(told(CREATE, [{"id": b"1", "j": b"\xff"}], Place(tso=TSO), charset="utf8mb4"))
+
+    assert row.after == {"id": 1, "j": {"base64": "/w=="}}
+
+
+def test_a_row_that_can_not_be_read_is_one_dead_letter_of_its_table() -> None:
+    rows = [{"id": b"1", "f": b"x"}, {"id": b"2", "f": b"1"}]
+    dead, row, _ = events(told(CREATE, rows, Place(tso=TSO)))
+
+    text = "column f: expected a value of its type as the server prints it, got another"
+    assert dead == DeadLetter("value", text, 0, "shop", "t")
+    assert row.key == (2,)
+
+
+def test_a_table_without_rows_has_its_end_alone() -> None:
+    assert [type(event) for event in events(told(CREATE, [], Place(tso=TSO)))] == [SchemaChange]
+
+
+def test_the_same_input_is_the_same_incarnation() -> None:
+    one = incarnation_of(Place(tso=TSO), [("a.sql", 3)])
+
+    assert one == incarnation_of(Place(tso=TSO), [("a.sql", 3)])
+    assert len({one, incarnation_of(Place(tso=TSO), [("a.sql", 4)]), incarnation_of(Place(tso=7), [])}) == 3
+
+
+def test_a_newer_record_is_refused() -> None:
+    record = RowsRecord(
+        version=2,
+        place=Place(tso=1),
+        database="d",
+        table="t",
+        columns=(TextColumn("a", "int"),),
+        key=(),
+        charset=None,
+        zone=None,
+        first=0,
+        rows=[],
+    )
+    (dead,) = events([Message(SNAPSHOT_TOPIC, 0, 0, None, encode(record))])
+
+    assert (dead.code, dead.message) == ("version", "snapshot: expected a record of version 1, got version 2")
+
+
+@pytest.mark.parametrize("row", [[], [b"1", b"2"]])
+def test_a_row_of_another_width_is_a_dead_letter(row: list[bytes | None]) -> None:
+    record = RowsRecord(
+        place=Place(tso=1),
+        database="d",
+        table="t",
+        columns=(TextColumn("a", "int"),),
+        key=("a",),
+        charset=None,
+        zone=None,
+        first=0,
+        rows=[row],
+    )
+    (dead,) = events([Message(SNAPSHOT_TOPIC, 0, 0, None, encode(record))])
+
+    assert dead.message == f"row: expected 1 values, got {len(row)}"
+
+
+@given(st.data())
+def test_damaged_records_are_dead_letters_or_other_events(data: st.DataObject) -> None:
+    value = data.draw(st.sampled_from([m.value or b"" for m in told(CREATE, [CELLS], Place(tso=TSO))]))
+    at = data.draw(st.integers(0, len(value) - 1))
+    damaged = data.draw(
+        st.sampled_from((value[:at], value[:at] + bytes([value[at] ^ 0x40]) + value[at + 1 :], b""))
+    )
+
+    for event in events([Message(SNAPSHOT_TOPIC, 0, 0, None, damaged)]):
+        assert isinstance(event, DeadLetter | RowChange | SchemaChange)
+        assert not isinstance(event, DeadLetter) or event.code != "decoder"

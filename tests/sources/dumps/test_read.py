@@ -1,0 +1,292 @@
+"""Folders and files of dumps, written as their programs write them."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from lakehouse.errors import LakehouseError
+from lakehouse.events import RowChange
+from lakehouse.formats import FORMATS, decode_message
+from lakehouse.sources.dumps.files import LocalDump
+from lakehouse.sources.dumps.metadata import given_place, read_metadata
+from lakehouse.sources.dumps.read import find_dump
+from lakehouse.sources.dumps.records import BinlogPlace, Rows, TableBegins, TableEnds, Tso
+from lakehouse.sources.dumps.snapshot import Found, checked, place_in, snapshot_messages
+
+TSO = 449583647234560001
+DUMPLING = f"""Started dump at: 2026-11-23 08:44:23
+SHOW MASTER STATUS:
+\tLog: tidb-binlog
+\tPos: {TSO}
+\tGTID:
+
+Finished dump at: 2026-11-23 08:44:24
+"""
+CREATE = """CREATE TABLE `t` (
+  `id` bigint(20) NOT NULL,
+  `v` varchar(20) COLLATE utf8mb4_bin DEFAULT NULL,
+  `b` varbinary(9) DEFAULT NULL,
+  PRIMARY KEY (`id`) /*T![clustered_index] CLUSTERED */
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+"""
+HEAD = "/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40101 SET NAMES binary*/;\n"
+MYSQLDUMP = """-- MySQL dump 10.13  Distrib 8.0.36, for Linux (x86_64)
+--
+-- Host: localhost    Database: shop
+-- ------------------------------------------------------
+/*!50503 SET NAMES utf8mb4 */;
+/*!40103 SET TIME_ZONE='+00:00' */;
+-- CHANGE MASTER TO MASTER_LOG_FILE='binlog.000012', MASTER_LOG_POS=157;
+"""
+COMPLETED = "-- Dump completed on 2026-11-23  8:44:24\n"
+
+
+def folder(path: Path, **files: str | bytes) -> Path:
+    for name, text in files.items():
+        (path / name.replace("__", "-").replace("_dot_", ".")).write_bytes(
+            text if isinstance(text, bytes) else text.encode()
+        )
+    return path
+
+
+def dumpling(path: Path) -> Path:
+    """What Dumpling v8 leaves of a database with two tables, one of them in CSV."""
+    path.mkdir(exist_ok=True)
+    files: dict[str, str | bytes] = {
+        "metadata": DUMPLING,
+        "shop-schema-create.sql": HEAD + "CREATE DATABASE `shop` /*!40100 DEFAULT CHARSET utf8mb4 */;\n",
+        "shop.t-schema.sql": HEAD + CREATE,
+        "shop.t.000000000.sql": HEAD + "INSERT INTO `t` VALUES\n(1,'a\\'b\\n',x'00ff'),\n(2,NULL,NULL);\n",
+        "shop.t.000000001.sql.zst": zstandard.compress(
+            (HEAD + "INSERT INTO `t` VALUES\n(3,'é',x'');\n").encode()
+        ),
+        "shop.odd%2Ename-schema.sql": HEAD + CREATE.replace("`t`", "`odd.name`"),
+        "shop.odd%2Ename.0000000010000.csv": b'"id","v","b"\r\n1,"a""b,\\\\\\n\r\n c",\\N\r\n'
+        b'2,\\N,"\\0\xff"\r\n',
+        "shop.v-schema.sql": HEAD + "CREATE TABLE `v`(\n`id` int\n)ENGINE=MyISAM;\n",
+        "shop.v-schema-view.sql": HEAD + "DROP TABLE IF EXISTS `v`;\nCREATE VIEW `v` AS SELECT 1 AS `id`;\n",
+    }
+    for name, data in files.items():
+        (path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def tables(path: Path) -> dict[Any, list[Any]]:
+    """The rows of each table."""
+    found: dict[Any, list[Any]] = {}
+    for event in find_dump(LocalDump(path)).events():
+        match event:
+            case TableBegins(name):
+                rows = found.setdefault(name, [])
+            case Rows(rows=some):
+                rows += some
+            case TableEnds(count):
+                assert count == len(rows)
+    return found
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(LakehouseError) as error:
+        tables(path)
+    return str(error.value)
+
+
+def test_a_folder_of_dumpling(tmp_path: Path) -> None:
+    path = dumpling(tmp_path / "dump")
+
+    assert find_dump(LocalDump(path)).place == Tso(TSO)
+    assert tables(path) == {
+        ("shop", "odd.name"): [[b"1", b'a"b,\\\n\r\n c', None], [b"2", None, b"\0\xff"]],
+        ("shop", "t"): [[b"1", b"a'b\n", b"\0\xff"], [b"2", None, None], [b"3", "é".encode(), b""]],
+    }
+
+
+def test_the_text_of_dumpling_is_utf8_although_its_files_say_binary(tmp_path: Path) -> None:
+    dump = find_dump(LocalDump(dumpling(tmp_path / "dump")))
+
+    assert {event.charset for event in dump.events() if isinstance(event, Rows)} == {"utf8mb4"}
+
+
+def test_the_text_of_mydumper_is_as_each_column_stores_it(tmp_path: Path) -> None:
+    create = "CREATE TABLE `t` (`a` varchar(9) CHARACTER SET latin1 DEFAULT NULL, `b` text) CHARSET=utf8mb4;"
+    meta = DUMPLING.replace("tidb-binlog", "b.000003").replace(str(TSO), "828")
+    path = folder(
+        tmp_path,
+        metadata=meta,
+        d__schema__create_dot_sql="CREATE DATABASE `d b`;",
+        d_dot_t__schema_dot_sql=HEAD + create,
+        d_dot_t_dot_00000_dot_sql=HEAD.encode()
+        + b'/*!40103 SET TIME_ZONE=\'+00:00\' */;\nINSERT INTO `t` VALUES\n("\xe9","\xc3\xa9");\n',
+    )
+    dump = find_dump(LocalDump(path))
+    place = place_in("debezium", "binlog", dump.place, "shop")
+    events = [e for m in snapshot_messages(dump, place, Found()) for e in decode_message("debezium", m, {})]
+
+    assert dump.place == BinlogPlace("b.000003", 828)
+    rows = [event for event in events if isinstance(event, RowChange)]
+    assert [(row.database, row.after) for row in rows] == [("d b", {"a": "é", "b": "é"})]
+
+
+def test_one_file_of_mysqldump(tmp_path: Path) -> None:
+    rows = "INSERT INTO `t` (`id`, `v`) VALUES (1,'x');\nINSERT INTO `t` (`id`, `v`) VALUES (2,NULL);\n"
+    view = "/*!50001 CREATE VIEW `v` AS SELECT \n 1 AS `id`*/;\n"
+    path = tmp_path / "shop.sql.gz"
+    path.write_bytes(gzip.compress((MYSQLDUMP + CREATE + rows + view + COMPLETED).encode()))
+
+    dump = find_dump(LocalDump(path))
+
+    assert dump.place == BinlogPlace("binlog.000012", 157)
+    assert tables(path) == {("shop", "t"): [[b"1", b"x"], [b"2", None]]}
+    assert tables(tmp_path) == tables(path)  # the one file of a folder
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("CHANGE REPLICATION SOURCE TO SOURCE_LOG_FILE='b.1', SOURCE_LOG_POS=4;\n", BinlogPlace("b.1", 4)),
+        ("-- CHANGE MASTER TO MASTER_LOG_FILE='b.1', MASTER_LOG_POS=4;\n", BinlogPlace("b.1", 4)),
+        ("", None),
+    ],
+)
+def test_the_position_that_mysqldump_tells(tmp_path: Path, text: str, place: Any) -> None:
+    path = folder(tmp_path, d_dot_sql=text + "USE `d`;\n" + CREATE) / "d.sql"
+
+    assert find_dump(LocalDump(path)).place == place
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (
+            "# Started dump at: x\n[config]\n\n[source]\n# Channel_Name = ''\nFile = b.7\nPosition = 9\n",
+            "b.7:9",
+        ),
+        ('[master]\nSOURCE_LOG_FILE = "b.7"\nSOURCE_LOG_POS = 9\n\n[`d`.`t`]\nrows = 3\n', "b.7:9"),
+        ("[replication]\nFile = r.1\nPosition = 2\n[source]\nFile = b.7\nPosition = 9\n", "b.7:9"),
+        ("SHOW MASTER STATUS:\n\tLog: b.7\n\tPos: 9\n\nSHOW SLAVE STATUS:\n\tLog: r.1\n\tPos: 2\n", "b.7:9"),
+        ("SHOW BINARY LOG STATUS: /* AFTER X */\n\tLog: b.7\n\tPos: 9\n\tGTID:\n", "b.7:9"),
+        ("Started dump at: x\n", "None"),
+    ],
+)
+def test_the_position_that_metadata_tells(text: str, place: str) -> None:
+    found = read_metadata(text + "# Finished dump at: 2026-11-23 08:44:24\n")
+
+    assert (str(found.place), found.finished) == (place, True)
+
+
+def test_metadata_of_two_moments_is_refused() -> None:
+    text = "SHOW MASTER STATUS:\n\tLog: b.7\n\tPos: {}\n\n"
+
+    with pytest.raises(LakehouseError, match=r"expected one position, got b\.7:10 and b\.7:9"):
+        read_metadata(text.format(9) + text.format(10))
+
+
+def test_a_position_that_an_operator_gives() -> None:
+    assert given_place(f" {TSO}") == Tso(TSO)
+    assert given_place("mysql-bin.000012:4") == BinlogPlace("mysql-bin.000012", 4)
+    for wrong in ("", "12", "mysql-bin:4", "a:b", "mysql-bin.000012"):
+        with pytest.raises(LakehouseError, match="expected a TSO such as"):
+            given_place(wrong)
+
+
+def test_what_is_no_whole_dump_is_refused(tmp_path: Path) -> None:
+    def cut(name: str, change: Any) -> str:
+        path = dumpling(tmp_path / name)
+        change(path)
+        return refused(path)
+
+    def shorten(path: Path) -> None:
+        file = path / "shop.t.000000001.sql.zst"
+        file.write_bytes(file.read_bytes()[:-3])
+
+    unfinished = cut("a", lambda path: (path / "metadata").write_text(DUMPLING.rpartition("Fin")[0]))
+    assert "expected `Finished dump at`, got none: the dump was cut short" in unfinished
+    assert "metadata.partial: the dump was cut short" in cut(
+        "b", lambda path: (path / "metadata").rename(path / "metadata.partial")
+    )
+    assert "expected the schema of its table beside it" in cut(
+        "c", lambda path: (path / "shop.t-schema.sql").unlink()
+    )
+    assert "shop.t.000000001.sql.zst: byte" in cut("d", shorten)
+    assert "expected a plain file, gzip (.gz) or Zstandard (.zst), got .snappy" in cut(
+        "e", lambda path: (path / "shop.t.000000002.sql.snappy").write_bytes(b"")
+    )
+    assert "expected rows of t, as the file is named" in cut(
+        "f", lambda path: (path / "shop.t.000000002.sql").write_text("INSERT INTO `u` VALUES (1);")
+    )
+    assert "got LOAD DATA; dump again without --csv" in cut(
+        "g",
+        lambda path: (path / "shop.t.000000002.sql").write_text("LOAD DATA LOCAL INFILE 'x' INTO TABLE t;"),
+    )
+    assert "expected 3 values in each row, got a row of 2" in cut(
+        "h", lambda path: (path / "shop.t.000000002.sql").write_text("INSERT INTO `t` VALUES (1,2);")
+    )
+    assert "expected `metadata` of Dumpling or mydumper, or one SQL file of mysqldump, got 0" in refused(
+        tmp_path
+    )
+    assert "got nothing there" in refused(tmp_path / "none")
+
+
+def test_a_file_of_mysqldump_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    path = (
+        folder(tmp_path, d_dot_sql=MYSQLDUMP + CREATE + "INSERT INTO `t` VALUES (1,NULL,NULL);\n") / "d.sql"
+    )
+
+    assert "expected `-- Dump completed` at its end, got none" in refused(path)
+
+
+def test_a_charset_in_which_a_backslash_may_be_half_a_character_is_refused(tmp_path: Path) -> None:
+    path = folder(tmp_path, d_dot_sql="SET NAMES gbk;\nUSE `d`;\n" + CREATE) / "d.sql"
+
+    assert "expected SET NAMES utf8mb4 or binary, got gbk; dump again with --default-char" in refused(path)
+
+
+def test_files_outside_of_the_folder_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.sql").write_text("INSERT INTO `t` VALUES (9,NULL,NULL);")
+    path = dumpling(tmp_path / "dump")
+    (path / "shop.t.000000009.sql").symlink_to(tmp_path / "secret.sql")
+
+    assert [b"9", None, None] not in tables(path)["shop", "t"]
+    assert LocalDump(path).paths()
+    with pytest.raises(LakehouseError, match="expected a file of the dump's folder"):
+        LocalDump(path).open("../secret.sql")
+
+
+def test_a_feed_in_order_of_arrival_has_no_place_for_a_dump() -> None:
+    for format_, order, place, told in (
+        ("canal", "arrival", BinlogPlace("b.1", 4), "got one in order of arrival"),
+        (
+            "debezium",
+            "binlog",
+            Tso(TSO),
+            f"expected a place in a binlog, as the source's feed has, got TSO {TSO}",
+        ),
+        ("ticdc-open", "tidb", BinlogPlace("b.1", 4), "expected a TSO, as the source's feed has, got b.1:4"),
+        ("ticdc-open", "tidb", None, "expected a dump that tells its position, got none"),
+    ):
+        with pytest.raises(LakehouseError) as error:
+            place_in(format_, order, place, "shop")
+        assert told in str(error.value)
+    assert [name for name, row in FORMATS.items() if row.tells_ends] == ["tencent-dts"]
+
+
+def test_servers_own_databases_are_passed_over_and_losses_are_told(tmp_path: Path) -> None:
+    text = (
+        MYSQLDUMP + "CREATE TABLE `g` (`a` int, `f` float, `c` int GENERATED ALWAYS AS (`a` + 1) STORED);\n"
+        "INSERT INTO `g` (`a`, `f`) VALUES (1,1.5);\nUSE `mysql`;\n" + CREATE + COMPLETED
+    )
+    dump, found = find_dump(LocalDump(folder(tmp_path, d_dot_sql=text) / "d.sql")), Found()
+
+    events = list(checked(dump, found))
+
+    assert [(one.name, one.rows, one.notes) for one in found.tables] == [
+        (
+            ("shop", "g"),
+            1,
+            ("FLOAT has six digits in a dump: f", "columns that the dump's rows lack: c"),
+        )
+    ]
+    assert len(events) == 3

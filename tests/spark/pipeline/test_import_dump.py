@@ -1,0 +1,235 @@
+"""A dump imported into a source whose feed began before it, through the command's own functions."""
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.config.load import load
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Message
+from lakehouse.ops.records import Done, Manifest
+from lakehouse.sources.dumps.snapshot import snapshot_messages
+from lakehouse.spark import limits
+from lakehouse.spark.bronze import snapshots
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.operations.rebuild import rebuild_silver
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.pipeline import import_dump as command
+from lakehouse.spark.pipeline.run import runs
+from lakehouse.spark.source import Source, source_of
+from tests.support.lakes import quiet, shown, write_recording
+from tests.support.open_feed import OpenFeed, T
+
+READS = "lakehouse.spark.pipeline.import_dump.snapshot_messages"
+ITEM = "CREATE TABLE `item` (`id` int NOT NULL, `v` varchar(20), `w` int DEFAULT 7, PRIMARY KEY (`id`));\n"
+TABLES = (
+    ITEM + "INSERT INTO `item` VALUES (1,'one',1),(2,'two',NULL),(3,'three',3);\n"
+    "CREATE TABLE `bag` (`a` int, `ts` timestamp NULL);\n"
+    "INSERT INTO `bag` VALUES (1,'2024-01-01 08:00:00'),(1,'2024-01-01 08:00:00');\n"
+    "CREATE TABLE `empty` (`a` int);\n"
+)
+ITEMS = [
+    {"id": 1, "v": "one", "w": 1},
+    {"id": 2, "v": "new", "w": 2},
+    {"id": 4, "v": "four", "w": 4},
+]
+BAG = [{"a": 1, "ts": "2024-01-01 00:00:00Z"}] * 2
+
+
+def dumped(path: Path, at: str) -> str:
+    file, _, position = at.rpartition(":")
+    path.write_text(
+        "-- MySQL dump 10.13\n-- Host: x    Database: shop\n"
+        f"-- CHANGE MASTER TO MASTER_LOG_FILE='{file or 'tidb-binlog'}', MASTER_LOG_POS={position};\n"
+        f"SET NAMES utf8mb4;\nSET TIME_ZONE='+08:00';\n{TABLES}-- Dump completed\n"
+    )
+    return str(path)
+
+
+class Place:
+    """A configured source of a recording, its lake, and how its layers are run."""
+
+    def __init__(self, folder: Path, format_: str) -> None:
+        self.folder, self.recording = folder, folder / "recording.jsonl"
+        (folder / "sources").mkdir(parents=True)
+        (folder / "tables").mkdir()
+        text = f"format: {format_}\nrecording: {self.recording}\ntables: auto\ntime_zone: UTC\n"
+        (folder / "sources/shop.yml").write_text(
+            text if format_ != "debezium" else text.replace("time_zone: UTC\n", "")
+        )
+        self.lake = folder / "lake"
+
+    def source(self) -> Source:
+        return source_of(load(self.folder), "shop", str(self.lake))
+
+    def run(self, messages: list[Message]) -> None:
+        write_recording(self.recording, messages)
+        every = ("bronze", "silver", "gold")
+        list(runs(load(self.folder), every, True, (), lake=str(self.lake), progress=quiet))
+
+    def bring(self, dump: str, at: str | None = None) -> dict[str, Any]:
+        return command.import_dump(self.source(), command.Given(dump, at), quiet)
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        return shown(self.lake, self.folder / "shown")
+
+    def log(self, spark: Any) -> OpsLog:
+        return OpsLog(spark, Lake(str(self.lake)), "shop").load()
+
+
+def feed() -> OpenFeed:
+    """Changes before and behind the dump of T + 50, and a watermark below it."""
+    told = OpenFeed()
+    told.row(10, "item", 9, v="gone", w=1)
+    told.row(20, "item", 2, v="old", w=1)
+    told.row(60, "item", 2, v="new", w=2)
+    told.row(70, "item", 3, what="d", v="three", w=3)
+    told.row(80, "item", 4, v="four", w=4)
+    told.resolved(30)
+    return told
+
+
+@pytest.mark.parametrize("small", (True, False))
+def test_a_dump_joins_a_feed_of_ticdc_at_its_tso(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool
+) -> None:
+    if not small:
+        monkeypatch.setattr(limits, "SILVER_BATCH_RECORDS", 0)
+        monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", 0)
+    place, told = Place(tmp_path, "ticdc-open"), feed()
+    dump = dumped(tmp_path / "dump.sql", str(T + 50))
+    place.run(told.messages)
+    before = place.tables()
+
+    first = place.bring(dump)
+    place.run(told.messages)
+    below = place.tables()
+    told.resolved(100)
+    place.run(told.messages)
+
+    assert (first["tables"], first["rows"]) == (3, 5)
+    assert below == before == {"shop.item": [{"id": 2, "v": "old", "w": 1}, {"id": 9, "v": "gone", "w": 1}]}
+    assert place.tables() == {"shop.bag": BAG, "shop.empty": [], "shop.item": ITEMS}
+    manifest = place.log(spark).last(Manifest)
+    assert manifest is not None
+    assert {entry.state for entry in manifest.tables} == {"exact"}
+
+
+def test_a_dump_that_comes_when_the_feed_is_past_it_is_folded_in_and_once(spark: Any, tmp_path: Path) -> None:
+    place, told = Place(tmp_path, "ticdc-open"), feed()
+    dump = dumped(tmp_path / "dump.sql", str(T + 50))
+    told.resolved(100)
+    place.run(told.messages)
+
+    place.bring(dump)
+    place.run(told.messages)
+    again = place.bring(dump)
+    place.run(told.messages)
+    rebuild_silver(str(place.lake), "shop", True, "to see that bronze tells all")
+    place.run(told.messages)
+
+    assert again["landed"] == "nothing new: it had been imported"
+    assert place.tables() == {"shop.bag": BAG, "shop.empty": [], "shop.item": ITEMS}
+
+
+def test_an_import_that_died_shows_nothing_and_goes_on(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, told = Place(tmp_path, "ticdc-open"), feed()
+    dump = dumped(tmp_path / "dump.sql", str(T + 50))
+    told.resolved(100)
+    place.run(told.messages)
+    before = place.tables()
+    monkeypatch.setattr(snapshots, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(READS, lambda *told: islice(snapshot_messages(*told), 1))
+
+    place.bring(dump)
+    place.run(told.messages)
+    after_death = place.tables()
+    done = place.log(spark).last(Done)
+    monkeypatch.setattr(READS, snapshot_messages)
+    place.bring(dump)
+    place.run(told.messages)
+
+    assert after_death == before
+    assert done is not None
+    assert done.snapshots is not None
+    assert [one.table for one in done.snapshots.unfinished] == ["item"]
+    assert place.tables() == {"shop.bag": BAG, "shop.empty": [], "shop.item": ITEMS}
+
+
+def test_a_dump_joins_a_feed_of_debezium_at_its_binlog_position(spark: Any, tmp_path: Path) -> None:
+    place = Place(tmp_path, "debezium")
+    dump = dumped(tmp_path / "dump.sql", "mysql-bin.000003:500")
+    told = [
+        *transaction(1, [("c", 400, None, {"id": 9, "v": "gone", "w": 1})]),
+        *transaction(2, [("u", 600, {"id": 2, "v": "two", "w": None}, ITEMS[1])]),
+    ]
+    last = transaction(3, [("d", 700, {"id": 3, "v": "three", "w": 3}, None), ("c", 700, None, ITEMS[2])])
+    place.run(numbered(told[:3]))
+
+    place.bring(dump)
+    place.run(numbered(told[:3]))
+    below = place.tables()
+    place.run(numbered([*told, *last]))
+
+    # no message has told a type yet
+    assert below == {"shop.item": [{"id": "9", "v": "gone", "w": "1"}]}
+    assert place.tables() == {"shop.bag": BAG, "shop.empty": [], "shop.item": ITEMS}
+    manifest = place.log(spark).last(Manifest)
+    assert manifest is not None
+    assert manifest.watermark[:3] == (0, 3, 700)
+    assert {entry.state for entry in manifest.tables} == {"exact"}
+
+
+def test_a_dump_without_a_place_in_the_feed_is_refused_and_lands_nothing(spark: Any, tmp_path: Path) -> None:
+    place = Place(tmp_path, "ticdc-open")
+    dump = dumped(tmp_path / "dump.sql", "mysql-bin.000003:500")
+    place.run(feed().messages)
+
+    with pytest.raises(LakehouseError, match="expected a TSO, as the source's feed has"):
+        place.bring(dump)
+
+    checked = command.check_dump(place.source(), command.Given(dump, str(T + 50)), quiet)
+    assert checked[0] == {"position": f"TSO {T + 50}"}
+    assert [(one["table"], one["rows"]) for one in checked[1:]] == [
+        ("shop.item", 3),
+        ("shop.bag", 2),
+        ("shop.empty", 0),
+    ]
+    assert place.bring(dump, str(T + 50))["rows"] == 5
+
+
+def transaction(number: int, rows: list[Any]) -> list[Message]:
+    """BEGIN, rows and END, as Debezium sends them: op, offset in the binlog, old and new row."""
+    id_ = f"0-1-{number}"
+    source = {"db": "shop", "table": "item", "server_id": 1, "file": "mysql-bin.000003", "ts_ms": number}
+    told = [record("s.transaction", {"id": id_}, {"status": "BEGIN", "id": id_, "ts_ms": 1})]
+    for order, (op, offset, old, new) in enumerate(rows, 1):
+        value = {
+            "op": op,
+            "before": old,
+            "after": new,
+            "source": {**source, "pos": offset, "row": order, "snapshot": "false"},
+            "transaction": {"id": id_, "total_order": order, "data_collection_order": order},
+        }
+        told.append(record("s.shop.item", {"id": (new or old)["id"]}, value))
+    counts = [{"data_collection": "shop.item", "event_count": len(rows)}]
+    end = {"status": "END", "id": id_, "event_count": len(rows), "data_collections": counts, "ts_ms": 1}
+    return [*told, record("s.transaction", {"id": id_}, end)]
+
+
+def record(topic: str, key: Any, value: Any) -> Message:
+    return Message(topic, 0, 0, json.dumps(key).encode(), json.dumps(value).encode())
+
+
+def numbered(told: list[Message]) -> list[Message]:
+    counts: dict[str, int] = {}
+    found = []
+    for message in told:
+        counts[message.topic] = counts.get(message.topic, -1) + 1
+        found.append(Message(message.topic, 0, counts[message.topic], key=message.key, value=message.value))
+    return found
