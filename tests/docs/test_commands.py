@@ -3,10 +3,10 @@ what can't be run here is checked against the command's parser, and so is what a
 """
 
 import io
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,7 @@ from lakehouse.demo.run import RECORDING
 from tests.cli.test_commands import lakehouse
 from tests.docs.command_lines import PAGES, Line, blocks, command_lines, commands_of, name, parse
 from tests.docs.worlds import World, newcomer, with_garbage, with_source, with_topic
+from tests.support.formats_docs import FAMILIES
 from tests.support.paths import DATA, ROOT
 
 # What is not run here, and why; its arguments are checked all the same.
@@ -30,13 +31,6 @@ NOT_RUN = {
     r"s3a://": "an object store: tests/spark/pipeline/test_clusters.py",
     r"init --bundle": "packs the wheel that it runs from: tests/test_wheel.py",
 }
-SUITE = """quality:
-  - expect: expect_column_values_to_be_between
-    column: amount
-    args: {min_value: 0, max_value: 1}
-    action: reject
-"""
-HOLDS = "on_ddl: {add_column: hold, drop_column: reject, drop_partition: ignore, truncate_table: hold}\n"
 
 
 def at_a_topic(recording: Path = RECORDING, first: int | None = None) -> Callable[[World, Any], World]:
@@ -50,11 +44,35 @@ def nothing_yet(world: World, _: Any) -> World:
     return world
 
 
-def after_a_run(
-    world: World, _: Any, tables: dict[str, str] | None = None, listed: str = "auto", garbage: bool = False
-) -> World:
+def after_a_run(world: World, _: Any) -> World:
     """A world with a lake that has landed the dump."""
-    with_source(with_garbage(world) if garbage else world, tables or {}, listed)
+    return run_once(with_source(world))
+
+
+def after_garbage(world: World, _: Any) -> World:
+    """The same, with a dead letter."""
+    return run_once(with_source(with_garbage(world)))
+
+
+def with_one_table(world: World, _: Any) -> World:
+    """The same, of a source that names its tables, and has named one."""
+    write(world.folder / "configs/tables/shop.orders.yml", "source: shop\n")
+    return run_once(with_source(world, "configured"))
+
+
+def with_the_tables_of(page: str) -> Callable[[World, Any], World]:
+    """The same, with the tables as the page's YAML has them."""
+
+    def build(world: World, _: Any) -> World:
+        for step in steps(ROOT / page):
+            if isinstance(step, File):
+                write(world.folder / step.path, step.text)
+        return run_once(with_source(world))
+
+    return build
+
+
+def run_once(world: World) -> World:
     assert lakehouse("run", "all").returncode == 0
     return world
 
@@ -73,12 +91,12 @@ WORLDS: dict[str, Callable[[World, Any], World]] = {
     "docs/formats-canal.md": at_a_topic(DATA / "canal/orders_small.jsonl.gz"),
     "docs/formats-dts.md": at_a_topic(DATA / "dts/inventory/stream.jsonl.gz", 12),
     "docs/how-to/unknown-topic.md": at_a_topic(),
-    "docs/how-to/add-a-table.md": partial(after_a_run, tables={"shop.orders": ""}, listed="configured"),
-    "docs/how-to/dead-letters.md": partial(after_a_run, garbage=True),
+    "docs/how-to/add-a-table.md": with_one_table,
+    "docs/how-to/dead-letters.md": after_garbage,
     "docs/ddl.md": nothing_yet,
-    "docs/ddl-operations.md": partial(after_a_run, tables={"shop.orders": HOLDS}),
+    "docs/ddl-operations.md": with_the_tables_of("docs/ddl-operations.md"),
     "docs/operations.md": lake_and_topic,
-    "docs/quality.md": partial(after_a_run, tables={"shop.orders": SUITE}),
+    "docs/quality.md": with_the_tables_of("docs/quality.md"),
 }
 
 
@@ -124,6 +142,15 @@ def test_the_commands_of_a_page_run_in_its_order(
         elif why_not_run(step.text) is None:
             returncode, output = run(world.arguments(step.words))
             assert returncode == 0, f"{step.text}\n{output}"
+    if page.name in FAMILIES:
+        assert not_exact() == []
+
+
+def not_exact() -> list[str]:
+    """What stands in the way of "from your producer's settings to exact tables"."""
+    (entry,) = [json.loads(line) for line in lakehouse("status", "--json").stdout.splitlines()]
+    letters = [f"{entry['dead_letters']} dead letters"] if entry["dead_letters"] else []
+    return letters + [f"{one['table']}: {one['why']}" for one in entry["tables"] if one["state"] != "exact"]
 
 
 def write(path: Path, text: str) -> None:
@@ -192,3 +219,24 @@ def test_every_module_that_a_page_runs_is_there_with_its_options(page: Path) -> 
         folder = Path(str(spec.origin)).parent
         sources = "".join(path.read_text() for path in folder.rglob("*.py"))
         assert [option for option in options if f'"{option}"' not in sources] == [], module
+
+
+READ = {
+    "```sh\nlakehouse status    # how far\n```": [("lakehouse status", True)],
+    "text\n\n    ./run demo     # a broker\n\ntext": [("./run demo", True)],
+    "```sh\necho 'DROP TABLE t' | lakehouse ddl -\n```": [("lakehouse ddl -", True)],
+    "```sh\nSPARK_REMOTE=sc://x lakehouse plan --json\n```": [("lakehouse plan --json", True)],
+    "```text\nbehind  shop.t: held\n    lakehouse ddl skip shop.t  # or not\n```": [
+        ("lakehouse ddl skip shop.t", False)
+    ],
+    "say `lakehouse show --all`, or `lakehouse status`": [("lakehouse show --all", False)],
+    "```sh\ndatabricks bundle deploy -t dev lakehouse\n```": [],
+}
+
+
+@pytest.mark.parametrize("text", READ)
+def test_a_command_line_is_read_from_a_page(text: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+
+    assert [tuple(line) for line in command_lines(page)] == READ[text]

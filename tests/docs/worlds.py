@@ -72,15 +72,12 @@ def _renamed(messages: Iterable[Message], name: str) -> Iterator[Message]:
         yield msgspec.structs.replace(message, topic=f"{name}.{rest}" if rest else name)
 
 
-def with_source(world: World, tables: Mapping[str, str], listed: str = "auto") -> World:
-    """The same, and the YAML of a source that reads the dump; `tables`: what tables' YAML says, by name."""
-    for name, text in {
-        "sources/shop": f"format: ticdc-open\nrecording: dump.jsonl\ntime_zone: UTC\ntables: {listed}\n",
-        **{f"tables/{table}": f"source: shop\n{text}" for table, text in tables.items()},
-    }.items():
-        path = world.folder / f"configs/{name}.yml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+def with_source(world: World, tables: str = "auto") -> World:
+    """The same, and the YAML of a source that reads the dump."""
+    sources = world.folder / "configs/sources"
+    sources.mkdir(parents=True)
+    text = f"format: ticdc-open\nrecording: dump.jsonl\ntime_zone: UTC\ntables: {tables}\n"
+    (sources / "shop.yml").write_text(text)
     return world
 
 
