@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from lakehouse.events import Position
 from lakehouse.reporting.text.lists import EFFECTS
 from lakehouse.reporting.text.remedies import dead_letters, of_table
 from lakehouse.reporting.text.tables import View
@@ -51,6 +52,10 @@ _LINE = 16
 
 def _titled(title: str, *inner: object) -> Markup:
     return joined([element("h2", title), *inner])
+
+
+def _place(position: Position, order: str) -> Markup:
+    return element("span", place(position, order), "at")
 
 
 # --- a table and its rows
@@ -121,7 +126,7 @@ def _history_of(found: TableRows, row: Image) -> list[Markup]:
 def _statements(found: TableRows) -> Markup:
     rows = [
         (
-            place(one.position, found.order),
+            _place(one.position, found.order),
             code(statement(one.ddl, STATEMENT) or "(schema record, or inferred from rows)"),
             "; ".join(EFFECTS.get(effect, effect) for effect in one.effects),
         )
@@ -173,7 +178,7 @@ def _later(path: str, query: Query, found: RowHistory | ChangesBetween) -> Marku
 def _at(change: RowChange, order: str) -> Markup:
     """Where a change is in its feed, and when it was committed, which a TSO says by itself."""
     when = "" if change.committed is None or tso_of(change.position) else moment(change.committed)
-    return joined([place(change.position, order), element("div", when, "muted") if when else ""])
+    return joined([_place(change.position, order), element("div", when, "muted") if when else ""])
 
 
 def _op(op: str) -> Markup:
@@ -307,7 +312,7 @@ def manifests_page(found: Manifests) -> str:
             _choice("to", one, index == 0),
             one.number,
             moment(one.at),
-            place(one.watermark, found.order),
+            _place(one.watermark, found.order),
             ", ".join(f"{count} {word}" for word, count in one.states.items()),
         )
         for index, one in enumerate(found.manifests)
@@ -334,14 +339,14 @@ def difference_page(found: Difference) -> str:
     """What is different between two manifests."""
     links = (HOME, link("/manifests", [("source", found.source)], f"Manifests of {found.source}"))
     ends = [
-        (one.number, moment(one.at), place(one.watermark, found.order), one.batch)
+        (one.number, moment(one.at), _place(one.watermark, found.order), one.batch)
         for one in (found.first, found.second)
     ]
     names = ("table", "state", "version", "changes in silver", "why")
     rows = [_difference_row(found, one) for one in found.tables]
     same = f"{counted(found.same, 'table')} as before." if found.same else ""
     statements = [
-        (place(one.position, found.order), one.table, code(statement(one.ddl, STATEMENT)))
+        (_place(one.position, found.order), one.table, code(statement(one.ddl, STATEMENT)))
         for one in found.statements
     ]
     more = f"The first {len(statements)} of more." if found.more else ""

@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from lakehouse.config.load import load
 from lakehouse.demo.run import RECORDING
 from lakehouse.reporting.text.tables import View
 from lakehouse.reporting.web.readings import NotThere, Place
@@ -180,13 +181,14 @@ def test_pages_have_a_size_and_what_is_not_there_is_said(
         feed.row((20 + number) << 18, "UPDATE", {"id": 1, "a": f"n{number}", "b": "x"}, {"a": "?", "b": "x"})
     resolved(feed, 30)
     run_all(tmp_path, "ticdc-canal-json", write_recording(tmp_path / "r.jsonl", feed.messages), {})
-    pages = LakePages(None, str(tmp_path / "lake"))
+    pages = LakePages(load(tmp_path / "configs"), None)
 
     table = pages.table("s", "d.t")
     first = pages.row("s", "d.t", ("1",), None)
     second = pages.row("s", "d.t", ("1",), first.changes[-1].position)
     nothing = pages.letters("s", None, 0)
 
+    assert (pages.where, [one["source"] for one in pages.observed()]) == (str(tmp_path / "lake"), ["s"])
     assert (len(table.rows), table.more, table.key, table.columns) == (2, True, ("id",), ("id", "a", "b"))
     assert [change.op for change in first.changes + second.changes] == [
         "insert",
@@ -226,6 +228,27 @@ def test_a_feed_without_watermarks_has_its_batches_looked_at_once(
 
     assert shown == [[BEGUN + 1000]] * 2 + [[BEGUN + 1000, BEGUN + 2000]] * 2
     assert looked_from == [1, 2]
+
+
+def test_a_lag_is_asked_for_again_after_a_while_and_takes_the_place_of_the_one_before(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_all(tmp_path, "ticdc-canal-json", write_recording(tmp_path / "r.jsonl", shop().messages), {})
+    found: dict[str, Any] = {"broker": "it is gone"}
+    monkeypatch.setattr("lakehouse.spark.readers.status.lag", lambda *_: found)
+    pages = LakePages(None, str(tmp_path / "lake"))
+
+    def lag() -> dict[str, Any]:
+        status = pages.observed()[0]["status"]
+        return {name: status[name] for name in ("broker", "lag_messages") if name in status}
+
+    first = lag()
+    found = {"lag_messages": 3}
+    soon = lag()
+    monkeypatch.setattr("lakehouse.spark.readers.pages.LAG_AWAY", -1)
+    later = lag()
+
+    assert (first, soon, later) == ({"broker": "it is gone"}, {"broker": "it is gone"}, {"lag_messages": 3})
 
 
 def children(process: int) -> list[int]:
