@@ -141,7 +141,7 @@ def row_page(found: RowHistory) -> str:
     key = ", ".join(f"{name} = {value}" for name, value in found.key)
     links = (HOME, link("/table", query, found.table))
     query += [("k", value) for _, value in found.key]
-    parts = [_changes(found.changes, found.order, ()), _later("/row", query, found)]
+    parts = [_changes(found.changes, found.order), _later("/row", query, found)]
     below = f"{found.source}, {found.table}: every change that silver has of this row, oldest first"
     return document(Heading(key, below, links), joined(parts))
 
@@ -154,7 +154,7 @@ def changes_page(found: ChangesBetween) -> str:
     query.append(("table", found.table))
     links = (HOME, difference, link("/table", query, found.table))
     parts = [
-        _changes(found.changes, found.order, found.key),
+        _changes(found.changes, found.order, keyed=True),
         _later("/changes", [*query, *ends], found),
     ]
     below = (
@@ -163,8 +163,12 @@ def changes_page(found: ChangesBetween) -> str:
     return document(Heading(f"Changes of {found.table}", below, links), joined(parts))
 
 
-def _changes(changes: Sequence[RowChange], order: str, key: Sequence[str]) -> Markup:
-    rows = [(_at(one, order), _op(one.op), _changed(one, key), _origin(one)) for one in changes]
+def _changes(changes: Sequence[RowChange], order: str, keyed: bool = False) -> Markup:
+    """Changes, one per line; `keyed`: each says which row it is of."""
+    rows = [
+        (_at(one, order), _op(one.op), _changed(one, one.key if keyed else ()), _origin(one))
+        for one in changes
+    ]
     return table(("at", "change", "values", "message"), rows, kind="rows", none="No change.")
 
 
@@ -210,7 +214,9 @@ def _value_in(image: Image, name: str) -> Markup:
 
 def _origin(change: RowChange) -> Markup:
     flags = f"; {', '.join(change.flags)}" if change.flags else ""
-    return joined([code(change.origin), element("div", f"batch {change.batch}{flags}", "muted")])
+    return joined(
+        [code(change.origin), element("div", f"{change.table}, batch {change.batch}{flags}", "muted")]
+    )
 
 
 def _plain(value: Any) -> str:
