@@ -35,7 +35,18 @@ PLACE = Place("shop", "a-1", 2, 7)
 
 
 def change(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> RowChange:
-    return RowChange(AT, 1_795_223_220_252, op, before, after, flags=(EVIL,), origin="shop/0@1[0]", batch=3)
+    return RowChange(
+        AT,
+        1_795_223_220_252,
+        "shop.orders",
+        ("id",),
+        op=op,
+        before=before,
+        after=after,
+        flags=(EVIL,),
+        origin="shop/0@1[0]",
+        batch=3,
+    )
 
 
 class FakeReadings:
@@ -102,7 +113,6 @@ class FakeReadings:
             source,
             "tidb",
             table,
-            ("id",),
             first=ends[0],
             second=ends[1],
             changes=self._changes(),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from lakehouse.events import Position
 from lakehouse.reporting.text.lists import EFFECTS
 from lakehouse.reporting.text.remedies import dead_letters, of_table
 from lakehouse.reporting.text.tables import View
@@ -51,6 +52,10 @@ _LINE = 16
 
 def _titled(title: str, *inner: object) -> Markup:
     return joined([element("h2", title), *inner])
+
+
+def _place(position: Position, order: str) -> Markup:
+    return element("span", place(position, order), "at")
 
 
 # --- a table and its rows
@@ -121,7 +126,7 @@ def _history_of(found: TableRows, row: Image) -> list[Markup]:
 def _statements(found: TableRows) -> Markup:
     rows = [
         (
-            place(one.position, found.order),
+            _place(one.position, found.order),
             code(statement(one.ddl, STATEMENT) or "(schema record, or inferred from rows)"),
             "; ".join(EFFECTS.get(effect, effect) for effect in one.effects),
         )
@@ -136,7 +141,7 @@ def row_page(found: RowHistory) -> str:
     key = ", ".join(f"{name} = {value}" for name, value in found.key)
     links = (HOME, link("/table", query, found.table))
     query += [("k", value) for _, value in found.key]
-    parts = [_changes(found.changes, found.order, ()), _later("/row", query, found)]
+    parts = [_changes(found.changes, found.order), _later("/row", query, found)]
     below = f"{found.source}, {found.table}: every change that silver has of this row, oldest first"
     return document(Heading(key, below, links), joined(parts))
 
@@ -149,7 +154,7 @@ def changes_page(found: ChangesBetween) -> str:
     query.append(("table", found.table))
     links = (HOME, difference, link("/table", query, found.table))
     parts = [
-        _changes(found.changes, found.order, found.key),
+        _changes(found.changes, found.order, keyed=True),
         _later("/changes", [*query, *ends], found),
     ]
     below = (
@@ -158,8 +163,12 @@ def changes_page(found: ChangesBetween) -> str:
     return document(Heading(f"Changes of {found.table}", below, links), joined(parts))
 
 
-def _changes(changes: Sequence[RowChange], order: str, key: Sequence[str]) -> Markup:
-    rows = [(_at(one, order), _op(one.op), _changed(one, key), _origin(one)) for one in changes]
+def _changes(changes: Sequence[RowChange], order: str, keyed: bool = False) -> Markup:
+    """Changes, one per line; `keyed`: each says which row it is of."""
+    rows = [
+        (_at(one, order), _op(one.op), _changed(one, one.key if keyed else ()), _origin(one))
+        for one in changes
+    ]
     return table(("at", "change", "values", "message"), rows, kind="rows", none="No change.")
 
 
@@ -173,7 +182,7 @@ def _later(path: str, query: Query, found: RowHistory | ChangesBetween) -> Marku
 def _at(change: RowChange, order: str) -> Markup:
     """Where a change is in its feed, and when it was committed, which a TSO says by itself."""
     when = "" if change.committed is None or tso_of(change.position) else moment(change.committed)
-    return joined([place(change.position, order), element("div", when, "muted") if when else ""])
+    return joined([_place(change.position, order), element("div", when, "muted") if when else ""])
 
 
 def _op(op: str) -> Markup:
@@ -205,7 +214,9 @@ def _value_in(image: Image, name: str) -> Markup:
 
 def _origin(change: RowChange) -> Markup:
     flags = f"; {', '.join(change.flags)}" if change.flags else ""
-    return joined([code(change.origin), element("div", f"batch {change.batch}{flags}", "muted")])
+    return joined(
+        [code(change.origin), element("div", f"{change.table}, batch {change.batch}{flags}", "muted")]
+    )
 
 
 def _plain(value: Any) -> str:
@@ -307,7 +318,7 @@ def manifests_page(found: Manifests) -> str:
             _choice("to", one, index == 0),
             one.number,
             moment(one.at),
-            place(one.watermark, found.order),
+            _place(one.watermark, found.order),
             ", ".join(f"{count} {word}" for word, count in one.states.items()),
         )
         for index, one in enumerate(found.manifests)
@@ -334,14 +345,14 @@ def difference_page(found: Difference) -> str:
     """What is different between two manifests."""
     links = (HOME, link("/manifests", [("source", found.source)], f"Manifests of {found.source}"))
     ends = [
-        (one.number, moment(one.at), place(one.watermark, found.order), one.batch)
+        (one.number, moment(one.at), _place(one.watermark, found.order), one.batch)
         for one in (found.first, found.second)
     ]
     names = ("table", "state", "version", "changes in silver", "why")
     rows = [_difference_row(found, one) for one in found.tables]
     same = f"{counted(found.same, 'table')} as before." if found.same else ""
     statements = [
-        (place(one.position, found.order), one.table, code(statement(one.ddl, STATEMENT)))
+        (_place(one.position, found.order), one.table, code(statement(one.ddl, STATEMENT)))
         for one in found.statements
     ]
     more = f"The first {len(statements)} of more." if found.more else ""

@@ -63,12 +63,14 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """A change of a row, its images by the column names of its time; masked columns masked, excluded ones
-    left out.
+    """A change of a row of a source table, its images by the column names of its time, those of its key among
+    them; masked columns masked, excluded ones left out.
     """
 
     position: Position
     committed: int | None
+    table: str
+    key: tuple[str, ...]
     op: str
     before: Image | None
     after: Image | None
@@ -91,14 +93,13 @@ class RowHistory:
 
 @dataclass(frozen=True, slots=True)
 class ChangesBetween:
-    """A page of a table's changes between two manifests, by their numbers, oldest first; `key` are the
-    columns that say which row a change is of. `more`: others follow the last one.
+    """A page of a table's changes between two manifests, by their numbers, oldest first; `more`: others
+    follow the last one.
     """
 
     source: str
     order: str
     table: str
-    key: tuple[str, ...]
     first: int
     second: int
     changes: tuple[RowChange, ...]

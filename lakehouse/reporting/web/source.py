@@ -212,7 +212,11 @@ def _ddl_list(found: Sequence[Observed], frame: Frame) -> Markup:
         for one in reversed(found)
     ]
     inner = table(("at (UTC)", "table", "statement"), rows)
-    return details(f"s{frame.number}-ddl", f"the last {len(rows)} statements", inner) if rows else Markup()
+    return (
+        details(f"s{frame.number}-ddl", f"the last {counted(len(rows), 'statement')}", inner)
+        if rows
+        else Markup()
+    )
 
 
 def batch_list(source: Observed, frame: Frame) -> Markup:
@@ -230,7 +234,7 @@ def batch_list(source: Observed, frame: Frame) -> Markup:
     ]
     names = ("batch", "at (UTC)", "took", "messages", "changes", "duplicates", "DDL", "dead letters")
     inner = table((*names, "watermark (UTC)", "lag"), rows, numbers=(0, 2, 3, 4, 5, 6, 7, 9))
-    return details(f"s{frame.number}-batches", f"the last {len(rows)} batches in numbers", inner)
+    return details(f"s{frame.number}-batches", f"the last {counted(len(rows), 'batch')} in numbers", inner)
 
 
 def tables(source: Observed, frame: Frame) -> Markup:

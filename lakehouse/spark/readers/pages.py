@@ -246,7 +246,6 @@ class LakePages:
             source,
             reader.settings.order,
             entry.name,
-            key_columns(reader, entry),
             first=ends[0],
             second=ends[1],
             changes=tuple(changes[:PAGE]),

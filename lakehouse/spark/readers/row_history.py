@@ -11,7 +11,7 @@ from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
 from lakehouse.fold.upcast import Carrier
-from lakehouse.gold.options import GoldOptions
+from lakehouse.gold.modes import Mode
 from lakehouse.gold.shown_images import Shown, shown_image
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage
@@ -78,7 +78,7 @@ def shown_changes(reader: Reader, entry: TableEntry, chosen: Column, number: int
         .limit(number)
         .collect()
     )
-    images = _Images(reader, reader.modes(entry)[0].options, lineages)
+    images = _Images(reader, reader.modes(entry))
     return [images.change(row) for row in rows]
 
 
@@ -87,21 +87,24 @@ class _Images:
     """Reads images in the schema of their time, and hides what gold hides."""
 
     reader: Reader
-    options: GoldOptions
-    lineages: list[Lineage]
+    modes: list[Mode]
 
     def change(self, row: Row) -> RowChange:
         position = tuple(row.position)
         owner = self.reader.history.owner((row.database, row.table), position)
-        lineage = next(one for one in self.lineages if one is owner)
-        shown = shown_image(lineage, self.options)
+        mode = next(one for one in self.modes if one.lineage is owner)
+        schema = mode.lineage.steps[mode.lineage.step_at(position)].schema
+        shown = shown_image(mode.lineage, mode.options)
+        columns = [schema.by_id(column) for column in mode.ids]
         millis = commit_millis(self.reader.settings, row.commit_ts) if row.commit_ts is not None else None
         return RowChange(
             position,
             millis,
-            row.op,
-            self._image(row, row.before, lineage, shown),
-            after=self._image(row, row.after, lineage, shown),
+            f"{row.database}.{row.table}",
+            tuple(column.name for column in columns if column is not None),
+            op=row.op,
+            before=self._image(row, row.before, mode.lineage, shown),
+            after=self._image(row, row.after, mode.lineage, shown),
             flags=tuple(row.flags or ()),
             origin=origin({name: value for name, value in row.origin.asDict().items() if value is not None}),
             batch=row.batch,

@@ -79,7 +79,7 @@ def test_a_rows_history_shows_what_each_change_changed_and_where_it_came_from() 
 
     assert "insert id: 1 name: " in said
     assert "note: NULL" in said
-    assert "update name: a → b shop/0@1[0] batch 3" in said.replace(f"; {EVIL}", "")
+    assert "update name: a → b shop/0@1[0] shop.orders, batch 3" in said.replace(f"; {EVIL}", "")
     assert "delete id: 1" in said
     assert "binlog 3:4 2026-11-21 01:07:00 UTC delete" in said
     assert "/row?source=shop&table=shop.orders&k=1&after=0,3,4,5,6,7".replace(",", "%2C") in hrefs(page)

@@ -87,19 +87,12 @@ def test_every_page_is_served_under_a_policy_that_allows_nothing_else(address: s
     assert (headers["Cache-Control"], headers["Server"]) == ("no-store", "lakehouse")
 
 
-def test_it_listens_on_this_machine_alone(server: Server) -> None:
-    others = [
-        address[4][0]
-        for address in socket.getaddrinfo(
-            socket.gethostname(), server.port, socket.AF_INET, socket.SOCK_STREAM
-        )
-        if not str(address[4][0]).startswith("127.")
-    ]
+def test_it_listens_on_its_one_address_and_on_no_other_of_this_machine(server: Server) -> None:
+    # whoever listens everywhere answers here too
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.2", server.port), timeout=5)
 
-    assert server._http.server_address == ("127.0.0.1", server.port)
-    for other in others:
-        with pytest.raises(OSError):
-            socket.create_connection((str(other), server.port), timeout=5)
+    assert ask(server, "/")[0] == 200
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from lakehouse.config.load import load
 from lakehouse.demo.run import RECORDING
 from lakehouse.reporting.text.tables import View
 from lakehouse.reporting.web.readings import NotThere, Place
@@ -28,7 +29,7 @@ from lakehouse.spark.readers.timeline import newest_commits
 from tests.reporting.web.test_report import BEGUN, parsed, words
 from tests.spark.gold.test_modes import resolved, run_all, shop
 from tests.support.browser import NO_BROWSER, opened, program, wait_for
-from tests.support.feeds import Canal
+from tests.support.feeds import Canal, TiCDC
 from tests.support.lakes import run, text, write_recording
 from tests.support.paths import ROOT
 
@@ -113,7 +114,7 @@ def test_the_demos_lake_is_shown_as_it_grows_with_all_that_is_in_it(spark: Any, 
     assert "ALTER TABLE `shop`.`customers` DROP COLUMN `note` removes a column" in table
     assert "insert id: 1 name: Alice email: alice@example.com balance: 100.50" in row
     assert "note: first customer" in row
-    assert "update balance: 100.50 → 75.00 shop/1@5[0]" in row
+    assert "update balance: 100.50 → 75.00 shop/1@5[0] shop.customers, batch 1" in row
     assert "update status: new → paid shop/2@4[1]" in gone
     assert "open " in letters
     assert "3c 73 63 72" not in letters
@@ -157,6 +158,39 @@ def test_masked_columns_stay_masked_under_every_name_they_had_and_excluded_ones_
     assert "b: " not in row
 
 
+def test_a_merged_tables_rows_have_the_changes_of_all_its_parts_and_a_keyless_one_has_none(
+    spark: Any, tmp_path: Path
+) -> None:
+    feed, types = TiCDC(), {"b": "int", "a": "varchar", "v": "int"}
+    for number in (1, 2):
+        feed.ddl(number << 18, f"CREATE TABLE `o{number}` (`id` INT PRIMARY KEY, `a` CHAR(2))", f"o{number}")
+        feed.row((10 + number) << 18, "INSERT", {"id": 7, "a": f"x{number}"}, table=f"o{number}")
+    feed.ddl(20 << 18, "CREATE TABLE `none` (`id` INT)", "none")
+    feed.row(21 << 18, "INSERT", {"id": 1}, key=(), table="none")
+    feed.ddl(22 << 18, "CREATE TABLE `two` (`b` INT, `a` VARCHAR(9), `v` INT, PRIMARY KEY (`a`, `b`))", "two")
+    for op, v, old in (("INSERT", 1, None), ("UPDATE", 2, {"v": 1})):
+        row = {"b": 1, "a": "k", "v": v}
+        feed.row((22 + v) << 18, op, row, old, types=types, key=("a", "b"), table="two")
+    recording = write_recording(tmp_path / "r.jsonl", resolved(feed, 30).messages)
+    yamls = {"d.all": "tables: [d.o1, d.o2]", "d.two": "columns: {a: {rename: aa}}"}
+    run_all(tmp_path, "ticdc-canal-json", recording, yamls)
+    pages = LakePages(None, str(tmp_path / "lake"))
+
+    merged = pages.row("s", "d.all", ("7",), None).changes
+    two = pages.row("s", "d.two", ("k", "1"), None)
+
+    assert [(change.table, change.after) for change in merged] == [
+        ("d.o1", {"id": 7, "a": "x1"}),
+        ("d.o2", {"id": 7, "a": "x2"}),
+    ]
+    assert [pages.table("s", name).key for name in ("d.all", "d.none", "d.two")] == [("id",), (), ("aa", "b")]
+    assert two.key == (("aa", "k"), ("b", "1"))
+    assert [(change.op, change.key) for change in two.changes] == [
+        ("insert", ("a", "b")),
+        ("update", ("a", "b")),
+    ]
+
+
 def test_a_masked_key_finds_no_row(spark: Any, tmp_path: Path) -> None:
     recording, yaml = write_recording(tmp_path / "r.jsonl", shop().messages), "columns: {id: {hash: sha256}}"
     run_all(tmp_path, "ticdc-canal-json", recording, {"d.t": yaml})
@@ -180,13 +214,14 @@ def test_pages_have_a_size_and_what_is_not_there_is_said(
         feed.row((20 + number) << 18, "UPDATE", {"id": 1, "a": f"n{number}", "b": "x"}, {"a": "?", "b": "x"})
     resolved(feed, 30)
     run_all(tmp_path, "ticdc-canal-json", write_recording(tmp_path / "r.jsonl", feed.messages), {})
-    pages = LakePages(None, str(tmp_path / "lake"))
+    pages = LakePages(load(tmp_path / "configs"), None)
 
     table = pages.table("s", "d.t")
     first = pages.row("s", "d.t", ("1",), None)
     second = pages.row("s", "d.t", ("1",), first.changes[-1].position)
     nothing = pages.letters("s", None, 0)
 
+    assert (pages.where, [one["source"] for one in pages.observed()]) == (str(tmp_path / "lake"), ["s"])
     assert (len(table.rows), table.more, table.key, table.columns) == (2, True, ("id",), ("id", "a", "b"))
     assert [change.op for change in first.changes + second.changes] == [
         "insert",
@@ -226,6 +261,27 @@ def test_a_feed_without_watermarks_has_its_batches_looked_at_once(
 
     assert shown == [[BEGUN + 1000]] * 2 + [[BEGUN + 1000, BEGUN + 2000]] * 2
     assert looked_from == [1, 2]
+
+
+def test_a_lag_is_asked_for_again_after_a_while_and_takes_the_place_of_the_one_before(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_all(tmp_path, "ticdc-canal-json", write_recording(tmp_path / "r.jsonl", shop().messages), {})
+    found: dict[str, Any] = {"broker": "it is gone"}
+    monkeypatch.setattr("lakehouse.spark.readers.status.lag", lambda *_: found)
+    pages = LakePages(None, str(tmp_path / "lake"))
+
+    def lag() -> dict[str, Any]:
+        status = pages.observed()[0]["status"]
+        return {name: status[name] for name in ("broker", "lag_messages") if name in status}
+
+    first = lag()
+    found = {"lag_messages": 3}
+    soon = lag()
+    monkeypatch.setattr("lakehouse.spark.readers.pages.LAG_AWAY", -1)
+    later = lag()
+
+    assert (first, soon, later) == ({"broker": "it is gone"}, {"broker": "it is gone"}, {"lag_messages": 3})
 
 
 def children(process: int) -> list[int]:
