@@ -87,23 +87,23 @@ def difference(older: Rows, newer: Rows) -> DataFrame:
     keys = [name for name in newer.keys if name in older.keys]
     if not keys or set(newer.keys) != set(older.keys):
         keys, one, other = [_TEXT, _NUMBER], _numbered(one, other), _numbered(other, one)
-    sides = [_side(frame, name, keys) for frame, name in ((one, "before"), (other, "after"))]
-    same = [sides[0][f"before_{i}"].eqNullSafe(sides[1][f"after_{i}"]) for i in range(len(keys))]
-    joined = sides[0].join(sides[1], same, "full_outer")
-    changed = _changed(one, other)
-    kind = (
-        F.when(F.col("before").isNull(), "added")
-        .when(F.col("after").isNull(), "removed")
-        .otherwise("changed")
-    )
-    names = F.when(F.col("before").isNotNull() & F.col("after").isNotNull(), changed)
+    retyped = {key for key in keys if one.schema[key].dataType != other.schema[key].dataType}
+    before, after = _side(one, "before", keys, retyped), _side(other, "after", keys, retyped)
+    same = [before[f"before_{i}"].eqNullSafe(after[f"after_{i}"]) for i in range(len(keys))]
+    is_new, is_gone, changed = F.col("before").isNull(), F.col("after").isNull(), _changed(one, other)
+    joined = before.join(after, same, "full_outer").where(is_new | is_gone | (F.size(changed) > 0))
     shown = [
         F.coalesce(F.col(f"after_{i}"), F.col(f"before_{i}")).alias(name)
         for i, name in enumerate(keys)
         if name not in (_TEXT, _NUMBER)
     ]
-    found = joined.select(kind.alias("change"), *shown, names.alias("columns"), "before", "after")
-    return found.where((F.col("change") != "changed") | (F.size("columns") > 0))
+    return joined.select(
+        F.when(is_new, "added").when(is_gone, "removed").otherwise("changed").alias("change"),
+        *shown,
+        F.when(~is_new & ~is_gone, changed).alias("columns"),
+        "before",
+        "after",
+    )
 
 
 _TEXT, _NUMBER = "_lakehouse_text", "_lakehouse_number"
@@ -117,10 +117,11 @@ def _numbered(frame: DataFrame, other: DataFrame) -> DataFrame:
     return held.select("*", number.alias(_NUMBER))
 
 
-def _side(frame: DataFrame, name: str, keys: list[str]) -> DataFrame:
-    """The keys and the whole row of one side."""
+def _side(frame: DataFrame, name: str, keys: list[str], retyped: set[str]) -> DataFrame:
+    """The keys, as text where the other side has another type, and the whole row of one side."""
     values = [F.col(quote(column)) for column in frame.columns if column not in (_TEXT, _NUMBER)]
-    found = [F.col(quote(key)).alias(f"{name}_{i}") for i, key in enumerate(keys)]
+    held = [F.col(quote(key)).cast("string") if key in retyped else F.col(quote(key)) for key in keys]
+    found = [key.alias(f"{name}_{i}") for i, key in enumerate(held)]
     return frame.select(*found, F.struct(*values).alias(name))
 
 

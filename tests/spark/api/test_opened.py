@@ -192,6 +192,27 @@ def test_a_lake_that_grows_is_seen_after_refresh(spark: Any, tmp_path: Path) -> 
     assert (lake.table("d.t").count(), lake.refresh().table("d.t").count()) == (1, 2)
 
 
+def test_a_difference_follows_a_table_through_a_rename_and_a_retyped_key(spark: Any, tmp_path: Path) -> None:
+    types = {"change": "int", "a": "varchar(9)"}
+    feed = TiCDC().ddl(1 << 18, "CREATE TABLE t (`change` INT PRIMARY KEY, a VARCHAR(9))")
+    for number in (1, 2):
+        row = {"change": number, "a": "x"}
+        feed.row((1 + number) << 18, "INSERT", row, types=types, key=("change",))
+    feed.ddl(5 << 18, "ALTER TABLE t MODIFY `change` VARCHAR(9)").ddl(6 << 18, "RENAME TABLE t TO u")
+    types = {"change": "varchar(9)", "a": "varchar(9)"}
+    new, old = {"change": "2", "a": "y"}, {"change": "2", "a": "x"}
+    feed.row(7 << 18, "UPDATE", new, old, types=types, key=("change",), table="u")
+    feed.put(8 << 18, {"type": "TIDB_WATERMARK", "table": "", "_tidb": {"watermarkTs": 8 << 18}})
+    run_all(tmp_path, "ticdc-canal-json", write_recording(tmp_path / "r.jsonl", feed.messages), {})
+    lake = open_lake(str(tmp_path / "lake"))
+
+    rows = [tuple(row)[:3] for row in lake.diff("d.u", 4 << 18, None).collect()]
+
+    assert rows == [("changed", "2", ["a"])]
+    assert [row.change for row in lake.table_at("d.u", 4 << 18).orderBy("change").collect()] == [1, 2]
+    assert [row.op for row in lake.history_of("d.u", "2").collect()] == ["insert", "update"]
+
+
 def test_a_binlog_feed_is_read_at_the_time_of_its_commits(spark: Any, tmp_path: Path) -> None:
     feed = Debezium().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, a INT)")
     for number, millis in enumerate((1_000, 2_000, 3_000), 1):
