@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
@@ -156,7 +157,7 @@ def test_an_import_that_died_shows_nothing_and_goes_on(
 
     assert after_death == before
     assert done is not None
-    assert done.snapshots is not None
+    assert done.snapshots is not UNSET
     assert [one.table for one in done.snapshots.unfinished] == ["item"]
     assert place.tables() == {"shop.bag": BAG, "shop.empty": [], "shop.item": ITEMS}
 
