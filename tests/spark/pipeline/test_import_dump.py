@@ -204,6 +204,16 @@ def test_a_dump_without_a_place_in_the_feed_is_refused_and_lands_nothing(spark: 
     assert place.bring(dump, str(T + 50))["rows"] == 5
 
 
+def test_a_dump_of_before_the_feed_s_first_message_is_told_as_a_gap(spark: Any, tmp_path: Path) -> None:
+    place, told = Place(tmp_path, "ticdc-open"), list[str]()
+    dump = dumped(tmp_path / "dump.sql", str(T + 5))
+    place.run(feed().messages)
+
+    command.import_dump(place.source(), command.Given(dump), told.append)
+
+    assert any("the feed's first message is behind it" in line for line in told)
+
+
 def transaction(number: int, rows: list[Any]) -> list[Message]:
     """BEGIN, rows and END, as Debezium sends them: op, offset in the binlog, old and new row."""
     id_ = f"0-1-{number}"
