@@ -107,7 +107,7 @@ class Done(Record, frozen=True, kw_only=True):
     marks          the watermarks
     dead, tables   what silver holds by table
     servers        of a binlog feed
-    snapshots      of tables, that join the feed; None where there are none
+    snapshots      of tables, that join the feed; unset where there are none
     arrival        positions are offsets or files, which have an order within a partition only
     requeued       the dead letters that the batch closes
     sent           of a feed in order of arrival, for finding what it sends again
@@ -130,7 +130,7 @@ class Done(Record, frozen=True, kw_only=True):
     dead: tuple[DeadCount, ...]
     tables: tuple[TableSize, ...]
     servers: Servers | None = None
-    snapshots: TableSnapshots | None = None
+    snapshots: TableSnapshots | UnsetType = UNSET
     arrival: bool = False
     requeued: Closing | None = None
     sent: tuple[SentState, ...] = ()

@@ -188,7 +188,8 @@ def test_a_topic_whose_beginning_is_gone_is_said() -> None:
             "t",
             "warn",
             "its beginning is deleted already: partition 0 begins at 5",
-            "a new lake begins there: tables are whole only from their next snapshot on",
+            "a new lake begins there: tables are whole only from their next snapshot on, or once a dump is "
+            "imported (`lakehouse import`)",
         )
         in found
     )

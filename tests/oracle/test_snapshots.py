@@ -31,7 +31,7 @@ WAYS = (
     (),
     ("--hex-blob",),
     ("--skip-extended-insert", "--complete-insert"),
-    ("--default-character-set=utf8mb3", "--skip-tz-utc"),
+    ("--skip-tz-utc",),
 )
 LAST = 2**62
 

@@ -53,7 +53,8 @@ TSO = Clock(by_commit=True, tso=True)
 
 class Memory:
     """Silver in memory: distinct changes, schema records and watermarks of one feed. `breaks` are what the
-    last tables that were asked for have of changes that do not fit those before them.
+    last tables that were asked for have of changes that do not fit those before them, `problems` what they
+    are known to lack.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Memory:
         self.transactions: Transactions | None = None
         self.rules = Rules()
         self.breaks: dict[str, Breaks] = {}
+        self.problems: dict[str, frozenset[str]] = {}
         self._told: tuple[History, dict[str, list[Change]]] | None = None
 
     def add(self, messages: Iterable[Message]) -> Self:
@@ -299,7 +301,7 @@ class Memory:
         logs = frozenset(name for name, one in (options or {}).items() if one.goes_on)
         if logs != self.rules.logs:
             self.ruled(replace(self.rules, logs=logs))
-        self.breaks = {}
+        self.breaks, self.problems = {}, {}
         history, changes = self._lineages()
         return {
             ".".join(name): self.rows(
@@ -321,6 +323,8 @@ class Memory:
         columns = gold_columns(schema, {}, virtual=not self.format.startswith("ticdc"), options=options)
         columns += own_columns(options, [column.name for column in columns])
         found = mode.rows(changes)
+        if found.problems:
+            self.problems[".".join(lineage.name_at(at) or ("", lineage.id))] = found.problems
         if found.breaks.first is not None:
             self.breaks[".".join(lineage.name_at(at) or ("", lineage.id))] = found.breaks
         return printed(found.rows, columns, lineage, at)

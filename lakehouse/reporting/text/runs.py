@@ -91,6 +91,13 @@ def _next(outcome: Entry, view: View) -> Iterator[Part]:
     yield from step_lines(steps, indent=2)
 
 
+def _older(entry: Entry) -> str:
+    """The tables that may have had rows before their feed began."""
+    names = entry.get("tables_older_than_the_feed", ())
+    brings = "`lakehouse import` brings rows from before the feed, from a dump"
+    return f"{listed(names, LINES)}: {brings}" if names else ""
+
+
 def plan_parts(entries: Sequence[Entry], views: Mapping[str, View]) -> list[Part]:
     """What a run would do, source by source."""
     return [part for entry in entries for part in _plan(entry, views[entry["source"]])]
@@ -108,6 +115,7 @@ def _plan(entry: Entry, view: View) -> Iterator[Part]:
         ("gold", applied if changes or statements else "nothing new"),
         ("new tables", listed(new, LINES) if new else ""),
         ("no YAML", _unconfigured(entry)),
+        ("older tables", _older(entry)),
     ]
     yield grid([fact for fact in facts if fact[1]])
     if changes:

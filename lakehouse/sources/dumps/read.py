@@ -18,7 +18,6 @@ from lakehouse.ddl import edits
 from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import DdlError, LakehouseError
-from lakehouse.lineage import Name
 from lakehouse.schema import TableSchema
 from lakehouse.sources.dumps import tuples
 from lakehouse.sources.dumps.csv_rows import csv_rows
@@ -91,7 +90,7 @@ class _OneFile:
     def __init__(self, window: Window) -> None:
         self.window, self.session = window, Session()
         self.table: TableBegins | None = None
-        self.rows, self.ended = 0, set[Name]()
+        self.rows = 0
 
     def place(self) -> Place | None:
         """The position that stands before the first table."""
@@ -128,17 +127,12 @@ class _OneFile:
 
     def _ended(self) -> Iterator[DumpEvent]:
         if self.table is not None:
-            self.ended.add(self.table.name)
             yield TableEnds(self.rows)
         self.table, self.rows = None, 0
 
     def _rows(self, insert: Insert) -> Iterator[DumpEvent]:
         if self.table is None or self.table.name[1] != insert.table:
-            if self.table is None and (self.session.database or "", insert.table) not in self.ended:
-                for _ in tuples.rows(self.window, escapes=self.session.escapes):
-                    pass  # of a sequence
-                return
-            self.window.fail(f"rows of the table that was created last, not of {insert.table}")
+            self.window.fail(f"CREATE TABLE {insert.table} right before its rows", got="rows of it")
         for rows in _rows_of(self.window, insert, self.table, self.session):
             self.rows += len(rows.rows)
             yield rows

@@ -17,6 +17,9 @@ from lakehouse.sources.dumps.records import DumpEvent, Place, Rows, TableBegins,
 
 # servers' own databases, which no feed carries
 _SYSTEM = frozenset({"information_schema", "metrics_schema", "mysql", "performance_schema", "sys"})
+# Unicode's basic plane alone, and the charsets that have more
+_BASIC = frozenset({"utf8", "utf8mb3"})
+_BEYOND_BASIC = frozenset({"gb18030", "utf16", "utf16le", "utf32", "utf8mb4"})
 
 
 @dataclass(slots=True)
@@ -102,6 +105,7 @@ def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
             if not table.rows:
                 table.notes += _left_out(schema, event.columns)
             table.rows += len(event.rows)
+            _refuse_lossy_charset(event, table.name, schema)
             event = _zoned(event, table.name, schema, dump)
         if not passing:
             yield event
@@ -119,6 +123,22 @@ def _zoned(rows: Rows, name: Name, schema: TableSchema, dump: Dump) -> Rows:
             "as +08:00"
         )
     return rows._replace(zone=dump.zone)
+
+
+def _refuse_lossy_charset(rows: Rows, name: Name, schema: TableSchema) -> None:
+    """LakehouseError where the client's charset lacks characters that a column's has: servers write `?`."""
+    if rows.charset in (None, "utf8mb4"):
+        return
+    for column in schema.columns:
+        if column.name in rows.columns and column.type.family in ("text", "enum", "set", "json"):
+            own = column.type.charset or "utf8mb4"
+            fits = own in (rows.charset, "ascii") or (rows.charset in _BASIC and own not in _BEYOND_BASIC)
+            if not fits:
+                raise LakehouseError(
+                    f"{'.'.join(name)}: expected SET NAMES utf8mb4, got {rows.charset}, which lacks "
+                    f"characters that {column.name} may have ({own}): they are lost; dump again with "
+                    "--default-character-set=utf8mb4"
+                )
 
 
 def _lossy(schema: TableSchema) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from msgspec import UNSET
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -13,6 +14,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_FLAG, Position
 from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import History, Lineage, Name
+from lakehouse.ops.progress import TableSnapshot
 from lakehouse.ops.records import Done, Epoch
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.spark.ops.log import OpsLog
@@ -83,11 +85,16 @@ def not_aborted(log: OpsLog) -> Column:
         here = here & (F.col("position.p2") == p2) & (F.col("position.p3") == p3)
         full = ~F.coalesce(F.array_contains("flags", "snapshot=incremental"), F.lit(False))
         condition = condition & ~(here & (F.col("op") == "snapshot") & full)
-    for one in done.snapshots.unfinished if done and done.snapshots else ():
+    for one in unfinished_snapshots(done):
         mine = (F.col("database") == one.database) & (F.col("table") == one.table)
         rows = mine & between(one.position, (*one.position[:4], LAST, 1))
         condition = condition & ~(rows & F.coalesce(F.array_contains("flags", SNAPSHOT_FLAG), F.lit(False)))
     return condition
+
+
+def unfinished_snapshots(done: Done | None) -> list[TableSnapshot]:
+    """The table snapshots that silver has rows of, and whose last one has not arrived."""
+    return [] if done is None or done.snapshots is UNSET else done.snapshots.unfinished
 
 
 def of_lineage(lineage: Lineage) -> Column:

@@ -18,7 +18,7 @@ from lakehouse.lineage import Name
 from lakehouse.ops.records import Done, Epoch, RowShape, Sighted, Sightings
 from lakehouse.schema_history.schema_records import Shape, shape_of_rows
 from lakehouse.silver.transaction_watermark import aborted
-from lakehouse.spark.change_log.changes import between
+from lakehouse.spark.change_log.changes import between, unfinished_snapshots
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import raised_floors
 
@@ -184,6 +184,5 @@ def digest(log: OpsLog, done: Done) -> str:
     restored = [(one.epoch, one.restored_to) for one in log.all(Epoch) if one.restored_to is not None]
     off = aborted(done.transactions if done.transactions else None)
     floors = [(one.place, sorted(one.names), one.batch) for one in raised_floors(log)]
-    unfinished = done.snapshots.unfinished if done.snapshots else []
-    said = (log.generation, restored, [*off, *unfinished], floors)
+    said = (log.generation, restored, [*off, *unfinished_snapshots(done)], floors)
     return hashlib.blake2b(repr(said).encode(), digest_size=12).hexdigest()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import UNSET
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
@@ -140,7 +141,7 @@ def _first_position(log: OpsLog) -> Position | None:
     snapshot.
     """
     done = log.last(Done)
-    if done is None or done.snapshots is not None:
+    if done is None or done.snapshots is not UNSET:
         return None
     found = [table.low for table in done.tables]
     for name in ("watermarks", "schema_changes"):

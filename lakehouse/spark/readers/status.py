@@ -11,6 +11,7 @@ from lakehouse.events import MIN_POSITION
 from lakehouse.lineage import split_name
 from lakehouse.ops.progress import Counts
 from lakehouse.ops.records import Done, Manifest, Read, Run, to_json
+from lakehouse.schema_history.table_lives import NO_CREATE
 from lakehouse.silver.partition_lives import without_later_marks
 from lakehouse.sources.kafka_offsets import reading_of, told_loss, unread
 from lakehouse.spark.bronze.kafka import listed
@@ -211,8 +212,8 @@ def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
 def table_changes(
     spark: SparkSession, source: Source, log: OpsLog, done: Done, manifest: Manifest | None
 ) -> dict[str, Any]:
-    """Tables that gold would create for a new YAML, and those whose YAML is gone: their data stays until it
-    is removed by hand.
+    """Tables that gold would create for a new YAML, those whose YAML is gone: their data stays until it is
+    removed by hand, and those of which the feed has told no CREATE: rows from before it may be missing.
     """
     tables = manifest.tables if manifest else ()
     held = {(entry.database, entry.table) for entry in tables if entry.state != "retired"}
@@ -228,4 +229,7 @@ def table_changes(
         "tables_no_longer_configured": sorted(".".join(name) for name in held - live_names)
         if source.gold.tables is not None
         else [],
+        "tables_older_than_the_feed": sorted(
+            entry.name for entry in tables if entry.state != "retired" and NO_CREATE in entry.notes
+        ),
     }

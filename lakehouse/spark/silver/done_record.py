@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -110,12 +110,12 @@ def done_record(
     )
 
 
-def _snapshots(done: Done | None, summary: Summary) -> TableSnapshots | None:
+def _snapshots(done: Done | None, summary: Summary) -> TableSnapshots | UnsetType:
     """The table snapshots that silver holds after the batch."""
-    before = done.snapshots if done else None
+    before = UNSET if done is None else done.snapshots
     if not summary.begun and not summary.whole:
         return before
-    known = before or TableSnapshots()
+    known = TableSnapshots() if before is UNSET else before
     return TableSnapshots(
         tuple(sorted({*known.begun, *summary.begun})), tuple(sorted({*known.whole, *summary.whole}))
     )

@@ -244,6 +244,37 @@ def test_a_charset_in_which_a_backslash_may_be_half_a_character_is_refused(tmp_p
     assert "expected SET NAMES utf8mb4 or binary, got gbk; dump again with --default-char" in refused(path)
 
 
+@pytest.mark.parametrize(
+    ("charset", "column", "lost"),
+    [
+        ("utf8", "CHARSET latin1", False),
+        ("utf8", "CHARSET utf8mb3", False),
+        ("utf8", "CHARSET utf8mb4", True),
+        ("latin1", "CHARSET latin1", False),
+        ("latin1", "CHARSET utf8mb3", True),
+        ("latin1", "CHARSET ascii", False),
+    ],
+)
+def test_a_charset_that_lacks_characters_of_a_column_is_refused(
+    tmp_path: Path, charset: str, column: str, lost: bool
+) -> None:
+    create = f"CREATE TABLE `t` (`v` text {column});\n"
+    text = f"SET NAMES {charset};\nUSE `d`;\n{create}INSERT INTO `t` VALUES ('?');\n"
+    dump = find_dump(LocalDump(folder(tmp_path, d_dot_sql=text) / "d.sql"))
+
+    if lost:
+        with pytest.raises(LakehouseError, match="expected SET NAMES utf8mb4, got"):
+            list(checked(dump, Found()))
+    else:
+        assert len(list(checked(dump, Found()))) == 3
+
+
+def test_rows_without_their_create_table_are_refused(tmp_path: Path) -> None:
+    path = folder(tmp_path, d_dot_sql=MYSQLDUMP + "INSERT INTO `t` VALUES (1);\n" + COMPLETED) / "d.sql"
+
+    assert "expected CREATE TABLE t right before its rows, got rows of it" in refused(path)
+
+
 def test_files_outside_of_the_folder_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "secret.sql").write_text("INSERT INTO `t` VALUES (9,NULL,NULL);")
     path = dumpling(tmp_path / "dump")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
@@ -156,7 +157,7 @@ def test_an_import_that_died_shows_nothing_and_goes_on(
 
     assert after_death == before
     assert done is not None
-    assert done.snapshots is not None
+    assert done.snapshots is not UNSET
     assert [one.table for one in done.snapshots.unfinished] == ["item"]
     assert place.tables() == {"shop.bag": BAG, "shop.empty": [], "shop.item": ITEMS}
 
@@ -201,6 +202,16 @@ def test_a_dump_without_a_place_in_the_feed_is_refused_and_lands_nothing(spark: 
         ("shop.empty", 0),
     ]
     assert place.bring(dump, str(T + 50))["rows"] == 5
+
+
+def test_a_dump_of_before_the_feed_s_first_message_is_told_as_a_gap(spark: Any, tmp_path: Path) -> None:
+    place, told = Place(tmp_path, "ticdc-open"), list[str]()
+    dump = dumped(tmp_path / "dump.sql", str(T + 5))
+    place.run(feed().messages)
+
+    command.import_dump(place.source(), command.Given(dump), told.append)
+
+    assert any("the feed's first message is behind it" in line for line in told)
 
 
 def transaction(number: int, rows: list[Any]) -> list[Message]:
