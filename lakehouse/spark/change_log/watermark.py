@@ -58,19 +58,20 @@ def retirements(log: OpsLog) -> list[Retirement]:
     how far silver had read: the log's records before it do.
     """
     found: list[Retirement] = []
-    done: Done | None = None
-    listed: Read | None = None
-    for record in (one.record for one in log.records):
-        match record:
-            case Done():
-                done = record
-            case Read():
-                listed = record
-            case Retired(topic=topic, partitions=partitions, read=read):
-                for partition in partitions:
-                    known = read_of(topic, partition, done, listed) if read is UNSET else read
-                    found.append(Retirement((topic, partition), _offsets(known, partition)))
+    for place, one in enumerate(log.records):
+        if one.kind != Retired.kind or not isinstance(record := one.record, Retired):
+            continue
+        for partition in record.partitions:
+            known = _read_before(log, place, record, partition) if record.read is UNSET else record.read
+            found.append(Retirement((record.topic, partition), _offsets(known, partition)))
     return found
+
+
+def _read_before(log: OpsLog, place: int, retired: Retired, partition: int) -> tuple[NextOffset, ...]:
+    earlier = [one for one in reversed(log.records[:place]) if one.kind in (Done.kind, Read.kind)]
+    done = next((one.record for one in earlier if isinstance(one.record, Done)), None)
+    listed = next((one.record for one in earlier if isinstance(one.record, Read)), None)
+    return read_of(retired.topic, partition, done, listed)
 
 
 def read_of(topic: str, partition: int, done: Done | None, listed: Read | None) -> tuple[NextOffset, ...]:

@@ -347,7 +347,7 @@ def unpublished(log: OpsLog) -> frozenset[str]:
     """The gold tables that runs have written to since the last manifest, all of which have died."""
     found: set[str] = set()
     for one in reversed(log.records):
-        if isinstance(one.record, Manifest):
+        if one.kind == Manifest.kind:
             break
         if isinstance(one.record, Intent):
             found.update(one.record.tables)

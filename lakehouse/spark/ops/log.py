@@ -17,10 +17,10 @@ Lakes of older versions may have one number twice.
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -48,14 +48,25 @@ MARK = "append"
 Kind = TypeVar("Kind", bound=Record)
 
 
-class Logged(NamedTuple):
-    """A record as the table has it. `record` is None for a kind that only a newer lakehouse knows."""
+@dataclass(slots=True)
+class Logged:
+    """A record as the table has it. `text` becomes a record when somebody asks for it: a log of a thousand
+    tables is megabytes of manifests of which a run needs the last one.
+    """
 
     seq: int
     kind: str
     at: int
     text: str
-    record: Record | None
+    _record: Record | None = field(default=None, compare=False, repr=False)
+    _is_read: bool = field(default=False, compare=False, repr=False)
+
+    @property
+    def record(self) -> Record | None:
+        """The record; None for a kind that only a newer lakehouse knows. LakehouseError where it is none."""
+        if not self._is_read:
+            self._record, self._is_read = decode(self.kind, self.text), True
+        return self._record
 
     @property
     def stored(self) -> tuple[int, str, int, str]:
@@ -176,7 +187,8 @@ class OpsLog:
 
     def _logged(self, record: Record, seq: int) -> Logged:
         marked = json.dumps({**json.loads(encode(record)), MARK: self.mark})
-        return Logged(seq, record.kind, int(time.time() * 1000), marked, record=record)
+        now = int(time.time() * 1000)
+        return Logged(seq, record.kind, now, text=marked, _record=record, _is_read=True)
 
     def _append(self, logged: Sequence[Logged]) -> None:
         """Append under the first record's number; nothing is appended where that is taken."""
@@ -196,7 +208,10 @@ class OpsLog:
     def _stored(self, above: int) -> list[Logged]:
         table = self.lake.read(self.spark, "ops", self.table)
         rows = table.where(F.col("seq") > above).toArrow().to_pylist()
-        return [_read(**row) for row in sorted(rows, key=lambda row: (row["seq"], row["at"]))]
+        return [
+            Logged(row["seq"], row["kind"], row["at"], text=row["body"])
+            for row in sorted(rows, key=lambda row: (row["seq"], row["at"]))
+        ]
 
     def _refuse_rival(self, writers: set[str], newer: Sequence[Logged]) -> None:
         rival = next((one for one in newer if one.record and one.record.writer in writers), None)
@@ -222,21 +237,22 @@ class OpsLog:
 
     def last(self, kind: type[Kind]) -> Kind | None:
         """The last record of a kind."""
-        return next((one.record for one in reversed(self.records) if isinstance(one.record, kind)), None)
+        return next((record for _, record in self._of(kind, reversed(self.records))), None)
 
     def all(self, kind: type[Kind]) -> list[Kind]:
         """The records of a kind, oldest first."""
-        return [one.record for one in self.records if isinstance(one.record, kind)]
+        return [record for _, record in self._of(kind, self.records)]
 
     def dated(self, kind: type[Kind]) -> list[tuple[int, Kind]]:
         """The records of a kind, each after the moment at which it was written."""
-        return [(one.at, one.record) for one in self.records if isinstance(one.record, kind)]
+        return list(self._of(kind, self.records))
+
+    def _of(self, kind: type[Kind], records: Iterable[Logged]) -> Iterator[tuple[int, Kind]]:
+        for one in records:
+            if one.kind == kind.kind and isinstance(record := one.record, kind):
+                yield one.at, record
 
     def stored(self, kind: type[Record]) -> list[Any]:
         """The records of a kind as JSON has them, unknown members included, without the writers' marks."""
         members = [json.loads(one.text) for one in self.records if one.kind == kind.kind]
         return [{name: value for name, value in each.items() if name != MARK} for each in members]
-
-
-def _read(seq: int, kind: str, at: int, body: str) -> Logged:
-    return Logged(seq, kind, at, body, record=decode(kind, body))

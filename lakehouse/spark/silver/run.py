@@ -58,12 +58,12 @@ def run_silver(context: RunContext, feed: SilverSettings, stopped: Callable[[], 
         while not stopped() and (plan := next_plan(context.log, feed)) is not None:
             begun = time.monotonic()
             counts = run_batch(context.log, feed, plan)
-            _tell(context, feed.name, plan, counts, time.monotonic() - begun)
+            _tell(context, feed.name, plan, counts, seconds=time.monotonic() - begun)
             done += 1
     return done
 
 
-def _tell(context: RunContext, name: str, plan: Planned, counts: Counts, seconds: float) -> None:
+def _tell(context: RunContext, name: str, plan: Planned, counts: Counts, *, seconds: float) -> None:
     """Say what a batch held, and what was odd about it."""
     rate = pace(counts.messages, seconds, left_to_do(context.log))
     context.progress(
