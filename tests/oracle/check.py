@@ -22,6 +22,7 @@ from lakehouse.lineage import Lineage
 from lakehouse.schema import parse_type
 from tests.oracle.cases import Case
 from tests.oracle.database import Column, Name, Table
+from tests.oracle.in_place import check_in_place
 from tests.oracle.program import ZONE
 from tests.oracle.runner import Event, Runner, State
 from tests.oracle.truth import canonical, gold_type
@@ -40,6 +41,7 @@ OPTIONS = {"time_zone": ZONE, "server": "mariadb 11.4"}
 class Judged:
     watermarks: int = 0
     tables: int = 0
+    in_place: int = 0
     wrong: str | None = None
     cut: str | None = None
 
@@ -83,6 +85,7 @@ def _judge(runner: "Runner | Case", judged: Judged, again: int) -> None:
     from tests.oracle.modes import check_modes  # it needs this module
 
     check_modes(whole, runner)
+    judged.in_place += check_in_place(whole)
 
 
 def has_keyless(runner: "Runner | Case") -> bool:

@@ -147,6 +147,8 @@ def test_what_waits_behind_a_run_that_was_quicker_is_never_appended(spark: Any, 
     stored = OpsLog(spark, lake, "shop").load()
     assert stored.all(Scan) == [Scan(checkpoint=1), Scan(checkpoint=4)]
     assert stored.all(Rebuilding) == [Rebuilding(number=3)]
+
+
 def test_a_log_reads_what_others_have_appended_since_and_takes_up_a_new_generation(
     spark: Any, tmp_path: Path
 ) -> None:
