@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,10 @@ def test_a_run_that_dies_after_each_of_its_writes_in_turn_comes_to_the_same_lake
     assert again.seen == []
 
 
+def _begins(name: str, commit: str) -> bool:
+    return commit.startswith(name)
+
+
 @pytest.mark.long  # a minute and more
 def test_a_run_that_dies_right_before_its_manifest_or_its_done_record_comes_to_the_same_lake(
     spark: Any, tmp_path: Path
@@ -122,9 +127,9 @@ def test_a_run_that_dies_right_before_its_manifest_or_its_done_record_comes_to_t
 
     for name in ("ops done", "ops manifest"):
         with (
-            killing(type(spark), lambda found, name=name: found.startswith(name), after=False),
+            killing(type(spark), partial(_begins, name), after=False),
             pytest.raises(Killed),
-        ):  # type: ignore[misc]
+        ):
             run(write_recording(tmp_path / "shop.jsonl", everything), lake)
     run(tmp_path / "shop.jsonl", lake)
 
