@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from lakehouse.events import Position
+from lakehouse.ops.progress import Shortfall
 from lakehouse.silver.binlog_servers import Stretch
 from lakehouse.silver.event_rows import OtherRow
 from lakehouse.silver.transaction_watermark import TransactionEvents
@@ -25,7 +26,8 @@ class Summary:
     """What one batch holds. `tables`: low and high position, rows, bytes of images, key names, topics;
     `reach`: the highest position of changes and DDLs; `marks`: the highest (resolved position, resolved_ts,
     incarnation) by topic and partition; `resume`: where partitions have to be read again; `servers`: whose
-    binlog the rows come from.
+    binlog the rows come from; `short`: records that are lacking or cut. `inserted`: how many changes of each
+    table are new to silver, once that is known.
     """
 
     counts: dict[str, int]
@@ -40,10 +42,18 @@ class Summary:
     told: TransactionEvents | None = None
     settled: bool = False
     servers: list[Stretch] = field(default_factory=list)
+    short: list[Shortfall] = field(default_factory=list)
+    inserted: dict[tuple[str, str], int] | None = None
 
 
 def summarise(
-    changes: Changes, others: list[OtherRow], messages: int, silent: int, servers: Iterable[Stretch] = ()
+    changes: Changes,
+    others: list[OtherRow],
+    messages: int,
+    silent: int,
+    *,
+    servers: Iterable[Stretch] = (),
+    short: Iterable[Shortfall] = (),
 ) -> Summary:
     """The summary of some rows, decoded from so many records, of which `silent` gave none."""
     summary = Summary(
@@ -55,6 +65,7 @@ def summarise(
         },
         {},
         servers=list(servers),
+        short=list(short),
     )
     _add_changes(summary, changes)
     for bounds in summary.tables.values():
@@ -137,6 +148,7 @@ def merged(parts: Iterable[Summary]) -> Summary:
             whole.dead[of] = whole.dead.get(of, 0) + number
         whole.resume.update(part.resume)
         whole.servers += part.servers
+        whole.short += part.short
     return whole
 
 
@@ -181,6 +193,7 @@ class _Packed(msgspec.Struct, array_like=True):
     dead: list[tuple[str | None, str | None, int]]
     resume: list[tuple[str, str, int, int]]
     servers: list[Stretch]
+    short: list[Shortfall]
 
 
 _decoder = msgspec.msgpack.Decoder(_Packed)
@@ -197,6 +210,7 @@ def to_bytes(summary: Summary) -> bytes:
         dead=[(*name, n) for name, n in summary.dead.items()],
         resume=[(*place, offset) for place, offset in summary.resume.items()],
         servers=summary.servers,
+        short=summary.short,
     )
     return msgspec.msgpack.encode(packed)
 
@@ -223,4 +237,5 @@ def from_bytes(data: bytes) -> Summary:
             (topic, incarnation, partition): offset for topic, incarnation, partition, offset in packed.resume
         },
         servers=packed.servers,
+        short=packed.short,
     )
