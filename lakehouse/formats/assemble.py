@@ -3,6 +3,7 @@
     bronze records ──assembled──▶ Message     complete
                                 | Unjoined    a record that no decoder sees
                                 | Resume      the offset that the next batch starts at
+                                | Skipped     records that the producer has counted and that are not there
 
 What a record needs from elsewhere lies in `BatchContext`, read from the lake before: schema files of a
 storage sink, and where each partition's own records begin. Claim-check payloads come as headers of the
@@ -67,13 +68,21 @@ class Resume(NamedTuple):
     offset: int
 
 
+class Skipped(NamedTuple):
+    """So many numbers of the producer's sequence have no record, before the one at `offset`."""
+
+    place: Place
+    offset: int
+    n: int
+
+
 def place_of(message: Message) -> Place:
     return (message.topic, message.incarnation, message.partition)
 
 
 def assembled(
     messages: Iterable[Message], format: str, options: Mapping[str, str], context: BatchContext = NOTHING
-) -> Iterator[Message | Unjoined | Resume]:
+) -> Iterator[Message | Unjoined | Resume | Skipped]:
     """Complete messages, in order. Records of one partition must come in the order of their offsets where
     parts are joined. Those of table snapshots are whole as they are.
     """
@@ -88,7 +97,7 @@ def _is_of_snapshot(message: Message) -> bool:
 
 def _assembled(
     messages: Iterable[Message], format: str, options: Mapping[str, str], context: BatchContext
-) -> Iterator[Message | Unjoined | Resume]:
+) -> Iterator[Message | Unjoined | Resume | Skipped]:
     row = FORMATS[format]
     if row.parts is not None:
         yield from _joined(messages, row.parts(), context)
@@ -167,7 +176,7 @@ class _Tape:
 
 def _joined(
     messages: Iterable[Message], join: Join, context: BatchContext
-) -> Iterator[Message | Unjoined | Resume]:
+) -> Iterator[Message | Unjoined | Resume | Skipped]:
     """Parts joined. What the batch before has given already, out of records before `starts`, is not given
     again.
     """
@@ -186,6 +195,8 @@ def _joined(
         if isinstance(found, Message):
             yield found
         else:
+            if found.n:
+                yield Skipped(place, first.offset, found.n)
             code = _CODES.get(found.kind)
             letter = None if code is None else DeadLetter(code, found.text, 0)
             yield from (Unjoined(message, letter) for message in found.messages)

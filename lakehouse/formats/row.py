@@ -151,13 +151,14 @@ class Note(msgspec.Struct, frozen=True):
                 missing
     duplicate   sent twice by the producer's retry, byte for byte
     waiting     the first parts of a message whose other parts are not there yet
-    gap         a sequence number is skipped before this record: records were lost; the record itself is also
-                in another outcome
+    gap         `n` sequence numbers are skipped before this record: records were lost; the record itself is
+                also in another outcome
     """
 
     kind: str
     messages: tuple[Message, ...]
     text: str
+    n: int = 0
 
 
 Join = Callable[[Iterable[Message]], Iterator[Message | Note]]

@@ -87,8 +87,9 @@ class DeadCount(msgspec.Struct, frozen=True):
 
 
 class TableSize(msgspec.Struct, frozen=True):
-    """What silver holds of a source table: the lowest and highest position of its changes, their number, the
-    bytes of their images, the key's columns as messages name them, and the topics that they came in."""
+    """What silver holds of a source table: the lowest and highest position of its changes, the number that
+    was decoded, the bytes of their images, the key's columns as messages name them, the topics that they came
+    in, and the number of `rows` that were inserted."""
 
     name: tuple[str, str]
     low: Position
@@ -97,6 +98,7 @@ class TableSize(msgspec.Struct, frozen=True):
     bytes: int = 0
     keys: tuple[str, ...] | None = None
     topics: tuple[str, ...] | UnsetType = UNSET
+    rows: int | UnsetType = UNSET
 
 
 class TopicEnd(msgspec.Struct, frozen=True):
@@ -104,6 +106,33 @@ class TopicEnd(msgspec.Struct, frozen=True):
 
     topic: str
     position: Position
+
+
+class Shortfall(msgspec.Struct, frozen=True):
+    """Records of a partition that are not what their producer, or bronze, has counted: how many, the first
+    one's offset, and the batch that met them. `kind` is one of
+
+    skipped   numbers of a sequence that no record has
+    cut       records whose value is not as long as what was read
+    """
+
+    topic: str
+    incarnation: str
+    partition: int
+    offset: int
+    kind: str
+    n: int
+    batch: int = 0
+
+
+class BronzeRows(msgspec.Struct, frozen=True):
+    """How many rows bronze is to have at a version of its Delta table, by what its commits say they wrote;
+    how many of them silver's batches have read (None: not known); what does not add up, in words."""
+
+    version: int
+    rows: int
+    read: int | None
+    losses: tuple[str, ...] = ()
 
 
 class Counts(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ from msgspec import UNSET, UnsetType
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.ops.progress import (
+    BronzeRows,
     Counts,
     DeadCount,
     Disproved,
@@ -39,6 +40,7 @@ from lakehouse.ops.progress import (
     Partition,
     SentState,
     Servers,
+    Shortfall,
     TableSize,
     TableSnapshots,
     TopicEnd,
@@ -113,6 +115,7 @@ class Done(Record, frozen=True, kw_only=True):
     sent           of a feed in order of arrival, for finding what it sends again
     backfills      how many of the Backfill records are done
     low            the lowest position of the batch's changes; None where it has none, or decodes them again
+    short          the records that are known to be lacking, or to be cut, by what numbers and sizes say
     """
 
     kind: ClassVar[str] = "done"
@@ -136,6 +139,7 @@ class Done(Record, frozen=True, kw_only=True):
     sent: tuple[SentState, ...] = ()
     backfills: int | UnsetType = UNSET
     low: Position | UnsetType | None = UNSET
+    short: tuple[Shortfall, ...] | UnsetType = UNSET
 
 
 # --- gold ---
@@ -170,6 +174,8 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     lacking            what changes are known to lack, and since when; not of merged tables
     shards             the lineages of a merged table
     collided           the note on keys that more than one shard has
+    changes            how many of silver's changes it was made of, and how many silver has under its names
+                       that are not its own; only where they were counted
     """
 
     lineage: str
@@ -191,6 +197,7 @@ class TableEntry(msgspec.Struct, frozen=True, kw_only=True):
     shards: tuple[str, ...] | UnsetType = UNSET
     collided: tuple[str, ...] | UnsetType = UNSET
     made_for: Name | UnsetType = UNSET
+    changes: tuple[int, int] | UnsetType = UNSET
 
     @property
     def name(self) -> str:
@@ -217,6 +224,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     ended              the topics without tables, which the watermark does not wait for
     disproved          the tables with changes that came after a watermark had passed them
     silver_rows        how many rows silver's changes are to have up to `batch`
+    bronze             how many rows bronze is to have, and how many of them silver has read up to `batch`
     """
 
     kind: ClassVar[str] = "manifest"
@@ -235,6 +243,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     ended: tuple[TopicEnd, ...] | UnsetType = UNSET
     disproved: tuple[Disproved, ...] | UnsetType = UNSET
     silver_rows: int | UnsetType = UNSET
+    bronze: BronzeRows | UnsetType = UNSET
 
     def position_of(self, entry: TableEntry) -> Position:
         """Up to where a table's changes are in it: a table that is behind stands before the watermark."""
@@ -360,13 +369,15 @@ class Gap(Record, frozen=True, kw_only=True):
 
 
 class OffsetsLost(Gap, frozen=True, kw_only=True):
-    """Of the offsets `first` to `last`, both included, `missing` were deleted before they were read."""
+    """Of the offsets `first` to `last`, both included, `missing` were deleted before they were read. Where
+    `read`, they were read, and are not in bronze."""
 
     partition: int
     first: int
     last: int
     missing: int
     seen_at: int
+    read: bool | UnsetType = UNSET
 
 
 class TopicCreatedAgain(Gap, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from lakehouse.events import SNAPSHOT_TOPIC, TABLE_SNAPSHOT, Position
-from lakehouse.ops.progress import TableSnapshot
+from lakehouse.ops.progress import Shortfall, TableSnapshot
 from lakehouse.silver.binlog_servers import Stretch
 from lakehouse.silver.event_rows import OtherRow
 from lakehouse.silver.transaction_watermark import TransactionEvents
@@ -26,7 +26,9 @@ class Summary:
     """What one batch holds. `tables`: low and high position, rows, bytes of images, key names, topics;
     `reach`: the highest position of changes and DDLs; `marks`: the highest (resolved position, resolved_ts,
     incarnation) by topic and partition; `resume`: where partitions have to be read again; `servers`: whose
-    binlog the rows come from; `begun`, `whole`: table snapshots that have rows or their end here.
+    binlog the rows come from; `begun`, `whole`: table snapshots that have rows or their end here;
+    `short`: records that are lacking or cut. `inserted`: how many changes of each
+    table are new to silver, once that is known.
     """
 
     counts: dict[str, int]
@@ -43,10 +45,18 @@ class Summary:
     servers: list[Stretch] = field(default_factory=list)
     begun: set[TableSnapshot] = field(default_factory=set)
     whole: set[TableSnapshot] = field(default_factory=set)
+    short: list[Shortfall] = field(default_factory=list)
+    inserted: dict[tuple[str, str], int] | None = None
 
 
 def summarise(
-    changes: Changes, others: list[OtherRow], messages: int, silent: int, servers: Iterable[Stretch] = ()
+    changes: Changes,
+    others: list[OtherRow],
+    messages: int,
+    silent: int,
+    *,
+    servers: Iterable[Stretch] = (),
+    short: Iterable[Shortfall] = (),
 ) -> Summary:
     """The summary of some rows, decoded from so many records, of which `silent` gave none."""
     summary = Summary(
@@ -58,6 +68,7 @@ def summarise(
         },
         {},
         servers=list(servers),
+        short=list(short),
     )
     _add_changes(summary, changes)
     for bounds in summary.tables.values():
@@ -153,6 +164,7 @@ def merged(parts: Iterable[Summary]) -> Summary:
         whole.servers += part.servers
         whole.begun |= part.begun
         whole.whole |= part.whole
+        whole.short += part.short
     return whole
 
 
@@ -199,6 +211,7 @@ class _Packed(msgspec.Struct, array_like=True):
     servers: list[Stretch]
     begun: set[TableSnapshot]
     whole: set[TableSnapshot]
+    short: list[Shortfall]
 
 
 _decoder = msgspec.msgpack.Decoder(_Packed)
@@ -217,6 +230,7 @@ def to_bytes(summary: Summary) -> bytes:
         servers=summary.servers,
         begun=summary.begun,
         whole=summary.whole,
+        short=summary.short,
     )
     return msgspec.msgpack.encode(packed)
 
@@ -245,4 +259,5 @@ def from_bytes(data: bytes) -> Summary:
         servers=packed.servers,
         begun=packed.begun,
         whole=packed.whole,
+        short=packed.short,
     )

@@ -262,5 +262,7 @@ def told_loss(gap: Gap) -> str:
             return f"topic {gap.topic} was created anew: what its former life held unread is not known"
         case OffsetsLost():
             place = f"{gap.topic}/{gap.partition} from {gap.first} on"
+            if gap.read is True:
+                return f"{gap.missing} offsets of {place} were read and are not in bronze"
             return f"{gap.missing} offsets of {place} were deleted before they were read"
     raise TypeError(f"expected what a topic lost, got {type(gap).__name__}")

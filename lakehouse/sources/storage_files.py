@@ -29,11 +29,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, NamedTuple, Protocol
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Message
-from lakehouse.formats.ticdc.storage_gaps import Gap, first_commit_ts, gaps_of, without_expired
+from lakehouse.formats.ticdc.storage_gaps import Gap, Held, first_commit_ts, gaps_of, without_expired
 from lakehouse.formats.ticdc.storage_layout import (
     DataFile,
     Index,
@@ -146,7 +147,8 @@ class Scan(NamedTuple):
     `checkpoint` is that of `metadata`: pass it as `done` to the next scan, once all of this one has landed.
     It is None, and so is `metadata`, while a file is not whole. `pending` are files that were seen or
     announced and can't be taken yet, `missing` those that `looked`, the folders that were looked at, lack
-    though they have later ones: of numbers in a row the first.
+    though they have later ones: of numbers in a row the first. `held` are the data files that had landed
+    before, by folder.
     """
 
     files: list[FileInfo]
@@ -156,6 +158,7 @@ class Scan(NamedTuple):
     unknown: list[Other]
     missing: list[DataFile]
     looked: frozenset[str] = frozenset()
+    held: Held = MappingProxyType({})
 
 
 def new_files(
@@ -182,6 +185,7 @@ def new_files(
         unknown=walk.unknown,
         missing=walk.missing,
         looked=frozenset(walk.looked),
+        held=walk.known,
     )
 
 

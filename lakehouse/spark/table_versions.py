@@ -1,7 +1,7 @@
 """Versions of a Delta table: the newest one, whether newer ones have the same rows, and the way back."""
 
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -18,11 +18,49 @@ SAME_ROWS = (
     "REORG",
     "ADD DELETION VECTORS TOMBSTONES",
 )
+# so many commits are asked for, and where these are not all, so many more
+FEW, MANY = 16, 100_000
+# above every version of a table
+NEWEST = 2**62
+COMMIT = ("version", "operation", "operationParameters", "operationMetrics")
 
 
 def history_of(spark: SparkSession, ref: str) -> list[Any]:
     """All commits that Delta still knows, newest first: version, timestamp, operation."""
     return list(spark.sql(f"DESCRIBE HISTORY {ref}").select("version", "timestamp", "operation").collect())
+
+
+class Commit(NamedTuple):
+    """A commit of a Delta table; `written`: how many rows it has written, `appended`: how many of them it has
+    added to those that were there (None: Delta does not say), `takes`: it may have taken some.
+    """
+
+    version: int
+    operation: str
+    written: int | None
+    appended: int | None
+    takes: bool
+
+
+def commits_above(spark: SparkSession, ref: str, version: int, *, few: int = FEW) -> list[Commit]:
+    """The commits above a version that Delta still knows, and the newest one in any case, newest first; `few`
+    are asked for at first.
+    """
+    for limit in (few, MANY):
+        rows = spark.sql(f"DESCRIBE HISTORY {ref} LIMIT {limit}").select(*COMMIT).collect()
+        if len(rows) < limit or rows[-1].version <= version + 1:
+            break
+    return [_commit(row) for number, row in enumerate(rows) if row.version > version or not number]
+
+
+def _commit(row: Any) -> Commit:
+    parameters, metrics = row.operationParameters or {}, row.operationMetrics or {}
+    told = metrics.get("numOutputRows")
+    written = None if told is None else int(told)
+    if row.operation.startswith(SAME_ROWS):
+        return Commit(row.version, row.operation, written, 0, takes=False)
+    is_append = "Append" in (parameters.get("mode"), parameters.get("outputMode"))
+    return Commit(row.version, row.operation, written, written if is_append else 0, takes=not is_append)
 
 
 def version_of(spark: SparkSession, lake: Lake, table: str) -> int:

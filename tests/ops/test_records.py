@@ -43,6 +43,11 @@ NEWER = {
     *(f"Intent.{name}" for name in records.Intent.__struct_fields__),
     "Manifest.disproved",
     "Manifest.silver_rows",
+    "Manifest.bronze",
+    "TableEntry.changes",
+    "TableSize.rows",
+    "Done.short",
+    "OffsetsLost.read",
     "Manifest.ended",
     "TableSize.topics",
     "Done.backfills",
@@ -57,6 +62,8 @@ NEWER = {
     "Floor.batch",
     *(f"Beginning.{name}" for name in Beginning.__struct_fields__),
     *(f"TopicEnd.{name}" for name in progress.TopicEnd.__struct_fields__),
+    *(f"BronzeRows.{name}" for name in progress.BronzeRows.__struct_fields__),
+    *(f"Shortfall.{name}" for name in progress.Shortfall.__struct_fields__),
     *(f"Disproved.{name}" for name in progress.Disproved.__struct_fields__),
 }
 NEWER_KINDS = {"backfill", "intent", "missing", "lineages", "sightings"}

@@ -178,7 +178,7 @@ def through(rows: list[Row], chance: random.Random) -> Any:
         chance.shuffle(files)
         half = chance.randint(0, len(files))
         books = [
-            summarise(NO_CHANGES, [], 0, 0, collected([row for file in part for row in file]))
+            summarise(NO_CHANGES, [], 0, 0, servers=collected([row for file in part for row in file]))
             for part in (files[:half], files[half:])
         ]
         known = updated_servers(known, merged(from_bytes(to_bytes(book)) for book in books).servers)

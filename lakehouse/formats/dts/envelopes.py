@@ -82,6 +82,7 @@ def _next(stream: _Stream, message: Message, number: int | None) -> list[Message
                     f"header ps: expected {stream.ps and stream.ps + 1}, got {number}: {missing} records are "
                     "missing"
                 ),
+                missing,
             )
         )
     stream.ps = number

@@ -11,7 +11,7 @@ file, and a feed that began later never had them.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,8 +19,12 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.formats.ticdc.storage_csv import Broken, split
-from lakehouse.formats.ticdc.storage_layout import DataFile, has_commit_ts
+from lakehouse.formats.ticdc.storage_layout import DataFile, classify, has_commit_ts
 from lakehouse.formats.ticdc.storage_rows import META_PREFIX, read_settings
+
+Held = Mapping[str, Mapping[str | None, Mapping[int, str]]]
+"""The paths of data files, by folder, writer and number."""
+Owner = tuple[str | None, str | None, int | None]
 
 
 class Gap(NamedTuple):
@@ -55,6 +59,48 @@ def without_expired(gaps: Iterable[Gap], files: Iterable[DataFile]) -> list[Gap]
         for gap in gaps
         if not (_is_day(gap.missing) and gap.missing.number == 1 and gap.missing.day == earliest)
     ]
+
+
+def unexplained(held: Held, landed: Iterable[str], options: Mapping[str, str]) -> list[DataFile]:
+    """What the numbers of the files that are held, and of those that have landed since, lack: of numbers in a
+    row the first, where no expiry explains it. Only folders whose files are fewer than their numbers are
+    looked into.
+    """
+    fresh: dict[str, dict[str | None, dict[int, str]]] = {}
+    for file in _data_files(landed, options):
+        fresh.setdefault(file.folder, {}).setdefault(file.dispatcher, {})[file.number] = file.path
+    gaps: dict[Owner, list[Gap]] = {}
+    for folder in {**held, **fresh}:
+        for paths in _by_writer(held.get(folder, {}), fresh.get(folder, {})):
+            if max(paths) > len(paths):
+                for gap in gaps_of(_data_files(paths.values(), options)):
+                    gaps.setdefault(gap.behind[1:4], []).append(gap)
+    if not gaps:
+        return []
+    of_each = [_any_path(folder) for files in (held, fresh) for folder in files.values()]
+    files = list(_data_files(of_each, options))
+    return [
+        gap.missing
+        for owner, found in gaps.items()
+        for gap in without_expired(found, (file for file in files if file[1:4] == owner))
+    ]
+
+
+def _by_writer(
+    held: Mapping[str | None, Mapping[int, str]], fresh: Mapping[str | None, Mapping[int, str]]
+) -> Iterator[Mapping[int, str]]:
+    for writer in {**held, **fresh}:
+        known = held.get(writer, {})
+        yield {**known, **fresh[writer]} if writer in fresh else known
+
+
+def _any_path(folder: Mapping[str | None, Mapping[int, str]]) -> str:
+    return next(path for paths in folder.values() for path in paths.values())
+
+
+def _data_files(paths: Iterable[str], options: Mapping[str, str]) -> Iterator[DataFile]:
+    files = (classify(path, options) for path in paths)
+    return (file for file in files if isinstance(file, DataFile))
 
 
 def _is_day(file: DataFile) -> bool:

@@ -152,6 +152,19 @@ def _silver_lost(where: Where) -> Steps:
     )
 
 
+def _bronze_lost(where: Where) -> Steps:
+    dismiss = where.command("dead-letters", "dismiss", "SOURCE", "--code", "lost", *WHY)
+    return (
+        Step(where.command("audit", "--source", "SOURCE"), "count batch by batch"),
+        Step(where.command("rebuild", "silver", "SOURCE"), "after bronze's table is restored"),
+        Step(dismiss, "or give them up"),
+    )
+
+
+def _fewer(where: Where) -> Steps:
+    return (Step(where.command("rebuild", "TABLE", "--yes", *WHY), "fold all of its changes again"),)
+
+
 def _late(where: Where) -> Steps:
     return (
         Step(where.command("run", "all", "--select", "SOURCE"), "once the feed has sent its next watermark"),
@@ -178,11 +191,14 @@ REMEDIES: tuple[tuple[str, Callable[[Where], Steps]], ...] = (
     (r"[\d,]+ rejected rows", _rejected_rows),
     (r"epoch \d+ was raised without a snapshot", _epoch),
     (r"changes came after a watermark", _late),
-    (r"[\d,]+ offsets of .* were deleted", _lost),
+    (r"[\d,]+ offsets of .* were (deleted|read)", _lost),
     (r"topic .* was created anew", _lost),
     (r"the storage sink lacks ", _missing_file),
     (r"the upstream's binlog changed servers", _servers),
     (r"silver has lost ", _silver_lost),
+    (r"bronze has lost |bronze: |bronze .*: ", _bronze_lost),
+    (r"[\d,]+ records of .* are (missing by|not as long)", _lost),
+    (r"[\d,]+ of [\d,]+ changes that silver has|Delta wrote ", _fewer),
 )
 _SHARD = re.compile(r"[^ ]+: ")
 _DECISIONS = (_held, _rejected_ddl, _unread_ddl)

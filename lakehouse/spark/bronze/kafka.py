@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -85,8 +86,11 @@ def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, fir
     landed, after, news = 0, topics, list[Record]()
     if (waiting := backlog(reading, topics)) > 0:
         with many_rows(context.spark) if waiting > SMALL_BACKLOG else nullcontext():
+            before = bronze_rows(context)
             query = _stream(context, kafka, reading, topics)
-            landed, ends, batch = _pass(context, query, stopped, waiting)
+            landed, ends, batch, unlike = _pass(context, query, stopped, waiting)
+            if unlike or bronze_rows(context) - before != landed:
+                _note_unlanded(context, kafka, reading, ends)
         after = listed(kafka)
         for found in deleted(reading, after):
             ends[found.place[0], found.place[2]] = max(
@@ -268,11 +272,13 @@ def _stream(
 
 def _pass(
     context: RunContext, query: "StreamingQuery", stopped: Stopped, waiting: int
-) -> tuple[int, dict[Partition, int], int]:
-    """Wait for the stream's end; returns how many records it read, the offsets at which it ended, and the
-    number of its last batch that read any. At most `waiting` records are to be read.
+) -> tuple[int, dict[Partition, int], int, bool]:
+    """Wait for the stream's end; returns how many records it read, the offsets at which it ended, the number
+    of its last batch that read any, and whether one went on by offsets and read none. At most `waiting`
+    records are to be read.
     """
     landed, seen, batch, ends, begun = 0, -1, -1, dict[Partition, int](), time.monotonic()
+    unlike = False
     try:
         ended = False
         while not ended and not stopped():
@@ -284,6 +290,7 @@ def _pass(
                     new = sum(source["numInputRows"] for source in told["sources"])
                     seen, landed = report["batchId"], landed + new
                     ends |= _ends(told)
+                    unlike = unlike or (not new and _goes_on(told))
                     if new:
                         batch = report["batchId"]
                         rate = pace(landed, time.monotonic() - begun, waiting - landed)
@@ -295,7 +302,12 @@ def _pass(
         ) from error
     finally:
         query.stop()
-    return landed, ends, batch
+    return landed, ends, batch, unlike
+
+
+def _goes_on(report: Mapping[str, Any]) -> bool:
+    """Whether a batch ended at other offsets than it began at."""
+    return any(source["startOffset"] != source["endOffset"] for source in report["sources"])
 
 
 def _ends(report: Mapping[str, Any]) -> dict[Partition, int]:
@@ -318,13 +330,46 @@ def _reason(error: StreamingQueryException) -> str:
     )
 
 
-def _note_lost(context: RunContext, found: Lost) -> None:
-    """Say what of a range is not in bronze although it was to be read."""
+def bronze_rows(context: RunContext) -> int:
+    """How many rows bronze has, as Delta's log says."""
+    return context.lake.read_or_empty(context.spark, "bronze", context.source, BRONZE_SCHEMA).count()
+
+
+def _note_unlanded(
+    context: RunContext, kafka: KafkaInput, reading: Reading, ends: Mapping[Partition, int]
+) -> None:
+    """Hold what a pass has read against what bronze has of it, and say of each partition what the broker has
+    and bronze has not.
+    """
+    for place, start in reading.following.items():
+        end = ends.get(place, start)
+        if place[0] in reading.topics and end > start:
+            read = Lost((place[0], reading.incarnations[place[0]], place[1]), start, end)
+            _note_lost(context, read, _broker_rows(context.spark, kafka, read))
+
+
+def _broker_rows(spark: SparkSession, kafka: KafkaInput, read: Lost) -> int:
+    """How many records the broker has in a range: markers and what was compacted are none."""
+    topic, _, number = read.place
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap)
+    reader = reader.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "false")
+    for name, value in kafka.options.items():
+        reader = reader.option(name, value)
+    for name, offset in {"startingOffsets": read.first, "endingOffsets": read.end}.items():
+        reader = reader.option(name, json.dumps({topic: {str(number): offset}}))
+    return reader.option("assign", json.dumps({topic: [number]})).load().count()
+
+
+def _note_lost(context: RunContext, found: Lost, there: int | None = None) -> None:
+    """Say what of a range is not in bronze although it was to be read; where the broker still has `there`
+    records of it, what of them is not in bronze although it was read.
+    """
     topic, incarnation, number = found.place
     bronze = context.lake.read_or_empty(context.spark, "bronze", context.source, BRONZE_SCHEMA)
     rows = bronze.where(of_place(found.place) & F.col("offset").between(found.first, found.end - 1))
-    missing = found.end - found.first - rows.select("offset").distinct().count()
-    if not missing:
+    held = rows.select("offset").distinct().count()
+    missing = (found.end - found.first if there is None else there) - held
+    if missing <= 0:
         return
     lost = OffsetsLost(
         topic=topic,
@@ -334,11 +379,12 @@ def _note_lost(context: RunContext, found: Lost) -> None:
         last=found.end - 1,
         missing=missing,
         seen_at=_now(),
+        read=UNSET if there is None else True,
     )
     context.log.add(lost)
+    why = "deleted before they were read" if there is None else "read, and are not in bronze"
     context.progress(
-        f"warning: {topic}/{number}: {missing} offsets are missing from {found.first} on: they were deleted "
-        "before they were read"
+        f"warning: {topic}/{number}: {missing} offsets are missing from {found.first} on: they were {why}"
     )
 
 

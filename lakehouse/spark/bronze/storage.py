@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import DDL, SNAPSHOT_TOPIC, just_above, tidb_position
+from lakehouse.formats.ticdc.storage_gaps import unexplained
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
 from lakehouse.ops.records import Epoch, FilesMissing, MissingFile
 from lakehouse.ops.records import Scan as ScanRecord
@@ -51,8 +52,8 @@ def land_storage(context: RunContext, root: str, options: Mapping[str, str], *, 
         read = [(info, files.read(info.path)) for info in chunk]
         # a file that can't be read now, or was cut or replaced since it was listed, lands in a later pass:
         # once landed under its size and time it would never be read again
-        whole = [(info, data) for info, data in read if len(data) == info.size]
-        unread += [info.path for info, data in read if len(data) != info.size]
+        whole = [(info, data) for info, data in read if is_whole(info, data)]
+        unread += [info.path for info, data in read if not is_whole(info, data)]
         if whole:
             append(context, whole, following + count)
             count += len(whole)
@@ -61,6 +62,8 @@ def land_storage(context: RunContext, root: str, options: Mapping[str, str], *, 
         # nothing is complete up to the checkpoint while one of its files is missing
         scan = scan._replace(metadata=None, checkpoint=None, pending=sorted([*scan.pending, *unread]))
     record_missing(context, scan, options)  # before the checkpoint lands, which gold publishes by
+    if scan.checkpoint is not None:
+        reconcile_numbers(context, scan, options)
     if scan.metadata and scan.metadata != metadata:
         file = FileInfo(METADATA, len(scan.metadata), int(time.time() * 1000))
         append(context, [(file, scan.metadata)], following + count)
@@ -68,6 +71,11 @@ def land_storage(context: RunContext, root: str, options: Mapping[str, str], *, 
     if scan.checkpoint is not None and scan.checkpoint != done:
         log.add_along(ScanRecord(checkpoint=scan.checkpoint))
     return count
+
+
+def is_whole(info: FileInfo, data: bytes) -> bool:
+    """Whether the bytes that were read are the file that was listed."""
+    return len(data) == info.size
 
 
 def record_missing(context: RunContext, scan: Scan, options: Mapping[str, str]) -> None:
@@ -78,6 +86,21 @@ def record_missing(context: RunContext, scan: Scan, options: Mapping[str, str]) 
     lacking = missing_after(known.files, scan, epoch, options)
     if lacking != known.files:
         log.add(FilesMissing(files=lacking))
+
+
+def reconcile_numbers(context: RunContext, scan: Scan, options: Mapping[str, str]) -> None:
+    """Hold the numbers of the files that bronze has against the files that are recorded as missing: a number
+    that neither explains is missing too. Versions above the checkpoint are not complete yet.
+    """
+    log, checkpoint = context.log, scan.checkpoint or 0
+    lacking = unexplained(scan.held, (info.path for info in scan.files), options)
+    lacking = [file for file in lacking if file.version <= checkpoint]
+    known = log.last(FilesMissing) or FilesMissing(files=())
+    told = {file.path for file in known.files}
+    epoch = max((one.epoch for one in log.all(Epoch)), default=0)
+    found = [missing_file(file, epoch, options) for file in lacking if file.path not in told]
+    if found:
+        log.add(FilesMissing(files=tuple(sorted([*known.files, *found], key=lambda file: file.path))))
 
 
 def missing_after(

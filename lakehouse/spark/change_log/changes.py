@@ -113,6 +113,14 @@ def of_lineage(lineage: Lineage) -> Column:
     return condition
 
 
+def of_any(lineages: Iterable[Lineage]) -> Column:
+    """The condition of rows of any of the lineages."""
+    condition = F.lit(False)
+    for lineage in lineages:
+        condition = condition | of_lineage(lineage)
+    return condition
+
+
 def collect_changes(frame: DataFrame) -> Iterator[tuple[Name, Change, int]]:
     """The rows of silver's changes with their names and batches, on the driver."""
     yield from named_changes(frame.select(*FOLD_COLUMNS).toArrow())

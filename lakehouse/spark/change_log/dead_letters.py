@@ -5,9 +5,11 @@ again. Offsets that retention took, and a topic that was created anew, stand amo
 `lost`, of no known table; so does what a storage sink lacks, of its table, until it arrives.
 """
 
+from msgspec import UNSET
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.ops.progress import Shortfall
 from lakehouse.ops.records import Closing, Dismissed, Done, Epoch, FilesMissing, Gap, MissingFile
 from lakehouse.silver.binlog_servers import change_text, standing
 from lakehouse.spark.lake import Lake
@@ -69,6 +71,28 @@ def missing_files(log: OpsLog) -> list[MissingFile]:
     last = log.last(FilesMissing)
     dismissed = {path for one in log.all(Dismissed) for path in one.files}
     return [file for file in (last.files if last else ()) if file.path not in dismissed]
+
+
+def open_shortfalls(log: OpsLog) -> list[Shortfall]:
+    """What batches found lacking or cut, by numbers and sizes, and nobody has dismissed."""
+    done = log.last(Done)
+    found = () if done is None or done.short is UNSET else done.short
+    closed = max((one.batch for one in closings(log) if one.code in (None, LOST)), default=-1)
+    return [one for one in found if one.batch > closed]
+
+
+def told_shortfall(one: Shortfall) -> str:
+    """Records that are lacking or cut, in words."""
+    place = f"{one.topic}/{one.partition}"
+    if one.kind == "cut":
+        return (
+            f"{one.n} records of {place} are not as long as what was read (the first at offset "
+            f"{one.offset}): land them again"
+        )
+    return (
+        f"{one.n} records of {place} are missing by the numbers that the feed gives them (the first before "
+        f"offset {one.offset}): they were not sent, or lost on their way"
+    )
 
 
 def told_missing(file: MissingFile) -> str:

@@ -1,20 +1,30 @@
-"""Whether the layers still hold what their batches have read and written, by what storage says.
+"""Whether the layers still hold what was written to them and read from them, by what storage says.
 
-Every run: a batch's record says how many changes it inserted. What silver holds is asked from Delta, which
-answers from its log: rows that a skipped write, a RESTORE or a DELETE by hand took are noticed before gold
-calls a table exact. Silver of a run that is under way, or has died, may hold more than what is done.
+    producer's numbers = records          Done.short, lakehouse/spark/bronze/storage.py
+    Delta's commits of bronze = its rows = records that silver's batches have read + those that wait
+    inserted changes = silver's rows
 
-`lakehouse audit` counts bronze and silver batch by batch: layer_counts.py.
+Every run of gold asks Delta for the commits and the numbers of rows that its log has, before it calls a table
+exact: what a skipped write, a RESTORE or a DELETE by hand took is noticed. Only where the numbers do not add
+up are records looked at, as `lakehouse audit` always does (layer_counts.py). What gold makes of silver's
+changes is counted by table: change_counts.py.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec import UNSET
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.ops.records import Done, Floor, Manifest
+from lakehouse.ops.progress import BronzeRows
+from lakehouse.ops.records import Dismissed, Done, Floor, Manifest, Planned
+from lakehouse.spark.bronze.offsets import unread
+from lakehouse.spark.change_log.dead_letters import LOST, open_shortfalls, told_shortfall
+from lakehouse.spark.change_log.layer_counts import bronze_findings
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.tables import read_silver
+from lakehouse.spark.table_versions import NEWEST, Commit, commits_above
 
 
 class SilverRows(NamedTuple):
@@ -34,6 +44,24 @@ class SilverRows(NamedTuple):
         )
 
 
+class Reconciled(NamedTuple):
+    """What bronze and silver are to have from now on, and what they lack, in words."""
+
+    silver_rows: int
+    bronze: BronzeRows
+    losses: tuple[str, ...]
+
+
+def reconciled(log: OpsLog, last: Manifest | None, done: Done) -> Reconciled:
+    """Bronze and silver held against each other, since the last manifest."""
+    silver, bronze = silver_rows(log, last, done), bronze_rows(log, last, done)
+    short = tuple(told_shortfall(one) for one in open_shortfalls(log))
+    return Reconciled(silver.expected, bronze, (*bronze.losses, *silver.losses, *short))
+
+
+# --- silver
+
+
 def silver_rows(log: OpsLog, last: Manifest | None, done: Done) -> SilverRows:
     """The rows that silver has against those that it is to have. The first manifest, one that an older
     lakehouse wrote, another generation of silver and a retention floor begin the count again.
@@ -41,9 +69,14 @@ def silver_rows(log: OpsLog, last: Manifest | None, done: Done) -> SilverRows:
     changes = read_silver(log.spark, log.lake, log.source, "changes")
     if last is None or last.silver_rows is UNSET or not is_counted(log, last):
         return SilverRows(changes.where(F.col("batch") <= done.batch).count())
-    new = [one.counts.inserted for one in log.all(Done) if last.batch < one.batch <= done.batch]
-    expected = last.silver_rows + sum(new)
+    expected = last.silver_rows + sum(one.counts.inserted for one in new_batches(log, last, done))
     return SilverRows(expected, max(0, expected - changes.count()))
+
+
+def new_batches(log: OpsLog, last: Manifest | None, done: Done) -> Iterable[Done]:
+    """The batches since a manifest, each once: of two runs that overlapped both may have said it is done."""
+    known = last.batch if last is not None else 0
+    return {one.batch: one for one in log.all(Done) if known < one.batch <= done.batch}.values()
 
 
 def is_counted(log: OpsLog, last: Manifest) -> bool:
@@ -56,3 +89,101 @@ def is_counted(log: OpsLog, last: Manifest) -> bool:
         if isinstance(one.record, Floor):
             return False
     return True
+
+
+# --- bronze
+
+
+def bronze_rows(log: OpsLog, last: Manifest | None, done: Done) -> BronzeRows:
+    """What bronze is to have and silver to have read. An older lakehouse's manifest, commits that Delta has
+    forgotten, and an operator's dismissal of what was lost begin the count again.
+    """
+    lake, spark = log.lake, log.spark
+    known = last.bronze if last is not None and last.bronze is not UNSET else None
+    if known is not None and is_dismissed(log):
+        known = None
+    if not lake.exists(spark, "bronze", log.source):
+        return _without_bronze(known)
+    above = known.version if known is not None else -1 if last is None else NEWEST
+    commits = commits_above(spark, lake.ref("bronze", log.source), above)
+    version = commits[0].version
+    bronze = lake.read(spark, "bronze", log.source, version)
+    rows = bronze.count()
+    expected = max(rows, expected_rows(known, commits, is_first=last is None) or rows)
+    lost = expected - rows
+    losses = [lost_rows(lost, expected, known, commits)] if lost else []
+    read = records_read(log, last if known is not None else None, done, known, first=last is None)
+    waiting = _waiting(bronze, done) if read != rows else 0
+    if read is None:
+        read = rows - waiting
+    elif not rows - waiting <= read <= rows + lost - waiting:
+        found = list(bronze_findings(log, done))
+        losses += found
+        read = read if found else rows - waiting
+    return BronzeRows(version, expected, read, tuple(losses))
+
+
+def _without_bronze(known: BronzeRows | None) -> BronzeRows:
+    if known is None:
+        return BronzeRows(-1, 0, None)
+    lost = f"bronze has lost {known.rows} of {known.rows} records: its table is gone"
+    return BronzeRows(known.version, known.rows, known.read, (lost,))
+
+
+def is_dismissed(log: OpsLog) -> bool:
+    """Whether an operator has dismissed what was lost since the last manifest."""
+    for one in reversed(log.records):
+        if isinstance(one.record, Manifest):
+            return False
+        if isinstance(one.record, Dismissed) and one.record.code in (None, LOST):
+            return True
+    return False
+
+
+def expected_rows(known: BronzeRows | None, commits: list[Commit], *, is_first: bool) -> int | None:
+    """The rows that bronze is to have by what its commits have appended; None where that is not known."""
+    above = known.version if known is not None else -1
+    new = [one for one in commits if one.version > above]
+    if known is None and not is_first:
+        return None
+    if len(new) != max(0, commits[0].version - above) or any(one.appended is None for one in new):
+        return None
+    return (known.rows if known is not None else 0) + sum(one.appended or 0 for one in new)
+
+
+def lost_rows(lost: int, expected: int, known: BronzeRows | None, commits: list[Commit]) -> str:
+    """What bronze has lost, in words, with the commits that may have taken it."""
+    above = known.version if known is not None else -1
+    takers = [f"{one.operation} made version {one.version}" for one in commits if one.takes]
+    takers = takers if commits[0].version >= above else [f"it stands at version {commits[0].version}"]
+    why = f" ({', '.join(takers)})" if takers else ""
+    return (
+        f"bronze has lost {lost} of {expected} records{why}: restore its table to the version before, or "
+        "land them again and dismiss the loss: `lakehouse dead-letters dismiss --code lost`"
+    )
+
+
+def records_read(
+    log: OpsLog, last: Manifest | None, done: Done, known: BronzeRows | None, *, first: bool
+) -> int | None:
+    """How many records silver's batches have read; None where that is not known: of what has landed below
+    the others a batch does not say which are new to it.
+    """
+    read = 0 if first else known.read if known is not None else None
+    if read is None or (last is not None and last.generation != log.generation):
+        return None
+    plans = {one.batch: one for one in log.all(Planned)}
+    batches = list(new_batches(log, last, done))
+    if len(batches) != done.batch - (last.batch if last is not None else 0):
+        return None
+    for one in batches:
+        plan = plans.get(one.batch)
+        if plan is None or (plan.again and plan.backfills):
+            return None
+        read += 0 if plan.again else one.counts.messages
+    return read
+
+
+def _waiting(bronze: DataFrame, done: Done) -> int:
+    """How many records no batch has read yet, above those that batches have."""
+    return unread(bronze, done.next).count()

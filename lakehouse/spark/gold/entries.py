@@ -14,6 +14,7 @@ from lakehouse.gold.options import to_plain
 from lakehouse.lineage import Held, Lineage, split_name
 from lakehouse.ops.records import TableEntry
 from lakehouse.silver.disproved_watermarks import told_disproved
+from lakehouse.spark.change_log.change_counts import Folded, Taken, folded_changes
 from lakehouse.spark.change_log.dead_letters import told_missing
 from lakehouse.spark.gold.plan import Found, GoldRun, ShardsPlan, TablePlan, Written, shards_id
 from lakehouse.spark.gold.undeclared_columns import held_at
@@ -38,7 +39,8 @@ def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str
     """The entry of a table that was written, or had nothing to write."""
     database, table = plan.lineage.name_at(plan.at) or plan.lineage.intervals[-1].name
     lacking = lacking_of(run, plan, written)
-    state = state_of(run, plan.lineage, plan.at, held=plan.held, lacking=lacking)
+    changes, fewer = folded_of(run, plan, written)
+    state = state_of(run, plan.lineage, plan.at, held=plan.held, lacking={**lacking, **fewer})
     stop = run.stops.get(plan.lineage.id)
     return TableEntry(
         lineage=plan.lineage.id,
@@ -58,6 +60,7 @@ def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str
         options=to_plain(plan.options),
         stopped=UNSET if stop is None else (stop.position, stop.label),
         lacking=lacking,
+        changes=changes,
     )
 
 
@@ -69,9 +72,11 @@ def shards_entry(
     """
     database, table = split_name(plan.options.merged)
     lacking = lacking_of(run, plan, written)
+    changes, fewer = folded_of(run, plan, written)
     found = EXACT
     for lineage in plan.lineages:
-        state = state_of(run, lineage, plan.at, held=plan.held.get(lineage.id), lacking=lacking)
+        held = plan.held.get(lineage.id)
+        state = state_of(run, lineage, plan.at, held=held, lacking={**lacking, **fewer})
         if state.state == "behind" or (state != EXACT and found == EXACT):
             name = ".".join(lineage.intervals[-1].name)
             found = State(state.state, state.since, f"{name}: {state.why}")
@@ -98,6 +103,7 @@ def shards_entry(
         lacking=lacking,
         shards=tuple(lineage.id for lineage in plan.lineages),
         collided=collided,
+        changes=changes,
     )
 
 
@@ -134,6 +140,21 @@ def lacking_of(run: GoldRun, plan: TablePlan | ShardsPlan, written: Written) -> 
     if not any(text.startswith(MISFITS) for text in before):
         since |= _misfits(written.found.breaks)
     return {**since, **before}
+
+
+def folded_of(
+    run: GoldRun, plan: TablePlan | ShardsPlan, written: Written
+) -> tuple[Folded, dict[str, Position]]:
+    """How many of silver's changes the table is made of; and that they are fewer than silver has, in words,
+    since when. A table that stands before the watermark is held against silver when it is written.
+    """
+    known = plan.known.changes if plan.known is not None else UNSET
+    if plan.at < run.window.position and not (written.taken or written.whole):
+        return known, {}
+    taken = Taken(written.taken, written.whole, known)
+    changes, why = folded_changes(run.counts, run.silver, plan.lineages, plan.at, taken=taken)
+    since = plan.known.since if plan.known is not None and plan.known.state == "incomplete" else None
+    return changes, {} if why is None else {why: since or run.window.position_before}
 
 
 def _misfits(breaks: Breaks) -> dict[str, Position]:

@@ -18,7 +18,7 @@ from lakehouse.gold.own_columns import PARTS, POSITION, canonical_rows
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.gold.layout import cluster, record_changes, with_computed
 from lakehouse.spark.lake import Lake, literal, quote
-from lakehouse.spark.table_versions import version_of
+from lakehouse.spark.table_versions import NEWEST, commits_above, version_of
 
 # set at creation: none of them can be added later without an upgrade of the table
 PROPERTIES = {
@@ -75,6 +75,22 @@ def arrow_frame(spark: SparkSession, schema: StructType, values: list[list[Any]]
     )
 
 
+class Merged(NamedTuple):
+    """The version that was written, how many of the merged rows gold had before, and how many rows Delta says
+    it has written (None: not known).
+    """
+
+    version: int
+    matched: int | None = None
+    written: int | None = None
+
+    def lacking(self, rows: int) -> frozenset[str]:
+        """That Delta has written fewer than so many rows, in words."""
+        if self.written is None or self.written >= rows:
+            return frozenset()
+        return frozenset({f"Delta wrote {self.written} of {rows} rows that were handed to it"})
+
+
 def replace_frame(
     spark: SparkSession,
     lake: Lake,
@@ -85,10 +101,8 @@ def replace_frame(
     options: GoldOptions = PLAIN,
     keys: Sequence[GoldColumn] = (),
     rows: int = 0,
-) -> int:
-    """Write the table anew in one commit; with `rows` of about so many, in the order of its `keys`. Returns
-    the version.
-    """
+) -> Merged:
+    """Write the table anew in one commit; with `rows` of about so many, in the order of its `keys`."""
     if rows > ORDERED_ROWS and keys and not (options.partition_by or options.cluster_by):
         names = [F.col(quote(key.name)) for key in keys]
         frame = frame.repartitionByRange(max(1, rows // ROWS_PER_FILE), *names).sortWithinPartitions(*names)
@@ -98,14 +112,8 @@ def replace_frame(
         cluster(spark, lake, table, options.cluster_by)
     if options.change_data_feed:
         record_changes(spark, lake, table, True)
-    return version_of(spark, lake, table)
-
-
-class Merged(NamedTuple):
-    """The version that was written, and how many of the merged rows gold had before (None: not known)."""
-
-    version: int
-    matched: int | None = None
+    commit = commits_above(spark, lake.ref("gold", table), NEWEST, few=1)[0]
+    return Merged(commit.version, written=commit.written)
 
 
 def merge_frame(
@@ -140,7 +148,8 @@ def merge_frame(
     finally:
         spark.catalog.dropTempView(view)
     matched = None if counts is None else counts["num_updated_rows"] + counts["num_deleted_rows"]
-    return Merged(version_of(spark, lake, table), matched)
+    written = None if counts is None else counts["num_updated_rows"] + counts["num_inserted_rows"]
+    return Merged(version_of(spark, lake, table), matched, written)
 
 
 def key_bounds(source: DataFrame, keys: list[GoldColumn]) -> list[str]:

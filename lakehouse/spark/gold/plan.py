@@ -29,6 +29,7 @@ from lakehouse.lineage import Held, History, Lineage, Name, key_ids, shape_of, s
 from lakehouse.ops.progress import Disproved
 from lakehouse.ops.records import Epoch, MissingFile, TableEntry
 from lakehouse.spark import limits
+from lakehouse.spark.change_log.change_counts import NO_COUNTS, ChangeCounts
 from lakehouse.spark.change_log.changes import between
 from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.gold.undeclared_columns import still_waiting
@@ -111,13 +112,15 @@ NOTHING_FOUND = Found()
 
 class Written(NamedTuple):
     """What was written of a table: its Delta version, what was done in words ("": nothing), what the fold
-    found, and whether it looked at all of the table's changes.
+    found, whether it looked at all of the table's changes, and how many it was given (None: they were not
+    counted).
     """
 
     version: int
     what: str = ""
     found: Found = NOTHING_FOUND
     whole: bool = False
+    taken: int | None = 0
 
 
 class Outcome(NamedTuple):
@@ -162,6 +165,7 @@ class GoldRun:
     missing     what a storage sink is known to lack
     stops       where a failed check with action `stop` holds a lineage
     unpublished gold tables that a run has written to which died before its manifest
+    counts      how many changes silver has of each table up to the window's end
     """
 
     spark: SparkSession
@@ -184,6 +188,7 @@ class GoldRun:
     gates: Gates
     stops: Mapping[str, Stop]
     unpublished: frozenset[str] = frozenset()
+    counts: ChangeCounts = NO_COUNTS
 
     def size(self, lineage: Lineage) -> Size:
         """The size of silver under the names of a lineage."""

@@ -17,12 +17,13 @@ from dataclasses import replace
 from functools import partial
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, Position, just_below
+from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import History, Lineage
 from lakehouse.ops.progress import Disproved, Partition, TopicEnd
 from lakehouse.ops.records import Done, Epoch, Intent, Manifest, Rebuild, TableEntry
@@ -30,10 +31,11 @@ from lakehouse.silver.disproved_watermarks import told_disproved
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.sources.kafka_offsets import told_loss
 from lakehouse.spark import limits
+from lakehouse.spark.change_log.change_counts import NO_COUNTS, change_counts
 from lakehouse.spark.change_log.changes import between, changes_in, not_aborted, not_void, of_lineage
 from lakehouse.spark.change_log.dead_letters import missing_files, open_counts, open_losses, server_changes
 from lakehouse.spark.change_log.late_changes import disproved
-from lakehouse.spark.change_log.reconcile import silver_rows
+from lakehouse.spark.change_log.reconcile import Reconciled, is_counted, reconciled
 from lakehouse.spark.change_log.schema_history import load_history, record_ids
 from lakehouse.spark.change_log.watermark import came_back, find_ends
 from lakehouse.spark.gold.entries import misfit_entry, retired_entry, table_entry
@@ -96,13 +98,17 @@ def run_gold(
     log: OpsLog,
     progress: Progress,
     again: frozenset[str] = frozenset(),
+    *,
+    unread: bool = False,
 ) -> Manifest | None:
     """Publish one manifest, or None where nothing is new. Lineages in `again` are folded again whatever is
-    known of them.
+    known of them. `unread`: records have landed that silver has not taken, which is something new.
     """
     with log.gathering():
         done = log.last(Done)
-        manifest = publish_next(feed, log, done, progress=progress, again=again) if done is not None else None
+        if done is None:
+            return None
+        manifest = publish_next(feed, log, done, progress=progress, again=again, unread=unread)
         if manifest is None or feed.drift_timeout != 0 or not _waits_for_columns(manifest):
             return manifest
         return run_gold(spark, lake, feed, log, progress=progress) or manifest
@@ -113,7 +119,13 @@ def _waits_for_columns(manifest: Manifest) -> bool:
 
 
 def publish_next(
-    feed: GoldSettings, log: OpsLog, done: Done, *, progress: Progress, again: frozenset[str]
+    feed: GoldSettings,
+    log: OpsLog,
+    done: Done,
+    *,
+    progress: Progress,
+    again: frozenset[str],
+    unread: bool,
 ) -> Manifest | None:
     """Bring gold to the watermark of silver's batches up to `done`, and publish it; None where nothing is
     new.
@@ -121,7 +133,7 @@ def publish_next(
     last = log.last(Manifest)
     infer_columns(log, feed.drift_timeout)
     asked = asked_of(feed, log)
-    if not again and is_published(feed, log, done, asked=asked, last=last):
+    if not (again or unread) and is_published(feed, log, done, asked=asked, last=last):
         return None
     for topic, number in came_back(log, done, last):
         progress(f"warning: {topic}/{number} was retired, and counts again: something has arrived in it")
@@ -135,7 +147,7 @@ def publish_next(
     late = disproved(log, promising, window.position, progress)
     begun = (one for one in history.lineages if one.start <= window.position)
     record_ids(log, (one for one in begun if is_selected(feed, one)))
-    held = silver_rows(log, last, done)
+    held = reconciled(log, last, done)
     run = open_run(
         log,
         feed,
@@ -158,7 +170,7 @@ def publish_next(
         rebuilds=len(requests),
         losses=(*server_changes(log, window.position[0]), *held.losses),
         ended=ends,
-        silver_rows=held.expected,
+        held=held,
     )
     log.add_along(manifest)
     return manifest
@@ -185,7 +197,7 @@ def manifest_of(
     rebuilds: int,
     losses: Sequence[str],
     ended: Mapping[str, Position],
-    silver_rows: int | UnsetType,
+    held: Reconciled,
 ) -> Manifest:
     """The manifest of what the run has written. `losses`: what the source is known to lack, in words. Raises
     the tables' error where all of them failed: it is no fault of a table.
@@ -213,7 +225,8 @@ def manifest_of(
         ),
         ended=tuple(TopicEnd(*one) for one in sorted(ended.items())) or UNSET,
         disproved=late or UNSET,
-        silver_rows=silver_rows,
+        silver_rows=held.silver_rows,
+        bronze=held.bronze,
     )
 
 
@@ -282,6 +295,9 @@ def open_run(
         gates=gates,
         stops=gates.stops(silver, entries, window.condition) if stops else {},
         unpublished=unpublished(log),
+        counts=change_counts(log, silver, window.position, goes_on=last is not None and is_counted(log, last))
+        if stops
+        else NO_COUNTS,
     )
 
 
@@ -480,7 +496,7 @@ def put_aside(run: GoldRun, plan: TablePlan) -> TableResult:
     assert plan.known is not None
     rows = run.lake.read(run.spark, "gold", plan.known.gold, plan.known.version)
     create = not run.lake.exists(run.spark, "gold", plan.gold)
-    version = replace_frame(run.spark, run.lake, plan.gold, rows, create=create)
+    version = replace_frame(run.spark, run.lake, plan.gold, rows, create=create).version
     entry = msgspec.structs.replace(retired_entry(plan), gold=plan.gold, wanted=plan.gold, version=version)
     return TableResult(entry, f"was dropped, a copy stays as {plan.gold}")
 
@@ -523,7 +539,13 @@ def merge_new(
         changes = list(changes_in(read[plan.lineage.id], plan.lineage, plan.at))
     else:
         return write_large(run, plan, table, new, version=version)
-    return merge_changes(table, changes, before, version) if changes else Written(version)
+    return merged(table, changes, before, version) if changes else Written(version)
+
+
+def merged(table: GoldTable, changes: list[Change], before: Position, version: int) -> Written:
+    """Merge a window's changes, and say how many they were."""
+    written = merge_changes(table, changes, before, version)
+    return written if written.whole else written._replace(taken=len(changes))
 
 
 def write_large(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges, version: int) -> Written:
@@ -535,7 +557,10 @@ def write_large(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges
         return Written(version)
     late = bool(seen.late and mine.where(between(None, before)).limit(1).count())
     window = new.frame.where(between(None, plan.at))
-    return merge_window(table, window, before, version, late=late, rows=rows)
+    written = merge_window(table, window, before, version, late=late, rows=rows)
+    if written.whole:
+        return written
+    return written._replace(taken=rows if plan.at == run.window.position else None)
 
 
 def write_judged(run: GoldRun, gate: Gate, table: GoldTable, new: NewChanges, version: int) -> Written:
@@ -545,7 +570,7 @@ def write_judged(run: GoldRun, gate: Gate, table: GoldTable, new: NewChanges, ve
         if not new.changes.get(table.lineage.id):
             return Written(version)
         changes, verdict = gate.changes(table.all_changes, window)
-        written = merge_changes(table, changes, before, version) if changes else Written(version)
+        written = merged(table, changes, before, version) if changes else Written(version)
     else:
         mine = table.all_changes.where(window)
         rows = mine.count()
@@ -555,6 +580,7 @@ def write_judged(run: GoldRun, gate: Gate, table: GoldTable, new: NewChanges, ve
             return refold(table, exists=True)
         judged, verdict = gate.frame(table.all_changes, window)
         written = merge_window(table, judged, before, version, late=False, rows=rows)
+        written = written if written.whole else written._replace(taken=rows)
     if written.whole:
         return written
     return written._replace(found=written.found._replace(verdict=written.found.verdict.plus(verdict)))

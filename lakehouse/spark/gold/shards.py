@@ -15,7 +15,7 @@ from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.entries import misfit_entry, shards_entry
 from lakehouse.spark.gold.layout import misfit, take_back
 from lakehouse.spark.gold.new_changes import NewChanges, Read
-from lakehouse.spark.gold.plan import NOTHING_FOUND, GoldRun, Outcome, ShardsPlan, TableResult, Written
+from lakehouse.spark.gold.plan import NOTHING_FOUND, Found, GoldRun, Outcome, ShardsPlan, TableResult, Written
 from lakehouse.spark.gold.table import GoldTable, open_table, outcome_of, whole_frame, write_outcomes
 from lakehouse.spark.lake import quote
 from lakehouse.spark.session import keeping
@@ -66,7 +66,7 @@ def write_shards(run: GoldRun, plan: ShardsPlan, tables: list[GoldTable], new: N
     version = plan.known.version
     if not new.small:
         return refold_shards(run, plan, tables) if _any_new(plan, tables, new) else Written(version)
-    outcomes = []
+    outcomes, taken = [], 0
     for table in tables:
         changes = [change for change in new.changes.get(table.lineage.id, ()) if change.position <= plan.at]
         before = run.window.position_before
@@ -74,7 +74,8 @@ def write_shards(run: GoldRun, plan: ShardsPlan, tables: list[GoldTable], new: N
         if outcome is None:
             return refold_shards(run, plan, tables)
         outcomes.append((table, outcome))
-    return _write_all(run, outcomes, version)
+        taken += len(changes)
+    return _write_all(run, outcomes, version)._replace(taken=taken)
 
 
 def _any_new(plan: ShardsPlan, tables: list[GoldTable], new: NewChanges) -> bool:
@@ -92,8 +93,11 @@ def _write_all(run: GoldRun, outcomes: list[tuple[GoldTable, Outcome]], version:
     deletes = sum(len(outcome.deletes) for _, outcome in outcomes)
     if not (puts or deletes):
         return Written(version, "", found)
-    version, _ = write_outcomes(outcomes, run.window.position_before)
-    return Written(version, f"merged {puts} rows, removed {deletes}", found._replace(applied=puts + deletes))
+    put = write_outcomes(outcomes, run.window.position_before)
+    found = found.plus(Found(problems=put.lacking(puts)))
+    return Written(
+        put.version, f"merged {puts} rows, removed {deletes}", found._replace(applied=puts + deletes)
+    )
 
 
 def refold_shards(run: GoldRun, plan: ShardsPlan, tables: list[GoldTable]) -> Written:
@@ -105,12 +109,13 @@ def refold_shards(run: GoldRun, plan: ShardsPlan, tables: list[GoldTable]) -> Wr
     )
     found = functools.reduce(lambda one, other: one.plus(other.found), wholes, NOTHING_FOUND)
     exists = plan.known is not None or run.lake.exists(run.spark, "gold", plan.gold)
-    version = merge.replace_frame(
-        run.spark, run.lake, plan.gold, frame, create=not exists, options=plan.options
-    )
+    put = merge.replace_frame(run.spark, run.lake, plan.gold, frame, create=not exists, options=plan.options)
+    found = found.plus(Found(problems=put.lacking(sum(whole.rows for whole in wholes))))
     done = "folded again" if exists else "created"
     what = f"{done} from {len(tables)} shards, {found.applied} changes"
-    return Written(version, what, found, whole=True)
+    taken = [whole.taken for whole in wholes]
+    counted = None if None in taken else sum(one or 0 for one in taken)
+    return Written(put.version, what, found, whole=True, taken=counted)
 
 
 def collisions(run: GoldRun, plan: ShardsPlan, table: GoldTable, version: int) -> tuple[str, ...]:

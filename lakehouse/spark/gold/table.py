@@ -6,7 +6,7 @@ can't be dropped by the next.
 """
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -145,11 +145,15 @@ def open_table(
 
 
 class Whole(NamedTuple):
-    """All rows of a table, what the fold found, and in words what the rows came from."""
+    """All rows of a table, what the fold found, in words what the rows came from, how many changes it was
+    given (None: they were not counted), and how many rows there are at least.
+    """
 
     frame: DataFrame
     found: Found
     what: str
+    taken: int | None = None
+    rows: int = 0
 
 
 def refold(table: GoldTable, *, exists: bool) -> Written:
@@ -161,10 +165,10 @@ def refold(table: GoldTable, *, exists: bool) -> Written:
     if table.gate is not None:
         found = found.plus(Found(verdict=Verdict(whole=frozenset({table.lineage.id}))))
     if found.unknown:
-        return Written(-1, "", found, whole=True)
+        return Written(-1, "", found, whole=True, taken=whole.taken)
     if table.options.primary_key and exists:
         hide_key(run.spark, run.lake, table.gold)
-    version = merge.replace_frame(
+    put = merge.replace_frame(
         run.spark,
         run.lake,
         table.gold,
@@ -176,7 +180,9 @@ def refold(table: GoldTable, *, exists: bool) -> Written:
     )
     if table.options.primary_key:
         show_key(run.spark, run.lake, table.gold, key_names(table.columns, table.ids))
-    return Written(version, f"{'folded again' if exists else 'created'}{whole.what}", found, whole=True)
+    what = f"{'folded again' if exists else 'created'}{whole.what}"
+    found = found.plus(Found(problems=put.lacking(whole.rows)))
+    return Written(put.version, what, found, whole=True, taken=whole.taken)
 
 
 def change_columns(table: GoldTable, change: InPlace, version: int) -> int | None:
@@ -189,7 +195,7 @@ def change_columns(table: GoldTable, change: InPlace, version: int) -> int | Non
         return None
     frame = altered(run.spark, run.lake, table.gold, change, held=held)
     if frame is not None:
-        return merge.replace_frame(run.spark, run.lake, table.gold, frame, create=False)
+        return merge.replace_frame(run.spark, run.lake, table.gold, frame, create=False).version
     return version_of(run.spark, run.lake, table.gold)
 
 
@@ -198,9 +204,24 @@ def whole_frame(table: GoldTable) -> Whole:
     if not table.size.small:
         return _whole_large(table)
     changes, verdict = told_changes(table, count=True)
-    folded = table.mode.rows(changes)
+    given = Counted(changes)
+    folded = table.mode.rows(given)
     what = f": {len(folded.rows)} rows from {folded.applied} changes"
-    return Whole(frame_of(table, folded.rows), found_in(folded, verdict), what)
+    frame, found = frame_of(table, folded.rows), found_in(folded, verdict)
+    return Whole(frame, found, what, given.number, rows=len(folded.rows))
+
+
+@dataclass(slots=True)
+class Counted:
+    """Changes that count themselves as they are given."""
+
+    changes: Iterable[Change]
+    number: int = 0
+
+    def __iter__(self) -> Iterator[Change]:
+        for change in self.changes:
+            self.number += 1
+            yield change
 
 
 def _whole_large(table: GoldTable) -> Whole:
@@ -266,6 +287,7 @@ def merge_changes(table: GoldTable, changes: list[Change], before: Position, ver
     merged = write_outcomes([(table, outcome)], before)
     what = f"merged {len(outcome.puts)} rows, removed {len(outcome.deletes)}"
     found = outcome.found._replace(applied=len(changes))
+    found = found.plus(Found(problems=merged.lacking(len(outcome.puts))))
     if is_met_otherwise(table, changes, outcome, merged.matched):
         found = found._replace(breaks=breaks_with_gold(table, changes, before, version=version))
     return Written(merged.version, what, found)
@@ -413,7 +435,7 @@ def merge_window(
     if "patch" in large.kinds:
         return refold(table, exists=True)
     run, frame = table.run, named(large.frame, table.columns, large.companions, merge.OP)
-    version, _ = merge.merge_frame(
+    version = merge.merge_frame(
         run.spark,
         run.lake,
         table.gold,
@@ -421,7 +443,7 @@ def merge_window(
         keys=table.keys,
         options=table.options,
         rows=table.ordered_rows,
-    )
+    ).version
     found = Found({}, large.problems, rows, breaks=large.breaks)
     return Written(version, f"merged up to {rows} changes", found)
 
@@ -443,7 +465,9 @@ def _merge_by_commits(
         if found.unknown:
             return Written(version, "", found)
         if outcome.puts or outcome.deletes:
-            version, _ = write_outcomes([(table, outcome)], before)
+            put = write_outcomes([(table, outcome)], before)
+            found = found.plus(Found(problems=put.lacking(len(outcome.puts))))
+            version = put.version
         before = part[-1].position
     return Written(version, f"merged {rows} changes", found._replace(applied=rows))
 

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from msgspec import UNSET
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Dismissed, Done, Gap, MissingFile, Planned, to_json
+from lakehouse.ops.records import Dismissed, Done, Gap, Manifest, MissingFile, Planned, to_json
 from lakehouse.sources.kafka_offsets import told_loss
 from lakehouse.spark.bronze.claim_checks import land_named
 from lakehouse.spark.change_log.dead_letters import (
@@ -15,8 +16,11 @@ from lakehouse.spark.change_log.dead_letters import (
     is_open,
     missing_files,
     open_losses,
+    open_shortfalls,
     told_missing,
+    told_shortfall,
 )
+from lakehouse.spark.change_log.reconcile import is_dismissed
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.requeue import decode_again, ranges_of
 from lakehouse.spark.ops.lake_record import opened, sources
@@ -75,7 +79,41 @@ def letters_of(spark: SparkSession, lake: Lake, log: OpsLog, code: str | None) -
                 "open": number >= len(log.all(Gap)) - len(lost),
             }
         )
-    return letters + [_lost_file(log.source, file) for file in missing_files(log) if code in (None, LOST)]
+    if code in (None, LOST):
+        letters += [_lost_file(log.source, file) for file in missing_files(log)]
+        letters += [_lost(log.source, *found) for found in unlike_counts(log)]
+    return letters
+
+
+def unlike_counts(log: OpsLog) -> list[tuple[str, dict[str, Any]]]:
+    """What numbers, sizes and counts say is lacking, in words, with its place, and nobody has dismissed."""
+    found = [
+        (
+            told_shortfall(one),
+            {
+                "topic": one.topic,
+                "incarnation": one.incarnation,
+                "partition": one.partition,
+                "first": one.offset,
+            },
+        )
+        for one in open_shortfalls(log)
+    ]
+    manifest = log.last(Manifest)
+    bronze = UNSET if manifest is None or is_dismissed(log) else manifest.bronze
+    return found + [(text, {}) for text in (() if bronze is UNSET else bronze.losses)]
+
+
+def _lost(source: str, message: str, origin: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "source": source,
+        "code": LOST,
+        "message": message,
+        "table": None,
+        "origin": origin,
+        "batch": None,
+        "open": True,
+    }
 
 
 def _lost_file(source: str, file: MissingFile) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
@@ -24,7 +24,7 @@ from lakehouse.lineage import Lineage, Name, key_ids
 from lakehouse.ops.records import Done, Floor, Manifest, TableEntry
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark import limits
-from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_lineage
+from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_any, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.gold.fold_job import FoldTask, decode_row, netted_rows, partitions_for
@@ -128,13 +128,6 @@ def unread(lineage: Lineage, place: Position, entry: TableEntry | None) -> str |
     if entry.state == "behind" and entry.since is not None and entry.since < place:
         return "gold is behind the floor"
     return None
-
-
-def of_any(lineages: Iterable[Lineage]) -> Column:
-    condition = F.lit(False)
-    for lineage in lineages:
-        condition = condition | of_lineage(lineage)
-    return condition
 
 
 def predicate(lineages: Iterable[Lineage], place: Position) -> str:

@@ -124,7 +124,12 @@ def derive(
     if "gold" in layers and not stop():
         with record.timed("gold"):
             published = run_gold(
-                context.spark, context.lake, source.gold, context.log, progress=context.progress
+                context.spark,
+                context.lake,
+                source.gold,
+                context.log,
+                progress=context.progress,
+                unread=bool(record.landed) and "silver" in layers and not record.batches,
             )
         record.published += published is not None
     return published

@@ -58,4 +58,4 @@ PACKED = "book binary, hashes binary, changes binary, others binary"
 PLACE = ["topic", "incarnation", "partition"]
 
 
-INPUT = ["topic", "incarnation", "partition", "offset", "timestamp", "key", "value", "headers", "path"]
+INPUT = [*PLACE, "offset", "timestamp", "key", "value", "headers", "path", "size"]

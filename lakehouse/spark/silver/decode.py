@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from lakehouse.events import SNAPSHOT_TOPIC, Message, Stored
 from lakehouse.formats import FORMATS
-from lakehouse.formats.assemble import NOTHING, Resume, Unjoined, assembled, place_of
+from lakehouse.formats.assemble import NOTHING, Resume, Skipped, Unjoined, assembled, place_of
+from lakehouse.ops.progress import Shortfall
 from lakehouse.silver.binlog_servers import Stretches
 from lakehouse.silver.event_rows import (
     ChangeRow,
@@ -58,11 +60,13 @@ def decode(bronze: DataFrame, settings: Settings) -> DataFrame:
 
 def _worker(settings: dict[str, Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.spark.silver.decode import decoded
+        from lakehouse.spark.silver.decode import decoded, records_of
         from lakehouse.spark.silver.packed import pack
 
-        records = (message for batch in batches for message in messages(batch, settings["epochs"]))
-        for taken in decoded(records, settings):
+        cut: list[Shortfall] = []
+        for taken in decoded(records_of(batches, settings["epochs"], cut), settings):
+            taken.short += cut
+            cut.clear()
             yield pack(taken, settings["order"])
 
     return work
@@ -70,7 +74,7 @@ def _worker(settings: dict[str, Any]) -> Callable[[Iterator[pa.RecordBatch]], It
 
 def messages(batch: pa.RecordBatch, epochs: Epochs) -> Iterator[Message]:
     """The records of an Arrow batch of bronze."""
-    columns = [batch.column(name).to_pylist() for name in INPUT]
+    columns = [batch.column(name).to_pylist() for name in INPUT if name != "size"]
     for topic, incarnation, partition, offset, timestamp, key, value, headers, path in zip(
         *columns, strict=True
     ):
@@ -90,6 +94,20 @@ def messages(batch: pa.RecordBatch, epochs: Epochs) -> Iterator[Message]:
         )
 
 
+def records_of(batches: Iterable[pa.RecordBatch], epochs: Epochs, cut: list[Shortfall]) -> Iterator[Message]:
+    """The records of Arrow batches of bronze; those that are not as long as their size says go to `cut`."""
+    for batch in batches:
+        cut += cut_records(batch)
+        yield from messages(batch, epochs)
+
+
+def cut_records(batch: pa.RecordBatch) -> Iterator[Shortfall]:
+    """The records of an Arrow batch of bronze whose value is not as long as their size says."""
+    is_cut = pc.not_equal(pc.binary_length(batch.column("value")), batch.column("size"))
+    for row in batch.select([*PLACE, "offset"]).filter(is_cut).to_pylist():
+        yield Shortfall(row["topic"], row["incarnation"], row["partition"], row["offset"], kind="cut", n=1)
+
+
 def decoded(
     records: Iterable[Message], settings: Settings, *, rows: int = FLUSH_ROWS, size: int = FLUSH_BYTES
 ) -> Iterator[Taken]:
@@ -105,6 +123,8 @@ def decoded(
     for found in assembled(_counted(records, beside.starts, held), format_, options, beside):
         if isinstance(found, Resume):
             held.others.append(_resume_row(found))
+        elif isinstance(found, Skipped):
+            held.short.append(Shortfall(*found.place, found.offset, kind="skipped", n=found.n))
         else:
             message, events = _events(found, decode_stored, format_, options)
             before = len(held.changes)
@@ -174,6 +194,7 @@ class _Held:
     messages: int = 0
     silent: int = 0
     bytes: int = 0
+    short: list[Shortfall] = field(default_factory=list)
 
     @property
     def count(self) -> int:
@@ -189,7 +210,9 @@ class _Held:
         """All rows that are held; none are held afterwards."""
         self.to_columns()
         stretches = servers.take() if servers is not None else []
-        taken = Taken(self.columns, self.others, self.messages, self.silent, servers=stretches)
-        self.columns, self.others = _no_columns(), []
+        taken = Taken(
+            self.columns, self.others, self.messages, self.silent, servers=stretches, short=self.short
+        )
+        self.columns, self.others, self.short = _no_columns(), [], []
         self.messages = self.silent = self.bytes = 0
         return taken

@@ -6,7 +6,7 @@ after-images disagree in a column that both have are conflicts: dead letters, an
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import Position
+from lakehouse.lineage import Name
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.ops.log import OpsLog
@@ -40,7 +41,7 @@ CONFLICT = (
 @dataclass(frozen=True, slots=True)
 class Distinct:
     """`distinct` are the changes that are new to silver (None: there are none), `conflicts` the
-    dead letters.
+    dead letters; `tables`: how many of each table are inserted.
     """
 
     distinct: DataFrame | None
@@ -48,6 +49,7 @@ class Distinct:
     inserted: int
     duplicates: int
     conflicted: int
+    tables: Mapping[Name, int]
 
 
 def identity(order: str) -> list[Column]:
@@ -75,7 +77,7 @@ def distinct_changes(
     """Split a batch's changes into new ones, duplicates and conflicts."""
     total = summary.counts["decoded"]
     if not total or summary.low is None or summary.high is None:
-        return Distinct(None, None, inserted=0, duplicates=0, conflicted=0)
+        return Distinct(None, None, inserted=0, duplicates=0, conflicted=0, tables={})
     first = _firsts(changes, feed.order)
     if overlaps(summary, top):
         first = _join_known(first, _known(log, feed, summary, batch), feed.order)
@@ -200,7 +202,9 @@ def _split(marked: DataFrame, total: int) -> Distinct:
     conflicts = kept(_suspects(marked).mapInArrow(_conflicting, LETTERS))
     conflicted = conflicts.count()
     distinct = marked.where(~F.col("_known"))
-    inserted = distinct.count()
+    rows = distinct.groupBy("database", "table").count().collect()
+    tables = {(row["database"], row["table"]): row["count"] for row in rows}
+    inserted = sum(tables.values())
     distinct = distinct.drop("_twins", "_known", "_known_after")
     return Distinct(
         distinct if inserted else None,
@@ -208,6 +212,7 @@ def _split(marked: DataFrame, total: int) -> Distinct:
         inserted=inserted,
         duplicates=total - inserted - conflicted,
         conflicted=conflicted,
+        tables=tables,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -13,16 +14,20 @@ from lakehouse.ops.progress import (
     DeadCount,
     Mark,
     NextOffset,
+    OffsetRange,
     OpenRuns,
     Place,
     SentState,
+    Shortfall,
     TableSize,
     TableSnapshots,
 )
-from lakehouse.ops.records import Done, Planned
+from lakehouse.ops.records import Done, Floor, Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.binlog_servers import updated_servers
 from lakehouse.silver.transaction_watermark import TransactionEvents, advance
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.silver.tables import read_silver
 
 # the partition of a watermark that speaks of all of the source
 WHOLE_SOURCE = -1
@@ -107,6 +112,7 @@ def done_record(
         sent=sent.states,
         backfills=max(plan.backfills, _backfills(done)),
         low=None if plan.again else summary.low,
+        short=_short(plan, done, summary) or UNSET,
     )
 
 
@@ -119,6 +125,24 @@ def _snapshots(done: Done | None, summary: Summary) -> TableSnapshots | UnsetTyp
     return TableSnapshots(
         tuple(sorted({*known.begun, *summary.begun})), tuple(sorted({*known.whole, *summary.whole}))
     )
+
+
+def _short(plan: Planned, done: Done | None, summary: Summary) -> tuple[Shortfall, ...]:
+    """What is lacking or cut, one for each partition and batch; what lies in what the batch reads again is
+    met again.
+    """
+    known = () if done is None or done.short is UNSET else done.short
+    found: dict[tuple[Place, str], Shortfall] = {}
+    for one in sorted(summary.short, key=lambda one: one.offset):
+        place = (one.topic, one.incarnation, one.partition), one.kind
+        first, n = found.get(place, one), found[place].n if place in found else 0
+        found[place] = replace(first, n=n + one.n, batch=plan.batch)
+    kept = [one for one in known if not any(_is_in(one, read) for read in plan.ranges)]
+    return (*kept, *found.values())
+
+
+def _is_in(one: Shortfall, read: OffsetRange) -> bool:
+    return (one.topic, one.incarnation, one.partition) == read.place and read.first <= one.offset <= read.last
 
 
 def _backfills(done: Done | None) -> int:
@@ -146,10 +170,15 @@ def _offsets(offsets: Mapping[Place, int]) -> tuple[NextOffset, ...]:
 def _tables(done: Done | None, summary: Summary) -> tuple[TableSize, ...]:
     """What silver holds of every table after the batch."""
     tables = {one.name: one for one in (done.tables if done else ())}
+    inserted = summary.inserted or {}
     for name, seen in summary.tables.items():
         keys, topics = seen["keys"] and tuple(seen["keys"]), tuple(sorted(seen["topics"]))
         new = TableSize(
-            name, seen["low"], seen["high"], seen["n"], bytes=seen["bytes"], keys=keys, topics=topics
+            *(name, seen["low"], seen["high"], seen["n"]),
+            bytes=seen["bytes"],
+            keys=keys,
+            topics=topics,
+            rows=inserted.get(name, 0),
         )
         tables[name] = new if name not in tables else _grown(tables[name], new)
     return tuple(tables.values())
@@ -169,6 +198,7 @@ def _grown(old: TableSize, new: TableSize) -> TableSize:
         topics=UNSET
         if old.topics is UNSET or new.topics is UNSET
         else tuple(sorted({*old.topics, *new.topics})),
+        rows=UNSET if old.rows is UNSET or new.rows is UNSET else old.rows + new.rows,
     )
 
 
@@ -188,3 +218,29 @@ def _dead_counts(done: Done | None, summary: Summary) -> tuple[DeadCount, ...]:
 
 def _higher(known: Position | None, position: Position | None) -> Position | None:
     return max((one for one in (known, position) if one), default=None)
+
+
+def with_counts(log: OpsLog, done: Done | None) -> Done | None:
+    """The last done record with the number of silver's rows of each table, counted where an older lakehouse
+    has not, or a retention floor has replaced rows since.
+    """
+    if done is None or not (any(one.rows is UNSET for one in done.tables) or _has_new_floor(log)):
+        return done
+    changes = read_silver(log.spark, log.lake, log.source, "changes").where(F.col("batch") <= done.batch)
+    found = count_by_table(changes)
+    return replace(done, tables=tuple(replace(one, rows=found.get(one.name, 0)) for one in done.tables))
+
+
+def count_by_table(changes: DataFrame) -> dict[tuple[str, str], int]:
+    """How many changes there are of each table."""
+    rows = changes.groupBy("database", "table").count().collect()
+    return {(row["database"], row["table"]): row["count"] for row in rows}
+
+
+def _has_new_floor(log: OpsLog) -> bool:
+    for one in reversed(log.records):
+        if isinstance(one.record, Done):
+            return False
+        if isinstance(one.record, Floor):
+            return True
+    return False

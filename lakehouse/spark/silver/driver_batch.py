@@ -5,6 +5,7 @@ Most batches of a scheduled feed are small, and for them the fixed cost of a job
 call the same pure functions and write the same rows; a test holds them equal.
 """
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,14 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from lakehouse.formats import FORMATS
-from lakehouse.ops.progress import OpenRuns, run_place
+from lakehouse.ops.progress import OpenRuns, Shortfall, run_place
 from lakehouse.ops.records import Done, Planned
-from lakehouse.silver.batch_summary import Summary, summarise
+from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.identity import RunCounter
 from lakehouse.silver.transaction_watermark import TransactionEvents
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, PLACE
-from lakehouse.spark.silver.decode import decode_all, messages
+from lakehouse.spark.silver.decode import decode_all, records_of
 from lakehouse.spark.silver.dedupe import CONFLICT, disagree, known_afters, overlaps
 
 if TYPE_CHECKING:
@@ -36,14 +37,15 @@ def decode_rows(table: pa.Table, settings: dict[str, Any]) -> tuple[list[Event],
     """
     if FORMATS[settings["format"]].parts is not None:
         table = table.sort_by([(name, "ascending") for name in (*PLACE, "offset")])
-    records = (message for batch in table.to_batches() for message in messages(batch, settings["epochs"]))
-    taken = decode_all(records, settings)
+    cut: list[Shortfall] = []
+    taken = decode_all(records_of(table.to_batches(), settings["epochs"], cut), settings)
+    taken.short += cut
     events = [
         dict(zip(_CHANGE_NAMES, ("change", *values), strict=True))
         for values in zip(*taken.changes.values(), strict=True)
     ]
     events += [dict(zip(_OTHER_NAMES, values, strict=True)) for values in taken.others]
-    return events, summarise(taken.changes, taken.others, taken.messages, taken.silent, servers=taken.servers)
+    return events, taken.summary()
 
 
 def transactions_told_rows(events: list[Event]) -> TransactionEvents:
@@ -192,6 +194,7 @@ def run_local_batch(
                 "after"
             ]
     new, conflicts, duplicates = distinct_rows(changes, known, feed.order)
+    summary.inserted = dict(Counter((event["database"], event["table"]) for event in new))
     for letter in conflicts:
         name = (letter["database"], letter["table"])
         summary.dead[name] = summary.dead.get(name, 0) + 1

@@ -14,7 +14,8 @@ from zlib import adler32, crc32
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lakehouse.silver.batch_summary import summarise, to_bytes
+from lakehouse.ops.progress import Shortfall
+from lakehouse.silver.batch_summary import Summary, summarise, to_bytes
 from lakehouse.silver.binlog_servers import Stretch
 from lakehouse.silver.event_rows import OtherRow
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, POSITION
@@ -29,6 +30,13 @@ class Taken:
     messages: int
     silent: int
     servers: list[Stretch] = field(default_factory=list)
+    short: list[Shortfall] = field(default_factory=list)
+
+    def summary(self) -> Summary:
+        """What they come to."""
+        return summarise(
+            self.changes, self.others, self.messages, self.silent, servers=self.servers, short=self.short
+        )
 
 
 _POSITION = pa.struct([(name, pa.int64()) for name in ("epoch", "p1", "p2", "p3", "p4", "p5")])
@@ -54,7 +62,7 @@ def pack(taken: Taken, order: str) -> pa.RecordBatch:
     changes = _with_position_bytes(taken.changes)
     others = _with_position_bytes(dict(zip(OTHER_COLUMNS, zip(*taken.others, strict=True), strict=False)))
     values = [
-        to_bytes(summarise(taken.changes, taken.others, taken.messages, taken.silent, servers=taken.servers)),
+        to_bytes(taken.summary()),
         hashes_of([changes[name] for name in IDENTITY], order),
         _stream(changes, _CHANGES),
         _stream(others, _OTHERS),

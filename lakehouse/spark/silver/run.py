@@ -40,7 +40,7 @@ from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.session import many_rows
 from lakehouse.spark.silver.columns import INPUT
 from lakehouse.spark.silver.context import batch_context
-from lakehouse.spark.silver.done_record import Sent, done_record
+from lakehouse.spark.silver.done_record import Sent, done_record, with_counts
 from lakehouse.spark.silver.driver_batch import run_local_batch
 from lakehouse.spark.silver.redelivery import Replays, find_replays
 from lakehouse.spark.silver.spark_batch import ARROW_ROWS, run_spark_batch
@@ -246,5 +246,5 @@ def run_batch(log: OpsLog, feed: SilverSettings, plan: Planned) -> Counts:
     decoded = counted["decoded"] + counted["below"]
     counts = Counts(**{**counted, "decoded": decoded}, copies=copies, broken_replays=seen.broken)
     sent = Sent(feed.order in ("arrival", "files"), seen.state)
-    log.add_along(done_record(plan, done, summary, runs, counts=counts, sent=sent))
+    log.add_along(done_record(plan, with_counts(log, done), summary, runs, counts=counts, sent=sent))
     return counts

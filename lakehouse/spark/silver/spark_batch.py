@@ -53,10 +53,16 @@ def run_spark_batch(
         ):
             decoded = summary.counts["decoded"]
             result = Distinct(
-                changes if decoded else None, None, inserted=decoded, duplicates=0, conflicted=0
+                changes if decoded else None,
+                None,
+                inserted=decoded,
+                duplicates=0,
+                conflicted=0,
+                tables={name: bounds["n"] for name, bounds in summary.tables.items()},
             )
         else:
             result = distinct_changes(log, feed, changes, summary, batch=plan.batch, top=top)
+        summary.inserted = dict(result.tables)
         if result.conflicts is not None:
             for row in result.conflicts.groupBy("database", "table").count().collect():
                 summary.dead[row.database, row.table] = (
