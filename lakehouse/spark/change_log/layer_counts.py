@@ -38,9 +38,9 @@ def bronze_findings(log: OpsLog, done: Done) -> Iterator[str]:
             f"bronze {_told((row.topic, row.incarnation, row.partition))}: "
             f"{row.rows - row.offsets} of {row.rows} records are there twice"
         )
-    plans = [one for one in log.all(Planned) if one.batch <= done.batch and one.requeue is None]
-    groups = overlapping(plans)
-    messages = {one.batch: one.counts.messages for one in log.all(Done)}
+    planned, batches = batches_of(log)
+    groups = overlapping([one for one in planned if one.batch <= done.batch and one.requeue is None])
+    messages = {batch: each.counts.messages for batch, each in batches.items()}
     held, below = counted(bronze, groups, {one.place: one.offset for one in done.next})
     for number, group in enumerate(groups):
         read = sum(messages.get(plan.batch, 0) for plan in group)
@@ -57,6 +57,22 @@ def bronze_findings(log: OpsLog, done: Done) -> Iterator[str]:
             f"bronze {_told(place)}: {number} records below where silver goes on were never decoded (first "
             f"{first}): `lakehouse rebuild silver`"
         )
+
+
+def batches_of(log: OpsLog) -> tuple[list[Planned], dict[int, Done]]:
+    """The batches of silver's present generation, as they were planned and done. Those of a rebuild are in
+    the log that it was built with; the source's own log has the last of them, and what came after.
+    """
+    if log.generation == 1:
+        return log.all(Planned), {one.batch: one for one in log.all(Done)}
+    built = OpsLog(log.spark, log.lake, log.source, suffix=f"_g{log.generation}").load()
+    series = {one.generation for one in built.all(Planned)}
+    known = {one.batch for one in built.all(Planned)}
+    later = [one for one in log.all(Planned) if one.generation in series and one.batch not in known]
+    batches = {one.batch: one for one in built.all(Done)}
+    numbers = {one.batch for one in later}
+    batches |= {one.batch: one for one in log.all(Done) if one.batch in numbers}
+    return [*built.all(Planned), *later], batches
 
 
 def overlapping(plans: Sequence[Planned]) -> list[list[Planned]]:
@@ -151,7 +167,7 @@ def silver_findings(log: OpsLog, done: Done) -> Iterator[str]:
     below = max((batch for batch in floors if batch is not UNSET), default=0)
     changes = read_silver(log.spark, log.lake, log.source, "changes").where(F.col("batch") <= done.batch)
     held = {row["batch"]: row["count"] for row in changes.groupBy("batch").count().collect()}
-    for one in log.all(Done):
+    for one in batches_of(log)[1].values():
         if below < one.batch <= done.batch and held.get(one.batch, 0) != one.counts.inserted:
             yield (
                 f"silver: batch {one.batch} inserted {one.counts.inserted} changes, and silver holds "

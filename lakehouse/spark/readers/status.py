@@ -93,6 +93,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
     tables = manifest.tables if manifest else ()
     met = {table.name for table in done.tables}
     known = {name for entry in tables for name in entry.names}
+    eventual = is_eventual(source, manifest)
     unknown = [] if manifest and manifest.auto else sorted(".".join(name) for name in met - known)
     return {
         "source": name,
@@ -103,7 +104,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "no_watermark_seen": [
             f"{topic}/{number}"
             for topic, number in partitions
-            if (topic, number) not in marks and topic not in ends
+            if not eventual and (topic, number) not in marks and topic not in ends
         ],
         "topics_without_tables": sorted(ends),
         "counts_again": [f"{topic}/{number}" for topic, number in again],
@@ -175,6 +176,15 @@ def plan(config: Config, lake: str | None) -> list[dict[str, Any]]:
     """
     spark = get_session()
     return [source_plan(spark, source) for source in selected_sources(config, (), lake)]
+
+
+def is_eventual(source: Source | None, manifest: Manifest | None) -> bool:
+    """Whether gold shows what has arrived, and waits for no watermark: by the source's YAML, or where that is
+    not at hand by the last manifest.
+    """
+    if source is not None:
+        return source.gold.consistency == "eventual"
+    return manifest is not None and manifest.consistency == "eventual"
 
 
 def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from lakehouse.events import Message
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.audit import audit
+from lakehouse.spark.operations.rebuild import rebuild_silver
 from tests.support.lakes import quiet, run, write_recording
 from tests.support.open_feed import OpenFeed
 
@@ -57,6 +58,23 @@ def test_a_lake_that_is_whole_has_no_findings(lake: Lake) -> None:
         "not_compared": [],
         "findings": [],
     }
+
+
+def test_a_silver_that_was_decoded_again_has_none_either(lake: Lake, whole: Path) -> None:
+    rebuild_silver(lake.root, "shop", True, "to see what audit counts")
+    run(whole.parent / "shop.jsonl", Path(lake.root))
+
+    [entry] = audit(lake.root, "shop", quiet)
+
+    assert entry["findings"] == []
+
+
+def test_what_a_silver_that_was_decoded_again_has_lost_is_found(spark: Any, lake: Lake, whole: Path) -> None:
+    rebuild_silver(lake.root, "shop", True, "to see what audit counts")
+    run(whole.parent / "shop.jsonl", Path(lake.root))
+    spark.sql(f"DELETE FROM {lake.ref('silver', 'shop_changes_g2')} WHERE key = '[1]'")
+
+    assert any("silver holds" in one for one in findings(lake))
 
 
 def delete(layer: str, table: str, condition: str) -> Damage:
