@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from bench.measure import Excluded, by_program
 from lakehouse.spark.bronze import kafka as topics
-from lakehouse.spark.gold import fold_job
 from lakehouse.spark.gold import merge as write_gold
 from lakehouse.spark.gold import run as gold
+from lakehouse.spark.gold import table as gold_table
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver import run as silver
 from lakehouse.spark.silver import spark_batch
@@ -31,7 +31,7 @@ PARTS: tuple[tuple[str, Any, str], ...] = (
     ("silver: new schema changes", spark_batch.Writer, "schema_changes"),
     ("silver: write schema changes and watermarks", spark_batch, "append_rows"),
     ("gold: schema history", gold, "load_history"),
-    ("gold: fold and type", fold_job, "looked_over"),
+    ("gold: fold and type", gold_table, "fold_large"),
     ("gold: write the table", write_gold, "replace_frame"),
     ("gold: merge into the table", write_gold, "merge_frame"),
     ("progress records", OpsLog, "add_all"),

@@ -16,6 +16,7 @@ from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.own_columns import PARTS, POSITION, canonical_rows
 from lakehouse.spark.column_types import data_type
+from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold.layout import cluster, record_changes, with_computed
 from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.table_versions import NEWEST, commits_above, version_of
@@ -28,7 +29,6 @@ PROPERTIES = {
     "delta.feature.timestampNtz": "supported",
 }
 # longer than any name of a column at MySQL (64 characters), so that no source column has it
-OP = "_lakehouse_put_or_delete_" + "_" * 64
 # A table of more rows than this is written in the order of its key, and a MERGE says which keys it is about:
 # Delta then opens and rewrites the files of these keys alone (docs/growth.md).
 ORDERED_ROWS, ROWS_PER_FILE = 400_000, 200_000

@@ -26,8 +26,8 @@ from lakehouse.gold.own_columns import PARTS, remade
 from lakehouse.lineage import Lineage
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, between, collect_changes, parse_change
 from lakehouse.spark.column_types import data_type
-from lakehouse.spark.gold.fold_job import SHORT, LargeFold, looked_over
-from lakehouse.spark.gold.merge import OP
+from lakehouse.spark.fold.notes import SHORT
+from lakehouse.spark.fold.typed_rows import OP, LargeFold, looked_over
 from lakehouse.spark.session import kept
 
 ROWS_PER_PART = 100_000
@@ -183,7 +183,7 @@ def _rows_of_part(
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.gold.modes import Mode
-        from lakehouse.spark.gold.fold_job import break_notes, note
+        from lakehouse.spark.fold.notes import break_notes, note
         from lakehouse.spark.gold.modes import change_of
 
         rows = [row for batch in batches for row in batch.to_pylist()]

@@ -29,8 +29,9 @@ from lakehouse.lineage import Lineage, key_ids
 from lakehouse.schema import TableSchema
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, changes_in, collect_changes, of_lineage
+from lakehouse.spark.fold.fold_job import fold_large
+from lakehouse.spark.fold.typed_rows import OP, LargeFold
 from lakehouse.spark.gold import merge
-from lakehouse.spark.gold.fold_job import LargeFold, fold_large, named
 from lakehouse.spark.gold.layout import altered, can_alter, hide_key, key_names, show_key
 from lakehouse.spark.gold.modes import commits, mode_large
 from lakehouse.spark.gold.plan import NOTHING_FOUND, Found, GoldRun, Outcome, Size, Written
@@ -230,7 +231,7 @@ def _whole_large(table: GoldTable) -> Whole:
         changes, verdict = table.gate.frame(changes)
     if table.options.plain:
         large = _fold_large(table, changes, table.size.rows, whole=True)
-        rows = large.frame.where(F.col(merge.OP) != "delete")
+        rows = large.frame.where(F.col(OP) != "delete")
     else:
         large = mode_large(changes, table.mode, table.columns, table.size.rows)
         rows = large.frame
@@ -434,7 +435,7 @@ def merge_window(
         return Written(version, "", Found(large.unknown, large.problems))
     if "patch" in large.kinds:
         return refold(table, exists=True)
-    run, frame = table.run, named(large.frame, table.columns, large.companions, merge.OP)
+    run, frame = table.run, named(large.frame, table.columns, large.companions, OP)
     version = merge.merge_frame(
         run.spark,
         run.lake,
@@ -479,3 +480,17 @@ def frame_of(
     words = ["put"] * len(puts) + ["delete"] * len(deletes) if ops else None
     typed = type_rows([*puts, *deletes], table.columns)
     return merge.frame_of(table.run.spark, typed, table.columns, words).coalesce(1)
+
+
+def named(typed: DataFrame, columns: list[GoldColumn], companions: list[str], op: str | None) -> DataFrame:
+    """The typed frame under gold's own names."""
+    chosen = [
+        F.col(f"c{i}").alias(column.name, metadata=merge.comment_of(column) or {})
+        for i, column in enumerate(columns)
+    ]
+    chosen += [
+        F.col(f"r{i}").alias(column.companion)
+        for i, column in enumerate(columns)
+        if column.companion in companions
+    ]
+    return typed.select(*chosen, *([F.col(op)] if op else []))

@@ -27,7 +27,8 @@ from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_any, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.column_types import columns
-from lakehouse.spark.gold.fold_job import FoldTask, decode_row, netted_rows, partitions_for
+from lakehouse.spark.fold.deltas import decode_row
+from lakehouse.spark.fold.fold_job import FoldTask, netted_rows, partitions_for
 from lakehouse.spark.lake import Lake, literal
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock

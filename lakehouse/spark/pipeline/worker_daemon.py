@@ -24,7 +24,7 @@ def import_first() -> None:
     import pyarrow as pa
 
     import lakehouse.spark.change_log.changes
-    import lakehouse.spark.gold.fold_job
+    import lakehouse.spark.fold.fold_job
     import lakehouse.spark.silver.decode
     import lakehouse.spark.silver.packed  # noqa: F401
 

@@ -3,7 +3,7 @@
     silver rows ──claims──▶ (stretch, key, position, claim) ──by key, in position order──▶ breaks, counted
 
 The workers that fold a large table see, as those on the driver do, only that some changes look odd
-(lakehouse/spark/gold/fold_job.py). Then all of them are looked at here, by the functions that decide it for a
+(lakehouse/spark/fold/fold_job.py). Then all of them are looked at here, by the functions that decide it for a
 small table. A stretch is a piece of the fold: steps without a cut, across which nothing is known.
 """
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from lakehouse.gold.columns import GoldColumn, gold_columns
+from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold import merge as write_gold
-from lakehouse.spark.gold.merge import OP, key_bounds, merge_frame, replace_frame
+from lakehouse.spark.gold.merge import key_bounds, merge_frame, replace_frame
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.maintain import GOLD_FILES, optimize
 from tests.support.feeds import TiCDC

@@ -29,7 +29,7 @@ from lakehouse.sources.recording import read_recording
 from lakehouse.sources.storage_files import read_tree
 from lakehouse.spark.change_log.changes import parse_change
 from lakehouse.spark.column_types import data_type
-from lakehouse.spark.gold.fold_job import decode_row, encode_row
+from lakehouse.spark.fold.deltas import decode_row, encode_row
 from lakehouse.spark.silver.decode import decode_all
 from lakehouse.spark.silver.dedupe import disagree
 from lakehouse.spark.silver.packed import pack, read_others

@@ -12,7 +12,9 @@ from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.schema import Column, make_schema, parse_type
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS
-from lakehouse.spark.gold.fold_job import Piece, _carry, _net, found_in
+from lakehouse.spark.fold.deltas import Piece, carry_worker
+from lakehouse.spark.fold.net_rows import net_worker
+from lakehouse.spark.fold.notes import found_in
 
 PARTS = ("epoch", "p1", "p2", "p3", "p4", "p5")
 
@@ -42,9 +44,9 @@ def test_a_name_that_no_ddl_has_told_reaches_the_end_of_a_large_fold() -> None:
     ]
     batch = pa.RecordBatch.from_pylist(rows).select(FOLD_COLUMNS)
 
-    deltas = [row for found in _carry(piece)(iter([batch])) for row in found.to_pylist()]
+    deltas = [row for found in carry_worker(piece)(iter([batch])) for row in found.to_pylist()]
     ordered = pa.RecordBatch.from_pylist(sorted(deltas, key=lambda row: row["key"]))
-    netted = [row for found in _net(piece, frozenset())(iter([ordered])) for row in found.to_pylist()]
+    netted = [row for found in net_worker(piece, frozenset())(iter([ordered])) for row in found.to_pylist()]
 
     assert sorted(row["kind"] for row in netted if row["image"] != "{}") == ["put", "put"]
     assert found_in(row["kind"] for row in netted) == (

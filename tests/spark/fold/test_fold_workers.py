@@ -22,25 +22,16 @@ from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Lineage
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS
-from lakehouse.spark.gold.fold_job import (
-    ODD,
-    SHORT,
-    FoldTask,
-    Piece,
-    _carry,
-    _cross,
-    _fold_all,
-    _net,
-    decode_row,
-    found_in,
-    typing_of,
-)
-from lakehouse.spark.gold.merge import OP
+from lakehouse.spark.fold.deltas import Piece, carry_worker, cross_worker, decode_row
+from lakehouse.spark.fold.fold_job import FoldTask, _fold_all
+from lakehouse.spark.fold.net_rows import net_worker
+from lakehouse.spark.fold.notes import ODD, SHORT, found_in
+from lakehouse.spark.fold.typed_rows import OP, typing_of
 from lakehouse.spark.quality.continuity import added_up, break_worker, claim_worker, stretches_of
 from tests.fold.test_continuity import refused
 from tests.fold.test_partitions import Source
 from tests.fold.test_versions import lineages, told
-from tests.spark.gold.test_fold_job import silver_row
+from tests.spark.fold.test_fold_job import silver_row
 from tests.support.damage import damaged
 from tests.support.engine import TSO
 from tests.support.feeds import TiCDC
@@ -51,18 +42,18 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def in_workers(lineage: Lineage, changes: list[Change], at: Position, upstream: Upstream) -> Netted:
-    """What the workers of lakehouse.spark.gold.fold_job.fold_frame make of the changes, key by key."""
+    """What the workers of lakehouse.spark.fold.fold_job.fold_frame make of the changes, key by key."""
     target, start = target_step(lineage, at), 0
     netted: Netted = []
     for end in [*(step - 1 for step in rekeyings(lineage, target)), target]:
         piece = Piece(lineage, start, end, upstream)
         mine = [change for change in changes if start <= lineage.step_at(change.position) <= end]
-        deltas = rows_of(_carry(piece)(iter([silver(mine)])))
+        deltas = rows_of(carry_worker(piece)(iter([silver(mine)])))
         if start:
             base = [row for row in netted if row["kind"] != "delete"]
-            deltas += rows_of(_cross(piece)(iter([pa.RecordBatch.from_pylist(base, NETTED)])))
+            deltas += rows_of(cross_worker(piece)(iter([pa.RecordBatch.from_pylist(base, NETTED)])))
         batch = pa.RecordBatch.from_pylist(sorted(deltas, key=place_of), DELTAS)
-        netted = rows_of(_net(piece, frozenset())(iter([batch])))
+        netted = rows_of(net_worker(piece, frozenset())(iter([batch])))
         start = end + 1
     return netted
 
@@ -101,7 +92,7 @@ def place_of(row: dict[str, Any]) -> Any:
 
 
 def large(lineage: Lineage, changes: list[Change], at: Position, upstream: Upstream) -> Folded:
-    """As lakehouse.spark.gold.fold_job.fold_large: a table that falls short is folded by one worker."""
+    """As lakehouse.spark.fold.fold_job.fold_large: a table that falls short is folded by one worker."""
     netted = in_workers(lineage, changes, at, upstream)
     if SHORT in found_in(row["kind"] for row in netted).problems:
         task = FoldTask(lineage, at, target_step(lineage, at), upstream)

@@ -1,0 +1,204 @@
+"""Changes as deltas by key: what each puts, patches or deletes, its image as JSON by column id."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.events import MIN_POSITION
+from lakehouse.fold.continuity import begun_at
+from lakehouse.fold.current_rows import cuts
+from lakehouse.fold.row_edits import NO_KEY, Change, RowEdit
+from lakehouse.fold.upcast import RowMover, Upstream
+from lakehouse.lineage import Lineage, StepIndex
+from lakehouse.spark.column_types import columns as parse_columns
+from lakehouse.spark.fold.notes import NOTE, SHORT, Worker, note
+from lakehouse.spark.silver.columns import POSITION
+
+DELTAS = f"key string, position {POSITION}, kind string, image string, step int, hint string"
+NETTED = "key string, kind string, image string"
+INSERTS = "insert"
+_encode, _decode_row = msgspec.json.Encoder().encode, msgspec.json.Decoder(dict[int, Any]).decode
+_DELTAS = to_arrow_schema(parse_columns(DELTAS))
+_NETTED = to_arrow_schema(parse_columns(NETTED))
+Netted = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Steps without a change of the key, and what the workers need to fold it. Not `whole`: its changes are
+    not all.
+    """
+
+    lineage: Lineage
+    start: int
+    end: int
+    upstream: Upstream
+    whole: bool = True
+
+    @property
+    def stretches(self) -> list[int]:
+        """The last steps of its stretches, within which DDL is applied to images."""
+        found = cuts(self.lineage, self.end, self.upstream)
+        return [*(step - 1 for step in found if step > self.start), self.end]
+
+    @property
+    def begun(self) -> frozenset[int]:
+        """The last steps of the stretches before which the table is known to have been empty."""
+        starts = [self.start, *(end + 1 for end in self.stretches)]
+        return frozenset(
+            end
+            for start, end in zip(starts, self.stretches, strict=False)
+            if begun_at(self.lineage, start, end, whole=self.whole) is not None
+        )
+
+
+def carry_worker(piece: Piece) -> Worker:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from lakehouse.fold.row_edits import ChangeReader
+        from lakehouse.fold.upcast import RowMover
+        from lakehouse.lineage import key_ids
+        from lakehouse.spark.change_log.changes import changes_of
+        from lakehouse.spark.fold.deltas import Delta, by_stretch, whole_images
+
+        ids = key_ids(piece.lineage, piece.end)
+        readers = {end: ChangeReader(piece.lineage, end, piece.upstream, ids) for end in piece.stretches}
+        mover = RowMover(piece.lineage, piece.upstream)
+        for batch in batches:
+            for end, changes in by_stretch(piece, changes_of(batch)).items():
+                found = readers[end].read(changes)
+                whole = not ids and end < piece.end
+                deltas = (
+                    whole_images(mover, found.edits, end, piece.end)
+                    if whole
+                    else (Delta(edit, end) for edit in found.edits)
+                )
+                yield _delta_batch(deltas, ids)
+                notes = [note(name, place) for name, place in found.unknown.items()]
+                yield _note_batch([*notes, *map(note, sorted(found.problems))])
+
+    return work
+
+
+class Delta(NamedTuple):
+    """An edit, and the step whose schema its row has. `short`: what it means, only all rows tell."""
+
+    edit: RowEdit
+    step: int
+    short: bool = False
+
+
+def by_stretch(piece: Piece, changes: Iterable[Change]) -> dict[int, list[Change]]:
+    """Changes by the stretch that they are in."""
+    step_at, ends = StepIndex(piece.lineage), piece.stretches
+    if len(ends) == 1:
+        return {piece.end: list(changes)}
+    found: dict[int, list[Change]] = {}
+    for change in changes:
+        end = ends[bisect_left(ends, step_at(change.position))]
+        found.setdefault(end, []).append(change)
+    return found
+
+
+def whole_images(mover: RowMover, edits: Iterable[RowEdit], source: int, target: int) -> Iterator[Delta]:
+    """Edits of rows without a key at a later step: there an image that is whole is its row."""
+    for edit in edits:
+        moved = mover.move(dict(edit.row), source, target)
+        if moved.row is not None:
+            yield Delta(edit._replace(row=moved.row), target, bool(moved.lost))
+
+
+def cross_worker(piece: Piece) -> Worker:
+    """Rows of the piece before, as first images of this one's key."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from lakehouse.fold.current_rows import clears
+        from lakehouse.fold.row_edits import PUT, RowEdit
+        from lakehouse.fold.upcast import RowMover
+        from lakehouse.lineage import key_ids
+        from lakehouse.spark.fold.deltas import Delta, decode_row
+        from lakehouse.spark.fold.notes import is_problem
+
+        ids, mended = key_ids(piece.lineage, piece.end), clears(piece.lineage, piece.start, piece.end)
+        mover, end = RowMover(piece.lineage, piece.upstream), piece.stretches[0]
+        for batch in batches:
+            kinds, images = batch.column("kind").to_pylist(), batch.column("image").to_pylist()
+            moved = [
+                mover.move(decode_row(text), piece.start - 1, end)
+                for kind, text in zip(kinds, images, strict=True)
+                if not kind.startswith(NOTE)
+            ]
+            notes = {kind for kind in kinds if kind.startswith(NOTE)}
+            notes.update(note(text) for each in moved for text in each.lost)
+            yield _note_batch([kind for kind in sorted(notes) if not (mended and is_problem(kind))])
+            rows = (each.row for each in moved if each.row is not None)
+            yield _delta_batch((Delta(RowEdit(MIN_POSITION, PUT, row), end) for row in rows), ids)
+
+    return work
+
+
+def _delta_batch(deltas: Iterable[Delta], ids: tuple[int, ...]) -> pa.RecordBatch:
+    from lakehouse.fold.row_edits import image_text, row_key
+    from lakehouse.spark.fold.deltas import encode_key, encode_row, hint_of
+
+    found: list[tuple[Any, ...]] = []
+    for edit, step, short in deltas:
+        key = row_key(edit.row, ids) if ids else ()
+        if key is None or short or edit.old is not None:
+            found.append((NOTE, None, note(NO_KEY if key is None else SHORT), "{}", step, None))
+            continue
+        text = encode_key(key) if ids else image_text(edit.row)
+        position = dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), edit.position, strict=True))
+        found.append((text, position, edit.kind, encode_row(edit.row), step, hint_of(edit)))
+    return _deltas(found)
+
+
+def hint_of(edit: RowEdit) -> str | None:
+    """What an edit says of the row before it, beside its kind: that there was none, or a checksum of it."""
+    if edit.before is not None:
+        return str(crc32(_encode(edit.before)))
+    return INSERTS if edit.op == "insert" else None
+
+
+def _note_batch(notes: list[str]) -> pa.RecordBatch:
+    """Notes as deltas; each kind of key has a bracket, so that no row has this one."""
+    return _deltas([(NOTE, None, kind, "{}", 0, None) for kind in notes])
+
+
+def _deltas(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) or [()] * len(_DELTAS)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(v, f.type) for v, f in zip(columns, _DELTAS, strict=True)], schema=_DELTAS
+    )
+
+
+def netted_batch(rows: list[Netted]) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    return pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], schema=_NETTED)
+
+
+def chunked(rows: Iterable[Netted], size: int) -> Iterator[list[Netted]]:
+    """Lists of `size` rows; one empty list where there are none."""
+    iterator = iter(rows)
+    chunk = list(islice(iterator, size))
+    yield chunk
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def encode_row(row: dict[int, Any]) -> str:
+    return _encode(row).decode()
+
+
+def decode_row(text: str) -> dict[int, Any]:
+    return _decode_row(text)
+
+
+def encode_key(key: tuple[Any, ...]) -> str:
+    return _encode(key).decode()

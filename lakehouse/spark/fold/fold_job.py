@@ -1,0 +1,174 @@
+"""The fold of a large table in Spark: the same functions as lakehouse/fold/current_rows.py, row by row,
+partitioned by key.
+
+    silver rows ──carry──▶ (key, position, kind, image) ──by key, in position order──▶ net
+                ──▶ (op, image) ──type──▶ gold's columns
+
+Images travel as JSON by column id, each with the step whose schema it has: where a DDL is applied to rows and
+not to images, it is applied to the net row of each key. Between two changes of the key the net rows are
+carried over as the first images of the new key. A keyless row's key is its whole image, and netting counts.
+What the workers found beside rows (columns that no DDL has declared, what the changes lack) travels as notes:
+rows without an image, whose kind is the note.
+
+A delete of a keyless image of which fewer rows are there than deletes may mean a row of which some cells are
+not known, and a keyless change whose old image lacks columns means the row that has them. Which one, only a
+look at all rows tells: the table is folded again by one worker then, by the function that folds a small one.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.events import Position
+from lakehouse.fold.current_rows import rekeyings
+from lakehouse.fold.upcast import Upstream
+from lakehouse.gold.columns import GoldColumn
+from lakehouse.lineage import Lineage
+from lakehouse.spark.change_log.changes import FOLD_COLUMNS, position_literal
+from lakehouse.spark.fold.deltas import (
+    DELTAS,
+    NETTED,
+    Piece,
+    carry_worker,
+    chunked,
+    cross_worker,
+    encode_row,
+    netted_batch,
+)
+from lakehouse.spark.fold.net_rows import net_worker
+from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, Worker, break_notes, note
+from lakehouse.spark.fold.typed_rows import OP, LargeFold, Typing, looked_over, typing_of
+from lakehouse.spark.quality.continuity import breaks_in
+from lakehouse.spark.session import kept
+
+ROWS_PER_PARTITION = 200_000
+
+
+def fold_large(
+    changes: DataFrame,
+    lineage: Lineage,
+    at: Position,
+    columns: list[GoldColumn],
+    *,
+    needed: Mapping[int, str],
+    target: int,
+    upstream: Upstream,
+    rows: int,
+    whole: bool,
+    without: str = "",
+) -> LargeFold:
+    """A lineage's changes up to `at`, folded and typed in Spark jobs. `target` is the step in force there,
+    `rows` about how many changes there are, `whole`: they are all; rows of the kind `without` need no
+    companions. `needed` are the columns of which every row has to have a cell.
+    """
+    task = FoldTask(lineage, at, target, upstream, all_changes=whole)
+    typing = typing_of(columns, OP, needed)
+    every = frozenset(column.column.id for column in columns if column.column.id > 0)
+    frame = fold_frame(changes, task, partitions=partitions_for(rows), whole=every, typing=typing)
+    folded = looked_over(kept(frame), columns, without)
+    if SHORT in folded.problems:
+        return looked_over(kept(fold_alone(changes, task, typing)), columns, without)
+    if ODD not in folded.problems:
+        return folded
+    breaks = breaks_in(changes, lineage, at, upstream, whole=whole, partitions=partitions_for(rows))
+    return replace(folded, problems=folded.problems - {ODD}, breaks=breaks)
+
+
+def partitions_for(rows: int) -> int:
+    """In how many partitions so many changes are folded."""
+    return max(2, rows // ROWS_PER_PARTITION)
+
+
+class FoldTask(NamedTuple):
+    """What is folded: a lineage's changes up to `at`, in the schema of `target`, the step in force there."""
+
+    lineage: Lineage
+    at: Position
+    target: int
+    upstream: Upstream
+    all_changes: bool = True
+
+
+def fold_frame(
+    changes: DataFrame, task: FoldTask, *, partitions: int, whole: frozenset[int], typing: Typing | None
+) -> DataFrame:
+    """The netted rows (kind put, patch or delete, or a note; images by id) of a lineage's changes; with
+    `typing` as gold's columns, which the same workers make of them. Where a note says SHORT, they are not
+    the table's rows: `fold_alone` gives those.
+
+    A patch is an image that lacks some column of `whole` and whose earlier image is not among the changes.
+    """
+    lineage, at, target, upstream, all_changes = task
+    changes = changes.where(F.col("position") <= position_literal(at)).select(*FOLD_COLUMNS)
+    netted: DataFrame | None = None
+    start = 0
+    for end in [*(step - 1 for step in rekeyings(lineage, target)), target]:
+        piece = Piece(lineage, start, end, upstream, whole=all_changes)
+        deltas = _of_piece(changes, piece, target).mapInArrow(carry_worker(piece), DELTAS)
+        if netted is not None:
+            deltas = deltas.unionByName(
+                netted.where("kind <> 'delete'").mapInArrow(cross_worker(piece), DELTAS)
+            )
+        ordered = deltas.repartition(partitions, "key").sortWithinPartitions("key", "position")
+        net = net_worker(piece, whole)
+        if typing is not None and end == target:
+            netted = ordered.mapInArrow(_after(net, typing.worker), typing.schema)
+        else:
+            netted = ordered.mapInArrow(net, NETTED)
+        start = end + 1
+    assert netted is not None
+    return netted
+
+
+def fold_alone(changes: DataFrame, task: FoldTask, typing: Typing | None) -> DataFrame:
+    """The same by one worker, which folds all of the changes as a small table's are folded."""
+    mine = changes.where(F.col("position") <= position_literal(task.at)).select(*FOLD_COLUMNS).repartition(1)
+    if typing is None:
+        return mine.mapInArrow(_fold_all(task), NETTED)
+    return mine.mapInArrow(_after(_fold_all(task), typing.worker), typing.schema)
+
+
+def netted_rows(changes: DataFrame, task: FoldTask, partitions: int) -> DataFrame:
+    """The rows and notes of a lineage's changes, by whichever of the two ways gives them."""
+    netted = kept(fold_frame(changes, task, partitions=partitions, whole=frozenset(), typing=None))
+    short = netted.where(F.col("kind") == note(SHORT)).limit(1).count()
+    return fold_alone(changes, task, None) if short else netted
+
+
+def _fold_all(task: FoldTask) -> Worker:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from lakehouse.fold.current_rows import finish, fold
+        from lakehouse.fold.row_edits import image_text
+        from lakehouse.spark.change_log.changes import changes_of
+
+        changes = (change for batch in batches for change in changes_of(batch))
+        folded = fold(task.lineage, changes, task.at, task.upstream, whole=task.all_changes)
+        notes = [note(name, place) for name, place in folded.unknown.items()]
+        notes += [*map(note, sorted(folded.problems)), *break_notes(folded.breaks)]
+        rows = ((image_text(row), "put", encode_row(row)) for row in finish(folded))
+        yield from map(netted_batch, chunked(rows, 8192))
+        yield netted_batch([(NOTE, kind, "{}") for kind in notes])
+
+    return work
+
+
+def _after(first: Worker, second: Worker) -> Worker:
+    """Two steps in one worker: what lies between them never leaves Python."""
+    return lambda batches: second(first(batches))
+
+
+def _of_piece(changes: DataFrame, piece: Piece, target: int) -> DataFrame:
+    """The rows whose position lies in the piece's steps."""
+    if piece.start > 0:
+        changes = changes.where(
+            F.col("position") > position_literal(piece.lineage.steps[piece.start].position)
+        )
+    if piece.end < target:
+        changes = changes.where(
+            F.col("position") < position_literal(piece.lineage.steps[piece.end + 1].position)
+        )
+    return changes

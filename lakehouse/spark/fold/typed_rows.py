@@ -1,0 +1,98 @@
+"""Folded rows as gold's columns, typed by the workers that fold them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from lakehouse.events import Position
+from lakehouse.fold.continuity import Breaks
+from lakehouse.gold.columns import GoldColumn
+from lakehouse.spark.column_types import data_type
+from lakehouse.spark.fold.notes import NOTE, Worker, found_in, note
+
+# a column of folded frames: what is done with the row. No source's column has so long a name
+OP = "_lakehouse_put_or_delete_" + "_" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class LargeFold:
+    """A folded table as a frame of gold's columns (c0 …), a companion for each (r0 …), and the kind of each
+    row in the column OP; the kinds that there are, the companions that at least one row needs, and what the
+    fold found: columns that no DDL has declared, what the changes lack, and which do not fit those before
+    them.
+    """
+
+    frame: DataFrame
+    kinds: frozenset[str]
+    companions: list[str]
+    unknown: dict[str, Position]
+    problems: frozenset[str]
+    breaks: Breaks
+
+
+@dataclass(frozen=True, slots=True)
+class Typing:
+    """What makes gold's columns of netted rows, and their schema."""
+
+    worker: Worker
+    schema: StructType
+
+
+def typing_of(columns: list[GoldColumn], op: str, needed: Mapping[int, str]) -> Typing:
+    """Gold's columns, a companion for each, and the kind as column `op`; names are positional until the
+    caller renames them. Notes say which of the `needed` columns some row lacks.
+    """
+    fields = [StructField(f"c{i}", data_type(column.spark)) for i, column in enumerate(columns)]
+    fields += [StructField(f"r{i}", StringType()) for i in range(len(columns))]
+    schema = StructType([*fields, StructField(op, StringType())])
+    told = [(column.column, column.spark, column.companion, column.mask) for column in columns]
+    return Typing(type_worker(told, schema, dict(needed)), schema)
+
+
+def type_worker(
+    told: list[tuple[Any, str, str, str | None]], schema: StructType, needed: dict[int, str]
+) -> Worker:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from lakehouse.gold.columns import gold_column, lacking_cells, type_rows
+        from lakehouse.spark.fold.deltas import decode_row
+
+        columns = [gold_column(*each) for each in told]
+        arrow = to_arrow_schema(schema)
+        for batch in batches:
+            kinds = batch.column("kind").to_pylist()
+            rows = [decode_row(text) for text in batch.column("image").to_pylist()]
+            there = (row for row, kind in zip(rows, kinds, strict=True) if kind in ("put", "patch"))
+            notes = list(map(note, sorted(lacking_cells(there, needed))))
+            typed = type_rows([*rows, *({} for _ in notes)], columns)
+            nothing = [None] * typed.count
+            values = [typed.columns[column.name] for column in columns] + [
+                typed.raw.get(column.companion, nothing) for column in columns
+            ]
+            values.append([*kinds, *notes])
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(v, f.type) for v, f in zip(values, arrow, strict=True)], schema=arrow
+            )
+
+    return work
+
+
+def looked_over(typed: DataFrame, columns: list[GoldColumn], without: str = "") -> LargeFold:
+    """A typed frame after one look at all of it, which computes it: its rows without the notes, and what
+    there is to know of them. Rows of the kind `without` need no companions.
+    """
+    needed = F.col(OP) != without
+    counts = [F.count(F.when(needed, F.col(f"r{i}"))).alias(f"r{i}") for i in range(len(columns))]
+    row = typed.agg(F.collect_set(OP).alias("kinds"), *counts).first()
+    assert row is not None
+    notes = found_in(row["kinds"])
+    kinds = frozenset(kind for kind in row["kinds"] if not kind.startswith(NOTE))
+    companions = [column.companion for i, column in enumerate(columns) if row[f"r{i}"]]
+    rows = typed if len(kinds) == len(row["kinds"]) else typed.where(~F.col(OP).startswith(NOTE))
+    return LargeFold(rows, kinds, companions, notes.unknown, problems=notes.problems, breaks=notes.breaks)
