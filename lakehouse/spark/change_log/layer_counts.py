@@ -45,10 +45,10 @@ def bronze_findings(log: OpsLog, done: Done) -> Iterator[str]:
     for number, group in enumerate(groups):
         read = sum(messages.get(plan.batch, 0) for plan in group)
         if read != held.get(number, 0):
-            batches = ", ".join(str(plan.batch) for plan in group[:PLACES])
+            told = ", ".join(str(plan.batch) for plan in group[:PLACES])
             mend = "restore bronze's table to its newest version, or land the topic again"
             yield (
-                f"bronze: batch {batches} of silver counted {read} messages, and bronze holds "
+                f"bronze: batch {told} of silver counted {read} messages, and bronze holds "
                 f"{held.get(number, 0)} in its ranges ({_ranges(group)}): "
                 f"{mend if read > held.get(number, 0) else '`lakehouse rebuild silver`'}"
             )

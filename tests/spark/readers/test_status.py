@@ -1,0 +1,20 @@
+"""What `status` says of a source beyond its tables."""
+
+from pathlib import Path
+from typing import Any
+
+from lakehouse.config.load import load
+from lakehouse.spark.readers.status import status
+from tests.spark.gold.test_modes import run_all
+from tests.support.feeds import Canal
+from tests.support.lakes import write_recording
+
+
+def test_a_feed_that_sends_no_watermarks_waits_for_none(spark: Any, tmp_path: Path) -> None:
+    feed = Canal().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY)").insert(2, id=1)
+    run_all(tmp_path, "canal", write_recording(tmp_path / "r.jsonl", feed.messages), {})
+
+    by_yaml, by_manifest = status(load(tmp_path / "configs"), None), status(None, str(tmp_path / "lake"))
+
+    assert [entry["no_watermark_seen"] for entry in (*by_yaml, *by_manifest)] == [[], []]
+    assert {entry["consistency"] for entry in (*by_yaml, *by_manifest)} == {"eventual"}
