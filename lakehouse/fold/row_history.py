@@ -32,7 +32,6 @@ and what was done is returned.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from lakehouse.ddl_effects import Clear
@@ -40,11 +39,11 @@ from lakehouse.events import Position
 from lakehouse.fold.continuity import NO_BREAKS, Breaks, Claim, begun_at
 from lakehouse.fold.current_rows import Watch, breaks_among, changes_key, is_odd, target_step
 from lakehouse.fold.keyless import Finder
+from lakehouse.fold.row_commits import Commit, commits_of, net_edits
 from lakehouse.fold.row_edits import (
     DELETE,
     NEVER_INSERTED,
     NO_KEY,
-    PUT,
     REFUSE,
     UPSTREAM,
     Change,
@@ -121,39 +120,34 @@ def row_history(
     changes = list(changes)
     is_known = whole or since is not None
     began = begun_at(lineage, 0, max(target_step(lineage, at), step), whole=is_known)
-    watch, odd = Watch(began is not None, upstream.continuity.inserts), set[Key]()
+    watch = Watch(began is not None, upstream.continuity.inserts)
     tracks, unmatched = _seeded(known, key_by(key_ids(lineage, step))), Unmatched()
     time: int | None = None
-    entries: list[Entry] = []
     unknown: dict[str, Position] = {}
-    problems: set[str] = set()
-    applied = 0
+    total, applied = Done([], set(), set()), 0
     for index, stretch in _stretches(lineage, changes, at, step):
         if index > step:
             plan = ddl_plan(lineage, index, upstream, time)
             time = plan.time
-            entries += tracks.close_all(index - 1)
-            by_ddl = _apply_ddl(tracks, unmatched, plan, shown)
-            entries += by_ddl.entries
-            problems |= by_ddl.problems
+            total.entries.extend(tracks.close_all(index - 1))
+            total.add(_apply_ddl(tracks, unmatched, plan, shown))
         ids = key_ids(lineage, index)
         found = ChangeReader(lineage, index, upstream, ids).read(stretch)
         commits, time = commits_of(stretch, found.edits, by_commit, time)
-        done = (
-            _apply_keyed(tracks, commits, index, ids, watch=watch)
-            if ids
-            else _apply_counted(tracks, unmatched, commits, index)
-        )
-        entries += done.entries
+        if ids:
+            done = _apply_keyed(tracks, commits, index, ids, watch=watch)
+        else:
+            done = _apply_counted(tracks, unmatched, commits, index)
+        total.add(done)
+        total.problems.update(found.problems)
         unknown = {**found.unknown, **unknown}
-        problems |= found.problems | done.problems
         applied += found.applied
-        odd |= done.odd
-    entries += tracks.close_all(max(target_step(lineage, at), step))
+    entries = [*total.entries, *tracks.close_all(max(target_step(lineage, at), step))]
     entries.sort(key=lambda entry: entry.position)
-    met = _met(known, key_ids(lineage, step), odd, since=since, begun=began is not None)
-    breaks = breaks_among(lineage, changes, at, upstream, keys=odd, whole=whole, known=met)
-    return RowHistory(entries, tracks.rows(), unknown, frozenset(problems), applied=applied, breaks=breaks)
+    met = _met(known, key_ids(lineage, step), total.odd, since=since, begun=began is not None)
+    breaks = breaks_among(lineage, changes, at, upstream, keys=total.odd, whole=whole, known=met)
+    problems = frozenset(total.problems)
+    return RowHistory(entries, tracks.rows(), unknown, problems, applied=applied, breaks=breaks)
 
 
 def _met(
@@ -190,68 +184,6 @@ def _stretches(
 
 
 # --- deciding
-
-
-class Commit(NamedTuple):
-    """The edits of one commit, and the commit time."""
-
-    time: int | None
-    edits: list[RowEdit]
-
-
-def commits_of(
-    changes: Iterable[Change], edits: Iterable[RowEdit], by_commit: bool, time: int | None
-) -> tuple[list[Commit], int | None]:
-    """The commits that some changes belong to, and the time of the last one. `time` is that of the commit
-    before them, which a commit without a time of its own has too.
-    """
-    parts = 2 if by_commit else 6
-    times: dict[Any, int | None] = {}
-    for commit, group in groupby(changes, key=lambda change: change.position[:parts]):
-        time = max((change.commit_ts for change in group if change.commit_ts is not None), default=time)
-        times[commit] = time
-    commits = groupby(edits, key=lambda edit: edit.position[:parts])
-    return [Commit(times[commit], list(group)) for commit, group in commits], time
-
-
-class Net(NamedTuple):
-    """What one commit makes of one row: its image before, as far as it is known or a delete tells it, and
-    after.
-    """
-
-    before: Row | None
-    row: Row | None
-    position: Position
-    op: str
-
-
-def net_edits(known: Row | None, edits: list[RowEdit]) -> Net | None:
-    """The net effect of one row's edits within a commit; `known` is its image before. None where a row that
-    does not exist comes and goes within the commit.
-    """
-    row = known
-    for edit in edits:
-        if edit.kind == DELETE:
-            row = None
-        elif edit.kind == PUT or row is None:
-            row = edit.row
-        else:
-            row = {**row, **edit.row}
-    # a delete of a row that no change has shown before tells what it was
-    before = edits[0].row if known is None and edits[0].kind == DELETE else known
-    if before is None and row is None:
-        return None
-    last = edits[-1]
-    return Net(before, row, last.position, _net_op(before, row, last.op))
-
-
-def _net_op(before: Row | None, row: Row | None, op: str) -> str:
-    """Whether a row was inserted or updated depends on whether it existed, not on what the change says."""
-    if row is None:
-        return "delete"
-    if op == "snapshot":
-        return "snapshot"
-    return "update" if before is not None or op == "update" else "insert"
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +230,12 @@ class Done(NamedTuple):
     entries: list[Entry]
     problems: set[str]
     odd: set[Key]
+
+    def add(self, other: "Done") -> None:
+        """Add what the commits after these have."""
+        self.entries.extend(other.entries)
+        self.problems.update(other.problems)
+        self.odd.update(other.odd)
 
 
 def _apply_keyed(
