@@ -255,6 +255,9 @@ def test_bounds_in_brackets_without_measure_are_a_rule_that_must_be_computed() -
         "ALTER TABLE t ADD a CHAR(" + "9" * 5000 + ")",
         "/*! " * 3000 + "*/" * 3000,
         "ALTER TABLE t ADD a ENUM(x'ff')",
+        "ALTER TABLE t ADD a BINARY(999999999)",
+        "ALTER TABLE t ADD a DECIMAL(65,999999999)",
+        "ALTER TABLE t ADD a TIME(999999999)",
     ],
 )
 def test_nesting_and_numbers_without_measure_are_refused(sql: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from lakehouse.ddl.parse.tokens import Cursor
 from lakehouse.errors import DdlError
-from lakehouse.schema import BINARIES, GEOMETRIES, INTEGERS, SYNONYMS, TEXTS, ColumnType
+from lakehouse.schema import BINARIES, GEOMETRIES, INTEGERS, SYNONYMS, TEXTS, ColumnType, is_possible
 
 _PLAIN = (
     "date",
@@ -37,7 +37,7 @@ def read_type(cursor: Cursor) -> ColumnType:
     if cursor.kind != "word":
         cursor.fail("a type")
     found = _of_base(cursor, _base(cursor))
-    if found is None:
+    if found is None or not is_possible(found.base, found.length, found.scale):
         cursor.at = start
         cursor.fail("a known type")
     return _attributes(cursor, found)
