@@ -166,3 +166,48 @@ def test_a_statement_that_cannot_be_read_holds_the_table_that_it_names() -> None
         ("x", "t"),
         ("x", "u"),
     ]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "RENAME TABLE `d`.`t` TO `u`",
+        "RENAME TABLE `t` TO `e`.`u`",
+        "ALTER TABLE `d`.`t` RENAME AS `u`",  # of the session's database, as a server was seen to take it
+        "ALTER TABLE `t` RENAME AS `e`.`u`",
+        "ALTER TABLE `t` RENAME AS `e`.`u`, COMMENT 'moved'",
+    ],
+)
+@pytest.mark.parametrize("has_create", [True, False])
+def test_a_table_that_moves_to_another_database_keeps_its_rows(sql: str, has_create: bool) -> None:
+    """The message has the new name, and each of the statement's names may lack its database."""
+    feed = TiCDC().ddl(1, CREATE) if has_create else TiCDC()
+    feed.insert(2, id=1, a="x").ddl(3, sql, table="u", database="e")
+    feed.row(4, "INSERT", {"id": 2, "a": "y"}, table="u", database="e")
+
+    assert feed.tables == {"e.u": [{"id": 1, "a": "x"}, {"id": 2, "a": "y"}]}
+
+
+@pytest.mark.parametrize("sql", ["RENAME TABLE `t` TO `e`.`t`", "ALTER TABLE `t` RENAME AS `e`.`t`"])
+def test_a_table_that_keeps_its_name_in_another_database_keeps_its_rows(sql: str) -> None:
+    feed = TiCDC().ddl(1, CREATE).insert(2, id=1, a="x").ddl(3, sql, database="e")
+    feed.row(4, "INSERT", {"id": 2, "a": "y"}, database="e")
+
+    assert feed.tables == {"e.t": [{"id": 1, "a": "x"}, {"id": 2, "a": "y"}]}
+
+
+@pytest.mark.parametrize("sql", ["RENAME TABLE `t` TO `e`.`u`", "ALTER TABLE `t` RENAME AS `e`.`u`"])
+def test_tables_of_which_any_may_have_moved_are_incomplete(sql: str) -> None:
+    feed = TiCDC().ddl(1, CREATE).ddl(1, CREATE, database="f").ddl(3, sql, table="u", database="e")
+
+    incomplete = [one.intervals[-1].name for one in feed.memory.history().lineages if one.incomplete]
+
+    assert incomplete == [("d", "t"), ("f", "t")]
+
+
+def test_a_rename_of_a_session_s_own_table_takes_none_of_another_database() -> None:
+    """A table that is not captured becomes another: `d.t` is not it."""
+    feed = Canal().ddl(1, CREATE).row(2, "INSERT", {"id": 1, "a": "x"})
+    feed.ddl(3, "RENAME TABLE t TO d.u", table="u", database="x").ddl(4, "RENAME TABLE t TO w", "w", "x")
+
+    assert feed.tables["d.t"] == [{"id": 1, "a": "x"}]
