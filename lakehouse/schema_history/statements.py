@@ -5,6 +5,7 @@ ended.
 """
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakehouse.ddl import edits as E
@@ -23,6 +24,7 @@ from lakehouse.schema_history.table_lives import EMPTY, Lives
 
 RECOVERED = "it was recovered upstream, which sends no rows"
 MOVED = "a RENAME of a table of this name, and no message tells of which database"
+DROPPED = "a DROP of a table of this name, and no message tells of which database"
 EXCHANGED = "EXCHANGE PARTITION moved rows that no change tells"
 
 
@@ -62,6 +64,15 @@ class Context:
         """The tables of that name that are there, in any database."""
         unseen = (name for name in self.spelling.sighted if self.lives.is_unnamed(name, self.position))
         return [name for name in (*self.lives.live, *unseen) if name_key(name[1]) == name_key(table)]
+
+    def others(self, name: E.Name, own: str | None) -> list[Name]:
+        """The tables that may be meant beside the statement's own, whose database is written: a name without
+        one is of the session's database, and the message may have the table's.
+        """
+        found = self.name(name)
+        if name[0] is not None or own is None or name_key(own) != name_key(self.record.database):
+            return [found]
+        return [found] if self.lives.find(found, self.position) else self.in_all_databases(name[1])
 
     def new_name(self, name: E.Name) -> Name:
         return self.spelling.of_message(self.record, (name[0] or self.record.database, name[1]))
@@ -136,8 +147,7 @@ def _apply(context: Context, statement: E.Statement) -> None:
             for old, new in statement.pairs:
                 _rename(context, _renamed(context, old, new), context.new_name(new))
         case E.DropTable():
-            for table in statement.tables:
-                _drop(context, context.name(table), "drop_table")
+            _drop_tables(context, statement.tables)
         case E.TruncateTable():
             _truncate(context, context.name((statement.database, statement.table)))
         case E.DropDatabase():
@@ -155,11 +165,10 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
     lives, position = context.lives, context.position
     name = context.spelling.of_created(context.record, (statement.database, statement.table), lives.live)
     # looked up before the table of that name ends: it may be the same one
-    like = (
-        lives.find(context.name(statement.like), position)
-        if isinstance(statement, E.CreateTableLike)
-        else None
+    models = (
+        context.others(statement.like, statement.database) if isinstance(statement, E.CreateTableLike) else []
     )
+    like = lives.find(models[0], position) if len(models) == 1 else None
     if _makes_room(lives, name, position, statement):
         schema = _first_schema(statement, like)
         lives.begin(name, lives.low(name, position), schema, context.record.ddl)
@@ -201,7 +210,8 @@ def _alter(context: Context, statement: E.AlterTable) -> None:
         if isinstance(edit, E.RenameTo):
             _rename(context, name, context.new_name(edit.to))
         elif isinstance(edit, E.ExchangePartition):
-            _exchange(context, context.name(edit.table))
+            for other in context.others(edit.table, statement.database):
+                _exchange(context, other)
 
 
 def _exchange(context: Context, name: Name) -> None:
@@ -224,6 +234,20 @@ def _renamed(context: Context, old: E.Name, new: E.Name) -> Name:
 def _rename(context: Context, old: Name, new: Name) -> None:
     if context.proceeds(context.lives.get(old, context.position), "rename_table"):
         context.lives.rename(old, new, context.position)
+
+
+def _drop_tables(context: Context, tables: Sequence[E.Name]) -> None:
+    """Of several tables in databases of their own, one without is of the session's: where the message has
+    another one's database, which table it is can't be told.
+    """
+    own = next((database for database, _ in tables if database is not None), None)
+    for table in tables:
+        others = context.others(table, own)
+        if context.name(table) in others:
+            _drop(context, context.name(table), "drop_table")
+            continue
+        for other in others:
+            context.lives.get(other, context.position).incomplete.append((context.position, DROPPED))
 
 
 def _drop(context: Context, name: Name, kind: str) -> None:
