@@ -97,6 +97,8 @@ def _sized(cursor: Cursor, base: str) -> ColumnType | None:
         cursor.fail("a length")
     if base in (*_FRACTIONS, "text", "blob"):
         return ColumnType(base, length or None)
+    if base == "bit":
+        length = length or None  # BIT(0) is BIT(1)
     return ColumnType(base, _WITHOUT_LENGTH.get(base) if length is None else length)
 
 
@@ -104,7 +106,7 @@ def _number(cursor: Cursor, base: str) -> ColumnType:
     found = cursor.numbers(2)
     if base == "decimal":
         precision, scale = [*found, *(10, 0)[len(found) :]]
-        return ColumnType(base, precision, scale)
+        return ColumnType(base, precision or 10, scale)
     if len(found) == 2:
         return ColumnType(base, found[0], found[1])
     if base == "float" and found:

@@ -232,6 +232,7 @@ def _create_index(cursor: Cursor) -> Statement:
     table = cursor.table()
     _wait(cursor)
     columns, plain = key_parts(cursor)
+    _wait(cursor)
     unique = index_options(cursor) and "UNIQUE" in words and plain
     _index_tail(cursor)
     return _index_statement(
