@@ -223,7 +223,15 @@ _TYPE = re.compile(
     re.I,
 )
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
+# Sizes that values are filled up to.
+_LARGEST = {"binary": 255, "decimal": 65, "datetime": 6, "timestamp": 6, "time": 6}
 _MEMBER = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
+
+
+def is_possible(base: str, *sizes: int | None) -> bool:
+    """Whether some server has a type of such sizes: of others a value could take all memory."""
+    largest = _LARGEST.get(base)
+    return largest is None or all(size is None or size <= largest for size in sizes)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -231,7 +239,7 @@ def parse_type(text: str) -> ColumnType:
     """The type that a message or schema file spells, such as `bigint unsigned`, `DECIMAL(10,2)` or
     `enum('a','b')`.
 
-    A word that is not known is kept as it is; its family is `unknown`.
+    A word that is not known is kept as it is; its family is `unknown`. Sizes that no server has are no sizes.
     """
     match = _TYPE.match(text)
     if not match:
@@ -247,6 +255,7 @@ def parse_type(text: str) -> ColumnType:
     members = tuple(unquote(item).rstrip(" ") for item in _MEMBER.findall(match[3] or ""))
     items = [item.strip() for item in (match[2] or "").split(",")]
     numbers = [int(item) for item in items] if all(map(_NUMBER.fullmatch, items)) else []
+    numbers = numbers if is_possible(base, *numbers) else []
     length = numbers[0] if numbers else None
     return ColumnType(
         base,

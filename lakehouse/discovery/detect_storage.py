@@ -1,31 +1,36 @@
 """The settings of a storage sink, detected from its files.
 
 `inspect`, `try` and `init` use them; a configured source has its settings in YAML. Files don't show, so these
-are never detected: the time zone, base64 or hex, a null word other than \\N where texts have no quotes, and
-partition ids that look like years.
+are never detected: the time zone, and partition ids that look like years. Whether binary values are base64
+or hex, and the null word where texts have no quotes, show in some files only.
 """
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import DeadLetter, Message
-from lakehouse.formats.ticdc.storage import decode
+from lakehouse.events import DeadLetter, Message, RowChange
+from lakehouse.formats import STORAGE_FORMAT, decode_message
 from lakehouse.formats.ticdc.storage_csv import Dialect, bare_words
 from lakehouse.formats.ticdc.storage_layout import DataFile, classify, setting
 from lakehouse.formats.ticdc.storage_rows import META_PREFIX
 from lakehouse.formats.ticdc.storage_schema import read_definition
+from lakehouse.schema import parse_type
 from lakehouse.sources.storage_files import LocalFiles, all_files, read_tree
 
-_SAMPLES = 4
+_SAMPLES, _SAMPLE_BYTES = 8, 1 << 20
 _HEADER = META_PREFIX + b"operation"
 _DATA = re.compile(r"/CDC[^/]*\.(?:csv|json)$")
 _BY_ID = re.compile(r"[0-9]+/[0-9]{10,19}(?:/[0-9]{4}(?:-[0-9]{2}){0,2})?")
 _FLAGS = ("output-handle-key", "output-old-value", "include-commit-ts")
+_BINARY = "binary-encoding-method"
+_NULLS = ("", "NULL", "null")
+_CERTAIN = 16  # characters of base64 that no chance makes hexadecimal digits in hexadecimal
 
 
 def detect_options(root: str | Path, options: Mapping[str, str]) -> dict[str, str]:
@@ -40,11 +45,12 @@ def detect_options(root: str | Path, options: Mapping[str, str]) -> dict[str, st
     if _is_year([file for file, _ in files]):
         detected.setdefault("date-separator", "year")
     sample = files[0][1].value or b""
-    detected.setdefault("terminator", "\r\n" if sample.endswith(b"\r\n") else "\n")
+    is_crlf = any((message.value or b"").endswith(b"\r\n") for _, message in files)
+    detected.setdefault("terminator", "\r\n" if is_crlf else "\n")
     if detected["protocol"] == "csv":
         _detect_dialect(_table_of(*files[0]), sample, detected)
         _detect_null([message.value or b"" for _, message in files], detected)
-        _detect_fields([message for _, message in files[:_SAMPLES]], detected)
+        _detect_fields(_samples(files, detected["terminator"].encode()), detected)
     else:
         detected.setdefault(
             "enable-tidb-extension",
@@ -117,20 +123,78 @@ def _detect_null(samples: list[bytes], detected: dict[str, str]) -> None:
         detected["null"] = words.pop().decode(errors="replace")
 
 
+def _samples(files: list[tuple[DataFile, Message]], terminator: bytes) -> list[Message]:
+    """The beginnings of some files, of as many tables as there are."""
+    seen: Counter[tuple[str | int | None, ...]] = Counter()
+    turns = []
+    for file, message in files:
+        seen[file[1:4]] += 1
+        turns.append((seen[file[1:4]], message))
+    chosen = [message for _, message in sorted(turns, key=lambda turn: turn[0])[:_SAMPLES]]
+    return [_beginning(message, terminator) for message in chosen]
+
+
+def _beginning(message: Message, terminator: bytes) -> Message:
+    data = message.value or b""
+    if len(data) <= _SAMPLE_BYTES:
+        return message
+    end = data.rfind(terminator, 0, _SAMPLE_BYTES) + len(terminator)
+    return msgspec.structs.replace(message, value=data[:end])
+
+
 def _detect_fields(samples: list[Message], detected: dict[str, str]) -> None:
-    """Detect which optional fields rows have: the first choice that decodes all samples. The handle key,
-    which could be any text, is tried last.
+    """Detect which optional fields rows have, and how NULL and binary values are written: the first choice
+    that reads the most rows. The handle key, which could be any text, is tried last.
     """
-    open_flags = [flag for flag in _FLAGS if flag not in detected]
-    for values in itertools.product(("false", "true"), repeat=len(open_flags)):
-        chosen = {**detected, **dict(zip(open_flags, values, strict=True))}
-        if all(_is_readable(message, chosen) for message in samples):
-            detected.update(chosen)
-            return
+    most, best = 0, detected
+    for chosen in _choices(detected):
+        read, refused = _counts(samples, chosen)
+        if read > most:
+            most, best = read, chosen
+        if not refused:
+            break
+    if "binary-encoding-method" not in detected and _is_hex(samples, best):
+        best = {**best, _BINARY: "hex"}
+    detected.update(best)
 
 
-def _is_readable(message: Message, options: Mapping[str, str]) -> bool:
-    try:
-        return not any(isinstance(event, DeadLetter) for event in decode(message, options))
-    except DecodeError:
+def _choices(detected: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """What may be left out is left out where it is the default."""
+    flags = [flag for flag in _FLAGS if flag not in detected]
+    words = [{}, *({"null": word} for word in _NULLS)] if _is_null_open(detected) else [{}]
+    binary = [{}] if _BINARY in detected else [{}, {_BINARY: "hex"}]
+    for written, null in itertools.product(binary, words):
+        for values in itertools.product(("false", "true"), repeat=len(flags)):
+            yield {**detected, **written, **null, **dict(zip(flags, values, strict=True))}
+
+
+def _is_null_open(detected: Mapping[str, str]) -> bool:
+    """Whether the null word can't be told from texts: they have no quotes either."""
+    return "null" not in detected and not setting(detected, "quote")
+
+
+def _counts(samples: list[Message], options: Mapping[str, str]) -> tuple[int, int]:
+    """How many changes, and how many dead letters, the samples give."""
+    events = [event for message in samples for event in decode_message(STORAGE_FORMAT, message, options)]
+    refused = sum(isinstance(event, DeadLetter) for event in events)
+    return len(events) - refused, refused
+
+
+def _is_hex(samples: list[Message], options: Mapping[str, str]) -> bool:
+    """Whether binary values are hexadecimal: what can be read so can often be read as base64 too, but base64
+    of many bytes is not of sixteen characters alone.
+    """
+    hexadecimal = {**options, _BINARY: "hex"}
+    if _counts(samples, hexadecimal) < _counts(samples, options):
         return False
+    events = [event for message in samples for event in decode_message(STORAGE_FORMAT, message, hexadecimal)]
+    changes = [event for event in events if isinstance(event, RowChange)]
+    return sum(map(_binary_characters, changes)) >= _CERTAIN
+
+
+def _binary_characters(change: RowChange) -> int:
+    image = change.after or change.before or {}
+    types = change.types or {}
+    return sum(
+        len(value or "") for name, value in image.items() if parse_type(types[name]).family == "binary"
+    )

@@ -158,7 +158,7 @@ def sample_storage(root: str, format: str | None) -> InputSample:
         )
     lines = ["storage:", f"  path: {scalar(root)}", "options:"]
     lines += [f"  {name}: {option_text(value)}" for name, value in options.items()]
-    questions = _csv_question() if options.get("protocol") == "csv" else []
+    questions = _csv_questions(options) if options.get("protocol") == "csv" else []
     return InputSample(
         Path(root).resolve().name, root, lines, survey, whole=len(messages) < _MAX_FILES, questions=questions
     )
@@ -178,12 +178,18 @@ def _check_storage(root: str, format: str | None) -> None:
         raise ConfigError(f"{root}: expected a folder, found none; {what}")
 
 
-def _csv_question() -> list[str]:
-    return [
-        *question_lines("Is NULL written \\N and binary base64, the defaults? The files don't show it."),
-        "#   null: \\N",
-        "#   binary-encoding-method: base64",
-    ]
+_SHOWN_BY_SOME = {
+    "null": ("\\N", "Is NULL written \\N, the default? The files don't show it."),
+    "binary-encoding-method": ("base64", "Is binary base64, the default? The files don't show it."),
+}
+
+
+def _csv_questions(options: Mapping[str, str]) -> list[str]:
+    lines = []
+    for name, (default, question) in _SHOWN_BY_SOME.items():
+        if name not in options:
+            lines += [*question_lines(question), f"#   {name}: {default}"]
+    return lines
 
 
 def _sampled(

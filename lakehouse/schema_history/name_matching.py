@@ -54,11 +54,6 @@ class Spelling:
         alike = [table for table in tables if folded(table) == folded(name)]
         return alike[0] if len(alike) == 1 else spelled
 
-    def in_any_database(self, table: str, tables: Iterable[Name]) -> Name | None:
-        """The only table of that name in any database, or None."""
-        alike = [name for name in tables if name_key(name[1]) == name_key(table)]
-        return alike[0] if len(alike) == 1 else None
-
     def of_created(self, record: Record, written: tuple[str | None, str], tables: Collection[Name]) -> Name:
         """How rows will spell the name of a table that a statement creates."""
         name = self.of_message(record, (written[0] or record.database, written[1]))

@@ -5,6 +5,7 @@ ended.
 """
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakehouse.ddl import edits as E
@@ -22,6 +23,8 @@ from lakehouse.schema_history.schema_records import Record
 from lakehouse.schema_history.table_lives import EMPTY, Lives
 
 RECOVERED = "it was recovered upstream, which sends no rows"
+MOVED = "a RENAME of a table of this name, and no message tells of which database"
+DROPPED = "a DROP of a table of this name, and no message tells of which database"
 EXCHANGED = "EXCHANGE PARTITION moved rows that no change tells"
 
 
@@ -42,14 +45,34 @@ class Context:
         """The live table that the statement means by a name."""
         return self.spelling.existing(self.record, name, self.lives.live)
 
-    def old_name(self, name: E.Name) -> Name:
-        """The table that a statement renames: a message has the new database alone, and the statement may
-        name none.
+    def old_name(self, name: E.Name, new: E.Name) -> Name:
+        """The table that a statement renames. Where its message has the new name's database alone, and the
+        statement names none for the old one, it may be of any database.
         """
         found = self.name(name)
-        if name[0] is None and found not in self.lives.live and found not in self.spelling.sighted:
-            return self.spelling.in_any_database(name[1], self.lives.live) or found
-        return found
+        alike = self.in_all_databases(name[1]) if self.may_be_of_any_database(name, new, found) else []
+        return alike[0] if len(alike) == 1 else found
+
+    def may_be_of_any_database(self, old: E.Name, new: E.Name, found: Name) -> bool:
+        """Not where nothing moves, or the message has another database than the new one: the session's."""
+        if old[0] is not None or new[0] is None or name_key(new[0]) != name_key(self.record.database):
+            return False
+        is_sighted = found in self.spelling.sighted and found != self.new_name(new)
+        return found not in self.lives.live and not is_sighted
+
+    def in_all_databases(self, table: str) -> list[Name]:
+        """The tables of that name that are there, in any database."""
+        unseen = (name for name in sorted(self.spelling.sighted) if self.lives.is_unnamed(name, self.position))
+        return [name for name in (*self.lives.live, *unseen) if name_key(name[1]) == name_key(table)]
+
+    def others(self, name: E.Name, own: str | None) -> list[Name]:
+        """The tables that may be meant beside the statement's own, whose database is written: a name without
+        one is of the session's database, and the message may have the table's.
+        """
+        found = self.name(name)
+        if name[0] is not None or own is None or name_key(own) != name_key(self.record.database):
+            return [found]
+        return [found] if self.lives.find(found, self.position) else self.in_all_databases(name[1])
 
     def new_name(self, name: E.Name) -> Name:
         return self.spelling.of_message(self.record, (name[0] or self.record.database, name[1]))
@@ -73,7 +96,7 @@ def renames_of(context: Context) -> list[tuple[Name, Name]]:
         return []
     renames = (statement for statement in statements if isinstance(statement, E.RenameTable))
     pairs = (pair for statement in renames for pair in statement.pairs)
-    return [(context.old_name(old), context.new_name(new)) for old, new in pairs]
+    return [(context.old_name(old, new), context.new_name(new)) for old, new in pairs]
 
 
 def apply_ddl(context: Context) -> list[tuple[Position, str]]:
@@ -122,10 +145,9 @@ def _apply(context: Context, statement: E.Statement) -> None:
             _alter(context, statement)
         case E.RenameTable():
             for old, new in statement.pairs:
-                _rename(context, context.old_name(old), context.new_name(new))
+                _rename(context, _renamed(context, old, new), context.new_name(new))
         case E.DropTable():
-            for table in statement.tables:
-                _drop(context, context.name(table), "drop_table")
+            _drop_tables(context, statement.tables)
         case E.TruncateTable():
             _truncate(context, context.name((statement.database, statement.table)))
         case E.DropDatabase():
@@ -143,11 +165,10 @@ def _create(context: Context, statement: E.CreateTable | E.CreateTableLike) -> N
     lives, position = context.lives, context.position
     name = context.spelling.of_created(context.record, (statement.database, statement.table), lives.live)
     # looked up before the table of that name ends: it may be the same one
-    like = (
-        lives.find(context.name(statement.like), position)
-        if isinstance(statement, E.CreateTableLike)
-        else None
+    models = (
+        context.others(statement.like, statement.database) if isinstance(statement, E.CreateTableLike) else []
     )
+    like = lives.find(models[0], position) if len(models) == 1 else None
     if _makes_room(lives, name, position, statement):
         schema = _first_schema(statement, like)
         lives.begin(name, lives.low(name, position), schema, context.record.ddl)
@@ -176,7 +197,10 @@ def _makes_room(
 
 
 def _alter(context: Context, statement: E.AlterTable) -> None:
-    lives, name = context.lives, context.name((statement.database, statement.table))
+    written = (statement.database, statement.table)
+    # a new name without a database is of the session's, whichever the table's own is
+    new = next((edit.to for edit in statement.edits if isinstance(edit, E.RenameTo)), None)
+    lives, name = context.lives, context.name(written) if new is None else _renamed(context, written, new)
     lineage = (lives.find if statement.if_exists else lives.get)(name, context.position)
     if lineage is None:
         return
@@ -184,9 +208,10 @@ def _alter(context: Context, statement: E.AlterTable) -> None:
     rule_on_alter(lineage, statement.edits, context.record, context.rules).apply(lineage)
     for edit in statement.edits:
         if isinstance(edit, E.RenameTo):
-            _rename(context, name, context.new_name((edit.to[0] or name[0], edit.to[1])))
+            _rename(context, name, context.new_name(edit.to))
         elif isinstance(edit, E.ExchangePartition):
-            _exchange(context, context.name(edit.table))
+            for other in context.others(edit.table, statement.database):
+                _exchange(context, other)
 
 
 def _exchange(context: Context, name: Name) -> None:
@@ -197,9 +222,32 @@ def _exchange(context: Context, name: Name) -> None:
         lineage.steps.append(Step(context.position, schema, (Unknowable(EXCHANGED),), ddl))
 
 
+def _renamed(context: Context, old: E.Name, new: E.Name) -> Name:
+    """The table that is renamed. Where several databases have one of that name, it may be any of them."""
+    name = context.old_name(old, new)
+    if context.may_be_of_any_database(old, new, name):
+        for other in context.in_all_databases(old[1]):
+            context.lives.get(other, context.position).incomplete.append((context.position, MOVED))
+    return name
+
+
 def _rename(context: Context, old: Name, new: Name) -> None:
     if context.proceeds(context.lives.get(old, context.position), "rename_table"):
         context.lives.rename(old, new, context.position)
+
+
+def _drop_tables(context: Context, tables: Sequence[E.Name]) -> None:
+    """Of several tables in databases of their own, one without is of the session's: where the message has
+    another one's database, which table it is can't be told.
+    """
+    own = next((database for database, _ in tables if database is not None), None)
+    for table in tables:
+        others = context.others(table, own)
+        if context.name(table) in others:
+            _drop(context, context.name(table), "drop_table")
+            continue
+        for other in others:
+            context.lives.get(other, context.position).incomplete.append((context.position, DROPPED))
 
 
 def _drop(context: Context, name: Name, kind: str) -> None:

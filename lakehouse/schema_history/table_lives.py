@@ -125,6 +125,12 @@ class Lives:
         lineage.notes.append(NO_CREATE)
         return lineage
 
+    def is_unnamed(self, name: Name, position: Position) -> bool:
+        """Whether rows of a name came before `position`, though no statement has named a table so."""
+        return not {name} & (self.live.keys() | self.ended.keys()) and self.sightings.maybe(
+            name, self.free_since.get(name, MIN_POSITION), position
+        )
+
     def adopt_unseen(self) -> None:
         """Begin a table for each name with rows that no statement names."""
         for name in self.sightings.names():

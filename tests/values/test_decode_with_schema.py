@@ -260,3 +260,17 @@ def test_a_geometry_is_its_srid_in_four_bytes_and_its_wkb() -> None:
     assert (
         base64.b64decode(resolve(wire, ColumnType("point"), "debezium")) == struct.pack("<I", 3857) + b"\1\1"
     )
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("binary(999999999)", "QQ=="),
+        ("decimal(65,999999999)", "1.5"),
+        ("datetime(999999999)", "2024-05-05 01:02:03.5"),
+        ("time(999999999)", "01:02:03.5"),
+    ],
+)
+def test_a_size_that_no_server_has_fills_no_memory(word: str, value: str) -> None:
+    assert parse_type(word).length is None
+    assert resolve(value, parse_type(word), "canonical") == value

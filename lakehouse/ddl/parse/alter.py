@@ -171,7 +171,7 @@ def _drop(cursor: Cursor) -> Edit:
         return DropPrimaryKey()
     if cursor.take("FOREIGN", "KEY") or cursor.take("CHECK") or cursor.take("STATS_EXTENDED"):
         cursor.take("IF", "EXISTS")
-        cursor.name("a constraint's name")
+        cursor.column("a constraint's name")
         return NoEffect("DROP CONSTRAINT")
     if cursor.take("SYSTEM", "VERSIONING"):
         return NoEffect("DROP SYSTEM VERSIONING")
@@ -180,7 +180,7 @@ def _drop(cursor: Cursor) -> Edit:
         return NoEffect("DROP PERIOD")
     if cursor.take_one("INDEX", "KEY", "CONSTRAINT"):
         condition = cursor.take("IF", "EXISTS")
-        return DropIndex(cursor.name("an index name"), condition)
+        return DropIndex(cursor.column("an index name"), condition)
     cursor.take("COLUMN")
     condition = cursor.take("IF", "EXISTS")
     edit = DropColumn(cursor.column(), condition)
@@ -214,7 +214,7 @@ def _rename(cursor: Cursor) -> Edit:
         return RenameColumn(name, cursor.name("a column name"), condition)
     if cursor.take_one("INDEX", "KEY"):
         cursor.take("IF", "EXISTS")
-        name = cursor.name("an index name")
+        name = cursor.column("an index name")
         cursor.need("TO")
         return RenameIndex(name, cursor.name("an index name"))
     cursor.take_one("TO", "AS", "=")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from lakehouse.ddl.parse.tokens import Cursor
 from lakehouse.errors import DdlError
-from lakehouse.schema import BINARIES, GEOMETRIES, INTEGERS, SYNONYMS, TEXTS, ColumnType
+from lakehouse.schema import BINARIES, GEOMETRIES, INTEGERS, SYNONYMS, TEXTS, ColumnType, is_possible
 
 _PLAIN = (
     "date",
@@ -37,7 +37,7 @@ def read_type(cursor: Cursor) -> ColumnType:
     if cursor.kind != "word":
         cursor.fail("a type")
     found = _of_base(cursor, _base(cursor))
-    if found is None:
+    if found is None or not is_possible(found.base, found.length, found.scale):
         cursor.at = start
         cursor.fail("a known type")
     return _attributes(cursor, found)
@@ -97,6 +97,8 @@ def _sized(cursor: Cursor, base: str) -> ColumnType | None:
         cursor.fail("a length")
     if base in (*_FRACTIONS, "text", "blob"):
         return ColumnType(base, length or None)
+    if base == "bit":
+        length = length or None  # BIT(0) is BIT(1)
     return ColumnType(base, _WITHOUT_LENGTH.get(base) if length is None else length)
 
 
@@ -104,7 +106,7 @@ def _number(cursor: Cursor, base: str) -> ColumnType:
     found = cursor.numbers(2)
     if base == "decimal":
         precision, scale = [*found, *(10, 0)[len(found) :]]
-        return ColumnType(base, precision, scale)
+        return ColumnType(base, precision or 10, scale)
     if len(found) == 2:
         return ColumnType(base, found[0], found[1])
     if base == "float" and found:

@@ -81,23 +81,37 @@ _ROWS = frozenset(_ROWS_LIST.split())
 _EXECUTED = (*_ROWS - {"TABLE"}, "FORMAT", "SELECT")
 
 
-def read(sql: str, *, sql_mode_ansi_quotes: bool = False) -> list[Statement]:
+def read(sql: str) -> list[Statement]:
     """The statements of a text; DdlError if any of them is not understood whole."""
-    return [read_statement(sql, tokens) for tokens in split(tokenize(sql, sql_mode_ansi_quotes))]
+    return [read_statement(sql, tokens) for tokens in split(tokenize(sql))]
 
 
 def altered(sql: str) -> list[Name]:
     """The tables that a text's ALTER TABLE statements name, whether or not the rest of them is understood."""
     try:
-        cursors = [Cursor(sql, tokens) for tokens in split(tokenize(sql, False))]
+        cursors = [Cursor(sql, tokens) for tokens in split(tokenize(sql))]
         return [cursor.table() for cursor in cursors if cursor.take("ALTER") and _at_table(cursor)]
     except DdlError:
         return []
 
 
 def read_statement(sql: str, tokens: list[Token]) -> Statement:
-    """One statement's meaning."""
-    cursor = Cursor(sql, tokens)
+    """One statement's meaning. No message tells a session's sql_mode: where its double quotes can't be
+    strings, they are names, as under ANSI_QUOTES.
+    """
+    try:
+        return _statement(Cursor(sql, tokens))
+    except DdlError as error:
+        start, end = tokens[0].start, tokens[-1].end
+        if '"' not in sql[start:end]:
+            raise
+        try:
+            return _statement(Cursor(sql, tokenize(sql[start:end], ansi_quotes=True, offset=start)))
+        except DdlError:
+            raise error from None
+
+
+def _statement(cursor: Cursor) -> Statement:
     if cursor.take("SET", "STATEMENT"):
         _set_statement(cursor)
     head = cursor.upper
@@ -218,6 +232,7 @@ def _create_index(cursor: Cursor) -> Statement:
     table = cursor.table()
     _wait(cursor)
     columns, plain = key_parts(cursor)
+    _wait(cursor)
     unique = index_options(cursor) and "UNIQUE" in words and plain
     _index_tail(cursor)
     return _index_statement(
@@ -430,7 +445,7 @@ def _at_time(tokens: list[Token]) -> bool:
 def rewound(sql: str) -> tuple[list[Name], str | None]:
     """The tables that a FLASHBACK to a time names, or the database; neither for any other text."""
     try:
-        cursor = Cursor(sql, tokenize(sql, False))
+        cursor = Cursor(sql, tokenize(sql))
         if not cursor.take("FLASHBACK"):
             return [], None
         if cursor.take_one("DATABASE", "SCHEMA"):

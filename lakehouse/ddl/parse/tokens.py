@@ -60,6 +60,7 @@ _WORD = re.compile(r"[0-9A-Za-z_$\x80-\U0010ffff]+")
 _QUOTED = re.compile(r"`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"")
 _STRING = re.compile(r"[nN]?(?:'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\")", re.S)
 _LITERAL = re.compile(r"[xXbB]'[0-9A-Fa-f]*'|0[xX][0-9A-Fa-f]+|0[bB][01]+")
+_POINT = re.compile(r"\d{1,20}\.\d*", re.A)
 _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 _NO_CLAUSE = re.compile(r"'[^']*'|`[^`]*`|\([^()]*\)|(?i:=|\bSET|\bPOLICY)\s*(?i:DEFAULT)\b")
 _CLAUSE = re.compile(
@@ -249,13 +250,15 @@ class Cursor:
         first = None if self.upper == "." else self.name("a table name")
         return (first, self._behind_dot("a table name")) if self.take(".") else (None, str(first))
 
-    def column(self) -> str:
-        """Take a column's name, with or without its table's and its database's before it."""
-        name = "" if self.upper == "." else self.name("a column name")
+    def column(self, what: str = "a column name") -> str:
+        """Take the name of a column, or of a table's index, with or without its table's and its database's
+        before it.
+        """
+        name = "" if self.upper == "." else self.name(what)
         for _ in range(2):
             if not self.take("."):
                 break
-            name = self._behind_dot("a column name")
+            name = self._behind_dot(what)
         return name
 
     def _behind_dot(self, what: str) -> str:
@@ -284,16 +287,23 @@ class Cursor:
         return int(token.text)
 
     def numbers(self, at_most: int) -> list[int]:
-        """`(10, 2)`, or nothing."""
+        """`(10, 2)`, or nothing. Of `(10.2)` the server takes the whole part."""
         found: list[int] = []
         if self.take("("):
-            found.append(self.number("a number"))
+            found.append(self._size())
             while self.take(","):
                 found.append(self.number("a number"))
             if len(found) > at_most:
                 self.fail(f"at most {at_most} numbers")
             self.need(")")
         return found
+
+    def _size(self) -> int:
+        following = self.tokens[self.at : self.at + 2]
+        if len(following) == 2 and following[1].upper == ")" and _POINT.fullmatch(following[0].text):
+            self.at += 1
+            return int(following[0].text.partition(".")[0])
+        return self.number("a number")
 
     def group(self) -> str:
         """Move over a balanced (…) that is not empty; its inside as the source has it."""

@@ -231,7 +231,9 @@ def unscaled(value: Any) -> int:
 
 
 def decimal_text(number: int, scale: int) -> str:
-    """`number` × 10^-scale with all its fraction digits."""
+    """`number` × 10^-scale with all its fraction digits; ValueError for a scale that no server has."""
+    if not 0 <= scale <= 65:
+        raise ValueError("no scale")
     digits = str(abs(number)).rjust(scale + 1, "0")
     whole = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
     return f"-{whole}" if number < 0 else whole

@@ -131,6 +131,15 @@ class _Plan(NamedTuple):
     key_names: tuple[str, ...]
     types: dict[str, str]
 
+    @property
+    def width(self) -> int:
+        """How many fields a row has."""
+        return len(self.meta) + len(self.names)
+
+    def without_virtual(self) -> "_Plan":
+        """The plan for rows without the VIRTUAL columns that are known."""
+        return self.only(name for name in self.names if name not in self.virtual)
+
     def only(self, sent: Iterable[str]) -> "_Plan":
         """The plan for rows that carry these columns."""
         names = tuple(sent)
@@ -173,28 +182,42 @@ def _plan(schema: bytes, virtual: bytes | None, database: str, table: str, setti
 def _fitted(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
     """Where the rows begin, and the plan for the columns that they have."""
     if data.startswith(META_PREFIX):
-        return _read_header(data, plan)
-    sent = plan.only(name for name in plan.names if name not in plan.virtual)
-    expected = len(plan.meta) + len(sent.names)
-    counts = list(itertools.islice(_field_counts(data, plan.settings.dialect), 16))
-    if expected in counts or not counts:
+        return _fitted_to_header(data, plan)
+    sent = plan.without_virtual()
+    counts = _first_counts(data, 0, plan)
+    if sent.width in counts or not counts:
         return 0, sent
     if (
-        plan.meta[-1] == "handle-key" and expected - 1 in counts
+        plan.meta[-1] == "handle-key" and sent.width - 1 in counts
     ):  # the new architecture takes the setting and writes nothing
         return 0, sent._replace(meta=plan.meta[:-1])
     hint = "include-commit-ts, output-old-value and virtual-columns must be as its feed has them"
     raise DecodeError(
         "columns",
         (
-            f"data file: expected {expected} fields, as its schema file and the settings say, got "
+            f"data file: expected {sent.width} fields, as its schema file and the settings say, got "
             f"{counts[0]}; {hint}"
         ),
     )
 
 
-def _field_counts(data: bytes, dialect: Dialect) -> Iterator[int]:
-    position: int | None = 0
+def _fitted_to_header(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
+    """The same of a file with a header. Until July 2026 a header names the VIRTUAL columns too, which no row
+    has.
+    """
+    start, named = _read_header(data, plan)
+    sent = named.without_virtual()
+    counts = _first_counts(data, start, plan)
+    return start, sent if sent.width in counts and named.width not in counts else named
+
+
+def _first_counts(data: bytes, start: int, plan: _Plan) -> list[int]:
+    """The numbers of fields of the first rows."""
+    return list(itertools.islice(_field_counts(data, start, plan.settings.dialect), 16))
+
+
+def _field_counts(data: bytes, start: int, dialect: Dialect) -> Iterator[int]:
+    position: int | None = start
     while position is not None and position < len(data):
         fields, position = split(data, position, dialect)
         if not isinstance(fields, Broken):

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse.formats.debezium.connector import decode
 from lakehouse.schema import parse_type
 from lakehouse.values.decode_with_schema import resolve
 from tests.support.debezium_records import message, one, row
+from tests.support.events import letter_of
 
 # Every handling mode, with the schema and without: a value of a type, as the connector would send it, comes
 # back.
@@ -293,6 +295,12 @@ def test_a_number_that_a_double_may_have_cut_is_no_decimal() -> None:
     assert [
         resolve(event.after["c"], parse_type("decimal(19,2)"), event.encoding) for event in (bare, told)
     ] == [{"double": 1e16}] * 2
+
+
+def test_a_scale_that_no_server_has_fills_no_memory() -> None:
+    [event] = decode(message(row("c", None, {"c": {"scale": 10**9, "value": "AQ=="}})), {})
+
+    assert letter_of(event).code == "value"
 
 
 DAY = {"year": 2024, "month": 2, "day": 29}

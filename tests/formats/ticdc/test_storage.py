@@ -419,6 +419,19 @@ def test_a_header_tells_which_columns_were_sent_whatever_is_in_their_names() -> 
     assert event.after == {"id": 1, "a,b": 2, 'c"': 3, "d": 4}
 
 
+@pytest.mark.parametrize("rows_have_it", [False, True])
+def test_a_header_may_name_virtual_columns_that_no_row_has(rows_have_it: bool) -> None:
+    names = ["id", "v", "n"]
+    schema = {**SCHEMA, "TableColumns": [{"ColumnName": name, "ColumnType": "INT"} for name in names]}
+    head = b"ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema,id,v,n\r\n"
+    row = b'"I","t","d",1,5,2\r\n' if rows_have_it else b'"I","t","d",1,2\r\n'
+
+    [event] = events_of(file_message(head + row, schema=schema, virtual=b'["v"]'), {"protocol": "csv"})
+
+    assert isinstance(event, RowChange)
+    assert event.after == {"id": 1, "n": 2} | ({"v": 5} if rows_have_it else {})
+
+
 def test_a_schema_file_is_a_statement_or_a_record_with_types_as_sql_has_them() -> None:
     columns: list[tuple[str, dict[str, Any]]] = [
         ("tinyint(1)", {"ColumnType": "TINYINT", "ColumnPrecision": "1"}),
