@@ -271,13 +271,11 @@ class OpsLog:
         """The log with all records that its archive has. Only for reading."""
         if not any(one.kind == Summary.kind for one in self.records):
             return self
-        known = {(one.seq, one.at) for one in self.records}
-        archived = [
-            Logged(row["seq"], row["kind"], row["at"], text=row["body"])
-            for row in self.archive.rows()
-            if (row["seq"], row["at"]) not in known
-        ]
-        return replace(self, records=sorted([*archived, *self.records], key=lambda one: (one.seq, one.at)))
+        archived = (
+            Logged(row["seq"], row["kind"], row["at"], text=row["body"]) for row in self.archive.rows()
+        )
+        found = {one.stored: one for one in (*archived, *self.records)}
+        return replace(self, records=sorted(found.values(), key=lambda one: (one.seq, one.at)))
 
     def last(self, kind: type[Kind]) -> Kind | None:
         """The last record of a kind."""
