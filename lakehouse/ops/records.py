@@ -10,6 +10,7 @@
     operators    epoch, retired, dismissed, decision, imported, rebuild, accepted, floor
     rebuilding   rebuilding, generation   a generation of silver that is begun, and one that counts now
     all          run                      what a run did
+                 summary                  what the records of old batches said, which are no longer in the log
 
 A record is stored as a JSON object under its `kind`. Its members are the struct's fields, under their own
 names but where `rename` says otherwise, in the struct's order. A field with a default may be missing in the
@@ -81,7 +82,8 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     the dead letters that `requeue` closes; or they have landed since. With the batch, the first `backfills`
     of the records that tell of the latter are done.
 
-    `read_as`: what the batch's events depend on besides its bytes (lakehouse/silver/read_as.py)."""
+    `read_as`: what the batch's events depend on besides its bytes (lakehouse/silver/read_as.py).
+    `bronze`: the version of bronze's table that has nothing else to read; unset where records are left."""
 
     kind: ClassVar[str] = "planned"
     writer: ClassVar[str] = "silver"
@@ -94,6 +96,12 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     requeue: Closing | None = None
     backfills: int = 0
     read_as: dict[str, str] = {}
+    bronze: int | UnsetType = UNSET
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether the batch takes all that bronze had."""
+        return self.small and not self.again
 
 
 class Done(Record, frozen=True, kw_only=True):
@@ -116,6 +124,7 @@ class Done(Record, frozen=True, kw_only=True):
     backfills      how many of the Backfill records are done
     low            the lowest position of the batch's changes; None where it has none, or decodes them again
     short          the records that are known to be lacking, or to be cut, by what numbers and sizes say
+    bronze         a version of bronze's table of which all records are read
     """
 
     kind: ClassVar[str] = "done"
@@ -140,6 +149,7 @@ class Done(Record, frozen=True, kw_only=True):
     backfills: int | UnsetType = UNSET
     low: Position | UnsetType | None = UNSET
     short: tuple[Shortfall, ...] | UnsetType = UNSET
+    bronze: int | UnsetType = UNSET
 
 
 # --- gold ---
@@ -576,6 +586,34 @@ class Run(Record, frozen=True, kw_only=True):
     error: str | None
 
 
+class Summary(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What the records of batches said that stood below `seq` in the log and were taken out of it
+    (lakehouse/ops/pruning.py). Of two, the one with the greater `seq` counts.
+
+    generation   of silver, whose batches they are
+    batch        the last of them
+    ranges       from the first to the last offset that they have read of each partition, and how many
+                 `messages` they counted there
+    counts       of all of them, batches that decoded dead letters again among them
+    inserted     how many rows the batches above `above` have inserted: a retention floor has replaced the
+                 others' rows
+    closed       the dead letters that they have closed, by code
+    whole        the last two of them that took all that bronze had
+    """
+
+    kind: ClassVar[str] = "summary"
+    seq: int
+    generation: int = 1
+    batch: int = 0
+    ranges: tuple[OffsetRange, ...] = ()
+    messages: int = 0
+    counts: Counts = Counts()
+    above: int = 0
+    inserted: int = 0
+    closed: tuple[Closing, ...] = ()
+    whole: tuple[int, ...] = ()
+
+
 # --- reading and writing ---
 
 KINDS: dict[str, type[Record]] = {
@@ -606,6 +644,7 @@ KINDS: dict[str, type[Record]] = {
         Rebuilding,
         Generation,
         Run,
+        Summary,
     )
 }
 

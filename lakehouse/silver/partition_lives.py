@@ -16,7 +16,6 @@ from typing import NamedTuple
 from lakehouse.events import MIN_POSITION, SNAPSHOT_TOPIC, Position
 from lakehouse.lineage import Interval, Name
 from lakehouse.ops.progress import NextOffset, Partition
-from lakehouse.ops.records import Planned
 
 
 class Listing(NamedTuple):
@@ -100,11 +99,11 @@ def without_later_marks(
     return {topic: end for topic, end in ends.items() if highest.get(topic, MIN_POSITION) <= end}
 
 
-def is_passed(planned: Iterable[Planned], batch: int | None, done: int) -> bool:
-    """Whether of the batches from a statement's on, up to `done`, two have taken all that bronze had: one
-    pass may land the statement, and only the next one rows of other partitions that came before it.
+def is_passed(whole: Collection[int], batch: int | None, done: int) -> bool:
+    """Whether of the batches from a statement's on, up to `done`, two have taken all that bronze had (they
+    are among `whole`): one pass may land the statement, and only the next one rows of other partitions that
+    came before it.
     """
-    whole = {one.batch for one in planned if one.small and not one.again}
     return batch is not None and sum(batch <= one <= done for one in whole) > 1
 
 

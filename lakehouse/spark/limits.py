@@ -22,3 +22,8 @@ GOLD_WINDOW_BYTES = 64 * MIB
 # gold: so many changes of small tables are read together in one query
 GOLD_GROUP_CHANGES = 200_000
 GOLD_GROUP_BYTES = 128 * MIB
+
+# ops: a source's log keeps the records of so many runs, or of as many as have so many characters; what is
+# older goes to its archive
+OPS_LOG_RUNS = 400
+OPS_LOG_SIZE = 32 * MIB

@@ -41,6 +41,11 @@ class Commit(NamedTuple):
     appended: int | None
     takes: bool
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the table's rows are those that were there before."""
+        return self.operation.startswith(SAME_ROWS)
+
 
 def commits_above(spark: SparkSession, ref: str, version: int, *, few: int = FEW) -> list[Commit]:
     """The commits above a version that Delta still knows, and the newest one in any case, newest first; `few`

@@ -47,6 +47,9 @@ NEWER = {
     "TableEntry.changes",
     "TableSize.rows",
     "Done.short",
+    "Done.bronze",
+    "Planned.bronze",
+    *(f"Summary.{name}" for name in records.Summary.__struct_fields__),
     "OffsetsLost.read",
     "Manifest.ended",
     "TableSize.topics",
@@ -66,7 +69,7 @@ NEWER = {
     *(f"Shortfall.{name}" for name in progress.Shortfall.__struct_fields__),
     *(f"Disproved.{name}" for name in progress.Disproved.__struct_fields__),
 }
-NEWER_KINDS = {"backfill", "intent", "missing", "lineages", "sightings"}
+NEWER_KINDS = {"summary", "backfill", "intent", "missing", "lineages", "sightings"}
 STORED = [json.loads(line) for line in (DATA / "records.jsonl").read_text().splitlines()]
 
 

@@ -63,6 +63,11 @@ FINDINGS: dict[str, tuple[str, str]] = {
         "test_a_table_that_cannot_be_written_is_behind_with_its_error_and_the_others_go_on"
         " test_long_names_and_a_column_named_as_one_of_ours_are_tables_like_others",
     ),
+    "G14": (
+        "A change that comes late in a large table brings its row's changes to the driver, and no others.",
+        "test_what_comes_late_brings_the_changes_of_its_row_alone_to_the_driver"
+        " test_the_changes_of_some_keys_give_their_rows",
+    ),
     "S1": (
         "A lease lives while its holder works; of two runs that plan the same batch one stops.",
         "test_a_job_that_holds_all_task_slots_stops_no_heartbeat"
@@ -101,7 +106,14 @@ FINDINGS: dict[str, tuple[str, str]] = {
     ),
     "S10": (
         "Any number of partitions is read by one condition of bounded depth.",
-        "test_many_partitions_are_read_as_few_are",
+        "test_many_partitions_are_read_as_few_are"
+        " test_what_is_unread_is_what_python_says_whatever_partitions_there_are",
+    ),
+    "S11": (
+        "The ops log keeps what runs need; whoever asks for more has the same answers as ever.",
+        "test_whatever_is_asked_of_a_pruned_log_has_the_answer_that_it_had"
+        " test_a_pruned_log_is_short_and_tells_what_the_whole_one_tells"
+        " test_a_prune_that_dies_before_its_end_is_done_by_the_next",
     ),
     "S12": (
         "An error that a decoder did not foresee is a dead letter.",
@@ -131,5 +143,24 @@ FINDINGS: dict[str, tuple[str, str]] = {
     "C2": (
         "Tables without a CREATE are looked through once, then by new batches alone, in one query for all.",
         "test_every_run_looks_at_new_batches_in_one_query_and_finds_what_all_rows_tell",
+    ),
+    "C3": (
+        "An idle pass reads no record of bronze.",
+        "test_an_idle_pass_looks_at_no_record_until_bronze_has_another_version"
+        " test_files_of_partitions_that_are_read_are_not_opened",
+    ),
+    "C4": (
+        "A batch is held against the same changes of silver alone; one of an arrival feed against none.",
+        "test_of_a_hot_key_and_of_rows_without_one_only_the_same_changes_come"
+        " test_a_feed_in_order_of_arrival_that_goes_on_has_nothing_that_silver_has",
+    ),
+    "C5": (
+        "One old row in a batch does not make silver be read from there to the newest.",
+        "test_one_old_row_among_new_ones_does_not_bring_all_between"
+        " test_what_lies_between_any_bounds_is_in_a_span",
+    ),
+    "C8": (
+        "Maintenance holds its source, and keeps all of its tables in shape.",
+        "test_maintain_forgets_what_is_older_than_the_manifests_that_stay_readable",
     ),
 }

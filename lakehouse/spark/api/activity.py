@@ -111,7 +111,9 @@ def lag_of(readers: Sequence[Reader]) -> pd.DataFrame:
 
 def published(readers: Sequence[Reader]) -> list[tuple[Reader, int, Manifest]]:
     """Every manifest of the sources with when it was published, oldest first."""
-    found = [(reader, at, manifest) for reader in readers for at, manifest in reader.log.dated(Manifest)]
+    found = [
+        (reader, at, manifest) for reader in readers for at, manifest in reader.log.whole().dated(Manifest)
+    ]
     return sorted(found, key=lambda one: (one[1], one[0].source))
 
 

@@ -5,9 +5,11 @@ A few partitions are a condition, by which Delta skips files. Many would be an e
 to plan, and at a thousand overflows the planner's stack: they are a small table that bronze is joined with.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import reduce
+from itertools import pairwise
 from operator import or_
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -30,9 +32,8 @@ def unread(bronze: DataFrame, following: Iterable[NextOffset]) -> DataFrame:
         return bronze
     if len(read) > CONDITIONS:
         return bronze.join(_table(bronze, read), _is_within(), "left_anti")
-    known = reduce(or_, [of_place(place) for place, _, _ in read])
     fresh = reduce(or_, [of_place(place) & (F.col("offset") > last) for place, _, last in read])
-    return bronze.where(fresh | ~known)
+    return bronze.where(fresh | outside({place for place, _, _ in read}))
 
 
 def within(bronze: DataFrame, ranges: Iterable[OffsetRange]) -> DataFrame:
@@ -47,6 +48,30 @@ def within(bronze: DataFrame, ranges: Iterable[OffsetRange]) -> DataFrame:
     return bronze.where(
         reduce(or_, [of_place(place) & F.col("offset").between(first, last) for place, first, last in wanted])
     )
+
+
+def outside(places: Collection[Place]) -> Column:
+    """The condition of records of other partitions: below, between and above those that there are, so that
+    files of known partitions are skipped by their statistics, which a negation never is.
+    """
+    found = _gaps("topic", {topic for topic, _, _ in places})
+    for topic, life in {place[:2] for place in places}:
+        lives = {place[1] for place in places if place[0] == topic}
+        numbers = {place[2] for place in places if place[:2] == (topic, life)}
+        same = F.col("topic") == topic
+        found = found | (same & _gaps("incarnation", lives))
+        found = found | (same & (F.col("incarnation") == life) & _gaps("partition", numbers))
+    return found
+
+
+def _gaps(name: str, values: Collection[Any]) -> Column:
+    """The condition that a column has none of some values."""
+    ordered, column = sorted(values), F.col(name)
+    found = (column < ordered[0]) | (column > ordered[-1])
+    for low, high in pairwise(ordered):
+        if not isinstance(low, int) or low + 1 < high:
+            found = found | ((column > low) & (column < high))
+    return found
 
 
 def of_place(place: Place) -> Column:

@@ -27,7 +27,8 @@ def closing(code: str | None, batch: int, gaps: int) -> Closing:
 def closings(log: OpsLog) -> list[Closing]:
     """The closings of dead letters: by operators, and by batches that decoded them again."""
     dismissed = [Closing(dismissal.code, dismissal.batch, dismissal.gaps) for dismissal in log.all(Dismissed)]
-    return [*dismissed, *(done.requeued for done in log.all(Done) if done.requeued)]
+    requeued = (done.requeued for done in log.all(Done) if done.requeued)
+    return [*dismissed, *log.summary.closed, *requeued]
 
 
 def is_open(log: OpsLog) -> Column:

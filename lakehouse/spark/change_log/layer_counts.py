@@ -6,12 +6,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from msgspec import UNSET
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.ops.progress import Place
+from lakehouse.ops.pruning import floor_batch
 from lakehouse.ops.records import Done, Floor, Planned
 from lakehouse.silver.backfill import merged
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
@@ -21,6 +21,8 @@ from lakehouse.spark.silver.tables import read_silver
 
 # a finding names at most so many places
 PLACES = 5
+# the generation of what stands for the plans that the log no longer has
+SUMMARY = ""
 COUNTED = "topic string, incarnation string, partition int, group bigint, n bigint, first bigint"
 _COUNTED = to_arrow_schema(columns(COUNTED))
 Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -38,17 +40,21 @@ def bronze_findings(log: OpsLog, done: Done) -> Iterator[str]:
             f"bronze {_told((row.topic, row.incarnation, row.partition))}: "
             f"{row.rows - row.offsets} of {row.rows} records are there twice"
         )
-    planned, batches = batches_of(log)
-    groups = overlapping([one for one in planned if one.batch <= done.batch and one.requeue is None])
-    messages = {batch: each.counts.messages for batch, each in batches.items()}
+    old = log.summary
+    plans = [one for one in log.counted(Planned) if one.batch <= done.batch and one.requeue is None]
+    messages = {one.batch: one.counts.messages for one in log.counted(Done)}
+    if old.ranges:
+        plans.insert(0, Planned(batch=old.batch, generation=SUMMARY, small=False, ranges=old.ranges))
+        messages[old.batch] = old.messages
+    groups = overlapping(plans)
     held, below = counted(bronze, groups, {one.place: one.offset for one in done.next})
     for number, group in enumerate(groups):
         read = sum(messages.get(plan.batch, 0) for plan in group)
         if read != held.get(number, 0):
-            told = ", ".join(str(plan.batch) for plan in group[:PLACES])
+            batches = ", ".join(_batch(plan) for plan in group[:PLACES])
             mend = "restore bronze's table to its newest version, or land the topic again"
             yield (
-                f"bronze: batch {told} of silver counted {read} messages, and bronze holds "
+                f"bronze: batch {batches} of silver counted {read} messages, and bronze holds "
                 f"{held.get(number, 0)} in its ranges ({_ranges(group)}): "
                 f"{mend if read > held.get(number, 0) else '`lakehouse rebuild silver`'}"
             )
@@ -57,22 +63,6 @@ def bronze_findings(log: OpsLog, done: Done) -> Iterator[str]:
             f"bronze {_told(place)}: {number} records below where silver goes on were never decoded (first "
             f"{first}): `lakehouse rebuild silver`"
         )
-
-
-def batches_of(log: OpsLog) -> tuple[list[Planned], dict[int, Done]]:
-    """The batches of silver's present generation, as they were planned and done. Those of a rebuild are in
-    the log that it was built with; the source's own log has the last of them, and what came after.
-    """
-    if log.generation == 1:
-        return log.all(Planned), {one.batch: one for one in log.all(Done)}
-    built = OpsLog(log.spark, log.lake, log.source, suffix=f"_g{log.generation}").load()
-    series = {one.generation for one in built.all(Planned)}
-    known = {one.batch for one in built.all(Planned)}
-    later = [one for one in log.all(Planned) if one.generation in series and one.batch not in known]
-    batches = {one.batch: one for one in built.all(Done)}
-    numbers = {one.batch for one in later}
-    batches |= {one.batch: one for one in log.all(Done) if one.batch in numbers}
-    return [*built.all(Planned), *later], batches
 
 
 def overlapping(plans: Sequence[Planned]) -> list[list[Planned]]:
@@ -163,11 +153,17 @@ def count_worker(known: Segments, following: Mapping[Place, int]) -> Worker:
 
 def silver_findings(log: OpsLog, done: Done) -> Iterator[str]:
     """What silver lacks, or has too much of, against what its batches have counted."""
-    floors = [one.batch for one in log.all(Floor) if one.generation == log.generation]
-    below = max((batch for batch in floors if batch is not UNSET), default=0)
+    below, old = floor_batch(log.all(Floor), log.generation), log.summary
     changes = read_silver(log.spark, log.lake, log.source, "changes").where(F.col("batch") <= done.batch)
     held = {row["batch"]: row["count"] for row in changes.groupBy("batch").count().collect()}
-    for one in batches_of(log)[1].values():
+    there = sum(rows for batch, rows in held.items() if old.above < batch <= old.batch)
+    if below <= old.above and there != old.inserted:
+        yield (
+            f"silver: the batches up to {old.batch} inserted {old.inserted} changes, and silver holds "
+            f"{there} of them: restore its changes table to its newest version, or "
+            f"`lakehouse rebuild silver {log.source}`"
+        )
+    for one in log.counted(Done):
         if below < one.batch <= done.batch and held.get(one.batch, 0) != one.counts.inserted:
             yield (
                 f"silver: batch {one.batch} inserted {one.counts.inserted} changes, and silver holds "
@@ -179,14 +175,18 @@ def silver_findings(log: OpsLog, done: Done) -> Iterator[str]:
     rows = letters.groupBy("database", "table").count().collect()
     stored = {(row["database"], row["table"]): row["count"] for row in rows}
     for name, number in sorted({one.name: one.n for one in done.dead}.items(), key=repr):
-        there, table = stored.get(name, 0), ".".join(filter(None, name)) or "no known table"
-        if there != number:
-            yield f"silver: {number} dead letters of {table} were counted, and silver holds {there}"
+        kept, table = stored.get(name, 0), ".".join(filter(None, name)) or "no known table"
+        if kept != number:
+            yield f"silver: {number} dead letters of {table} were counted, and silver holds {kept}"
 
 
 def _told(place: Place) -> str:
     topic, incarnation, partition = place
     return f"{topic}/{partition}" + (f" ({incarnation})" if incarnation else "")
+
+
+def _batch(plan: Planned) -> str:
+    return f"up to {plan.batch}" if plan.generation == SUMMARY else str(plan.batch)
 
 
 def _ranges(plans: Iterable[Planned]) -> str:

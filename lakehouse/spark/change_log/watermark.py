@@ -137,10 +137,11 @@ def find_ends(log: OpsLog, done: Done, history: History, *, settled: bool) -> di
     ends = topic_ends(tables, intervals, marks)
     known = published_ends(log.last(Manifest))
     batches = {tuple(row.position): row.batch for row in statements}
+    whole = {*log.summary.whole, *(one.batch for one in log.counted(Planned) if one.takes_all)}
     return {
         topic: end
         for topic, end in ends.items()
-        if settled or known.get(topic) == end or is_passed(log.all(Planned), batches.get(end), done.batch)
+        if settled or known.get(topic) == end or is_passed(whole, batches.get(end), done.batch)
     }
 
 

@@ -16,7 +16,7 @@ from lakehouse.ops.records import TableEntry
 from lakehouse.silver.disproved_watermarks import told_disproved
 from lakehouse.spark.change_log.change_counts import Folded, Taken, folded_changes
 from lakehouse.spark.change_log.dead_letters import told_missing
-from lakehouse.spark.gold.plan import Found, GoldRun, ShardsPlan, TablePlan, Written, shards_id
+from lakehouse.spark.gold.plan import MISFITS, Found, GoldRun, ShardsPlan, TablePlan, Written, shards_id
 from lakehouse.spark.gold.undeclared_columns import held_at
 from lakehouse.spark.ops.gold_names import renamed
 
@@ -32,7 +32,6 @@ class State(NamedTuple):
 
 
 EXACT = State("exact", None, None)
-MISFITS = "changes do not fit the rows before them"
 
 
 def table_entry(run: GoldRun, plan: TablePlan, written: Written, notes: list[str]) -> TableEntry:

@@ -123,6 +123,15 @@ class Written(NamedTuple):
     taken: int | None = 0
 
 
+# how the text of a table begins whose changes do not fit each other
+MISFITS = "changes do not fit the rows before them"
+
+
+def has_misfits(entry: TableEntry) -> bool:
+    """Whether a table is known to lack changes because others do not fit without them."""
+    return entry.lacking is not UNSET and any(text.startswith(MISFITS) for text in entry.lacking)
+
+
 class Outcome(NamedTuple):
     """What a window makes of gold's rows: rows to put, rows to delete (a log's rows are all put), and what
     the fold found. `first`: the keys whose rows gold is to have before (None: that is not known).

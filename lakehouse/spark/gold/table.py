@@ -6,7 +6,7 @@ can't be dropped by the next.
 """
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import Position, just_above
 from lakehouse.fold.continuity import NO_BREAKS, Breaks, Claim, begun_at
-from lakehouse.fold.current_rows import breaks_among, finish, fold, last_cut, settle
-from lakehouse.fold.row_edits import Change, row_key
+from lakehouse.fold.current_rows import breaks_among, cuts, finish, fold, last_cut, settle
+from lakehouse.fold.row_edits import Change, Key, row_key
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, gold_columns, lacking_cells, type_rows
 from lakehouse.gold.ddl_in_place import InPlace
@@ -28,13 +28,20 @@ from lakehouse.gold.shards import INTEGERS
 from lakehouse.lineage import Lineage, key_ids
 from lakehouse.schema import TableSchema
 from lakehouse.spark import limits
-from lakehouse.spark.change_log.changes import between, changes_in, collect_changes, of_lineage
+from lakehouse.spark.change_log.changes import (
+    between,
+    changes_in,
+    collect_changes,
+    named_changes,
+    of_lineage,
+)
+from lakehouse.spark.change_log.key_changes import Reading, of_keys
 from lakehouse.spark.fold.fold_job import fold_large
 from lakehouse.spark.fold.typed_rows import OP, LargeFold
 from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.layout import altered, can_alter, hide_key, key_names, show_key
-from lakehouse.spark.gold.modes import commits, mode_large
-from lakehouse.spark.gold.plan import NOTHING_FOUND, Found, GoldRun, Outcome, Size, Written
+from lakehouse.spark.gold.modes import commits, mode_large, valued
+from lakehouse.spark.gold.plan import NOTHING_FOUND, Found, GoldRun, Outcome, Size, Written, has_misfits
 from lakehouse.spark.quality.gates import NO_VERDICT, Gate, Verdict
 from lakehouse.spark.session import capabilities
 from lakehouse.spark.table_versions import version_of
@@ -373,20 +380,54 @@ def outcome_of(table: GoldTable, changes: list[Change], before: Position, versio
         found = found.plus(Found({}, lacking_cells(rows, mode.needed), breaks=folded.breaks))
         return Outcome([row | mode.tag for row in rows], deletes, found, frozenset(folded.first))
     touched = {*folded.rows, *folded.deleted, *folded.patches, *folded.refused}
-    puts, deletes, again = _refolded_rows(table, touched)
+    known = key_changes(table, touched)
+    if known is None:
+        return None
+    puts, deletes, again = _refolded_rows(table, touched, known)
     return Outcome(puts, deletes, found.plus(again))
 
 
-def _refolded_rows(table: GoldTable, touched: set[Any]) -> tuple[list[Row], list[Row], Found]:
+class KeyChanges(NamedTuple):
+    """All of silver's changes of some rows, and maybe of others; `is_all`: all of the table's."""
+
+    changes: Iterable[Change]
+    verdict: Verdict
+    is_all: bool
+
+
+def key_changes(table: GoldTable, keys: Collection[Key]) -> KeyChanges | None:
+    """What silver has of these rows: all of the table's changes where they are few, else those of the rows,
+    which Spark's workers find. None where nothing less than a fold in Spark will do: even these are more than
+    the driver holds, they are judged, the rows' keys can't be told from changes alone, or what is known to
+    lack may be mended by what came late.
+    """
+    if table.size.small:
+        return KeyChanges(*told_changes(table, count=False), is_all=True)
+    entry, upstream = table.run.entries.get(table.lineage.id), table.run.settings.upstream
+    if table.gate is not None or (entry is not None and has_misfits(entry)):
+        return None
+    if cuts(table.lineage, table.step, upstream):
+        return None
+    plain = table.options.plain
+    read_as = table.lineage if plain else valued(table.lineage)
+    mine = of_keys(table.own_changes, Reading(read_as, table.step, upstream, cleared=not plain), keys)
+    rows = mine.limit(limits.GOLD_TABLE_CHANGES + 1).toArrow()
+    if rows.num_rows > limits.GOLD_TABLE_CHANGES or rows.nbytes > limits.GOLD_TABLE_BYTES:
+        return None
+    return KeyChanges((change for _, change, _ in named_changes(rows)), NO_VERDICT, is_all=False)
+
+
+def _refolded_rows(
+    table: GoldTable, touched: set[Any], known: KeyChanges
+) -> tuple[list[Row], list[Row], Found]:
     """These rows, folded again from everything that silver has of them: a deleted row can't come back."""
     tag = table.mode.tag
-    changes, verdict = told_changes(table, count=False)
-    folded = fold(table.lineage, changes, table.at, table.run.settings.upstream)
+    folded = fold(table.lineage, known.changes, table.at, table.run.settings.upstream)
     there = {**folded.patches, **folded.rows}
     puts = [there[key] | tag for key in touched if key in there]
     gone = [dict(zip(table.ids, key, strict=True)) | tag for key in touched if key not in there]
     problems = frozenset(folded.problems) | lacking_cells(puts, table.mode.needed)
-    found = Found(folded.unknown, problems, 0, verdict, breaks=folded.breaks, all_changes=True)
+    found = Found(folded.unknown, problems, 0, known.verdict, breaks=folded.breaks, all_changes=known.is_all)
     return puts, gone, found
 
 
@@ -408,16 +449,17 @@ def _advanced(
     if mode.word == "append":
         log = mode.advance(changes, known, since)
         return Outcome(log.rows, [], found.plus(found_in(log))._replace(applied=0))
-    verdict = NO_VERDICT
-    is_whole = late or not exact
-    if is_whole:
-        told, verdict = told_changes(table, count=False)
-        again = mode.rows(told)
+    verdict, is_all = NO_VERDICT, False
+    if late or not exact:
+        told = key_changes(table, keys)
+        if told is None:
+            return None
+        again, verdict, is_all = mode.rows(told.changes), told.verdict, told.is_all
         rows = mode.of_keys(again.rows, keys)
     else:
         again = mode.advance(changes, known, since)
         rows = again.rows
-    found = found.plus(found_in(again, verdict)._replace(all_changes=is_whole))
+    found = found.plus(found_in(again, verdict)._replace(all_changes=is_all))
     return Outcome(*mode.differences(known, rows), found._replace(applied=0))
 
 

@@ -4,12 +4,14 @@
 It breaks neither a replay nor a kept manifest. Bronze and silver lose no row by it. Of gold, every version
 stays readable that the last manifest names, or one younger than `snapshots`: a version's files live at least
 as long as the version after it is old. OPTIMIZE makes a new version of the same rows, so the manifest is
-published again with it.
+published again with it. The ops log is pruned, and its archive forgets what is older than `snapshots`.
+
+A source is maintained while none of its layers runs.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.records import Manifest
+from lakehouse.spark.bronze.claim_checks import attachments_table
 from lakehouse.spark.lake import SILVER_TABLES, Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
@@ -28,6 +31,7 @@ from lakehouse.spark.table_versions import has_same_rows, history_of, version_of
 Entry = dict[str, Any]
 Progress = Callable[[str], None]
 HOUR = 3600
+LAYERS = ("bronze", "silver", "gold")
 # A large gold table is many files in the order of its key, of which a MERGE opens a few: they are not put
 # together to one of a gigabyte.
 GOLD_FILES = {
@@ -47,37 +51,59 @@ def maintain(root: str, source: str | None, snapshots: float, progress: Progress
         raise LakehouseError(
             f"{source}: expected a source of {root}, which has {', '.join(sorted(known)) or 'none'}"
         )
-    return [
+    found = [
         maintain_source(spark, lake, name, snapshots, progress=progress)
         for name in ([source] if source else known)
     ]
+    keep_in_shape(spark, lake, [("ops", "lake"), ("ops", "gold_names")], snapshots, progress=progress)
+    return found
 
 
 def maintain_source(
     spark: SparkSession, lake: Lake, source: str, snapshots: float, progress: Progress
 ) -> Entry:
-    """The source's own tables at any time; its gold while no gold run goes on."""
-    log = OpsLog(spark, lake, source).load()
-    own = [("bronze", source), *(("silver", f"{source}_{name}") for name in SILVER_TABLES)]
-    own += [("ops", f"{source}_{name}") for name in ("log", "rejected", "quality")]
-    for layer, name in own:
-        if lake.exists(spark, layer, name):
-            keep_history(spark, lake.ref(layer, name), snapshots)
-            optimize(spark, lake.ref(layer, name))
-            vacuum(spark, lake.ref(layer, name), hours_of(snapshots))
-            progress(f"{layer}.{name}: optimized")
-    with layer_lock(spark, lake, source, ["gold"]) as guarded:
+    """One source's tables. LakehouseError where a run of the source goes on."""
+    with layer_lock(spark, lake, source, LAYERS) as guarded:
         log = OpsLog(spark, guarded, source).load()
-        manifest = log.last(Manifest)
+        log.prune()
+        log.archive.forget(int((time.time() - snapshots) * 1000))
+        keep_in_shape(spark, log.lake, own_tables(log), snapshots, progress=progress)
+        manifest, manifests = log.last(Manifest), log.whole().dated(Manifest)
         tables = [entry.gold for entry in (manifest.tables if manifest else ())]
         published = optimize_gold(log, snapshots, progress)
-        hours = {table: vacuum_gold(log, table, snapshots) for table in tables}
+        manifests += log.dated(Manifest)[-1:] if published else []
+        kept = {table: kept_versions(manifests, table, snapshots) for table in tables}
+        hours = {table: vacuum_gold(log, table, snapshots, kept[table]) for table in tables}
     return {
         "source": source,
         "gold_tables": len(tables),
         "published_again": published,
         "kept_hours": max(hours.values(), default=None),
     }
+
+
+def own_tables(log: OpsLog) -> list[tuple[str, str]]:
+    """The layers and names of a source's tables, gold's apart."""
+    source = log.source
+    bronze = [source, attachments_table(source)]
+    ops = [log.table, log.archive.table, f"{source}_rejected", f"{source}_quality"]
+    return [
+        *(("bronze", name) for name in bronze),
+        *(("silver", f"{source}_{name}") for name in SILVER_TABLES),
+        *(("ops", name) for name in ops),
+    ]
+
+
+def keep_in_shape(
+    spark: SparkSession, lake: Lake, tables: Iterable[tuple[str, str]], snapshots: float, progress: Progress
+) -> None:
+    """Put the files of tables together, and remove those that no version in reach has."""
+    for layer, name in tables:
+        if lake.exists(spark, layer, name):
+            keep_history(spark, lake.ref(layer, name), snapshots)
+            optimize(spark, lake.ref(layer, name))
+            vacuum(spark, lake.ref(layer, name), hours_of(snapshots))
+            progress(f"{layer}.{name}: optimized")
 
 
 def optimize(spark: SparkSession, ref: str, settings: Mapping[str, str] = {}) -> None:
@@ -125,21 +151,20 @@ def keep_history(spark: SparkSession, ref: str, snapshots: float) -> None:
         spark.sql(f"ALTER TABLE {ref} SET TBLPROPERTIES ({assignments})")
 
 
-def vacuum_gold(log: OpsLog, table: str, snapshots: float) -> int:
-    """Remove files that no kept manifest needs; returns for how many hours they are kept."""
+def vacuum_gold(log: OpsLog, table: str, snapshots: float, kept: Collection[int]) -> int:
+    """Remove files that none of the kept versions needs; returns for how many hours they are kept."""
     spark, ref = log.spark, log.lake.ref("gold", table)
     ended = {row.version - 1: row.timestamp.timestamp() for row in history_of(spark, ref)}
-    needed = [ended[version] for version in kept_versions(log, table, snapshots) if version in ended]
+    needed = [ended[version] for version in kept if version in ended]
     hours = max([hours_of(snapshots), *(math.ceil((time.time() - moment) / HOUR) + 1 for moment in needed)])
     vacuum(spark, ref, hours)
     return hours
 
 
-def kept_versions(log: OpsLog, table: str, snapshots: float) -> set[int]:
-    """The versions of a gold table that the last manifest names, or one that was in force less than
-    `snapshots` seconds ago.
+def kept_versions(manifests: Sequence[tuple[int, Manifest]], table: str, snapshots: float) -> set[int]:
+    """The versions of a gold table that the last of the manifests names, which are dated, or one that was in
+    force less than `snapshots` seconds ago.
     """
-    manifests = log.dated(Manifest)
     since = (time.time() - snapshots) * 1000
     ends = [at for at, _ in manifests[1:]] + [math.inf]
     kept = [manifest for (_, manifest), end in zip(manifests, ends, strict=True) if end >= since]

@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
+from lakehouse.ops.pruning import added
 from lakehouse.ops.records import (
     Backfill,
     Done,
@@ -29,6 +30,7 @@ from lakehouse.ops.records import (
     Planned,
     Rebuild,
     Rebuilding,
+    Summary,
     TableEntry,
 )
 from lakehouse.ops.source_settings import SourceSettings
@@ -73,7 +75,7 @@ def rebuild_table(root: str, table: str, at: str | None, yes: bool, why: str = "
     watermark = manifest.watermark
     position = watermark if at is None else parse_position(at, watermark)
     check_floor(log, at or "now", position)
-    published, compared_with = at_position(log, entry, position)
+    published, compared_with = at_position(log if at is None else log.whole(), entry, position)
     run = shadow_run(log, settings, manifest, position)
     outcome = {
         "table": table,
@@ -208,16 +210,22 @@ def rebuild_silver(root: str, source: str, yes: bool, why: str = "") -> Entry:
         catch_up(log, scratch, feed)
         planned, done = scratch.last(Planned), scratch.last(Done)
         assert planned is not None and done is not None
-        log.add_all([planned, done, Generation(number=number, why=why)])
+        log.add_all([earlier(scratch, number), planned, done, Generation(number=number, why=why)])
     return {**outcome, "switched": True}
+
+
+def earlier(scratch: OpsLog, number: int) -> Summary:
+    """What the batches of a new generation said before the last one."""
+    plans = {one.batch: one for one in scratch.all(Planned)[:-1]}
+    done = {one.batch: one for one in scratch.all(Done)[:-1]}
+    return added(Summary(seq=0, generation=number), plans, done, floor=0)
 
 
 def check_bronze(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> None:
     """Bronze must still hold the first record that silver ever read of each partition."""
     first: dict[tuple[str, str, int], int] = {}
-    for plan in log.all(Planned):
-        for one in plan.ranges:
-            first[one.place] = min(first.get(one.place, one.first), one.first)
+    for one in (*log.summary.ranges, *(each for plan in log.all(Planned) for each in plan.ranges)):
+        first[one.place] = min(first.get(one.place, one.first), one.first)
     held = (
         lake.read(spark, "bronze", source)
         .groupBy("topic", "incarnation", "partition")

@@ -11,6 +11,9 @@ and this run stops before it writes anything else.
 An append costs several times what its rows cost. So records that nobody else has to know at once wait for the
 next one, and are appended with it: while a run gathers them, they are in `records` and not in the table.
 
+A run loads the whole log, so each one that passes a multiple of TIDY prunes it (lakehouse/ops/pruning.py):
+old records go to the archive, what batches said that anybody needs goes into a summary. `whole` has them all.
+
 Lakes of older versions may have one number twice.
 """
 
@@ -19,7 +22,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -28,8 +31,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Generation, Record, decode, encode
+from lakehouse.ops.pruning import known_summary, pruned
+from lakehouse.ops.records import Generation, Record, Summary, decode, encode
+from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log_archive import Archive
 
 SCHEMA = StructType(
     [
@@ -117,7 +123,10 @@ class OpsLog:
         if not self.records:
             self.load()
         else:
-            self.records += self._newer()
+            newer = self._newer()
+            self.records += newer
+            if any(one.kind == Summary.kind for one in newer):
+                self.load()  # it is shorter now
             self._use_generation()
         return self.seq > before
 
@@ -222,18 +231,51 @@ class OpsLog:
             )
 
     def tidy(self, began: int) -> None:
-        """Put the table's files together where a run, which began at seq `began`, has passed another multiple
-        of TIDY.
+        """Prune the log, and put the table's files together, where a run, which began at seq `began`, has
+        passed another multiple of TIDY.
         """
         if self.seq // TIDY == began // TIDY:
             return
         try:
+            self.prune()
             self.spark.sql(f"OPTIMIZE {self.lake.ref('ops', self.table)}").collect()
         except Exception as error:
             # somebody else puts them together at this moment: Delta's own error, which each kind of session
             # shows in its way
             if "DELTA_CONCURRENT" not in str(error):
                 raise
+
+    @property
+    def archive(self) -> Archive:
+        return Archive(self.spark, self.lake, self.table)
+
+    @property
+    def summary(self) -> Summary:
+        """What the log's batches said that are no longer in it."""
+        return known_summary(self.records)
+
+    def prune(self) -> bool:
+        """Move the records that runs no longer need to the archive; returns whether there were any. What it
+        did before it died it does again: the summary says from which record on batches count.
+        """
+        found = pruned(self.records, runs=limits.OPS_LOG_RUNS, size=limits.OPS_LOG_SIZE)
+        if found is None:
+            return False
+        self.archive.put(found.condition)
+        self.add(found.summary)
+        self.archive.take_out(found.condition)
+        self.records = [one for one in self.records if not found.takes(one)]
+        return True
+
+    def whole(self) -> "OpsLog":
+        """The log with all records that its archive has. Only for reading."""
+        if not any(one.kind == Summary.kind for one in self.records):
+            return self
+        archived = (
+            Logged(row["seq"], row["kind"], row["at"], text=row["body"]) for row in self.archive.rows()
+        )
+        found = {one.stored: one for one in (*archived, *self.records)}
+        return replace(self, records=sorted(found.values(), key=lambda one: (one.seq, one.at)))
 
     def last(self, kind: type[Kind]) -> Kind | None:
         """The last record of a kind."""
@@ -242,6 +284,11 @@ class OpsLog:
     def all(self, kind: type[Kind]) -> list[Kind]:
         """The records of a kind, oldest first."""
         return [record for _, record in self._of(kind, self.records)]
+
+    def counted(self, kind: type[Kind]) -> list[Kind]:
+        """The records of a kind that the summary does not have, oldest first."""
+        first = self.summary.seq
+        return [record for _, record in self._of(kind, (one for one in self.records if one.seq >= first))]
 
     def dated(self, kind: type[Kind]) -> list[tuple[int, Kind]]:
         """The records of a kind, each after the moment at which it was written."""

@@ -207,14 +207,15 @@ class LakePages:
 
     def manifests(self, source: str, before: int | None) -> Manifests:
         known = self._source(source)
-        found = [one for one in _published(known.log) if before is None or one.number < before]
+        found = [one for one in _published(known.log.whole()) if before is None or one.number < before]
         shown = tuple(reversed(found[-PAGE:]))
         return Manifests(source, self._settings(known).order, shown, more=len(found) > PAGE)
 
     def difference(self, source: str, first: int, second: int) -> Difference:
         known = self._source(source)
-        ends = [_manifest(known.log, number) for number in (first, second)]
-        tables = _table_changes(known.log, ends[0][1], ends[1][1])
+        log = known.log.whole()
+        ends = [_manifest(log, number) for number in (first, second)]
+        tables = _table_changes(log, ends[0][1], ends[1][1])
         rows = (
             read_silver(self.spark, known.lake, source, "schema_changes")
             .where(between(ends[0][1].watermark, ends[1][1].watermark) & (F.col("kind") == "ddl"))
@@ -240,7 +241,8 @@ class LakePages:
     ) -> ChangesBetween:
         reader = self._reader(source)
         entry = self._entry(reader, table)
-        low, high = (_manifest(reader.log, number)[1].watermark for number in ends)
+        log = reader.log.whole()
+        low, high = (_manifest(log, number)[1].watermark for number in ends)
         changes = shown_changes(reader, entry, between(max(low, after or low), high), PAGE + 1)
         return ChangesBetween(
             source,

@@ -190,7 +190,7 @@ def is_eventual(source: Source | None, manifest: Manifest | None) -> bool:
 def source_plan(spark: SparkSession, source: Source) -> dict[str, Any]:
     lake, log = source.lake, OpsLog(spark, source.lake, source.name).load()
     done, manifest = log.last(Done), log.last(Manifest)
-    ranges, _, _ = next_ranges(spark, lake, source.silver, done)
+    ranges = next_ranges(spark, lake, source.silver, done).ranges
     would_read = [to_json(offsets) for offsets in ranges]
     entry: dict[str, Any] = {"source": source.name, "silver_would_read": would_read, **lag(source, log)}
     if done is None:

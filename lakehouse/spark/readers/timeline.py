@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION
 from lakehouse.formats import FORMATS
+from lakehouse.ops.pruning import total
 from lakehouse.ops.records import Done, Epoch, Manifest, Planned, Run, to_json
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.change_log.dead_letters import missing_files, open_losses, told_missing
@@ -62,11 +63,7 @@ def runs(log: OpsLog, number: int) -> list[dict[str, Any]]:
 
 def totals(log: OpsLog) -> dict[str, int]:
     """What silver has counted since the lake began."""
-    sums: dict[str, int] = {}
-    for done in log.all(Done):
-        for name, number in to_json(done.counts).items():
-            sums[name] = sums.get(name, 0) + number
-    return sums
+    return to_json(total([log.summary.counts, *(done.counts for done in log.counted(Done))]))
 
 
 def batches(

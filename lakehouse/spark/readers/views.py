@@ -113,7 +113,7 @@ def _with_source(
 
 
 def _manifests(spark: SparkSession, lake: Lake, names: list[str]) -> DataFrame:
-    logs = ((source, OpsLog(spark, lake, source).load()) for source in names)
+    logs = ((source, OpsLog(spark, lake, source).load().whole()) for source in names)
     rows = [(source, at, list(one.watermark)) for source, log in logs for at, one in log.dated(Manifest)]
     frame = spark.createDataFrame(rows, _MANIFEST) if rows else _empty(spark, _MANIFEST)
     return frame.withColumn("published_at", F.timestamp_millis("published_at"))
@@ -121,8 +121,10 @@ def _manifests(spark: SparkSession, lake: Lake, names: list[str]) -> DataFrame:
 
 def manifest_of(log: OpsLog, at: str | None) -> Manifest | None:
     """The last manifest, or the last one at a moment."""
-    manifests = log.dated(Manifest)
-    if at is not None and manifests:
+    if at is None:
+        return log.last(Manifest)
+    manifests = log.whole().dated(Manifest)
+    if manifests:
         upto = _upto(at, manifests[-1][1].watermark)
         manifests = [(when, one) for when, one in manifests if upto(when, one.watermark)]
         if not manifests:

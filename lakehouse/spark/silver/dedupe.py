@@ -16,12 +16,15 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakehouse.events import Position
+from lakehouse.events import SNAPSHOT_TOPIC, Position
 from lakehouse.lineage import Name
+from lakehouse.ops.records import Planned
 from lakehouse.silver.batch_summary import Summary
+from lakehouse.silver.position_spans import Span, spans_of
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import kept
+from lakehouse.spark.silver.columns import POSITION
 from lakehouse.spark.silver.packed import HASH_BYTES, IDENTITY, POSITION_BYTES, hashes_of
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ index int, path string,
   code string, message string"""
 ORIGIN = ["topic", "incarnation", "partition", "offset", "index", "path"]
 KNOWN_LIMIT = 200_000
+# the types of an identity's columns that are no text
+TYPES = {"position": POSITION, "partition": "int"}
 CONFLICT = (
     "the same change arrived with another value: check the feed's settings and zone, or raise "
     "an epoch if the source is another one"
@@ -80,7 +85,7 @@ def distinct_changes(
         return Distinct(None, None, inserted=0, duplicates=0, conflicted=0, tables={})
     first = _firsts(changes, feed.order)
     if overlaps(summary, top):
-        first = _join_known(first, _known(log, feed, summary, batch), feed.order)
+        first = _join_known(first, _known(log, feed, known_spans(summary, top), batch), feed.order)
     else:
         first = first.withColumn("_known", F.lit(False)).withColumn(
             "_known_after", F.lit(None).cast("string")
@@ -107,6 +112,16 @@ def overlaps(summary: Summary, top: Position | None) -> bool:
     return summary.low is not None and top is not None and summary.low <= top
 
 
+def highest_known(order: str, plan: Planned, top: Position | None) -> Position | None:
+    """The highest position that silver may have of what a batch reads; None where it has none of it. Where
+    order is arrival, a change is told by its record's own offset, and a batch that goes on upwards reads
+    records that no batch has read: partitions whose offsets differ don't make silver be looked through.
+    """
+    if order != "arrival" or plan.again or any(one.topic == SNAPSHOT_TOPIC for one in plan.ranges):
+        return top
+    return None
+
+
 def is_distinct(
     log: OpsLog,
     feed: "SilverSettings",
@@ -124,7 +139,9 @@ def is_distinct(
         return False
     if not overlaps(summary, top):
         return True
-    known = _known(log, feed, summary, batch).select(*IDENTITY).limit(KNOWN_LIMIT + 1).toArrow()
+    known = (
+        _known(log, feed, known_spans(summary, top), batch).select(*IDENTITY).limit(KNOWN_LIMIT + 1).toArrow()
+    )
     if known.num_rows > KNOWN_LIMIT:
         return False
     databases, tables, keys, positions, *others = (known[name].to_pylist() for name in IDENTITY)
@@ -137,18 +154,12 @@ def _hash_array(hashes: bytes) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(hashes) // HASH_BYTES, [None, pa.py_buffer(hashes)])
 
 
-def _known(log: OpsLog, feed: "SilverSettings", summary: Summary, batch: int) -> DataFrame:
-    """What silver holds of other batches in the range of this one, by file statistics where positions are of
-    one epoch.
-    """
+def _known(log: OpsLog, feed: "SilverSettings", spans: Iterable[Span], batch: int) -> DataFrame:
+    """What silver holds of other batches in some spans, which Delta skips files by."""
     from lakehouse.spark.silver.tables import read_silver
 
-    assert summary.low is not None and summary.high is not None
     known = read_silver(log.spark, log.lake, feed.name, "changes").where(F.col("batch") < batch)
-    known = known.where(F.col("position.epoch").between(summary.low[0], summary.high[0]))
-    if summary.low[0] == summary.high[0]:
-        known = known.where(F.col("position.p1").between(summary.low[1], summary.high[1]))
-    return known.select(
+    return known.where(in_spans(spans)).select(
         "database",
         "table",
         "key",
@@ -161,40 +172,75 @@ def _known(log: OpsLog, feed: "SilverSettings", summary: Summary, batch: int) ->
     )
 
 
+def known_spans(summary: Summary, top: Position | None) -> tuple[Span, ...]:
+    """Where silver, which has nothing above `top`, may have what a batch holds, by the bounds of its
+    tables.
+    """
+    bounds = ((found["low"], found["high"]) for found in summary.tables.values())
+    return spans_of((low, min(high, top)) for low, high in bounds if top is not None and low <= top)
+
+
+def in_spans(spans: Iterable[Span]) -> Column:
+    """The condition of positions in any of the spans."""
+    condition = F.lit(False)
+    for one in spans:
+        near = F.col("position.p1").between(one.low, one.high)
+        condition = condition | ((F.col("position.epoch") == one.epoch) & near)
+    return condition
+
+
 def known_afters(
-    log: OpsLog, feed: "SilverSettings", changes: list[dict[str, Any]], summary: Summary, *, batch: int
+    log: OpsLog, feed: "SilverSettings", changes: list[dict[str, Any]], *, batch: int
 ) -> Iterator[dict[str, Any]]:
     """What silver holds of a small batch's changes already: their identities and after-images, as rows on the
-    driver.
+    driver. No other change of the same rows: a key may have any number of them, and rows without a key share
+    one.
     """
-    known = _known(log, feed, summary, batch)
-    rows = [
-        {"database": event["database"], "table": event["table"], "key": event["key"].decode()}
-        for event in changes
-    ]
-    names = list(rows[0])
-    schema = columns("database string, `table` string, key string")
-    own = log.spark.createDataFrame(
-        pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema
-    ).distinct()
-    for batch_ in known.join(F.broadcast(own), names, "left_semi").toArrow().to_batches():
+    known = _known(log, feed, spans_of((tuple(one["position"]),) * 2 for one in changes), batch)
+    names = identity_names(feed.order)
+    rows = [{f"k_{name}": _plain(name, one[name]) for name in names} for one in changes]
+    schema = columns(", ".join(f"k_{name} {TYPES.get(name, 'string')}" for name in names))
+    own = log.spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema)
+    mine = known.join(F.broadcast(own), same_identity(names), "left_semi")
+    for batch_ in mine.toArrow().to_batches():
         yield from batch_.to_pylist()
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name == "position":
+        return dict(zip(("epoch", "p1", "p2", "p3", "p4", "p5"), value, strict=True))
+    if name == "row_id":
+        return value or ""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def identity_names(order: str) -> list[str]:
+    """The columns of an identity."""
+    names = ["database", "table", "key", "position", "row_id"]
+    return [*names, "topic", "incarnation", "partition"] if order == "arrival" else names
+
+
+def same_identity(names: Iterable[str]) -> Column:
+    """Whether a row's identity is that of the columns with `k_` before their names."""
+    condition = F.lit(True)
+    for name in names:
+        condition = condition & _of_identity(name).eqNullSafe(F.col(f"k_{name}"))
+    return condition
+
+
+def _of_identity(name: str) -> Column:
+    return F.coalesce(name, F.lit("")) if name == "row_id" else F.col(name)
 
 
 def _join_known(first: DataFrame, known: DataFrame, order: str) -> DataFrame:
     """Mark what silver holds already."""
-    names = ["database", "table", "key", "position", "row_id"] + (
-        ["topic", "incarnation", "partition"] if order == "arrival" else []
-    )
+    names = identity_names(order)
     right = known.select(
-        *[F.col(name).alias(f"k_{name}") for name in names],
+        *[_of_identity(name).alias(f"k_{name}") for name in names],
         F.col("after").alias("_known_after"),
         F.lit(True).alias("_known"),
     )
-    condition = F.lit(True)
-    for name in names:
-        condition = condition & F.col(name).eqNullSafe(F.col(f"k_{name}"))
-    joined = first.join(right, condition, "left").drop(*[f"k_{name}" for name in names])
+    joined = first.join(right, same_identity(names), "left").drop(*[f"k_{name}" for name in names])
     return joined.withColumn("_known", F.coalesce("_known", F.lit(False)))
 
 

@@ -113,6 +113,7 @@ def done_record(
         backfills=max(plan.backfills, _backfills(done)),
         low=None if plan.again else summary.low,
         short=_short(plan, done, summary) or UNSET,
+        bronze=plan.bronze if plan.bronze is not UNSET or done is None else done.bronze,
     )
 
 

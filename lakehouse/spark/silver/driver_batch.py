@@ -17,11 +17,12 @@ from lakehouse.ops.progress import OpenRuns, Shortfall, run_place
 from lakehouse.ops.records import Done, Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.identity import RunCounter
+from lakehouse.silver.position_spans import spans_of
 from lakehouse.silver.transaction_watermark import TransactionEvents
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, OTHER_COLUMNS, PLACE
 from lakehouse.spark.silver.decode import decode_all, records_of
-from lakehouse.spark.silver.dedupe import CONFLICT, disagree, known_afters, overlaps
+from lakehouse.spark.silver.dedupe import CONFLICT, disagree, highest_known, in_spans, known_afters, overlaps
 
 if TYPE_CHECKING:
     from lakehouse.spark.silver.tables import SilverSettings
@@ -161,6 +162,7 @@ def new_schema_rows(log: OpsLog, feed: "SilverSettings", events: list[Event], ba
     if not fresh:
         return []
     table = read_silver(log.spark, log.lake, feed.name, "schema_changes").where(F.col("batch") < batch)
+    table = table.where(in_spans(spans_of((position, position) for position, *_ in fresh)))
     for row in (
         table.select("position", "database", F.col("kind").alias("schema_kind"), "ddl", "columns")
         .toArrow()
@@ -188,8 +190,10 @@ def run_local_batch(
         runs = number_rows(events, runs)
     changes = [event for event in events if event["kind"] == "change"]
     known = {}
-    if overlaps(summary, done.top if done else None):
-        for row in known_afters(log, feed, changes, summary, batch=plan.batch):
+    top = highest_known(feed.order, plan, done.top if done else None)
+    if overlaps(summary, top):
+        below = [event for event in changes if top is not None and tuple(event["position"]) <= top]
+        for row in known_afters(log, feed, below, batch=plan.batch):
             known[identity_of({**row, "position": tuple(row["position"].values())}, feed.order)] = row[
                 "after"
             ]

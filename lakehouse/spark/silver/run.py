@@ -11,12 +11,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -45,6 +45,7 @@ from lakehouse.spark.silver.driver_batch import run_local_batch
 from lakehouse.spark.silver.redelivery import Replays, find_replays
 from lakehouse.spark.silver.spark_batch import ARROW_ROWS, run_spark_batch
 from lakehouse.spark.silver.tables import SilverSettings
+from lakehouse.spark.table_versions import NEWEST, commits_above
 
 # a batch of Arrow rows holds at most so many bytes of messages
 ARROW_BYTES = 64 * limits.MIB
@@ -96,16 +97,22 @@ def next_plan(log: OpsLog, feed: SilverSettings) -> Planned | None:
         return last
     late = landed_late(log, done)
     if late:
-        ranges, small, arrow_rows = late, is_small(log, feed, late), ARROW_ROWS
+        following = Following(late, is_small(log, feed, late))
     else:
-        ranges, small, arrow_rows = next_ranges(log.spark, log.lake, feed, done)
+        version = bronze_version(log, done)
+        if version is None:
+            return None
+        following = next_ranges(log.spark, log.lake, feed, done)
+        following = following._replace(bronze=version if following.is_all else UNSET)
+    ranges = following.ranges
     if not ranges:
         return None
     plan = Planned(
         batch=(done.batch if done else 0) + 1,
         generation=last.generation if last else uuid.uuid4().hex,
-        small=small,
-        arrow_rows=arrow_rows,
+        small=following.small,
+        arrow_rows=following.arrow_rows,
+        bronze=following.bronze,
         ranges=ranges if late else _with_context(ranges, done),
         again=bool(late),
         backfills=len(log.all(Backfill)),
@@ -143,23 +150,39 @@ def is_small(log: OpsLog, feed: SilverSettings, ranges: tuple[OffsetRange, ...])
     return _few(_sizes(log.spark, log.lake, feed, ranges)) is not None
 
 
-def next_ranges(
-    spark: SparkSession, lake: Lake, feed: SilverSettings, done: Done | None
-) -> tuple[tuple[OffsetRange, ...], bool, int]:
-    """Per partition the records to read next, from the first one not done, bounded; whether they are few; and
-    how many of them a Python worker may take at once.
+class Following(NamedTuple):
+    """Per partition the records to read next; whether they are few; how many of them a Python worker may take
+    at once; whether they are all that bronze has, and the version of its table that has no others.
     """
+
+    ranges: tuple[OffsetRange, ...]
+    small: bool
+    arrow_rows: int = ARROW_ROWS
+    is_all: bool = False
+    bronze: int | UnsetType = UNSET
+
+
+def bronze_version(log: OpsLog, done: Done | None) -> int | None:
+    """The newest version of bronze's table; None where it has no record that is not read: there is no table,
+    or nothing has been added to it since a version of which all is read. No record is looked at.
+    """
+    if not log.lake.exists(log.spark, "bronze", log.source):
+        return None
+    known = done.bronze if done is not None and done.bronze is not UNSET else NEWEST
+    commits = commits_above(log.spark, log.lake.ref("bronze", log.source), known)
+    newest = commits[0].version
+    above = [one for one in commits if one.version > known]
+    is_same = newest >= known and len(above) == newest - known
+    return None if is_same and all(one.keeps_rows for one in above) else newest
+
+
+def next_ranges(spark: SparkSession, lake: Lake, feed: SilverSettings, done: Done | None) -> Following:
+    """The records to read next, from the first one not done, bounded."""
     narrow = _sizes(spark, lake, feed, done)
     if (few := _few(narrow)) is not None:
-        return (
-            _ranges(
-                few.group_by(["topic", "incarnation", "partition"])
-                .aggregate([("offset", "min"), ("offset", "max")])
-                .to_pylist()
-            ),
-            True,
-            ARROW_ROWS,
-        )
+        grouped_rows = few.group_by(["topic", "incarnation", "partition"])
+        bounds = grouped_rows.aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
+        return Following(_ranges(bounds), small=True, is_all=True)
     grouped = narrow.groupBy("topic", "incarnation", "partition").agg(
         F.min("offset").alias("offset_min"),
         F.max("offset").alias("offset_max"),
@@ -179,7 +202,8 @@ def next_ranges(
             row["offset_min"] + math.ceil((row["offset_max"] - row["offset_min"] + 1) * share) - 1,
         )
     mean = sum(row["bytes"] for row in rows) / sum(row["n"] for row in rows)
-    return _ranges(rows), False, max(1, min(ARROW_ROWS, int(ARROW_BYTES / mean)))
+    arrow_rows = max(1, min(ARROW_ROWS, int(ARROW_BYTES / mean)))
+    return Following(_ranges(rows), small=False, arrow_rows=arrow_rows, is_all=share == 1.0)
 
 
 def _sizes(spark: SparkSession, lake: Lake, feed: SilverSettings, wanted: Wanted) -> DataFrame:

@@ -15,7 +15,7 @@ from lakehouse.silver.batch_summary import Summary, from_bytes, merged
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, keeping, many_rows
 from lakehouse.spark.silver.decode import decode
-from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, is_distinct
+from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, highest_known, is_distinct
 from lakehouse.spark.silver.done_record import transactions_told
 from lakehouse.spark.silver.driver_batch import append_rows, new_schema_rows, risen
 from lakehouse.spark.silver.keyless_rows import number_halves
@@ -45,7 +45,7 @@ def run_spark_batch(
         changes, others = changes_frame(packed), others_frame(packed)
         if FORMATS[feed.format].transactions is not None:
             summary.told, summary.settled = transactions_told(changes, others), feed.settled
-        runs, top = (done.runs, done.top) if done else ({}, None)
+        runs, top = (done.runs, highest_known(feed.order, plan, done.top)) if done else ({}, None)
         if summary.keyless:
             changes, runs = number_halves(changes, others, runs)
         if not summary.keyless and is_distinct(

@@ -1,5 +1,7 @@
 """Ranges of offsets as a condition, for a few partitions, and as a table, for any number of them."""
 
+import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse.ops.progress import NextOffset, OffsetRange
 from lakehouse.spark.bronze import offsets
+from lakehouse.spark.lake import Lake
 
 PLACES = [(topic, life, number) for topic in ("t", "u") for life in ("a", "b") for number in range(3)]
 
@@ -37,3 +40,36 @@ def test_many_partitions_are_read_as_few_are(spark: Any, monkeypatch: pytest.Mon
             if any(one.place == row[:3] and one.start <= row[3] <= one.last for one in ranges)
         ]
         assert (found(offsets.unread(bronze, [])), found(offsets.within(bronze, []))) == (rows, [])
+
+
+def test_what_is_unread_is_what_python_says_whatever_partitions_there_are(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(7)
+    topics, lives, numbers = ("", "T", "t", "tt", "ü", "𝄞"), ("", "a", "b"), (0, 1, 2, 5, 9)
+    rows = [(t, life, n, offset) for t in topics for life in lives for n in numbers for offset in range(4)]
+    schema = "topic string, incarnation string, partition int, offset bigint"
+    bronze = spark.createDataFrame(rows, schema).coalesce(1).cache()
+    for limit in [8] * 12 + [0] * 3:
+        monkeypatch.setattr(offsets, "CONDITIONS", limit)
+        size = chance.randint(1, 8)
+        places = {(chance.choice(topics), chance.choice(lives), chance.choice(numbers)) for _ in range(size)}
+        following = {place: chance.randint(0, 5) for place in places}
+
+        left = found(offsets.unread(bronze, [NextOffset(*place, following[place]) for place in places]))
+
+        assert left == sorted(row for row in rows if row[3] >= following.get(row[:3], 0))
+
+
+def test_files_of_partitions_that_are_read_are_not_opened(spark: Any, tmp_path: Path) -> None:
+    lake, schema = Lake(str(tmp_path)), "topic string, incarnation string, partition int, offset bigint"
+    for first in range(0, 40, 10):
+        rows = [("t", "a", number, first + offset) for number in (0, 1, 2) for offset in range(10)]
+        lake.append(spark.createDataFrame(rows, schema).coalesce(1), "bronze", "s")
+    bronze = lake.read(spark, "bronze", "s")
+    at_the_end = [NextOffset("t", "a", number, 40) for number in (0, 1, 2)]
+
+    assert len(bronze.inputFiles()) == 4
+    assert offsets.unread(bronze, at_the_end).inputFiles() == []
+    assert len(offsets.unread(bronze, [*at_the_end[:2], NextOffset("t", "a", 2, 35)]).inputFiles()) == 1
+    assert len(offsets.unread(bronze, at_the_end[:2]).inputFiles()) == 4, "partition 2 was never read"

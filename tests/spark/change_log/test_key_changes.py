@@ -1,0 +1,68 @@
+"""The changes of some rows: folded alone they give these rows as all changes of the table do. Needs Spark's
+package, but no session.
+"""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.fold.current_rows import cuts
+from lakehouse.fold.row_edits import row_key
+from lakehouse.gold.modes import Mode
+from lakehouse.gold.options import PLAIN
+from lakehouse.lineage import key_ids
+from lakehouse.spark.change_log.key_changes import Reading, may_be_of
+from lakehouse.spark.gold.modes import valued
+from tests.fold.test_versions import lineages, told
+from tests.gold.test_modes import MODES, TSO, listed
+from tests.support.damage import damaged
+from tests.support.source_model import History
+
+EVERY = {"upsert": PLAIN, **MODES}
+seeds = st.integers(0, 2**32 - 1)
+
+
+@pytest.mark.parametrize("word", EVERY)
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, count=st.integers(0, 25), chance=seeds, whole=st.booleans())
+def test_the_changes_of_some_keys_give_their_rows(
+    word: str, seed: int, count: int, chance: int, whole: bool
+) -> None:
+    memory, rand = told(History(seed, count), random.Random(chance).randrange(1000)), random.Random(chance)
+    for lineage, all_changes in lineages(memory):
+        changes = list(all_changes if whole else damaged(all_changes, rand))
+        mode = Mode(lineage, memory.reach, memory.upstream, TSO, EVERY[word])
+        ids = key_ids(lineage, mode.target)
+        if not ids or cuts(lineage, mode.target, memory.upstream):
+            continue
+        plain = EVERY[word].plain
+        rows = mode.rows(changes).rows
+        every = {key for row in rows if (key := row_key(row, mode.ids)) is not None}
+        every |= (mode.touched(changes).keys or set()) - {None}
+        keys = set(rand.sample(sorted(every, key=repr), min(len(every), rand.randint(0, 3))))
+        reading = Reading(
+            lineage if plain else valued(lineage), mode.target, memory.upstream, cleared=not plain
+        )
+
+        kept = may_be_of(reading, changes, keys)
+
+        mine = [change for change, is_kept in zip(changes, kept, strict=True) if is_kept]
+        one, other = mode.of_keys(mode.rows(mine).rows, keys), mode.of_keys(rows, keys)
+        assert listed(mode, one) == listed(mode, other)
+
+
+def test_changes_of_other_rows_are_left_out() -> None:
+    kept = total = 0
+    for seed in range(40):
+        memory = told(History(seed, 25), seed)
+        for lineage, changes in lineages(memory):
+            mode = Mode(lineage, memory.reach, memory.upstream, TSO, PLAIN)
+            if mode.ids and not cuts(lineage, mode.target, memory.upstream):
+                reading = Reading(lineage, mode.target, memory.upstream, cleared=False)
+                kept += sum(may_be_of(reading, list(changes), set()))
+                total += len(changes)
+
+    assert total > 100
+    assert kept < total / 10

@@ -1,0 +1,84 @@
+"""A change that comes late in a large table: its row is folded again from its own changes, and what comes to
+the driver are these.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.config.load import load
+from lakehouse.spark import limits
+from lakehouse.spark.change_log import changes
+from lakehouse.spark.gold import table as gold_table
+from lakehouse.spark.pipeline.run import run
+from tests.support.lakes import quiet, shown, write_recording
+from tests.support.open_feed import OpenFeed
+
+ROWS, KEPT = 40, 12
+MODES = {"u": "{}", "h": "{mode: history}", "s": "{deletes: soft}"}
+
+
+def feed_of(tables: Iterable[str]) -> tuple[OpenFeed, set[int]]:
+    """A feed, and the places of its messages that come late: an update and a delete of two rows that have
+    changed since.
+    """
+    feed, late, at = OpenFeed(), set[int](), 1
+    for table in tables:
+        at += 1
+        feed.ddl(at, table, f"CREATE TABLE `shop`.`{table}` (id INT PRIMARY KEY, v VARCHAR(20))")
+        for number in range(ROWS):
+            at += 1
+            feed.row(at, table, number, v=f"first {number}")
+        for number, what in ((3, "u"), (4, "d"), (5, "u")):
+            at += 1
+            late.add(len(feed.messages))
+            feed.row(at, table, number, what, v="late")
+        at += 1
+        feed.ddl(at, table, f"ALTER TABLE `shop`.`{table}` ADD COLUMN w INT DEFAULT 7")
+        at += 1
+        feed.row(at, table, 3, v="last", w=1)
+        at += 1
+        feed.row(at, table, 9, "d", v="first 9")
+    feed.resolved(at + 1)
+    return feed, late
+
+
+def run_in_two(folder: Path, feed: OpenFeed, late: set[int]) -> Any:
+    """The tables once the late messages have come too."""
+    for name in ("sources", "tables"):
+        (folder / "configs" / name).mkdir(parents=True)
+    path, lake = folder / "feed.jsonl", folder / "lake"
+    source = f"format: ticdc-open\nrecording: {path}\nlake: {lake}\ntables: auto\n"
+    (folder / "configs/sources/s.yml").write_text(source)
+    for table, mode in MODES.items():
+        (folder / f"configs/tables/{table}.yml").write_text(f"source: s\ntable: shop.{table}\ngold: {mode}\n")
+    if late:
+        write_recording(path, [one for one in feed.messages if one.offset not in late])
+        run(load(folder / "configs"), ("bronze", "silver", "gold"), True, (), None, quiet)
+    write_recording(path, feed.messages)
+    run(load(folder / "configs"), ("bronze", "silver", "gold"), True, (), None, quiet)
+    return shown(lake, folder / "shown")
+
+
+def test_what_comes_late_brings_the_changes_of_its_row_alone_to_the_driver(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed, late = feed_of(MODES)
+    at_once = run_in_two(tmp_path / "once", feed, set())
+    monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", KEPT)
+    brought, real = [], changes.named_changes
+
+    def counted(rows: Any) -> Any:
+        brought.append(rows.num_rows)
+        return real(rows)
+
+    monkeypatch.setattr(gold_table, "named_changes", counted)
+    monkeypatch.setattr(gold_table, "collect_changes", None)
+
+    in_two = run_in_two(tmp_path / "two", feed, late)
+
+    assert in_two == at_once
+    assert len(brought) == len(MODES)
+    assert max(brought) <= 8
