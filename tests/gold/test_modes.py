@@ -122,7 +122,7 @@ def test_windows_that_cut_a_commit_in_two_and_late_rows_give_the_same(
 def windowed(
     table: Mode, lineage: Lineage, gold: list[Row], before: Position, here: list[Change], fresh: list[Change]
 ) -> list[Row]:
-    """Gold after a window, by the rules of lakehouse/spark/gold/table.py."""
+    """Gold after a window, by the rules of lakehouse/spark/gold/window.py."""
     late = any(table.is_late(change, before) for change in fresh)
     if (
         not gold

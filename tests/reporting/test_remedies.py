@@ -14,7 +14,7 @@ from lakehouse.silver.disproved_watermarks import told_disproved
 from lakehouse.sources.kafka_offsets import told_loss
 from lakehouse.spark.change_log.dead_letters import told_missing
 from lakehouse.spark.change_log.reconcile import SilverRows
-from lakehouse.spark.gold.undeclared_columns import waiting
+from lakehouse.spark.change_log.undeclared_columns import waiting
 from tests.docs.command_lines import Line, parse
 from tests.reporting.test_text import CASES, read
 

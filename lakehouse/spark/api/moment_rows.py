@@ -17,7 +17,7 @@ from lakehouse.lineage import Lineage
 from lakehouse.reporting.text.values import place
 from lakehouse.spark.api.states import NotExact
 from lakehouse.spark.gold.layout import with_computed
-from lakehouse.spark.gold.plan import NOTHING_FOUND, Found
+from lakehouse.spark.gold.results import NOTHING_FOUND, Found
 from lakehouse.spark.gold.shards import shard
 from lakehouse.spark.gold.table import GoldTable, open_table, whole_frame
 from lakehouse.spark.lake import quote

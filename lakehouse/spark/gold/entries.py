@@ -16,8 +16,9 @@ from lakehouse.ops.records import TableEntry
 from lakehouse.silver.disproved_watermarks import told_disproved
 from lakehouse.spark.change_log.change_counts import Folded, Taken, folded_changes
 from lakehouse.spark.change_log.dead_letters import told_missing
-from lakehouse.spark.gold.plan import MISFITS, Found, GoldRun, ShardsPlan, TablePlan, Written, shards_id
-from lakehouse.spark.gold.undeclared_columns import held_at
+from lakehouse.spark.change_log.undeclared_columns import held_at
+from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, TablePlan, shards_id
+from lakehouse.spark.gold.results import MISFITS, Found, Written
 from lakehouse.spark.ops.gold_names import renamed
 
 

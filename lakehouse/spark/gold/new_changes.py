@@ -22,7 +22,7 @@ from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, between, by_lineage, named_changes
-from lakehouse.spark.gold.plan import Size, TableResult, total
+from lakehouse.spark.gold.results import Size, TableResult, total
 
 
 class Seen(NamedTuple):

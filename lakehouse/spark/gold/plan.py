@@ -1,6 +1,6 @@
 """The plan of a gold run: which tables are written, up to which position, and which are folded whole.
 
-    GoldRun ─plan_tables─▶ TablePlan | ShardsPlan ─(run.py, table.py, shards.py)─▶ Written
+    GoldRun ─plan_tables─▶ TablePlan | ShardsPlan ─(tables.py, shards.py)─▶ Written
             ─(entries.py)─▶ TableEntry
 
 All records here are frozen: what one table's thread finds is in its return value, and no thread changes what
@@ -10,16 +10,11 @@ another one reads.
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from msgspec import UNSET
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.events import Position, just_above, just_below
-from lakehouse.fold.continuity import NO_BREAKS, Breaks
-from lakehouse.fold.row_edits import Key
-from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.ddl_in_place import InPlace, in_place
 from lakehouse.gold.options import PLAIN, GoldOptions
@@ -28,132 +23,14 @@ from lakehouse.gold.table_names import Live, free_of, holders, made_of, numbered
 from lakehouse.lineage import Held, History, Lineage, Name, key_ids, shape_of, split_name
 from lakehouse.ops.progress import Disproved
 from lakehouse.ops.records import Epoch, MissingFile, TableEntry
-from lakehouse.spark import limits
 from lakehouse.spark.change_log.change_counts import NO_COUNTS, ChangeCounts
-from lakehouse.spark.change_log.changes import between
+from lakehouse.spark.change_log.undeclared_columns import still_waiting
+from lakehouse.spark.gold.results import Size, Window, total
 from lakehouse.spark.gold.settings import GoldSettings
-from lakehouse.spark.gold.undeclared_columns import still_waiting
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.quality.gates import NO_VERDICT, Gate, Gates, Stop, Verdict
+from lakehouse.spark.quality.gates import Gate, Gates, Stop
 
-THREADS = 3
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The number of changes in silver, and the bytes of their images."""
-
-    rows: int
-    bytes: int
-
-    @property
-    def small(self) -> bool:
-        """Whether the driver can hold them."""
-        return self.rows <= limits.GOLD_TABLE_CHANGES and self.bytes <= limits.GOLD_TABLE_BYTES
-
-
-def total(sizes: Iterable[Size]) -> Size:
-    """The sum of several sizes."""
-    found = list(sizes)
-    return Size(sum(size.rows for size in found), sum(size.bytes for size in found))
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The changes that a run looks at: those of batches up to `batch` and positions up to `position` that the
-    last manifest (`batch_before`, `position_before`) has not seen.
-    """
-
-    batch: int
-    position: Position
-    batch_before: int
-    position_before: Position
-
-    @property
-    def condition(self) -> Column:
-        """Late changes (of new batches, at or below the last watermark), and those above it."""
-        late = (F.col("batch") > self.batch_before) & between(None, self.position_before)
-        return late | between(self.position_before, self.position)
-
-
-class Found(NamedTuple):
-    """What a fold came to beside rows: columns that no DDL has declared, each with the first position where a
-    row has it; what the changes are known to lack, in words; how many changes were applied; what the table's
-    expectations said of them; which changes do not fit those before them. `all_changes`: these are what all
-    of the table's changes show, and not a window's alone.
-    """
-
-    unknown: Mapping[str, Position] = {}
-    problems: frozenset[str] = frozenset()
-    applied: int = 0
-    verdict: Verdict = NO_VERDICT
-    breaks: Breaks = NO_BREAKS
-    all_changes: bool = False
-
-    def plus(self, other: "Found") -> "Found":
-        """Both findings as one; of two places of a column the first one counts."""
-        unknown = {
-            name: min(found[name] for found in (self.unknown, other.unknown) if name in found)
-            for name in {*self.unknown, *other.unknown}
-        }
-        return Found(
-            unknown,
-            self.problems | other.problems,
-            self.applied + other.applied,
-            self.verdict.plus(other.verdict),
-            breaks=self.breaks.plus(other.breaks),
-            all_changes=self.all_changes or other.all_changes,
-        )
-
-
-NOTHING_FOUND = Found()
-
-
-class Written(NamedTuple):
-    """What was written of a table: its Delta version, what was done in words ("": nothing), what the fold
-    found, whether it looked at all of the table's changes, and how many it was given (None: they were not
-    counted).
-    """
-
-    version: int
-    what: str = ""
-    found: Found = NOTHING_FOUND
-    whole: bool = False
-    taken: int | None = 0
-
-
-# how the text of a table begins whose changes do not fit each other
-MISFITS = "changes do not fit the rows before them"
-
-
-def has_misfits(entry: TableEntry) -> bool:
-    """Whether a table is known to lack changes because others do not fit without them."""
-    return entry.lacking is not UNSET and any(text.startswith(MISFITS) for text in entry.lacking)
-
-
-class Outcome(NamedTuple):
-    """What a window makes of gold's rows: rows to put, rows to delete (a log's rows are all put), and what
-    the fold found. `first`: the keys whose rows gold is to have before (None: that is not known).
-    """
-
-    puts: list[Row]
-    deletes: list[Row]
-    found: Found = NOTHING_FOUND
-    first: frozenset[Key] | None = None
-
-
-class TableResult(NamedTuple):
-    """What a run made of one gold table: its entry in the manifest (None: it is not published), what was done
-    in words ("": nothing), problems of the source that it showed, what the fold found, and the error that
-    ended it.
-    """
-
-    entry: TableEntry | None
-    what: str = ""
-    problems: tuple[str, ...] = ()
-    found: Found = NOTHING_FOUND
-    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,9 +212,6 @@ def change_in_place(
     return in_place(
         lineage, (first, last), (columns[0], columns[1]), options=options, upstream=settings.upstream
     )
-
-
-# --- which Delta table
 
 
 def seated(run: GoldRun, plans: Sequence[TablePlan], taken: set[str]) -> list[TablePlan]:

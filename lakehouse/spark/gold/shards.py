@@ -15,8 +15,10 @@ from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.entries import misfit_entry, shards_entry
 from lakehouse.spark.gold.layout import misfit, take_back
 from lakehouse.spark.gold.new_changes import NewChanges, Read
-from lakehouse.spark.gold.plan import NOTHING_FOUND, Found, GoldRun, Outcome, ShardsPlan, TableResult, Written
-from lakehouse.spark.gold.table import GoldTable, open_table, outcome_of, whole_frame, write_outcomes
+from lakehouse.spark.gold.plan import GoldRun, ShardsPlan
+from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, TableResult, Written
+from lakehouse.spark.gold.table import GoldTable, open_table, whole_frame
+from lakehouse.spark.gold.window import outcome_of, write_outcomes
 from lakehouse.spark.lake import quote
 from lakehouse.spark.session import keeping
 

@@ -35,7 +35,8 @@ from lakehouse.ops.records import (
 )
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.change_log.schema_history import load_history
-from lakehouse.spark.gold.plan import GoldRun, Window
+from lakehouse.spark.gold.plan import GoldRun
+from lakehouse.spark.gold.results import Window
 from lakehouse.spark.gold.run import fold_shadow, open_run, run_gold
 from lakehouse.spark.lake import SILVER_TABLES, Lake
 from lakehouse.spark.ops.gold_names import gold_entry

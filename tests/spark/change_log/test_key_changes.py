@@ -14,7 +14,7 @@ from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import PLAIN
 from lakehouse.lineage import key_ids
 from lakehouse.spark.change_log.key_changes import Reading, may_be_of
-from lakehouse.spark.gold.modes import valued
+from lakehouse.spark.fold.modes import valued
 from tests.fold.test_versions import lineages, told
 from tests.gold.test_modes import MODES, TSO, listed
 from tests.support.damage import damaged

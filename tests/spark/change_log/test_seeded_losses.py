@@ -21,8 +21,8 @@ from lakehouse.spark import limits
 from lakehouse.spark.bronze import kafka, recordings, storage
 from lakehouse.spark.change_log.changes import named_changes
 from lakehouse.spark.gold import new_changes
-from lakehouse.spark.gold import run as gold_run
 from lakehouse.spark.gold import table as gold_table
+from lakehouse.spark.gold import tables as gold_tables
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.dead_letters import dismiss_dead_letters, list_dead_letters
 from lakehouse.spark.ops.log import OpsLog
@@ -112,7 +112,7 @@ def without_a_look(rows: pa.Table, lineage: Lineage, at: Any) -> Iterator[Any]:
 @pytest.fixture
 def slices_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(new_changes, "rows_by_name", crossed)
-    monkeypatch.setattr(gold_run, "changes_in", without_a_look)
+    monkeypatch.setattr(gold_tables, "changes_in", without_a_look)
     monkeypatch.setattr(gold_table, "changes_in", without_a_look)
 
 

@@ -15,7 +15,7 @@ from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Lineage
-from lakehouse.spark.gold.modes import BUCKET, Dealer, change_of, parts_of, valued
+from lakehouse.spark.fold.modes import BUCKET, Dealer, change_of, parts_of, valued
 from tests.fold.test_versions import lineages, told
 from tests.gold.test_modes import MODES, TSO, listed
 from tests.support.damage import damaged

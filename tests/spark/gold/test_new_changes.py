@@ -19,7 +19,7 @@ from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import collect_changes
 from lakehouse.spark.gold import new_changes
 from lakehouse.spark.gold import table as gold_table
-from lakehouse.spark.gold.plan import Size, TableResult
+from lakehouse.spark.gold.results import Size, TableResult
 from lakehouse.spark.pipeline.try_recording import try_recording
 from tests.support.arrivals import Feed
 from tests.support.lakes import engine, quiet, run, shown, write_recording

@@ -12,6 +12,7 @@ from lakehouse.config.load import load
 from lakehouse.spark import limits
 from lakehouse.spark.change_log import changes
 from lakehouse.spark.gold import table as gold_table
+from lakehouse.spark.gold import window
 from lakehouse.spark.pipeline.run import run
 from tests.support.lakes import quiet, shown, write_recording
 from tests.support.open_feed import OpenFeed
@@ -74,7 +75,7 @@ def test_what_comes_late_brings_the_changes_of_its_row_alone_to_the_driver(
         brought.append(rows.num_rows)
         return real(rows)
 
-    monkeypatch.setattr(gold_table, "named_changes", counted)
+    monkeypatch.setattr(window, "named_changes", counted)
     monkeypatch.setattr(gold_table, "collect_changes", None)
 
     in_two = run_in_two(tmp_path / "two", feed, late)

@@ -114,7 +114,7 @@ def _deal(mode: Mode, parts: int, schema: pa.Schema) -> Worker:
     lineage, target, upstream, ids = valued(mode.lineage), mode.target, mode.upstream, mode.ids
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.spark.gold.modes import Dealer
+        from lakehouse.spark.fold.modes import Dealer
 
         dealer = Dealer(ChangeReader(lineage, target, upstream, ids), ids, parts)
         for batch in batches:
@@ -183,8 +183,8 @@ def _rows_of_part(
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.gold.modes import Mode
+        from lakehouse.spark.fold.modes import change_of
         from lakehouse.spark.fold.notes import break_notes, note
-        from lakehouse.spark.gold.modes import change_of
 
         rows = [row for batch in batches for row in batch.to_pylist()]
         changes = [change_of(row) for row in rows if row[BUCKET] < parts]

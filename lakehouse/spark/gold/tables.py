@@ -1,0 +1,309 @@
+"""Brings the tables of a gold run to its watermark, several at once, each by its plan. A table that fails
+does not stop the others.
+
+    plan ─table_work─▶ written whole (table.py), merged (window.py), with other shards (shards.py)
+         ─▶ TableResult
+"""
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+
+import msgspec
+
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Position, just_below
+from lakehouse.fold.row_edits import Change
+from lakehouse.lineage import Lineage
+from lakehouse.ops.records import Intent
+from lakehouse.spark import limits
+from lakehouse.spark.change_log.changes import between, changes_in, of_lineage
+from lakehouse.spark.change_log.undeclared_columns import waiting
+from lakehouse.spark.gold.entries import misfit_entry, retired_entry, table_entry
+from lakehouse.spark.gold.layout import misfit, take_back, unknown_columns
+from lakehouse.spark.gold.merge import replace_frame
+from lakehouse.spark.gold.new_changes import (
+    NOTHING_READ,
+    NewChanges,
+    Read,
+    TableWork,
+    read_window,
+    start_all,
+)
+from lakehouse.spark.gold.plan import (
+    GoldRun,
+    Plan,
+    Progress,
+    ShardsPlan,
+    TablePlan,
+    has_key,
+    plan_tables,
+    whole_shape,
+)
+from lakehouse.spark.gold.results import TableResult, Written, total
+from lakehouse.spark.gold.shards import apply_shards
+from lakehouse.spark.gold.table import GoldTable, change_columns, open_table, refold
+from lakehouse.spark.gold.window import merge_changes, merge_window
+from lakehouse.spark.ops.gold_names import claim
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.quality.gates import Gate
+from lakehouse.spark.session import keeping, many_rows
+from lakehouse.spark.table_versions import returned_to
+
+LOG = logging.getLogger(__name__)
+THREADS = 3
+
+
+def apply_tables(run: GoldRun, log: OpsLog, progress: Progress) -> list[TableResult]:
+    """Bring every table to the window's end, a few at a time, after saying in the log which are written."""
+    plans, problems = with_claimed_names(run, plan_tables(run))
+    new = new_changes(run, plans)
+    plans = [whole_without_key(plan, new) for plan in plans]
+    written = tuple(sorted(plan.gold for plan in plans if is_written(run, plan, new)))
+    if written:
+        log.add(Intent(batch=run.window.batch, watermark=run.window.position, tables=written))
+    works = [table_work(run, plan, new, progress) for plan in plans]
+    small = all(run.size(lineage).small for lineage in _touched(plans, new))
+    with nullcontext() if small else many_rows(run.spark), ThreadPoolExecutor(THREADS) as pool:
+        results = [started.result() for started in start_all(pool, works, partial(_reading, run))]
+    return [*results, *(TableResult(None, problems=(problem,)) for problem in problems)]
+
+
+def is_written(run: GoldRun, plan: Plan, new: NewChanges) -> bool:
+    """Whether the run may write to the plan's table."""
+    if plan.retired:
+        return False
+    if (
+        plan.whole
+        or plan.gold in run.unpublished
+        or (isinstance(plan, TablePlan) and plan.change is not None)
+    ):
+        return True
+    return any(new.any_of(one) for one in plan.lineages)
+
+
+def from_published(run: GoldRun, plan: Plan, new: NewChanges) -> Plan:
+    """The plan to go on from the version that the last manifest names: the table is brought back to it, or
+    folded whole where it can't be.
+    """
+    if plan.known is None or plan.whole or not is_written(run, plan, new):
+        return plan
+    if returned_to(run.spark, run.lake, plan.gold, plan.known.version):
+        return plan
+    return replace(plan, whole=True)
+
+
+def with_claimed_names(run: GoldRun, plans: Sequence[Plan]) -> tuple[list[Plan], list[str]]:
+    """The plans, with new tables' names made sure of, which other sources of the lake may have; and what is
+    wrong with those that are left out, because they may have no other name.
+    """
+    new = [plan for plan in plans if plan.before is None]
+    taken = {entry.gold.casefold() for entry in run.entries.values()} | {plan.gold.casefold() for plan in new}
+    wanted = [(plan.gold, bool(plan.options.target) and not plan.retired) for plan in new]
+    claimed = claim(run.spark, run.lake, run.settings.name, wanted, taken=taken)
+    names = dict(zip(map(id, new), claimed, strict=True))
+    kept = [replace(plan, gold=names.get(id(plan), plan.gold) or "") for plan in plans]
+    problems = [
+        f"gold.target: {plan.gold} is another source's table, or none of lakehouse's; choose another name"
+        for plan, name in zip(new, claimed, strict=True)
+        if name is None
+    ]
+    return [plan for plan in kept if plan.gold], problems
+
+
+def new_changes(run: GoldRun, plans: Sequence[Plan]) -> NewChanges:
+    """The window's changes: on the driver where they are few, else as a frame."""
+    frame = run.silver.where(run.window.condition)
+    if all(plan.whole or plan.retired for plan in plans):
+        return NewChanges(frame, small=True)
+    with _reading(run):
+        return read_window(frame, run.history, run.window.position_before)
+
+
+def whole_without_key(plan: Plan, new: NewChanges) -> Plan:
+    """A table without a key is folded whole as soon as it has new changes."""
+    if isinstance(plan, ShardsPlan) or plan.retired or plan.gate is not None or has_key(plan):
+        return plan
+    return replace(plan, whole=plan.whole or new.any_of(plan.lineage))
+
+
+def table_work(run: GoldRun, plan: Plan, new: NewChanges, progress: Progress) -> TableWork:
+    """The work on a table, and whether its changes are read in one query with other small tables' or in its
+    own.
+    """
+    sizes = [run.size(lineage) if plan.whole else new.of(lineage).size for lineage in plan.lineages]
+    alone = plan.retired or plan.gate is not None
+    if not plan.whole:
+        alone = alone or new.small or isinstance(plan, ShardsPlan)
+    together = not alone and all(size.small for size in sizes)
+    together = together and (plan.whole or any(size.rows for size in sizes))
+    frame = (run.silver if plan.whole else new.frame) if together else None
+
+    def work(read: Read) -> TableResult:
+        try:
+            base = from_published(run, plan, new)
+            if isinstance(base, ShardsPlan):
+                result = apply_shards(run, base, new, read)
+            else:
+                result = apply_table(run, base, new, read)
+        except Exception as error:  # whatever it is, the other tables go on
+            LOG.debug("%s failed", plan.gold, exc_info=error)
+            result = failed_result(run, plan, error)
+            progress(f"gold    {plan.gold}: {result.what}")
+            return result
+        if result.what and result.entry is not None:
+            progress(f"gold    {plan.options.merged or result.entry.name}: {result.what}")
+        return result
+
+    return TableWork(plan.lineages, frame, total(sizes), work)
+
+
+def failed_result(run: GoldRun, plan: Plan, error: Exception) -> TableResult:
+    """What is published of a table whose run failed: it stays as it was, behind, and is folded whole by the
+    next run; a new one is not there yet. The text names the error, and no value that it may quote.
+    """
+    condition = getattr(error, "getCondition", None)
+    said = str(error) if isinstance(error, LakehouseError) else condition() if callable(condition) else None
+    named = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    why = f"its run failed: {named}; `lakehouse --debug` shows more"
+    problems = (f"{plan.options.merged or '.'.join(plan.lineages[-1].intervals[-1].name)}: {why}",)
+    stays = plan.known or plan.before
+    if stays is None:
+        return TableResult(None, why, problems, error=error)
+    since = stays.since if stays.state == "behind" else run.window.position_before
+    entry = msgspec.structs.replace(stays, shape="", state="behind", since=since, why=why)
+    return TableResult(entry, why, problems, error=error)
+
+
+def _reading(run: GoldRun) -> AbstractContextManager[None]:
+    """For a look through all of silver."""
+    changes = sum(size.rows for size in run.sizes.values())
+    return many_rows(run.spark) if changes > limits.GOLD_TABLE_CHANGES else nullcontext()
+
+
+def _touched(plans: Sequence[Plan], new: NewChanges) -> list[Lineage]:
+    """The lineages that are folded whole, or have changes in the window."""
+    every = [(plan.whole, lineage) for plan in plans for lineage in plan.lineages]
+    return [lineage for whole, lineage in every if whole or new.any_of(lineage)]
+
+
+def apply_table(run: GoldRun, plan: TablePlan, new: NewChanges, read: Read = NOTHING_READ) -> TableResult:
+    """Bring one table to its position; `read` holds the changes that it needs, where they were read together
+    with other tables'. Rows with columns that no DDL has declared hold it before the first of them.
+    """
+    if plan.retired and plan.before is not None:
+        return TableResult(retired_entry(plan))
+    if plan.retired:
+        return put_aside(run, plan)
+    table = open_table(run, plan.lineage, plan.at, plan.gold, options=plan.options, gate=plan.gate)
+    wrong = misfit(run.spark, plan.options, table.schema, table.columns, ids=table.ids)
+    stays = plan.known or plan.before
+    if wrong is not None and stays is None:
+        return TableResult(None, problems=(f"{'.'.join(plan.lineage.intervals[-1].name)}: {wrong}",))
+    if wrong is not None and stays is not None:
+        return TableResult(misfit_entry(run, stays, wrong))
+    with keeping():
+        written = write_table(run, plan, table, new, read=read)
+    if written.found.unknown:
+        return apply_table(run, held_for_rows(run, plan, written), new, read if plan.whole else NOTHING_READ)
+    unknown = unknown_columns(plan.options, table.schema)
+    notes = [f"columns.{name}: the table has no such column" for name in unknown]
+    return TableResult(table_entry(run, plan, written, notes), written.what, found=written.found)
+
+
+def put_aside(run: GoldRun, plan: TablePlan) -> TableResult:
+    """Copy a dropped table as it was published: its Delta table goes on with another one's rows."""
+    assert plan.known is not None
+    rows = run.lake.read(run.spark, "gold", plan.known.gold, plan.known.version)
+    create = not run.lake.exists(run.spark, "gold", plan.gold)
+    version = replace_frame(run.spark, run.lake, plan.gold, rows, create=create).version
+    entry = msgspec.structs.replace(retired_entry(plan), gold=plan.gold, wanted=plan.gold, version=version)
+    return TableResult(entry, f"was dropped, a copy stays as {plan.gold}")
+
+
+def held_for_rows(run: GoldRun, plan: TablePlan, written: Written) -> TablePlan:
+    """The plan of a table that is held before the first row with a column that no DDL has declared."""
+    unknown = written.found.unknown
+    held = waiting(min(unknown.values()), tuple(sorted(unknown)))
+    at = just_below(held.position)
+    shape = whole_shape(run, plan.lineage, at, plan.options, gate=plan.gate)
+    return replace(plan, held=held, at=at, shape=shape, whole=True)
+
+
+def write_table(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges, read: Read) -> Written:
+    """Write what is new of the table, or all of it."""
+    if plan.whole or plan.known is None:
+        take_back(run.spark, run.lake, plan.gold, plan.before, options=plan.options)
+        exists = plan.before is not None or run.lake.exists(run.spark, "gold", plan.gold)
+        return refold(replace(table, read=read.get(plan.lineage.id)), exists=exists)
+    version = plan.known.version
+    if plan.change is None:
+        return merge_new(run, plan, table, new, read=read, version=version)
+    changed = change_columns(table, plan.change, version)
+    if changed is None:
+        return refold(table, exists=True)
+    written = merge_new(run, plan, table, new, read=read, version=changed)
+    return written._replace(what="; ".join(filter(None, (plan.change.words, written.what))))
+
+
+def merge_new(
+    run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges, *, read: Read, version: int
+) -> Written:
+    """Merge the window's changes into the table as it is at `version`."""
+    before = run.window.position_before
+    if plan.gate is not None:
+        return write_judged(run, plan.gate, table, new, version=version)
+    if new.small:
+        changes = [change for change in new.changes.get(plan.lineage.id, ()) if change.position <= plan.at]
+    elif plan.lineage.id in read:
+        changes = list(changes_in(read[plan.lineage.id], plan.lineage, plan.at))
+    else:
+        return write_large(run, plan, table, new, version=version)
+    return merged(table, changes, before, version) if changes else Written(version)
+
+
+def merged(table: GoldTable, changes: list[Change], before: Position, version: int) -> Written:
+    """Merge a window's changes, and say how many they were."""
+    written = merge_changes(table, changes, before, version)
+    return written if written.whole else written._replace(taken=len(changes))
+
+
+def write_large(run: GoldRun, plan: TablePlan, table: GoldTable, new: NewChanges, version: int) -> Written:
+    """Merge the table's part of a window that is more than the driver holds."""
+    seen, before = new.of(plan.lineage), run.window.position_before
+    mine = new.frame.where(of_lineage(plan.lineage))
+    rows = mine.count() if seen.size.rows else 0
+    if not rows:
+        return Written(version)
+    late = bool(seen.late and mine.where(between(None, before)).limit(1).count())
+    window = new.frame.where(between(None, plan.at))
+    written = merge_window(table, window, before, version, late=late, rows=rows)
+    if written.whole:
+        return written
+    return written._replace(taken=rows if plan.at == run.window.position else None)
+
+
+def write_judged(run: GoldRun, gate: Gate, table: GoldTable, new: NewChanges, version: int) -> Written:
+    """Merge what is new of a table with a suite: its changes are judged first."""
+    window, before = run.window.condition & between(None, table.at), run.window.position_before
+    if new.small:
+        if not new.changes.get(table.lineage.id):
+            return Written(version)
+        changes, verdict = gate.changes(table.all_changes, window)
+        written = merged(table, changes, before, version) if changes else Written(version)
+    else:
+        mine = table.all_changes.where(window)
+        rows = mine.count()
+        if not rows:
+            return Written(version)
+        if not table.ids or mine.where(between(None, before)).limit(1).count():
+            return refold(table, exists=True)
+        judged, verdict = gate.frame(table.all_changes, window)
+        written = merge_window(table, judged, before, version, late=False, rows=rows)
+        written = written if written.whole else written._replace(taken=rows)
+    if written.whole:
+        return written
+    return written._replace(found=written.found._replace(verdict=written.found.verdict.plus(verdict)))

@@ -1,0 +1,253 @@
+"""Merges a window of changes into one gold table, on the driver or in Spark jobs."""
+
+import functools
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame
+
+from lakehouse.events import Position
+from lakehouse.fold.continuity import NO_BREAKS, Breaks, Claim, begun_at
+from lakehouse.fold.current_rows import breaks_among, cuts, finish, fold, last_cut, settle
+from lakehouse.fold.row_edits import Change, Key, row_key
+from lakehouse.fold.upcast import Row
+from lakehouse.gold.columns import lacking_cells
+from lakehouse.spark import limits
+from lakehouse.spark.change_log.changes import named_changes, of_lineage
+from lakehouse.spark.change_log.key_changes import Reading, of_keys
+from lakehouse.spark.fold.modes import commits, valued
+from lakehouse.spark.fold.typed_rows import OP
+from lakehouse.spark.gold import merge
+from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, Written, has_misfits
+from lakehouse.spark.gold.table import GoldTable, _fold_large, found_in, frame_of, named, refold, told_changes
+from lakehouse.spark.quality.gates import NO_VERDICT, Verdict
+
+
+def merge_changes(table: GoldTable, changes: list[Change], before: Position, version: int) -> Written:
+    """Merge what a window's changes make of gold's rows at `version`; `before` is the window's beginning."""
+    outcome = outcome_of(table, changes, before, version)
+    if outcome is None:
+        return refold(table, exists=True)
+    if outcome.found.unknown or not (outcome.puts or outcome.deletes):
+        return Written(version, "", outcome.found)
+    merged = write_outcomes([(table, outcome)], before)
+    what = f"merged {len(outcome.puts)} rows, removed {len(outcome.deletes)}"
+    found = outcome.found._replace(applied=len(changes))
+    found = found.plus(Found(problems=merged.lacking(len(outcome.puts))))
+    if is_met_otherwise(table, changes, outcome, merged.matched):
+        found = found._replace(breaks=breaks_with_gold(table, changes, before, version=version))
+    return Written(merged.version, what, found)
+
+
+def is_met_otherwise(table: GoldTable, changes: list[Change], outcome: Outcome, matched: int | None) -> bool:
+    """Whether a merge has met other rows than the window's changes say: fewer, where the table's beginning is
+    known, or more, where inserts are of new rows alone. Gold's rows are to be the source's, and found by
+    their keys.
+    """
+    continuity, first = table.run.settings.upstream.continuity, outcome.first
+    if first is None or matched is None or table.gate or not (continuity.rows and table.reads_back):
+        return False
+    if not table.mode.advances or table.lineage.overruled:
+        return False
+    if matched < len(first):
+        return begun_at(table.lineage, 0, table.step, whole=True) is not None
+    return matched > len(first) and continuity.inserts and all(change.op != "snapshot" for change in changes)
+
+
+def breaks_with_gold(table: GoldTable, changes: list[Change], before: Position, *, version: int) -> Breaks:
+    """The window's changes that do not fit, held against gold's rows at the version before them."""
+    run, touched = table.run, table.mode.touched(changes).keys
+    published = run.lake.read(run.spark, "gold", table.gold, version)
+    rows, exact = merge.known_rows(published, table.mode, table.columns, touched or ())
+    if not (touched and exact):
+        return NO_BREAKS
+    begun = begun_at(table.lineage, 0, table.step, whole=True) is not None
+    known = {key: Claim(before, None, after=False) for key in touched} if begun else {}
+    there = {key for row in rows if (key := row_key(row, table.ids)) is not None}
+    known |= {key: Claim(before, None, after=True) for key in there}
+    upstream = run.settings.upstream
+    return breaks_among(
+        table.lineage, changes, table.at, upstream, keys=set(touched), whole=False, known=known
+    )
+
+
+def write_outcomes(outcomes: Sequence[tuple[GoldTable, Outcome]], before: Position) -> merge.Merged:
+    """Write the outcomes of a table's shards, or of the table itself, in one commit."""
+    table = outcomes[0][0]
+    run, mode = table.run, table.mode
+    frames = [
+        frame_of(shard, outcome.puts, outcome.deletes, ops=mode.word != "append")
+        for shard, outcome in outcomes
+    ]
+    frame = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    frame = frame.coalesce(1)
+    if mode.word == "append":
+        version = merge.extend_log(
+            run.spark, run.lake, table.gold, frame, columns=table.columns, options=table.options, above=before
+        )
+        return merge.Merged(version)
+    return merge.merge_frame(
+        run.spark,
+        run.lake,
+        table.gold,
+        frame,
+        keys=table.keys,
+        options=table.options,
+        rows=table.size.rows,
+    )
+
+
+def outcome_of(table: GoldTable, changes: list[Change], before: Position, version: int) -> Outcome | None:
+    """What a window's changes make of gold's rows: rows that came late or in part are folded again from
+    silver first. None where nothing less than the whole table will do.
+    """
+    if not table.ids:
+        return None
+    mode, cut = table.mode, last_cut(table.lineage, table.step, table.run.settings.upstream)
+    if any(change.position < cut for change in changes):
+        return None
+    late = any(mode.is_late(change, before) for change in changes)
+    if not table.options.plain:
+        return _advanced(table, changes, before, version=version, late=late)
+    folded = fold(table.lineage, changes, table.at, table.run.settings.upstream, whole=False)
+    found = Found(folded.unknown, frozenset(folded.problems))
+    settle(folded, [column.column.id for column in table.columns if column.column.id > 0])
+    if not (folded.patches or late):
+        deletes = [dict(zip(table.ids, key, strict=True)) | mode.tag for key in folded.deleted]
+        rows = finish(folded)
+        found = found.plus(Found({}, lacking_cells(rows, mode.needed), breaks=folded.breaks))
+        return Outcome([row | mode.tag for row in rows], deletes, found, frozenset(folded.first))
+    touched = {*folded.rows, *folded.deleted, *folded.patches, *folded.refused}
+    known = key_changes(table, touched)
+    if known is None:
+        return None
+    puts, deletes, again = _refolded_rows(table, touched, known)
+    return Outcome(puts, deletes, found.plus(again))
+
+
+class KeyChanges(NamedTuple):
+    """All of silver's changes of some rows, and maybe of others; `is_all`: all of the table's."""
+
+    changes: Iterable[Change]
+    verdict: Verdict
+    is_all: bool
+
+
+def key_changes(table: GoldTable, keys: Collection[Key]) -> KeyChanges | None:
+    """What silver has of these rows: all of the table's changes where they are few, else those of the rows,
+    which Spark's workers find. None where nothing less than a fold in Spark will do: even these are more than
+    the driver holds, they are judged, the rows' keys can't be told from changes alone, or what is known to
+    lack may be mended by what came late.
+    """
+    if table.size.small:
+        return KeyChanges(*told_changes(table, count=False), is_all=True)
+    entry, upstream = table.run.entries.get(table.lineage.id), table.run.settings.upstream
+    if table.gate is not None or (entry is not None and has_misfits(entry)):
+        return None
+    if cuts(table.lineage, table.step, upstream):
+        return None
+    plain = table.options.plain
+    read_as = table.lineage if plain else valued(table.lineage)
+    mine = of_keys(table.own_changes, Reading(read_as, table.step, upstream, cleared=not plain), keys)
+    rows = mine.limit(limits.GOLD_TABLE_CHANGES + 1).toArrow()
+    if rows.num_rows > limits.GOLD_TABLE_CHANGES or rows.nbytes > limits.GOLD_TABLE_BYTES:
+        return None
+    return KeyChanges((change for _, change, _ in named_changes(rows)), NO_VERDICT, is_all=False)
+
+
+def _refolded_rows(
+    table: GoldTable, touched: set[Any], known: KeyChanges
+) -> tuple[list[Row], list[Row], Found]:
+    """These rows, folded again from everything that silver has of them: a deleted row can't come back."""
+    tag = table.mode.tag
+    folded = fold(table.lineage, known.changes, table.at, table.run.settings.upstream)
+    there = {**folded.patches, **folded.rows}
+    puts = [there[key] | tag for key in touched if key in there]
+    gone = [dict(zip(table.ids, key, strict=True)) | tag for key in touched if key not in there]
+    problems = frozenset(folded.problems) | lacking_cells(puts, table.mode.needed)
+    found = Found(folded.unknown, problems, 0, known.verdict, breaks=folded.breaks, all_changes=known.is_all)
+    return puts, gone, found
+
+
+def _advanced(
+    table: GoldTable, changes: list[Change], before: Position, *, version: int, late: bool
+) -> Outcome | None:
+    """Update the changed keys from gold's rows; recompute them from silver when a change is late or a key
+    can't be matched.
+    """
+    run, mode = table.run, table.mode
+    # rows that an expectation refused are the source's, and not gold's
+    since = before if table.gate is None else None
+    touched = mode.touched(changes)
+    keys, found = touched.keys, Found(touched.unknown, touched.problems)
+    if keys is None or not mode.advances or not table.reads_back or (late and mode.word == "append"):
+        return None
+    published = run.lake.read(run.spark, "gold", table.gold, version)
+    known, exact = merge.known_rows(published, mode, table.columns, keys)
+    if mode.word == "append":
+        log = mode.advance(changes, known, since)
+        return Outcome(log.rows, [], found.plus(found_in(log))._replace(applied=0))
+    verdict, is_all = NO_VERDICT, False
+    if late or not exact:
+        told = key_changes(table, keys)
+        if told is None:
+            return None
+        again, verdict, is_all = mode.rows(told.changes), told.verdict, told.is_all
+        rows = mode.of_keys(again.rows, keys)
+    else:
+        again = mode.advance(changes, known, since)
+        rows = again.rows
+    found = found.plus(found_in(again, verdict)._replace(all_changes=is_all))
+    return Outcome(*mode.differences(known, rows), found._replace(applied=0))
+
+
+def merge_window(
+    table: GoldTable, window: DataFrame, before: Position, version: int, *, late: bool, rows: int
+) -> Written:
+    """Merge a window of many changes: in Spark jobs, or some commits at a time."""
+    if not table.ids or late:
+        return refold(table, exists=True)
+    changes = window.where(of_lineage(table.lineage))
+    if not table.options.plain:
+        return _merge_by_commits(table, changes, before, version, rows=rows)
+    large = _fold_large(table, changes, rows, whole=False)
+    if large.unknown:
+        return Written(version, "", Found(large.unknown, large.problems))
+    if "patch" in large.kinds:
+        return refold(table, exists=True)
+    run, frame = table.run, named(large.frame, table.columns, large.companions, OP)
+    version = merge.merge_frame(
+        run.spark,
+        run.lake,
+        table.gold,
+        frame,
+        keys=table.keys,
+        options=table.options,
+        rows=table.ordered_rows,
+    ).version
+    found = Found({}, large.problems, rows, breaks=large.breaks)
+    return Written(version, f"merged up to {rows} changes", found)
+
+
+def _merge_by_commits(
+    table: GoldTable, changes: DataFrame, before: Position, version: int, *, rows: int
+) -> Written:
+    """Merge whole commits, as many at a time as the driver holds, where that is less than the table's whole
+    log.
+    """
+    if rows * 2 > table.size.rows:
+        return refold(table, exists=True)
+    found = NOTHING_FOUND
+    for part in commits(changes, table.mode.clock.by_commit, limits.GOLD_TABLE_CHANGES):
+        outcome = outcome_of(table, part, before, version) if part else None
+        if outcome is None:
+            return refold(table, exists=True)
+        found = found.plus(outcome.found)
+        if found.unknown:
+            return Written(version, "", found)
+        if outcome.puts or outcome.deletes:
+            put = write_outcomes([(table, outcome)], before)
+            found = found.plus(Found(problems=put.lacking(len(outcome.puts))))
+            version = put.version
+        before = part[-1].position
+    return Written(version, f"merged {rows} changes", found._replace(applied=rows))
