@@ -11,6 +11,7 @@ folded whole. The manifest is the last write; a crash before it only repeats mer
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from msgspec import UNSET
 from pyspark.sql import SparkSession
@@ -39,7 +40,7 @@ from lakehouse.spark.gold.tables import apply_table, apply_tables
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
-from lakehouse.spark.quality.gates import open_gates
+from lakehouse.spark.quality.gates import Gates, open_gates
 from lakehouse.spark.session import many_rows
 from lakehouse.spark.silver.tables import read_silver
 
@@ -88,6 +89,33 @@ def publish_next(
     asked = asked_of(feed, log)
     if not (again or unread) and is_published(feed, log, done, asked=asked, last=last):
         return None
+    ready = prepared(feed, log, done, progress=progress, again=again)
+    results = apply_tables(ready.run, log, progress)
+    # a table that failed is tried again by the next run, whether or not there is something new
+    failed = any(result.error for result in results)
+    manifest = manifest_of(log, ready, results, asked=None if failed else asked)
+    log.add_along(manifest)
+    return manifest
+
+
+class Prepared(NamedTuple):
+    """A run that knows all that it needs before it writes: the partition that holds the watermark back, where
+    topics without tables have ended, how many requests to rebuild there are, and what the layers have and
+    lack.
+    """
+
+    run: GoldRun
+    held_by: Partition | None
+    ended: Mapping[str, Position]
+    rebuilds: int
+    layers: Reconciled
+
+
+def prepared(
+    feed: GoldSettings, log: OpsLog, done: Done, *, progress: Progress, again: frozenset[str]
+) -> Prepared:
+    """The run over silver's batches up to `done`. Lineages get their ids here."""
+    last = log.last(Manifest)
     for topic, number in came_back(log, done, last):
         progress(f"warning: {topic}/{number} was retired, and counts again: something has arrived in it")
     requests = log.all(Rebuild)
@@ -100,7 +128,7 @@ def publish_next(
     late = disproved(log, promising, window.position, progress)
     begun = (one for one in history.lineages if one.start <= window.position)
     record_ids(log, (one for one in begun if is_selected(feed, one)))
-    held = reconciled(log, last, done)
+    layers = reconciled(log, last, done)
     run = open_run(
         log,
         feed,
@@ -110,23 +138,9 @@ def publish_next(
         rebuild=rebuild,
         stops=True,
         disproved=late,
-        losses=held.losses,
+        losses=layers.losses,
     )
-    results = apply_tables(run, log, progress)
-    manifest = manifest_of(
-        run,
-        results,
-        held_by=holder,
-        # a table that failed is tried again by the next run, whether or not there is something new
-        asked=None if any(result.error for result in results) else asked,
-        generation=log.generation,
-        rebuilds=len(requests),
-        losses=(*server_changes(log, window.position[0]), *held.losses),
-        ended=ends,
-        held=held,
-    )
-    log.add_along(manifest)
-    return manifest
+    return Prepared(run, holder, ends, len(requests), layers)
 
 
 def is_published(
@@ -141,45 +155,38 @@ def is_published(
 
 
 def manifest_of(
-    run: GoldRun,
-    results: Sequence[TableResult],
-    *,
-    held_by: Partition | None,
-    asked: str | None,
-    generation: int,
-    rebuilds: int,
-    losses: Sequence[str],
-    ended: Mapping[str, Position],
-    held: Reconciled,
+    log: OpsLog, ready: Prepared, results: Sequence[TableResult], *, asked: str | None
 ) -> Manifest:
-    """The manifest of what the run has written. `losses`: what the source is known to lack, in words. Raises
-    the tables' error where all of them failed: it is no fault of a table.
+    """The manifest of what the run has written. Raises the tables' error where all of them failed: it is no
+    fault of a table.
     """
     errors = [result.error for result in results if result.error is not None]
     if errors and len(errors) == len(results):
         raise errors[0]
+    run, layers = ready.run, ready.layers
     late = tuple(run.disproved.values())
     return Manifest(
         batch=run.window.batch,
         watermark=run.window.position,
-        held_by=held_by,
+        held_by=ready.held_by,
         consistency=run.settings.consistency,
         auto=run.settings.tables is None,
         tables=finished(run, results),
         applied=sum(result.found.applied for result in results),
         asked=asked,
-        generation=generation,
-        rebuilds=rebuilds,
+        generation=log.generation,
+        rebuilds=ready.rebuilds,
         problems=(
             *(text for _, text in run.history.problems),
-            *losses,
+            *server_changes(log, run.window.position[0]),
+            *layers.losses,
             *(f"{'.'.join(one.name)}: {told_disproved(one)}" for one in late),
             *(problem for result in results for problem in result.problems),
         ),
-        ended=tuple(TopicEnd(*one) for one in sorted(ended.items())) or UNSET,
+        ended=tuple(TopicEnd(*one) for one in sorted(ready.ended.items())) or UNSET,
         disproved=late or UNSET,
-        silver_rows=held.silver_rows,
-        bronze=held.bronze,
+        silver_rows=layers.silver_rows,
+        bronze=layers.bronze,
     )
 
 
@@ -189,9 +196,14 @@ def window_of(
     """What a run looks at: from the last manifest on, or all where it was made under another consistency, or
     of another generation of silver. The watermark never goes back.
     """
-    if last is None or last.consistency != feed.consistency or last.generation != log.generation:
+    if last is None or not is_of_same_kind(log, feed, last):
         return Window(batch, max(position, MIN_POSITION), 0, MIN_POSITION)
     return Window(batch, max(position, last.watermark), last.batch, last.watermark)
+
+
+def is_of_same_kind(log: OpsLog, feed: GoldSettings, last: Manifest) -> bool:
+    """Whether a manifest was made under the same consistency, and of the same generation of silver."""
+    return last.consistency == feed.consistency and last.generation == log.generation
 
 
 def open_run(
@@ -210,13 +222,40 @@ def open_run(
     what the whole source is known to lack, in words, besides what the log says. QualityError where a suite
     does not suit its table.
     """
-    spark, lake = log.spark, log.lake
-    done = log.last(Done)
+    done, epochs = log.last(Done), tuple(log.all(Epoch))
     entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
-    refresh = last is not None and (last.consistency != feed.consistency or last.generation != log.generation)
-    silver = read_silver(spark, lake, feed.name, "changes")
+    silver = read_silver(log.spark, log.lake, feed.name, "changes")
     silver = silver.where((F.col("batch") <= window.batch) & not_void(log) & not_aborted(log))
-    gates = open_gates(
+    gates = gates_of(log, feed, history, window)
+    goes_on = last is not None and is_counted(log, last)
+    return GoldRun(
+        spark=log.spark,
+        lake=log.lake,
+        settings=feed,
+        history=history,
+        window=window,
+        silver=silver,
+        sizes={table.name: Size(table.n, table.bytes) for table in (done.tables if done else ())},
+        entries=entries,
+        refresh=last is not None and not is_of_same_kind(log, feed, last),
+        rebuild=rebuild,
+        epochs=epochs,
+        void=(*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None)),
+        dead=open_counts(log.spark, log.lake, feed.name, log),
+        losses=(*losses, *server_changes(log, window.position[0]), *map(told_loss, open_losses(log))),
+        disproved={one.name: one for one in disproved},
+        missing=tuple(missing_files(log)),
+        floors=floors_of(log),
+        gates=gates,
+        stops=gates.stops(silver, entries, window.condition) if stops else {},
+        unpublished=unpublished(log),
+        counts=change_counts(log, silver, window.position, goes_on=goes_on) if stops else NO_COUNTS,
+    )
+
+
+def gates_of(log: OpsLog, feed: GoldSettings, history: History, window: Window) -> Gates:
+    """The suites that judge the run's changes. QualityError where one does not suit its table."""
+    return open_gates(
         log,
         window.batch,
         history,
@@ -224,33 +263,6 @@ def open_run(
         upstream=feed.upstream,
         policies=feed.policies,
         virtual=feed.virtual,
-    )
-    epochs = tuple(log.all(Epoch))
-    losses = (*losses, *server_changes(log, window.position[0]), *map(told_loss, open_losses(log)))
-    return GoldRun(
-        spark=spark,
-        lake=lake,
-        settings=feed,
-        history=history,
-        window=window,
-        silver=silver,
-        sizes={table.name: Size(table.n, table.bytes) for table in (done.tables if done else ())},
-        entries=entries,
-        refresh=refresh,
-        rebuild=rebuild,
-        epochs=epochs,
-        void=(*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None)),
-        dead=open_counts(spark, lake, feed.name, log),
-        losses=losses,
-        disproved={one.name: one for one in disproved},
-        missing=tuple(missing_files(log)),
-        floors=floors_of(log),
-        gates=gates,
-        stops=gates.stops(silver, entries, window.condition) if stops else {},
-        unpublished=unpublished(log),
-        counts=change_counts(log, silver, window.position, goes_on=last is not None and is_counted(log, last))
-        if stops
-        else NO_COUNTS,
     )
 
 
