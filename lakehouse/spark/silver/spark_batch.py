@@ -1,6 +1,6 @@
 """A large silver batch, in Spark jobs: decode into a staging table, drop duplicates, append."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.events import Position
 from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns
 from lakehouse.ops.records import Done, Planned
@@ -48,26 +49,10 @@ def run_spark_batch(
         runs, top = (done.runs, highest_known(feed.order, plan, done.top)) if done else ({}, None)
         if summary.keyless:
             changes, runs = number_halves(changes, others, runs)
-        if not summary.keyless and is_distinct(
-            log, feed, (row.hashes for row in books), summary, batch=plan.batch, top=top
-        ):
-            decoded = summary.counts["decoded"]
-            result = Distinct(
-                changes if decoded else None,
-                None,
-                inserted=decoded,
-                duplicates=0,
-                conflicted=0,
-                tables={name: bounds["n"] for name, bounds in summary.tables.items()},
-            )
-        else:
-            result = distinct_changes(log, feed, changes, summary, batch=plan.batch, top=top)
+        hashes = (row.hashes for row in books)
+        result = without_duplicates(log, feed, changes, hashes, summary=summary, batch=plan.batch, top=top)
         summary.inserted = dict(result.tables)
-        if result.conflicts is not None:
-            for row in result.conflicts.groupBy("database", "table").count().collect():
-                summary.dead[row.database, row.table] = (
-                    summary.dead.get((row.database, row.table), 0) + row["count"]
-                )
+        count_conflicts(result, summary)
         writer = Writer(log, feed, plan)
         writer.changes(result.distinct)
         writer.schema_changes(others, summary)
@@ -83,6 +68,41 @@ def run_spark_batch(
             "conflict": result.conflicted,
         },
     )
+
+
+def without_duplicates(
+    log: OpsLog,
+    feed: SilverSettings,
+    changes: DataFrame,
+    hashes: Iterable[bytes],
+    *,
+    summary: Summary,
+    batch: int,
+    top: Position | None,
+) -> Distinct:
+    """The changes that silver does not have yet. Where the hashes of their identities show that all are new
+    and different, none is looked at.
+    """
+    if summary.keyless or not is_distinct(log, feed, hashes, summary, batch=batch, top=top):
+        return distinct_changes(log, feed, changes, summary, batch=batch, top=top)
+    decoded = summary.counts["decoded"]
+    return Distinct(
+        changes if decoded else None,
+        None,
+        inserted=decoded,
+        duplicates=0,
+        conflicted=0,
+        tables={name: bounds["n"] for name, bounds in summary.tables.items()},
+    )
+
+
+def count_conflicts(result: Distinct, summary: Summary) -> None:
+    """Add the changes that contradict known ones to the summary's dead letters."""
+    if result.conflicts is None:
+        return
+    for row in result.conflicts.groupBy("database", "table").count().collect():
+        name = row.database, row.table
+        summary.dead[name] = summary.dead.get(name, 0) + row["count"]
 
 
 def read_books(packed: DataFrame) -> list[Any]:
