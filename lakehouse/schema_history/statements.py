@@ -62,7 +62,9 @@ class Context:
 
     def in_all_databases(self, table: str) -> list[Name]:
         """The tables of that name that are there, in any database."""
-        unseen = (name for name in sorted(self.spelling.sighted) if self.lives.is_unnamed(name, self.position))
+        unseen = (
+            name for name in sorted(self.spelling.sighted) if self.lives.is_unnamed(name, self.position)
+        )
         return [name for name in (*self.lives.live, *unseen) if name_key(name[1]) == name_key(table)]
 
     def others(self, name: E.Name, own: str | None) -> list[Name]:
