@@ -162,6 +162,8 @@ def plan_table(run: GoldRun, lineage: Lineage) -> TablePlan | None:
     if known is None and lineage.ended_at(end) is not None:
         return None
     at = min(end, just_below(held.position)) if held is not None else end
+    if known is None and held is None and not _is_told(lineage, at):
+        return None
     retired = lineage.ended_at(at) is not None
     options, gate = options_of(lineage, run.settings.options), run.gates.of(lineage)
     name = lineage.name_at(at) or lineage.intervals[-1].name
@@ -189,6 +191,11 @@ def plan_table(run: GoldRun, lineage: Lineage) -> TablePlan | None:
         gate=gate,
         change=change,
     )
+
+
+def _is_told(lineage: Lineage, at: Position) -> bool:
+    """Whether a column of it is known: of some tables statements alone tell, and no row."""
+    return bool(lineage.schema_at(just_above(at)).columns)
 
 
 def change_in_place(
@@ -267,7 +274,7 @@ def plan_shards(
     started = [lineage for lineage in lineages if lineage.start <= run.window.position]
     held = {lineage.id: hold for lineage in started if (hold := held_by(run, lineage)) is not None}
     at = min([run.window.position, *(just_below(hold.position) for hold in held.values())])
-    live = [lineage for lineage in started if lineage.name_at(at) is not None]
+    live = [lineage for lineage in started if lineage.name_at(at) is not None and _is_told(lineage, at)]
     live.sort(key=lambda lineage: lineage.name_at(at) or ("", ""))
     known = run.entries.get(shards_id(options))
     if not live and known is None:

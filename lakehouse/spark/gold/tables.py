@@ -199,6 +199,9 @@ def apply_table(run: GoldRun, plan: TablePlan, new: NewChanges, read: Read = NOT
     if plan.retired:
         return put_aside(run, plan)
     table = open_table(run, plan.lineage, plan.at, plan.gold, options=plan.options, gate=plan.gate)
+    if not table.schema.columns and plan.held is not None and plan.before is None:
+        why = f"held before any column of it is known: {plan.held.why}"
+        return TableResult(None, problems=(f"{'.'.join(plan.made_for)}: {why}",))
     wrong = misfit(run.spark, plan.options, table.schema, table.columns, ids=table.ids)
     stays = plan.known or plan.before
     if wrong is not None and stays is None:

@@ -73,3 +73,27 @@ def test_long_names_and_a_column_named_as_one_of_ours_are_tables_like_others(
     assert {len(entry["location"].rpartition("/")[2].encode()) <= 200 for entry in outcome["tables"]} == {
         True
     }
+
+
+def test_a_table_of_which_statements_alone_tell_has_no_gold_table_until_a_row_comes(
+    spark: Any, tmp_path: Path
+) -> None:
+    altered = {**ddl("b", 101), "sql": "ALTER TABLE `b` ADD COLUMN `w` INT"}
+    told = [ddl("a", 100), altered, insert("a", 1, 110), watermark(120)]
+    outcome = attempt(tmp_path, told)
+    assert ([entry["table"] for entry in outcome["tables"]], outcome["problems"]) == (["d.a"], [])
+
+    outcome = attempt(tmp_path, [*told, insert("b", 1, 130), watermark(140)])
+
+    assert ([entry["table"] for entry in outcome["tables"]], outcome["problems"]) == (["d.a", "d.b"], [])
+    assert shown(tmp_path / "lake", tmp_path / "out")["d.b"] == [{"id": 1, "v": "b-1"}]
+
+
+def test_a_table_whose_first_statement_is_not_understood_is_told(spark: Any, tmp_path: Path) -> None:
+    unread = {**ddl("b", 101), "sql": "CREATE TABLE `b` (`id` INT) FROBNICATE"}
+
+    outcome = attempt(tmp_path, [ddl("a", 100), unread, insert("a", 1, 110), watermark(120)])
+
+    assert [entry["table"] for entry in outcome["tables"]] == ["d.a"]
+    [problem] = outcome["problems"]
+    assert problem.startswith("d.b: held before any column of it is known: character ")
