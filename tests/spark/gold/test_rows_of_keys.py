@@ -10,6 +10,7 @@ import pytest
 
 from lakehouse.config.load import load
 from lakehouse.spark import limits
+from lakehouse.spark.change_log.changes import named_changes
 from lakehouse.spark.gold import table as gold_table
 from lakehouse.spark.pipeline.run import run
 from tests.support.lakes import quiet, shown, write_recording
@@ -67,11 +68,11 @@ def test_what_comes_late_brings_the_changes_of_its_row_alone_to_the_driver(
     feed, late = feed_of(MODES)
     at_once = run_in_two(tmp_path / "once", feed, set())
     monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", KEPT)
-    brought, real = [], gold_table.named_changes
+    brought: list[int] = []
 
     def counted(rows: Any) -> Any:
         brought.append(rows.num_rows)
-        return real(rows)
+        return named_changes(rows)
 
     monkeypatch.setattr(gold_table, "named_changes", counted)
     monkeypatch.setattr(gold_table, "collect_changes", None)
