@@ -361,7 +361,7 @@ def write_page(given: argparse.Namespace, lines: list[str]) -> None:
     told = f"{time.strftime('%Y-%m-%d')}; {machine}; load average {os.getloadavg()[2]:.1f}."
     sections = read_sections(given.report)
     sections[given.part] = "\n".join([f"    {command(given)}", "", told, *lines, ""])
-    text = HEAD + "".join(f"\n## {TITLES[part]}\n\n{sections[part]}" for part in PARTS if part in sections)
+    text = HEAD + "".join(f"\n## {TITLES[part]}\n\n{sections[part]}" for part in TITLES if part in sections)
     given.report.write_text(text, encoding="utf-8")
 
 
@@ -384,7 +384,12 @@ the changes of a large batch
 that many tables share: a lot is one look through silver. Table by table, 200 tables had looked through two
 million changes each.
 """
-TITLES = {"rows": "With the rows of a table", "tables": "With the number of tables"}
+TITLES = {
+    "rows": "With the rows of a table",
+    "tables": "With the number of tables",
+    "idle": "Idle runs, and runs with one message",  # written by hand, from bench.idle
+    "log": "With the runs that there were",  # written by hand, from bench.past_runs
+}
 PARTS = {"rows": rows, "tables": tables}
 
 

@@ -155,7 +155,8 @@ def add_runs(place: Place, past: int) -> None:
     """Past runs in the log, as if they had been: each with a batch of nothing and a manifest of the same."""
     spark, lake = get_session(), Lake(str(place.lake))
     log = OpsLog(spark, lake, "shop").load()
-    planned, done, manifest, last = log.last(Planned), log.last(Done), log.last(Manifest), log.last(Run)
+    planned, done = log.last(Planned), log.last(Done)
+    manifest, last = log.last(Manifest), log.last(Run)
     assert planned and done and manifest and last
     records: list[Record] = []
     for number in range(done.batch + 1, done.batch + past + 1):

@@ -26,4 +26,4 @@ GOLD_GROUP_BYTES = 128 * MIB
 # ops: a source's log keeps the records of so many runs, or of as many as have so many characters; what is
 # older goes to its archive
 OPS_LOG_RUNS = 400
-OPS_LOG_SIZE = 32 * MIB
+OPS_LOG_SIZE = 8 * MIB

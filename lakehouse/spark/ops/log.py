@@ -11,8 +11,9 @@ and this run stops before it writes anything else.
 An append costs several times what its rows cost. So records that nobody else has to know at once wait for the
 next one, and are appended with it: while a run gathers them, they are in `records` and not in the table.
 
-A run loads the whole log, so each one that passes a multiple of TIDY prunes it (lakehouse/ops/pruning.py):
-old records go to the archive, what batches said that anybody needs goes into a summary. `whole` has them all.
+A run loads the whole log, so it is pruned (lakehouse/ops/pruning.py) by each run that passes a multiple of
+TIDY or has made it long: old records go to the archive, what batches said that anybody needs goes into a
+summary. `whole` has them all.
 
 Lakes of older versions may have one number twice.
 """
@@ -232,13 +233,14 @@ class OpsLog:
 
     def tidy(self, began: int) -> None:
         """Prune the log, and put the table's files together, where a run, which began at seq `began`, has
-        passed another multiple of TIDY.
+        passed another multiple of TIDY, or the log has become twice as long as it is to be.
         """
-        if self.seq // TIDY == began // TIDY:
+        is_passed = self.seq // TIDY != began // TIDY
+        if not is_passed and sum(len(one.text) for one in self.records) <= 2 * limits.OPS_LOG_SIZE:
             return
         try:
-            self.prune()
-            self.spark.sql(f"OPTIMIZE {self.lake.ref('ops', self.table)}").collect()
+            if self.prune() or is_passed:
+                self.spark.sql(f"OPTIMIZE {self.lake.ref('ops', self.table)}").collect()
         except Exception as error:
             # somebody else puts them together at this moment: Delta's own error, which each kind of session
             # shows in its way

@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse.config.load import load
 from lakehouse.spark import limits
-from lakehouse.spark.change_log import changes
+from lakehouse.spark.change_log.changes import named_changes
 from lakehouse.spark.gold import table as gold_table
 from lakehouse.spark.gold import window
 from lakehouse.spark.pipeline.run import run
@@ -69,11 +69,11 @@ def test_what_comes_late_brings_the_changes_of_its_row_alone_to_the_driver(
     feed, late = feed_of(MODES)
     at_once = run_in_two(tmp_path / "once", feed, set())
     monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", KEPT)
-    brought, real = [], changes.named_changes
+    brought: list[int] = []
 
     def counted(rows: Any) -> Any:
         brought.append(rows.num_rows)
-        return real(rows)
+        return named_changes(rows)
 
     monkeypatch.setattr(window, "named_changes", counted)
     monkeypatch.setattr(gold_table, "collect_changes", None)
