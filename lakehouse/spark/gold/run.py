@@ -140,7 +140,7 @@ def prepared(
         disproved=late,
         losses=layers.losses,
     )
-    return Prepared(run, holder, ends, len(requests), layers)
+    return Prepared(run, holder, ended=ends, rebuilds=len(requests), layers=layers)
 
 
 def is_published(
