@@ -387,7 +387,6 @@ million changes each.
 TITLES = {
     "rows": "With the rows of a table",
     "tables": "With the number of tables",
-    "idle": "Idle runs, and runs with one message",  # written by hand, from bench.idle
     "log": "With the runs that there were",  # written by hand, from bench.past_runs
 }
 PARTS = {"rows": rows, "tables": tables}
