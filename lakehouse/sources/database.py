@@ -50,6 +50,14 @@ class DatabaseSettings:
         return f"{self.host}:{self.port}"
 
 
+class DatabaseError(EnvironmentError_):
+    """A statement that the server refused; `code` is its error number, 0 where there was no answer."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class Database:
     """An open connection. Errors name the server and its error code, never a statement, which may hold
     values.
@@ -106,8 +114,10 @@ class Database:
         try:
             yield
         except (Error, OSError) as error:
-            raise EnvironmentError_(
-                f"database {self.settings.address}: expected an answer, got {_code(error)}"
+            number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+            text = _name_of(number) or type(error).__name__
+            raise DatabaseError(
+                f"database {self.settings.address}: expected an answer, got {text}", number
             ) from None
 
 
@@ -192,13 +202,10 @@ def _advice(error: Exception) -> str:
     return "; check database.host and database.port" if "connect" in text.lower() else ""
 
 
-def _code(error: Exception) -> str:
+def _name_of(number: int) -> str:
     """An error's number and name in MySQL's terms; its text may hold values."""
     from pymysql.constants import CR, ER
 
-    number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-    for names in (ER, CR):
-        for name, value in vars(names).items():
-            if value == number and name.isupper():
-                return f"error {number} ({name})"
-    return f"error {number}" if number else type(error).__name__
+    names = (name for known in (ER, CR) for name, value in vars(known).items() if value == number)
+    name = next((name for name in names if name.isupper()), None)
+    return "" if not number else f"error {number} ({name})" if name else f"error {number}"
