@@ -2,6 +2,11 @@
 is the server, whatever died on the way.
 """
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +14,7 @@ from typing import Any
 import pytest
 
 from lakehouse.config.load import load
+from lakehouse.errors import LakehouseError
 from lakehouse.ops.records import Manifest
 from lakehouse.sources.live import read
 from lakehouse.spark.lake import Lake
@@ -20,6 +26,7 @@ from lakehouse.spark.source import Source, source_of
 from tests.servers.mariadb import MariaDb, start_mariadb
 from tests.support.busy_server import BusyServer, in_order
 from tests.support.lakes import quiet, shown, write_recording
+from tests.support.paths import ROOT
 
 PASSWORD = "hunter2hunter2"
 
@@ -100,8 +107,11 @@ def test_gold_is_the_server_after_a_snapshot_that_a_writer_went_on_in(
     assert PASSWORD not in "".join(told)
 
 
-def test_fifty_small_tables_and_a_second_snapshot_of_one(spark: Any, server: MariaDb, tmp_path: Path) -> None:
-    busy = BusyServer(server.port, 2, 20, [f"item_{number}" for number in range(50)])
+@pytest.mark.parametrize("number", (12, pytest.param(50, marks=pytest.mark.long)))
+def test_many_small_tables_and_a_second_snapshot_of_one(
+    spark: Any, server: MariaDb, tmp_path: Path, number: int
+) -> None:
+    busy = BusyServer(server.port, 2, 20, [f"item_{one}" for one in range(number)])
     shop = Shop(tmp_path, busy, server.port)
     busy.transact()
     shop.run()
@@ -113,8 +123,121 @@ def test_fifty_small_tables_and_a_second_snapshot_of_one(spark: Any, server: Mar
     busy.transact()
     shop.run()
 
-    assert first["tables"] == 50
-    assert len(listed) == 11
+    assert first["tables"] == number
+    assert [one["table"] for one in listed[:2]] == ["shop.item_1", "shop.item_10"]
     assert again["tables"] == 1
     assert shop.tables() == busy.truth()
     assert shop.states(spark) == {}
+
+
+# the command, with many commits of few rows each
+COMMAND = """
+from lakehouse.sources.live import read
+from lakehouse.spark.bronze import snapshots
+read.CHUNK_ROWS, snapshots.COMMIT_BYTES = 100, 1
+from lakehouse.cli.main import main
+main()
+"""
+
+
+def test_a_snapshot_that_was_killed_shows_nothing_and_goes_on(
+    spark: Any, server: MariaDb, tmp_path: Path
+) -> None:
+    busy = BusyServer(server.port, 3, rows=1500)
+    shop, told = Shop(tmp_path, busy, server.port), list[str]()
+    for _ in range(5):
+        busy.transact()
+    shop.run()
+    before = shop.tables()
+    commits = shop.lake / "bronze/shop/_delta_log"
+
+    with busy.writing():
+        kill_after(shop, commits, 6)
+    shop.run()
+    after_death, states = shop.tables(), shop.states(spark)
+    with busy.writing():
+        result = shop.snapshot(told=told.append)
+        shop.run()
+    busy.transact()
+    shop.run()
+
+    assert {name: len(rows) for name, rows in after_death.items()}.keys() == before.keys()
+    assert max(map(len, after_death.values())) < 1000
+    assert states != {} or after_death == before
+    assert result["tables"] <= 3
+    assert result["rows"] < 4400
+    assert shop.tables() == busy.truth()
+    assert shop.states(spark) == {}
+
+
+def kill_after(shop: Shop, commits: Path, number: int) -> None:
+    """Run the command in a process of its own, and kill it when it has landed so often."""
+    words = ["snapshot", "shop", "--configs", str(shop.folder / "configs"), "--lake", str(shop.lake)]
+    begun = len(list(commits.glob("*.json")))
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *words, "--rows-per-second", "1000", "--parallel", "2"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 200
+    while len(list(commits.glob("*.json"))) < begun + number:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_incomplete_tables_are_read_again_and_no_other(spark: Any, server: MariaDb, tmp_path: Path) -> None:
+    """A feed that has lost messages of one table."""
+    busy = BusyServer(server.port, 4, rows=30, tables=("item_1", "item_2"))
+    shop = Shop(tmp_path, busy, server.port)
+    busy.transact()
+    shop.run()
+    shop.snapshot()
+    for _ in range(20):
+        busy.transact()
+    kept = list(busy.messages)
+    lost = next(
+        number
+        for number, message in enumerate(kept)
+        if message.topic == "s.shop.item_2" and b'"op": "c"' in (message.value or b"")
+    )
+    busy.messages[lost] = busy.messages[lost].__class__(
+        **{
+            **{name: getattr(kept[lost], name) for name in kept[lost].__struct_fields__},
+            "value": None,
+        }
+    )
+    shop.run()
+    states = shop.states(spark)
+    listed = list_tables(shop.source(), Asked(incomplete=True))
+    shop.snapshot(incomplete=True)
+    busy.transact()
+    shop.run()
+
+    assert set(states) == {"shop.item_2"}, states
+    assert [one["table"] for one in listed] == ["shop.item_2"]
+    assert shop.states(spark) == {}
+    assert shop.tables() == busy.truth()
+    assert list_tables(shop.source(), Asked(incomplete=True)) == []
+
+
+def test_what_does_not_fit_the_feed_is_refused_and_lands_nothing(
+    spark: Any, server: MariaDb, tmp_path: Path
+) -> None:
+    busy = BusyServer(server.port, 5, rows=3)
+    shop = Shop(tmp_path, busy, server.port)
+
+    with pytest.raises(LakehouseError, match="expected a feed that has told of some table, got none yet"):
+        shop.snapshot()
+    with pytest.raises(LakehouseError, match=r"shop\.nothing: expected a table of the database, got none"):
+        shop.snapshot("shop.nothing")
+    file = shop.folder / "configs/sources/shop.yml"
+    file.write_text(file.read_text().replace("format: debezium", "format: ticdc-open\ntime_zone: UTC"))
+    with pytest.raises(LakehouseError, match="expected a TSO, as the source's feed has, got binlog"):
+        shop.snapshot("shop.item")
+    file.write_text(file.read_text().replace("format: ticdc-open\ntime_zone: UTC", "format: canal"))
+    with pytest.raises(LakehouseError, match="got one in order of arrival"):
+        shop.snapshot("shop.item")
+    assert not (shop.lake / "bronze").exists()
