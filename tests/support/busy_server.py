@@ -97,16 +97,25 @@ class BusyServer:
         self.run("COMMIT")
         self._tell([change for change in changes if change is not None], file, offset)
 
+    def lose(self, table: str) -> None:
+        """Insert a row of which the feed is told nothing, and delete it, which it is told."""
+        self.next += 1
+        lost: Row = {"id": self.next, "v": "lost", "n": 1}
+        self._execute(f"INSERT INTO `{table}` VALUES (%s, %s, %s)", *lost.values())
+        file, offset = self.place()
+        self._execute(f"DELETE FROM `{table}` WHERE id = %s", lost["id"])
+        self._tell([(table, ("d", lost, None))], file, offset)
+
     def _change(self, table: str) -> tuple[str, Change] | None:
         chance, rows = self.chance, self.rows[table]
         what = chance.choice(("insert", "update", "update", "move", "delete"))
         if what == "insert" or not rows:
             self.next += 1
-            new = {"id": self.next, "v": f"new {chance.randrange(50)}", "n": chance.randrange(9)}
+            new: Row = {"id": self.next, "v": f"new {chance.randrange(50)}", "n": chance.randrange(9)}
             rows[self.next] = new
             self._execute(f"INSERT INTO `{table}` VALUES (%s, %s, %s)", *new.values())
             return table, ("c", None, new)
-        old = rows.pop(chance.choice(list(rows)))
+        old: Row = rows.pop(chance.choice(list(rows)))
         if what == "delete":
             self._execute(f"DELETE FROM `{table}` WHERE id = %s", old["id"])
             return table, ("d", old, None)

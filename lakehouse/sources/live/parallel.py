@@ -15,6 +15,8 @@ from lakehouse.sources.live.tables import Listed
 
 # records that wait to be landed
 WAITING = 16
+# seconds in which a worker that is told to stop does so, but for one that waits for the server
+ENDS_WITHIN = 5.0
 
 
 @dataclass(slots=True)
@@ -78,7 +80,7 @@ class Workers:
         finally:
             self.stopped.set()
             for thread in threads:
-                thread.join()
+                thread.join(ENDS_WITHIN)
 
     def _work(self) -> None:
         try:

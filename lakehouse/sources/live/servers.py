@@ -22,6 +22,8 @@ from lakehouse.sources.dumps.records import BinlogPlace, Place, Tso
 COMMITS_WITHIN = 3.0
 # seconds in which another table may begin at the same place
 COUNTS_FOR = 30.0
+# seconds for which a connection stays open that nothing is asked on
+STAYS_OPEN = 7 * 86_400
 # seconds after which one that is not says that something is wrong
 GIVES_UP_AFTER = 60.0
 _GTID = re.compile(r"([0-9a-fA-F-]{36}):(\d+)#")
@@ -151,6 +153,7 @@ def server_of(database: Asks) -> Iterator[Server]:
     """
     version = _text(database.ask("SELECT VERSION()")[0][0])
     if "tidb" in version.lower():
+        database.execute(f"SET SESSION wait_timeout = {STAYS_OPEN}")
         database.execute("BEGIN")
         tso = int(_text(database.ask("SELECT @@tidb_current_ts")[0][0]))
         if tso <= 0:

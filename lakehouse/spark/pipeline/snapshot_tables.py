@@ -24,7 +24,7 @@ from lakehouse.sources.dumps.records import Place as ServerPlace
 from lakehouse.sources.dumps.snapshot import place_in
 from lakehouse.sources.live.parallel import Pace, Workers
 from lakehouse.sources.live.parallel import Progress as Reached
-from lakehouse.sources.live.read import Begun, Reading, mark_of, table_messages
+from lakehouse.sources.live.read import CHUNK_ROWS, Begun, Reading, mark_of, table_messages
 from lakehouse.sources.live.servers import Server, server_of
 from lakehouse.sources.live.tables import Listed, chosen, listed
 from lakehouse.spark.bronze.snapshots import land_snapshot
@@ -188,6 +188,11 @@ def _last_run(log: OpsLog) -> LastRun:
 # The run
 
 
+def _chunk_rows(rows_per_second: int | None) -> int:
+    """The rows of one SELECT. Where they come slowly fewer, for a DDL on their table waits for them."""
+    return CHUNK_ROWS if rows_per_second is None else min(CHUNK_ROWS, max(1000, rows_per_second))
+
+
 class _Run:
     """One run: the tables that are left to read, and how they are read."""
 
@@ -235,6 +240,7 @@ class _Run:
             placed=placed,
             paced=Pace(self.asked.rows_per_second, self.reached),
             begun=self.last.begun,
+            chunk_rows=_chunk_rows(self.asked.rows_per_second),
         )
 
     def _told(self, messages: Iterator[Message], tables: int) -> Iterator[Message]:

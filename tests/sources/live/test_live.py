@@ -143,7 +143,7 @@ def test_a_read_that_died_goes_on_behind_its_last_record_of_the_same_place(serve
 
 def test_a_table_whose_definition_changes_meanwhile_is_read_again(server: MariaDb) -> None:
     busy = BusyServer(server.port, 9, rows=250)
-    messages = []
+    messages: list[Message] = []
     with connect(settings_of(server)) as database:
         (table,) = chosen(listed(database), ("shop.item",))
         for message in table_messages(database, MariaDbServer(), table, READING):
@@ -230,7 +230,7 @@ class Scripted:
 
     def ask(self, sql: str) -> list[Any]:
         self.asked.append(sql)
-        found = next((answer for start, answer in self.answers.items() if sql.startswith(start)), [])
+        found: Any = next((answer for start, answer in self.answers.items() if sql.startswith(start)), [])
         found = found() if callable(found) else found
         if isinstance(found, Exception):
             raise found
@@ -253,7 +253,12 @@ def test_tidb_is_read_at_the_tso_of_a_transaction_that_stays_open() -> None:
             assert place_in("ticdc-open", "tidb", moment.place, "s") == Place(tso=449583647234560001)
         assert found.session == ("SET SESSION tidb_snapshot = '449583647234560001'",)
     assert (moment.exact, found.name) == (True, "TiDB")
-    assert tidb.asked == ["SELECT VERSION()", "BEGIN", "SELECT @@tidb_current_ts"]
+    assert tidb.asked == [
+        "SELECT VERSION()",
+        "SET SESSION wait_timeout = 604800",
+        "BEGIN",
+        "SELECT @@tidb_current_ts",
+    ]
 
 
 def test_mysql_s_place_counts_once_what_was_in_its_binlog_is_visible() -> None:

@@ -15,11 +15,13 @@ import pytest
 
 from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
+from lakehouse.events import Message
 from lakehouse.ops.records import Manifest
-from lakehouse.sources.live import read
+from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import rebuild_silver
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.pipeline import snapshot_tables as command
 from lakehouse.spark.pipeline.run import runs
 from lakehouse.spark.pipeline.snapshot_tables import Asked, list_tables, snapshot_tables
 from lakehouse.spark.source import Source, source_of
@@ -80,19 +82,22 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gold_is_the_server_after_a_snapshot_that_a_writer_went_on_in(
     spark: Any, server: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "CHUNK_ROWS", 300)
     busy = BusyServer(server.port, 1, rows=3000)
     shop, told = Shop(tmp_path, busy, server.port), list[str]()
-    for _ in range(10):
-        busy.transact()
-    shop.run()
+
+    def land_late(context: Any, messages: Iterator[Message]) -> int:
+        """After gold has published what was streamed since."""
+        records = list(messages)
+        shop.run()
+        return land_snapshot(context, records)
+
+    monkeypatch.setattr(command, "CHUNK_ROWS", 300)
+    monkeypatch.setattr(command, "land_snapshot", land_late)
+    busy.transact()
 
     with busy.writing():
-        result = shop.snapshot(told=told.append, rows_per_second=20_000)
-    shop.run()
-    early = shop.tables()
-    for _ in range(3):
-        busy.transact()
+        result = shop.snapshot("shop.*", told=told.append, rows_per_second=20_000)
+    busy.transact()
     shop.run()
     last = shop.tables()
     rebuild_silver(str(shop.lake), "shop", True, "to see that bronze tells all")
@@ -100,7 +105,6 @@ def test_gold_is_the_server_after_a_snapshot_that_a_writer_went_on_in(
 
     assert (result["tables"], result["server"]) == (3, "MariaDB")
     assert result["rows"] > 8000
-    assert len(early) == 3
     assert last == busy.truth()
     assert shop.states(spark) == {}
     assert shop.tables() == last
@@ -132,9 +136,9 @@ def test_many_small_tables_and_a_second_snapshot_of_one(
 
 # the command, with many commits of few rows each
 COMMAND = """
-from lakehouse.sources.live import read
 from lakehouse.spark.bronze import snapshots
-read.CHUNK_ROWS, snapshots.COMMIT_BYTES = 100, 1
+from lakehouse.spark.pipeline import snapshot_tables
+snapshot_tables.CHUNK_ROWS, snapshots.COMMIT_BYTES = 100, 1
 from lakehouse.cli.main import main
 main()
 """
@@ -154,17 +158,16 @@ def test_a_snapshot_that_was_killed_shows_nothing_and_goes_on(
     with busy.writing():
         kill_after(shop, commits, 6)
     shop.run()
-    after_death, states = shop.tables(), shop.states(spark)
+    after_death = shop.tables()
     with busy.writing():
         result = shop.snapshot(told=told.append)
         shop.run()
     busy.transact()
     shop.run()
 
-    assert {name: len(rows) for name, rows in after_death.items()}.keys() == before.keys()
+    assert after_death.keys() == before.keys()
     assert max(map(len, after_death.values())) < 1000
-    assert states != {} or after_death == before
-    assert result["tables"] <= 3
+    assert any("goes on with the run of" in line for line in told) or result["tables"] == 3
     assert result["rows"] < 4400
     assert shop.tables() == busy.truth()
     assert shop.states(spark) == {}
@@ -189,26 +192,12 @@ def kill_after(shop: Shop, commits: Path, number: int) -> None:
 
 
 def test_incomplete_tables_are_read_again_and_no_other(spark: Any, server: MariaDb, tmp_path: Path) -> None:
-    """A feed that has lost messages of one table."""
     busy = BusyServer(server.port, 4, rows=30, tables=("item_1", "item_2"))
     shop = Shop(tmp_path, busy, server.port)
     busy.transact()
     shop.run()
     shop.snapshot()
-    for _ in range(20):
-        busy.transact()
-    kept = list(busy.messages)
-    lost = next(
-        number
-        for number, message in enumerate(kept)
-        if message.topic == "s.shop.item_2" and b'"op": "c"' in (message.value or b"")
-    )
-    busy.messages[lost] = busy.messages[lost].__class__(
-        **{
-            **{name: getattr(kept[lost], name) for name in kept[lost].__struct_fields__},
-            "value": None,
-        }
-    )
+    busy.lose("item_2")
     shop.run()
     states = shop.states(spark)
     listed = list_tables(shop.source(), Asked(incomplete=True))
