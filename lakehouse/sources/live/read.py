@@ -133,7 +133,7 @@ class _TableRead:
             with self.server.moment(self.database, first=self.chunks is None) as moment:
                 exact = moment.exact and self.table.listed.is_transactional
                 self._at(moment, exact)
-                statement = self.table.select(self.last, self.reading.chunk_rows)
+                statement = self.table.rows_after(self.last, self.reading.chunk_rows)
                 for rows in self.database.stream(statement):
                     count += len(rows)
                     yield from self._rows(rows)

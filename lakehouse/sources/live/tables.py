@@ -66,7 +66,7 @@ class LiveTable:
         """Whether rows can be told from each other."""
         return bool(self.schema.handle_key)
 
-    def select(self, after: Sequence[bytes | None] | None, limit: int) -> str:
+    def rows_after(self, after: Sequence[bytes | None] | None, limit: int) -> str:
         """The statement that reads the rows behind a key's values, in key order; all rows where there is no
         key.
         """
