@@ -65,7 +65,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
             record.table,
             commit_ts=None,
             position=position(message.epoch, record.until),
-            ddl=None,
+            ddl=record.create,  # tells it from that of another table, which may be settled at the same place
             index=1,
         )
 
