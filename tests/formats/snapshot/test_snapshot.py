@@ -223,4 +223,5 @@ def test_two_tables_that_are_settled_at_one_place_are_told_apart() -> None:
 
     last = (0, 9, 0, 0, 0, 0)
     found = {name[1]: lineage.unsettled for name, lineage in silver.lineages().live(last).items()}
-    assert found == dict.fromkeys(("t", "u"), {(0, 1, 100, 0, 0, 0): (0, 2, 4, 0, 0, 0)})
+    stretch = {(0, 1, 100, 0, 0, 0): (0, 2, 4, 0, 0, 0)}
+    assert found == {"t": stretch, "u": stretch}
