@@ -74,8 +74,9 @@ def test_tables_that_change_while_they_are_read_join_their_feed(
 
     with busy.writing():
         wait_for(busy, 20)
-        snapshot = read(server, kind, tables)
-        told = len(busy.messages)
+        before = busy.transactions
+        snapshot = read(server, kind, tables, replace(READING, paced=lambda rows: time.sleep(0.02)))
+        meanwhile, told = busy.transactions - before, len(busy.messages)
         wait_for(busy, 60)
     for _ in range(20):
         busy.transact()
@@ -89,7 +90,16 @@ def test_tables_that_change_while_they_are_read_join_their_feed(
         found = {name: in_order(rows) for name, rows in silver.tables(LAST).items() if name in truth}
         assert found == truth
         assert is_exact(silver)
-    assert told > 100
+    assert meanwhile > 2
+    assert waits(server) == {"Innodb_row_lock_waits": "0", "Table_locks_waited": "0"}
+
+
+def waits(server: MariaDb) -> dict[str, str]:
+    """How often somebody has waited for a lock."""
+    names = "'Innodb_row_lock_waits', 'Table_locks_waited'"
+    with connect(settings_of(server)) as database:
+        rows = database.ask(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})")
+    return {(name or b"").decode(): (value or b"").decode() for name, value in rows}
 
 
 def test_a_table_is_not_called_exact_before_all_that_its_snapshot_shows_has_been_streamed(
