@@ -32,7 +32,7 @@ _CHANGED, _NO_TABLE, _NO_COLUMN = 1412, 1146, 1054
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How far a table has come at a record: `rows` so far, `last` the key of the last one, `done`: it is
-    complete. `run` is when its run began, `tables` how many that reads.
+    complete. `run` is when its run began, and in which epoch; `tables` how many that reads.
     """
 
     run: str
@@ -43,6 +43,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rows: int
     last: list[bytes | None] = []
     done: bool = False
+    epoch: int = 0
 
     @property
     def name(self) -> Name:
@@ -210,6 +211,7 @@ class _TableRead:
                 rows=rows,
                 last=last if self.table.key else [],
                 done=done,
+                epoch=self.reading.epoch,
             )
             yield Message(
                 SNAPSHOT_TOPIC,

@@ -168,6 +168,10 @@ def _incomplete(log: OpsLog) -> set[Name]:
 # Where a run that died had come to
 
 
+def _epoch(log: OpsLog) -> int:
+    return max((one.epoch for one in log.all(Epoch)), default=0)
+
+
 def _last_run(log: OpsLog) -> LastRun:
     bronze = log.lake.read_or_empty(log.spark, "bronze", log.source, BRONZE_SCHEMA)
     mine = bronze.where((F.col("topic") == SNAPSHOT_TOPIC) & F.col("key").isNotNull())
@@ -178,7 +182,8 @@ def _last_run(log: OpsLog) -> LastRun:
         if (mark := mark_of(row["last"].key)) is not None
     ]
     run = max((one.mark.run for one in found), default="")
-    last = [one for one in found if one.mark.run == run]
+    # what was read of the upstream before another epoch began says nothing of it now
+    last = [one for one in found if one.mark.run == run and one.mark.epoch == _epoch(log)]
     done = frozenset(one.mark.name for one in last if one.mark.done)
     begun = {one.mark.name: one for one in last if not one.mark.done}
     finished = not last or len(done) >= last[0].mark.tables
@@ -204,7 +209,9 @@ class _Run:
     def read(
         self, tables: list[Listed], server: Server, connected: Callable[[], AbstractContextManager[Database]]
     ) -> dict[str, Any]:
-        left = [table for table in tables if table.name not in self.last.done]
+        # what gold calls incomplete is so whatever was read of it
+        done = frozenset[Name]() if self.asked.incomplete else self.last.done
+        left = [table for table in tables if table.name not in done]
         if self.last.run and len(left) < len(tables):
             self.context.progress(
                 f"snapshot  {self.source.name}: goes on with the run of {self.last.run}, which has read "
@@ -236,7 +243,7 @@ class _Run:
         return Reading(
             run=self.last.run or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             tables=max(tables, next((one.mark.tables for one in self.last.begun.values()), 0)),
-            epoch=max((one.epoch for one in log.all(Epoch)), default=0),
+            epoch=_epoch(log),
             placed=placed,
             paced=Pace(self.asked.rows_per_second, self.reached),
             begun=self.last.begun,
