@@ -25,8 +25,11 @@ DELETE, UPSERT, DDL, SNAPSHOT = 0, 1, 2, 3
 # Records of table snapshots, which join any source (lakehouse/formats/snapshot). No broker allows such a
 # name.
 SNAPSHOT_TOPIC = "lakehouse:snapshot"
-# the flag of their rows, and the kind of the schema change that ends a table's
-SNAPSHOT_FLAG, TABLE_SNAPSHOT = "snapshot=table", "table"
+# the flag of their rows, and the kinds of the schema changes that end a table's: where it stands, and, where
+# it was read while the table changed, from where on it is what the table was
+SNAPSHOT_FLAG, TABLE_SNAPSHOT, SETTLED = "snapshot=table", "table", "settled"
+# rows that show a later state than that of their position
+INCREMENTAL = "snapshot=incremental"
 MIN_POSITION: Position = (0, 0, 0, 0, 0, 0)
 
 
@@ -97,7 +100,8 @@ class JsonChange(msgspec.Struct, gc=False):
 
 class SchemaChange(msgspec.Struct, omit_defaults=True):
     """One DDL statement as received, or one schema record (`kind` schema or snapshot), which never drops
-    anything. `kind` table is the end of a table's snapshot: `ddl` is its CREATE TABLE.
+    anything. `kind` table is the end of a table's snapshot: `ddl` is its CREATE TABLE; `settled` stands where
+    all of what the snapshot shows has happened.
 
     `columns` and `primary_key` come from schema records; `columns` is a list of `{"name", "type", …}`.
     """

@@ -53,12 +53,18 @@ class Held(NamedTuple):
     columns: tuple[str, ...] = ()
 
 
+# why a table is not exact for a while
+READ_WHILE = "its snapshot was read while it changed, and the watermark is not past its end yet"
+
+
 @dataclass(slots=True)
 class Lineage:
     """One table's life. `end` is the position of its DROP. `held` is the first DDL that gold can't apply.
     `since` is where a table without a CREATE was first met: its first step may lie below, but nothing shows
     that it was there. `times` are the commit times of its steps, where they are told. `overruled`: a
     policy or an operator has left out what a statement does, so that its rows need not be the source's.
+    `unsettled` are the places of snapshots that show more than what had happened there, each with the place
+    where all of it had.
     """
 
     id: str
@@ -72,6 +78,7 @@ class Lineage:
     since: Position = MIN_POSITION
     times: dict[Position, int] = field(default_factory=dict)
     overruled: bool = False
+    unsettled: dict[Position, Position] = field(default_factory=dict)
 
     @property
     def start(self) -> Position:
@@ -132,7 +139,10 @@ class Lineage:
             for effect in step.effects
             if isinstance(effect, Unknowable)
         ]
-        return min((entry for entry in known + unknowable if entry[0] >= cleared), default=None)
+        early = [
+            (begun, READ_WHILE) for begun, settled in self.unsettled.items() if begun <= position < settled
+        ]
+        return min((entry for entry in known + unknowable + early if entry[0] >= cleared), default=None)
 
 
 @dataclass(slots=True)

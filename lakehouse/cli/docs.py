@@ -53,7 +53,7 @@ PAGES = {
     "run": Page(
         "Run",
         "The commands that move data: run the layers, and give messages back.",
-        ("plan", "run", "import", "produce", "replay"),
+        ("plan", "run", "import", "snapshot", "produce", "replay"),
     ),
     "look": Page(
         "Look",

@@ -33,6 +33,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "plan": run_commands.plan,
     "run": run_commands.run,
     "import": run_commands.import_,
+    "snapshot": run_commands.snapshot,
     "status": run_commands.status,
     "report": setup_commands.report,
     "ui": setup_commands.ui,

@@ -184,6 +184,53 @@ def import_(
     print_result(result, as_json, then=None if check else command("run all", lake))
 
 
+def snapshot(
+    source: Source,
+    configs: Configs = Path("configs"),
+    lake: SourceLake = None,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tables",
+            metavar="DB.TABLE",
+            help="A table, or several by a pattern such as 'shop.*'; repeatable. Default: those of its "
+            "YAMLs, or all of the databases that the feed tells of.",
+        ),
+    ] = None,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", help="Only tables that gold calls incomplete.")
+    ] = False,
+    parallel: Annotated[
+        int, typer.Option("--parallel", min=1, max=64, metavar="N", help="Tables that are read at once.")
+    ] = 2,
+    rows_per_second: Annotated[
+        int | None, typer.Option("--rows-per-second", min=1, metavar="N", help="At most, of all together.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Do not go on with a run that did not finish: begin anew.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="List the tables, and read and write nothing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Read tables that were there before the feed from the source's database, while they change."""
+    from lakehouse.reporting.heartbeat import heartbeat
+    from lakehouse.spark.pipeline.snapshot_tables import Asked, list_tables, snapshot_tables
+    from lakehouse.spark.source import source_of
+
+    config = loaded(configs)
+    if source not in config.sources:
+        raise ConfigError(
+            f"snapshot: expected a configured source, got {source}; {did_you_mean(source, config.sources)}"
+        )
+    found = source_of(config, source, lake)
+    asked = Asked(tuple(tables or ()), incomplete, parallel, rows_per_second=rows_per_second, again=again)
+    with heartbeat():
+        result: Any = list_tables(found, asked) if check else snapshot_tables(found, asked, progress)
+    print_result(result, as_json, then=None if check else command("run all", lake))
+
+
 def print_outcomes(
     outcomes: Iterable[dict[str, Any]],
     as_json: bool,

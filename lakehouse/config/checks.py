@@ -35,10 +35,13 @@ ONLY_FOR = {
         if row.order in _WITHOUT_PLACE or (row.other_order and row.other_order.order in _WITHOUT_PLACE)
     ),
 }
-# A reference may stand in these strings; a secret scope's only in Kafka's options.
+# A reference may stand in these strings, a secret scope's only in those of SECRET.
+SECRET = (("kafka", "options"), ("database", "user"), ("database", "password"))
 REFERABLE = (
+    *SECRET,
+    ("database", "host"),
+    ("database", "ca"),
     ("kafka", "bootstrap_servers"),
-    ("kafka", "options"),
     ("recording",),
     ("storage", "path"),
     ("claim_check",),
@@ -51,6 +54,7 @@ def source_findings(data: Data) -> Iterator[Finding]:
     yield from _inputs(data)
     yield from _topics(data)
     yield from _kafka_options(section(section(data, "kafka"), "options"))
+    yield from _database(section(data, "database"))
     yield from _strings(data)
     yield from _time_zone(data)
     if data.get("format") in tuple(FORMATS):
@@ -139,6 +143,11 @@ def _kafka_options(options: Data) -> Iterator[Finding]:
         yield ("kafka", "options", name), text, fix
 
 
+def _database(data: Data) -> Iterator[Finding]:
+    if "ca" in data and data.get("tls", "verified") != "verified":
+        yield ("database", "ca"), f"has no effect with tls: {data['tls']}", "remove it, or use tls: verified"
+
+
 def _strings(data: Data) -> Iterator[Finding]:
     """Problems of references that are malformed or in the wrong place, and of secrets that are written
     out.
@@ -155,8 +164,12 @@ def _strings(data: Data) -> Iterator[Finding]:
             )
         elif has_reference(text) and not any(path[: len(place)] == place for place in REFERABLE):
             yield path, "can't hold a reference", "write the value itself"
-        elif has_secret_reference(text) and path[:2] != ("kafka", "options"):
-            yield path, "can't hold a secret", "use ${env:NAME} here; secrets are for kafka.options"
+        elif has_secret_reference(text) and path[:2] not in SECRET:
+            yield (
+                path,
+                "can't hold a secret",
+                "use ${env:NAME} here; secrets are for kafka.options and database.password",
+            )
 
 
 def strings(data: object, path: Path = ()) -> Iterator[tuple[Path, str]]:

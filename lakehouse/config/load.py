@@ -4,8 +4,9 @@
     configs/tables/<db>.<table>.yml   what one table does differently from the defaults
 
 `load` gives the models, or one ConfigError with every problem; `problems` gives the problems, each with file,
-line, column and what to do; `warnings` gives options that are allowed but lose data. `kafka_options` and
-`resolve_source` resolve references when they are needed: the models of `load` hold none of the values.
+line, column and what to do; `warnings` gives options that are allowed but lose data. `kafka_options`,
+`database_settings` and `resolve_source` resolve references when they are needed: the models of `load` hold
+none of the values.
 
 The models are in models.py, checks over several options in checks.py, and the texts of problems in
 problems.py.
@@ -28,10 +29,12 @@ from lakehouse.config.yaml_reader import Document, Path, Problem, read_yaml
 from lakehouse.errors import ConfigError, did_you_mean
 from lakehouse.formats import order_of
 from lakehouse.lineage import split_name
+from lakehouse.sources.database import DatabaseSettings
 
 __all__ = [
     "Config", "Problem", "SourceConfig", "TableConfig",
-    "check", "kafka_options", "load", "load_source", "problems", "resolve_source", "warnings",
+    "check", "database_settings", "kafka_options", "load", "load_source", "problems",
+    "resolve_source", "warnings",
 ]  # fmt: skip
 
 AnyConfig = TypeVar("AnyConfig", SourceConfig, TableConfig)
@@ -133,6 +136,28 @@ def kafka_options(
         "kafka.bootstrap.servers": source.kafka.bootstrap_servers,
     }
     return resolve_secrets(configured, env, secret)
+
+
+def database_settings(
+    source: SourceConfig, env: Mapping[str, str] | None = None, secret: SecretLookup | None = None
+) -> DatabaseSettings:
+    """Where a source's database is, references resolved. ConfigError where the source names none."""
+    given = source.database
+    if given is None:
+        raise ConfigError(
+            f"source {source.name}: names no database; add `database: {{host: …, user: …, password: "
+            "${env:NAME}}` to its YAML"
+        )
+    texts = {"host": given.host, "user": given.user, "password": given.password, "ca": given.ca or ""}
+    found = resolve_secrets(texts, env, secret)
+    return DatabaseSettings(
+        found["host"],
+        found["user"],
+        port=given.port,
+        password=found["password"],
+        tls=given.tls,
+        ca=found["ca"] or None,
+    )
 
 
 def _raise(problems: list[Problem]) -> None:

@@ -83,6 +83,26 @@ class StorageInput(Model):
     )
 
 
+class DatabaseInput(Model):
+    """The database behind a source's feed, for commands that read it: an account that may read is enough."""
+
+    host: Text = Field(description="The server's host name or address.")
+    port: int = Field(default=3306, ge=1, le=65535, description="Its port for MySQL's protocol.")
+    user: Text = Field(description="The account, with SELECT on the tables and REPLICATION CLIENT.")
+    password: str = Field(
+        default="", description="Its password, by reference: `${env:NAME}` or `${secret:scope/key}`."
+    )
+    tls: Literal["verified", "unverified", "off"] = Field(
+        default="verified",
+        description="verified: encrypted, with a certificate of a known authority for this host; "
+        "unverified: encrypted; off: in plain text.",
+    )
+    ca: Text | None = Field(
+        default=None,
+        description="A PEM file with the authority of the server's certificate. Default: the system's.",
+    )
+
+
 class Batch(Model):
     """The largest size of one batch."""
 
@@ -120,6 +140,10 @@ class SourceConfig(Model):
         default=None, description="Read one or more recordings: files of JSON lines."
     )
     storage: StorageInput | None = Field(default=None, description="Read the files of a TiCDC storage sink.")
+    database: DatabaseInput | None = Field(
+        default=None,
+        description="The database that the feed tells of, for commands that read rows from it themselves.",
+    )
     time_zone: Text | None = Field(
         default=None,
         description=(

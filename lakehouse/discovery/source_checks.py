@@ -7,17 +7,21 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from lakehouse.config.load import kafka_options
+from lakehouse.config.load import database_settings, kafka_options
 from lakehouse.config.models import SourceConfig
 from lakehouse.discovery.detect_format import are_alike, guess_format
 from lakehouse.discovery.detect_storage import detect_options
 from lakehouse.discovery.findings import FAIL, OK, WARN, Finding, error_finding
 from lakehouse.discovery.survey import producer_findings, survey_messages
-from lakehouse.errors import ConfigError, EnvironmentError_
+from lakehouse.errors import ConfigError, EnvironmentError_, LakehouseError
 from lakehouse.events import Message
-from lakehouse.formats import FORMATS
-from lakehouse.reporting.text.values import size
+from lakehouse.formats import FORMATS, order_of
+from lakehouse.reporting.text.values import counted, size
+from lakehouse.sources.database import connect
+from lakehouse.sources.dumps.snapshot import place_in
 from lakehouse.sources.kafka_admin import Topic, list_topics, topic_settings
+from lakehouse.sources.live.servers import server_of
+from lakehouse.sources.live.tables import listed
 from lakehouse.sources.recording import read_recording
 from lakehouse.sources.storage_files import read_tree
 
@@ -42,6 +46,23 @@ def source_findings(name: str, source: SourceConfig) -> Iterator[Finding]:
                 f"{len(messages)} messages{' and more' if len(messages) == RECORDS else ''}",
             )
             yield from _message_findings(name, source, messages)
+    if source.database is not None:
+        yield _database_finding(name, source)
+
+
+def _database_finding(name: str, source: SourceConfig) -> Finding:
+    """Whether the source's database answers with a place in the feed's order, and what it has."""
+    settings = database_settings(source)
+    try:
+        with connect(settings) as held, server_of(held) as server:
+            tables = listed(held)
+            with server.moment(held, first=False) as moment:
+                order = order_of(source.format, source.decoder_options())
+                place_in(source.format, order, moment.place, name)
+    except LakehouseError as error:
+        return error_finding("database", settings.address, error)
+    there = f"{server.name}, {counted(len(tables), 'table')} (about {size(sum(one.size for one in tables))})"
+    return Finding("database", settings.address, OK, f"{there}: `lakehouse snapshot {name}` reads them")
 
 
 def _kafka_findings(name: str, source: SourceConfig) -> Iterator[Finding]:
@@ -105,8 +126,8 @@ def _beginning(topic: Topic) -> Iterator[Finding]:
             topic.name,
             WARN,
             text,
-            fix="a new lake begins there: tables are whole only from their next snapshot on, or once a dump "
-            "is imported (`lakehouse import`)",
+            fix="a new lake begins there: tables are whole only from their next snapshot on (`lakehouse "
+            "snapshot`), or once a dump is imported (`lakehouse import`)",
         )
 
 

@@ -11,7 +11,8 @@ reasons. A false alarm is worse than a miss, so nothing is said where one of the
     another epoch                   another server's changes, whose state before is not known
     one commit_ts (TiCDC)           a transaction may be cut into other changes when it is sent again
     a row of an incremental         its position is older than the state that it shows
-    snapshot
+    snapshot, or of one of a
+    live table
     a DDL that changes keys, or     rows may have become others, or be gone
     removes or converts rows
 
@@ -37,7 +38,6 @@ from lakehouse.schema import Column, TableSchema
 INSERTED_TWICE = "an insert of a row that is there"
 NOT_THERE = "an update or delete of a row that is not there"
 ANOTHER_ROW = "an old image that is not the row before it"
-INCREMENTAL = "snapshot=incremental"
 _encode = msgspec.json.Encoder().encode
 # whose text is the same in every image of one schema and encoding
 _EXACT = {
@@ -116,7 +116,8 @@ def begun_at(lineage: Lineage, start: int, end: int, *, whole: bool) -> Position
         return None
     for step in reversed(lineage.steps[start : end + 1]):
         if any(isinstance(effect, Clear) for effect in step.effects):
-            return step.position
+            # what a snapshot shows that was read while the table changed, happened after it
+            return None if step.position in lineage.unsettled else step.position
     first = lineage.steps[0]
     # a server may log CREATE TABLE IF NOT EXISTS for a table that exists
     words = (first.ddl or "").upper().split(None, 12)

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from lakehouse.events import Position
-from lakehouse.fold.continuity import INCREMENTAL, Claim, Form, form_of
+from lakehouse.events import INCREMENTAL, Position
+from lakehouse.fold.continuity import Claim, Form, form_of
 from lakehouse.fold.upcast import Carrier, Row, Upstream
 from lakehouse.lineage import Lineage, StepIndex
 

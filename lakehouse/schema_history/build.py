@@ -6,7 +6,7 @@ taken from the rows before the next DDL, so that it never depends on how far sil
 is not understood, or that does not fit, holds its table from its position on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby, pairwise
 
@@ -16,8 +16,8 @@ from lakehouse.ddl.edits import CreateTable
 from lakehouse.ddl.parse.statements import read
 from lakehouse.ddl.policy import Rules
 from lakehouse.errors import DdlError
-from lakehouse.events import TABLE_SNAPSHOT, Position
-from lakehouse.lineage import History, Lineage, Step
+from lakehouse.events import SETTLED, TABLE_SNAPSHOT, Position
+from lakehouse.lineage import History, Lineage, Name, Step
 from lakehouse.schema_history.name_matching import Spelling
 from lakehouse.schema_history.rulings import (
     rule_on_inferred,
@@ -32,6 +32,8 @@ from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
 from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
 
 NO_RULES = Rules()
+# a table's snapshot: the lineage that it is of, and its place
+Taken = tuple[Lineage, Position]
 
 
 def build(
@@ -49,11 +51,11 @@ def build(
     """
     records = sorted(records, key=lambda record: record.position)
     lives, spelling = Lives(sightings, ordered, rules.logs), Spelling(sightings.names(), records)
-    whole = set(snapshots)
+    whole, taken = set(snapshots), dict[Name, Taken]()
     problems: list[tuple[Position, str]] = []
     for position, group in groupby(records, key=lambda record: record.position):
         every = [Context(record, lives, rules, spelling) for record in group]
-        contexts = [context for context in every if context.record.kind != TABLE_SNAPSHOT]
+        contexts = [context for context in every if context.record.kind not in (TABLE_SNAPSHOT, SETTLED)]
         if position not in whole:
             problems += _apply_at_once(contexts)
         elif _is_of_some_tables(contexts):
@@ -62,7 +64,9 @@ def build(
             _apply_snapshot(lives, position, [context.record for context in contexts])
         for context in every:
             if context.record.kind == TABLE_SNAPSHOT:
-                problems += _apply_table_snapshot(lives, context.record)
+                problems += _apply_table_snapshot(lives, context.record, taken)
+            elif context.record.kind == SETTLED:
+                _settle_snapshot(context.record, taken)
     lives.adopt_unseen()
     for lineage in lives.live.values():
         _settle(lives, lineage)
@@ -195,7 +199,9 @@ def _apply_snapshot_of_some(contexts: list[Context]) -> list[tuple[Position, str
     return _apply_at_once(contexts)
 
 
-def _apply_table_snapshot(lives: Lives, record: Record) -> list[tuple[Position, str]]:
+def _apply_table_snapshot(
+    lives: Lives, record: Record, taken: dict[Name, Taken]
+) -> list[tuple[Position, str]]:
     """A snapshot of one table that is whole: what came before it is gone, and its CREATE TABLE says what the
     table was. Returns why it can't be used: its rows then belong to what was known before.
     """
@@ -209,13 +215,24 @@ def _apply_table_snapshot(lives: Lives, record: Record) -> list[tuple[Position, 
         return [(position, f"the snapshot of {'.'.join(name)} was not understood: {error}")]
     lineage = lives.find(name, position)
     if lineage is None:
-        lives.begin(name, position, schema)
+        lineage = lives.begin(name, position, schema)
     else:
         lives.anchor(lineage, position)
         rule_on_table_snapshot(lineage, position, schema).apply(lineage)
         lineage.held = None
         lineage.notes = [note for note in lineage.notes if note != NO_CREATE]
+    taken[name] = lineage, position
     return []
+
+
+def _settle_snapshot(record: Record, taken: Mapping[Name, Taken]) -> None:
+    """The table's last snapshot shows what had happened by now: its lineage, whatever its name is now, is not
+    exact between the two places.
+    """
+    found = taken.get((record.database, record.table or ""))
+    if found is not None:
+        lineage, begun = found
+        lineage.unsettled[begun] = record.position
 
 
 # The end

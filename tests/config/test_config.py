@@ -18,6 +18,7 @@ from lakehouse.config.checks import ONLY_FOR
 from lakehouse.config.load import (
     Problem,
     check,
+    database_settings,
     kafka_options,
     load,
     load_source,
@@ -244,7 +245,8 @@ def test_a_file_that_ends_in_yaml_is_not_passed_over_in_silence(tmp_path: Path) 
         ),
         (
             "format: ticdc-open\nrecording: '{{secrets/a/b}}'\n",
-            "2:1: recording: can't hold a secret; use ${env:NAME} here; secrets are for kafka.options",
+            "2:1: recording: can't hold a secret; use ${env:NAME} here; secrets are for kafka.options and "
+            "database.password",
         ),
         (
             "format: ticdc-open\nrecording: ${HOME}/a\n",
@@ -932,6 +934,41 @@ def test_a_password_in_a_url_or_in_a_misplaced_option_is_found_too(tmp_path: Pat
 
     assert [line.split(": ")[1] for line in lines if "holds a secret" in line] == ["storage.path", "password"]
     assert SECRET not in "".join(lines)
+
+
+DATABASE = "format: ticdc-open\nrecording: r\ntime_zone: UTC\ndatabase:\n  host: ${env:HOST:-db}\n  user: u\n"
+
+
+def test_a_source_s_database_is_resolved_where_it_is_needed_and_shows_no_password(tmp_path: Path) -> None:
+    source = load(write(tmp_path, sources__s=DATABASE + "  password: ${env:PW}\n")).sources["s"]
+
+    found = database_settings(source, {"PW": SECRET})
+
+    assert (found.host, found.port, found.user, found.password) == ("db", 3306, "u", SECRET)
+    assert (found.tls, found.ca) == ("verified", None)
+    assert SECRET not in repr(found) + str(found) + repr(source) + source.model_dump_json()
+    with pytest.raises(ConfigError, match="source s: names no database; add `database: "):
+        database_settings(source.model_copy(update={"database": None}))
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("password: hunter2", "7:3: database.password: holds a secret; keep it elsewhere: ${env:NAME}, "
+         "{{secrets/scope/key}} or ${secret:scope/key}, without a default"),
+        ("prot: 1", "7:3: database.prot: unknown option; did you mean `port`?"),
+        ("port: 70000", "7:3: database.port: input should be less than or equal to 65535"),
+        ("tls: maybe", "7:3: database.tls: expected one of verified, unverified, off"),
+        ("tls: off\n  ca: a.pem", "8:3: database.ca: has no effect with tls: off; remove it, or use tls: "
+         "verified"),
+        ("ca: ${secret:a/b}", "7:3: database.ca: can't hold a secret; use ${env:NAME} here; secrets are for "
+         "kafka.options and database.password"),
+    ],
+)  # fmt: skip
+def test_problems_of_a_source_s_database_have_their_place(tmp_path: Path, line: str, problem: str) -> None:
+    (told,) = of_source(tmp_path, DATABASE + f"  {line}\n")
+
+    assert told.startswith(problem)
 
 
 def secret_source(tmp_path: Path) -> SourceConfig:

@@ -16,6 +16,7 @@ from lakehouse.discovery.source_checks import topic_findings
 from lakehouse.sources.kafka_admin import Topic
 from lakehouse.sources.kafka_produce import produce
 from tests.cli.test_commands import lakehouse
+from tests.servers.mariadb import run_program, start_mariadb
 from tests.support.paths import DATA
 
 DEMO = Path("lakehouse/demo/demo.jsonl").absolute()
@@ -188,8 +189,8 @@ def test_a_topic_whose_beginning_is_gone_is_said() -> None:
             "t",
             "warn",
             "its beginning is deleted already: partition 0 begins at 5",
-            "a new lake begins there: tables are whole only from their next snapshot on, or once a dump is "
-            "imported (`lakehouse import`)",
+            "a new lake begins there: tables are whole only from their next snapshot on (`lakehouse "
+            "snapshot`), or once a dump is imported (`lakehouse import`)",
         )
         in found
     )
@@ -281,3 +282,29 @@ def test_the_default_rules_are_said(tmp_path: Path) -> None:
 
     text = "mysql's rules convert values, since nothing else is said"
     assert told(found, "server") == [("server", "ok", text)]
+
+
+def test_a_source_s_database_says_what_a_snapshot_would_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--log-bin=binlog", "--server-id=7", "--binlog-format=ROW")
+    recording = tmp_path / "r.jsonl"
+    recording.write_text("")
+    monkeypatch.setenv("PW", "hunter2hunter2")
+    with start_mariadb(tmp_path / "mariadb", *options) as server:
+        run_program("mariadb", server, given=b"CREATE DATABASE d; CREATE TABLE d.t (a int); ")
+        place = f"{{host: 127.0.0.1, port: {server.port}, user: root, password: '${{env:PW}}', tls: off}}"
+        text = f"recording: {recording}\ndatabase: {place}\nformat: "
+        fits = configured(tmp_path / "a", f"{text}debezium\n")
+        other = configured(tmp_path / "b", f"{text}ticdc-open\ntime_zone: UTC\n")
+        found = told(doctor(fits, quiet, no_session), "database")
+        wrong = told(doctor(other, quiet, no_session), "database")
+    gone = told(doctor(fits, quiet, no_session), "database")
+
+    ((_, state, says),) = found
+    assert state == "ok"
+    assert says.startswith("MariaDB, 1 table (about 16")
+    assert says.endswith("`lakehouse snapshot shop` reads them")
+    assert [state for _, state, _ in (*wrong, *gone)] == ["fail", "fail"]
+    assert "expected a TSO, as the source's feed has" in wrong[0][2]
+    assert "hunter2" not in str((found, wrong, gone))

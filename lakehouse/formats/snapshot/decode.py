@@ -1,7 +1,8 @@
 """Records of a snapshot to events, for a source of any format with positions of its own.
 
     rows     one RowChange a row, op `snapshot`, flag `snapshot=table`
-    table    one SchemaChange of kind `table`: the table's CREATE TABLE, where its snapshot clears it
+    table    one SchemaChange of kind `table`: the table's CREATE TABLE, where its snapshot clears it; and one
+             of kind `settled` where a snapshot of a live table has another place from which on it is exact
 
 Order: a snapshot of a binlog's position ranks below what was streamed from there on, like Debezium's own
 (phase 0); where positions are those of ends of events, above what ends there (phase 2); one of a TSO above
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import (
+    INCREMENTAL,
+    SETTLED,
     SNAPSHOT,
     SNAPSHOT_FLAG,
     TABLE_SNAPSHOT,
@@ -37,6 +40,7 @@ from lakehouse.values.scalars import base64_text, bit_number, integer, number, t
 Convert = Callable[[bytes], Value | dict[str, str]]
 _BEFORE, _AFTER = 0, 2
 _FLAGS = ("snapshot", SNAPSHOT_FLAG)
+_LIVE = (*_FLAGS, INCREMENTAL)
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
@@ -54,6 +58,16 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         ddl=record.create,
         index=0,
     )
+    if record.until is not None:
+        yield SchemaChange(
+            SETTLED,
+            record.database,
+            record.table,
+            commit_ts=None,
+            position=position(message.epoch, record.until),
+            ddl=record.create,  # tells it from that of another table, which may be settled at the same place
+            index=1,
+        )
 
 
 def position(epoch: int, place: Place, row: int = 0, half: int = 0) -> Position:
@@ -90,7 +104,7 @@ def _rows(record: RowsRecord, epoch: int, zone: str) -> Iterator[Event]:
             before=None,
             after=after,
             index=index,
-            flags=_FLAGS,
+            flags=_LIVE if record.live else _FLAGS,
             row_id=None if keyed else f"snapshot:{record.first + index}",
         )
 

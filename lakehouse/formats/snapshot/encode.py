@@ -17,16 +17,20 @@ Cells = list[bytes | None]
 
 
 class TableChunks:
-    """The records of one table. A chunk ends where the way its rows are to be read changes."""
+    """The records of one table, whose first row has the number `count`. A chunk ends where the way its rows
+    are to be read changes.
+    """
 
-    def __init__(self, place: Place, name: tuple[str, str], schema: TableSchema) -> None:
-        self._place, self._name = place, name
+    def __init__(
+        self, place: Place, name: tuple[str, str], schema: TableSchema, *, live: bool = False, count: int = 0
+    ) -> None:
+        self._place, self._name, self.live = place, name, live
         self._columns = {column.name: _column(schema, column.name) for column in schema.columns}
         self._ids = {column.id: column.name for column in schema.columns}
         self._key = tuple(sorted(self._ids[column_id] for column_id in schema.handle_key))
         self._rows: list[Cells] = []
         self._reading: tuple[tuple[str, ...], str | None, str | None] | None = None
-        self._bytes, self.count = 0, 0
+        self._bytes, self.count = 0, count
 
     def add(
         self, columns: Sequence[str], rows: Iterable[Cells], charset: str | None, zone: str | None
@@ -57,15 +61,21 @@ class TableChunks:
                 zone=zone,
                 first=self.count,
                 rows=self._rows,
+                live=self.live,
             )
             self.count += len(self._rows)
         self._rows, self._bytes, self._reading = [], 0, None
 
-    def end(self, create: str) -> Iterator[RowsRecord | TableRecord]:
+    def end(self, create: str, until: Place | None = None) -> Iterator[RowsRecord | TableRecord]:
         """The last rows, and the record that ends the table."""
         yield from self.rest()
         yield TableRecord(
-            place=self._place, database=self._name[0], table=self._name[1], create=create, rows=self.count
+            place=self._place,
+            database=self._name[0],
+            table=self._name[1],
+            create=create,
+            rows=self.count,
+            until=until,
         )
 
 

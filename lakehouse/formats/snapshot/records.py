@@ -41,10 +41,12 @@ class TextColumn(NamedTuple):
     charset: str = ""
 
 
-class RowsRecord(msgspec.Struct, frozen=True, kw_only=True, tag="rows", tag_field="record"):
+class RowsRecord(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="rows", tag_field="record"
+):
     """Rows of one table. `key` are the columns of its handle key, by name; `charset` is that of text (None:
     each column's own), `zone` that of TIMESTAMP (None: the source's option); `first` the number of the first
-    row in the table.
+    row in the table. `live`: the rows may show what happened after the place.
     """
 
     version: int = VERSION
@@ -57,10 +59,15 @@ class RowsRecord(msgspec.Struct, frozen=True, kw_only=True, tag="rows", tag_fiel
     zone: str | None
     first: int
     rows: list[list[bytes | None]]
+    live: bool = False
 
 
-class TableRecord(msgspec.Struct, frozen=True, kw_only=True, tag="table", tag_field="record"):
-    """The end of a table: what SHOW CREATE TABLE printed, and how many rows came before."""
+class TableRecord(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="table", tag_field="record"
+):
+    """The end of a table: what SHOW CREATE TABLE printed, and how many rows came before. `until`: the place
+    before which all happened that the rows show, where that is another one.
+    """
 
     version: int = VERSION
     place: Place
@@ -68,6 +75,7 @@ class TableRecord(msgspec.Struct, frozen=True, kw_only=True, tag="table", tag_fi
     table: str
     create: str
     rows: int
+    until: Place | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -133,8 +133,16 @@ def _missing_file(where: Where) -> Steps:
     )
 
 
+def _read_again(where: Where) -> Step:
+    again = where.command("snapshot", "SOURCE", "--incomplete")
+    return Step(again, "read what is incomplete from the source's database")
+
+
 def _epoch(where: Where) -> Steps:
-    return (Step("", "let the feed send a snapshot of the table: its rows were last known before the epoch"),)
+    return (
+        _read_again(where),
+        Step("", "or let the feed send a snapshot of the table: its rows were last known before the epoch"),
+    )
 
 
 def _servers(where: Where) -> Steps:
@@ -174,7 +182,8 @@ def _late(where: Where) -> Steps:
 def _unknowable(where: Where) -> Steps:
     return (
         Step(where.command("schema", "history", "TABLE"), "the table's statements, and what they did"),
-        Step("", "a snapshot of the table by the feed, or a TRUNCATE and its rows again, settles it"),
+        _read_again(where),
+        Step("", "or a snapshot of the table by the feed, or a TRUNCATE and its rows again, settles it"),
     )
 
 

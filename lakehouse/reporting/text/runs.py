@@ -94,7 +94,8 @@ def _next(outcome: Entry, view: View) -> Iterator[Part]:
 def _older(entry: Entry) -> str:
     """The tables that may have had rows before their feed began."""
     names = entry.get("tables_older_than_the_feed", ())
-    brings = "`lakehouse import` brings rows from before the feed, from a dump"
+    ways = f"`lakehouse snapshot {entry['source']}`, or `lakehouse import` from a dump"
+    brings = f"{ways}, brings rows from before the feed"
     return f"{listed(names, LINES)}: {brings}" if names else ""
 
 

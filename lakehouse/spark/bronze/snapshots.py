@@ -1,5 +1,6 @@
 """Lands table snapshots in bronze: records in their order, so that one that died goes on where it stopped."""
 
+import time
 from collections.abc import Iterable, Iterator
 
 from lakehouse.events import Message
@@ -9,8 +10,9 @@ from lakehouse.spark.bronze.epochs import bronze_ends
 from lakehouse.spark.bronze.recordings import append_messages
 from lakehouse.spark.ops.run_context import RunContext
 
-# written at once
+# written at once, or what has come in so many seconds
 COMMIT_BYTES = 32 * limits.MIB
+COMMIT_SECONDS = 30.0
 
 
 def land_snapshot(context: RunContext, messages: Iterable[Message]) -> int:
@@ -24,16 +26,16 @@ def land_snapshot(context: RunContext, messages: Iterable[Message]) -> int:
 
 
 def _chunks(messages: Iterable[Message], ends: dict[Place, int]) -> Iterator[list[Message]]:
-    """New records, so many bytes at a time."""
+    """New records, so many bytes or seconds at a time."""
     chunk: list[Message] = []
-    size = 0
+    size, begun = 0, time.monotonic()
     for message in messages:
         if message.offset < ends.get((message.topic, message.incarnation, message.partition), 0):
             continue
         chunk.append(message)
         size += len(message.value or b"")
-        if size >= COMMIT_BYTES:
+        if size >= COMMIT_BYTES or time.monotonic() - begun >= COMMIT_SECONDS:
             yield chunk
-            chunk, size = [], 0
+            chunk, size, begun = [], 0, time.monotonic()
     if chunk:
         yield chunk

@@ -97,8 +97,8 @@ def import_dump(source: Source, given: Given, progress: Progress) -> dict[str, A
         register(spark, lake, source.name, source.settings)
         log = OpsLog(spark, lake, source.name).load()
         context = RunContext(log, progress)
-        _refuse_below_floors(log, place)
-        _warn_of_gap(log, place, progress)
+        refuse_below_floors(log, place)
+        warn_of_gap(log, place, progress)
         told = _Told(source.name, found, progress)
         landed = land_snapshot(context, told.with_progress(snapshot_messages(dump, place, found)))
     for table in found.tables:
@@ -113,26 +113,26 @@ def import_dump(source: Source, given: Given, progress: Progress) -> dict[str, A
     }
 
 
-def _refuse_below_floors(log: OpsLog, place: Place) -> None:
+def refuse_below_floors(log: OpsLog, place: Place) -> None:
     """LakehouseError where silver keeps no changes of that time any more."""
     epoch = max((one.epoch for one in log.all(Epoch)), default=0)
     at: Position = position(epoch, place)
     below = sorted(".".join(name) for name, floor in floors_of(log).items() if at <= floor)
     if below:
         raise LakehouseError(
-            f"{log.source}: expected a dump above the retention floor, got one at {place}, below that of "
-            f"{', '.join(below)}; take a newer dump"
+            f"{log.source}: expected a snapshot above the retention floor, got one at {place}, below that of "
+            f"{', '.join(below)}; take a newer one"
         )
 
 
-def _warn_of_gap(log: OpsLog, place: Place, progress: Progress) -> None:
-    """Say so where nothing shows that the feed had begun when the dump was taken."""
+def warn_of_gap(log: OpsLog, place: Place, progress: Progress) -> None:
+    """Say so where nothing shows that the feed had begun when the snapshot was taken."""
     first = _first_position(log)
     at = position(0, place)
     if first is not None and at[1:] < first[1:]:
         progress(
-            f"warning: {log.source}: the dump is of {place}, and the feed's first message is behind it: if "
-            "the feed began later, changes in between are missing; take a dump after the feed's beginning"
+            f"warning: {log.source}: the snapshot is of {place}, and the feed's first message is behind it: "
+            "if the feed began later, changes in between are missing; take one after the feed's beginning"
         )
 
 

@@ -15,6 +15,7 @@ from lakehouse.formats.assemble import assembled
 from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.encode import CHUNK_ROWS, TableChunks, incarnation_of, messages
 from lakehouse.formats.snapshot.records import Place, RowsRecord, TextColumn, encode
+from tests.support.engine import Memory
 
 TSO = 449583647234560001
 CREATE = """CREATE TABLE `t` (
@@ -193,3 +194,34 @@ def test_damaged_records_are_dead_letters_or_other_events(data: st.DataObject) -
     for event in events([Message(SNAPSHOT_TOPIC, 0, 0, None, damaged)]):
         assert isinstance(event, DeadLetter | RowChange | SchemaChange)
         assert not isinstance(event, DeadLetter) or event.code != "decoder"
+
+
+LIVE = Place(file="b.000001", offset=100)
+UNTIL = Place(file="b.000002", offset=4)
+
+
+def test_the_end_of_a_live_table_also_tells_from_where_on_it_is_exact() -> None:
+    table = chunks(CREATE, LIVE)
+    table.live = True
+    records = [*table.add(("id",), [[b"1"]], None, None), *table.end(CREATE, UNTIL)]
+
+    row, snapshot, settled = events(list(messages(records, "abc")), "debezium")
+
+    assert row.flags == ("snapshot", "snapshot=table", "snapshot=incremental")
+    assert (snapshot.kind, snapshot.position) == ("table", (0, 1, 100, 0, 0, 0))
+    assert (settled.kind, settled.position) == ("settled", (0, 2, 4, 0, 0, 0))
+
+
+def test_two_tables_that_are_settled_at_one_place_are_told_apart() -> None:
+    silver = Memory("debezium", tidb=False)
+    for name in ("t", "u"):
+        sql = CREATE.replace("`t`", f"`{name}`", 1)
+        (statement,) = read(sql)
+        assert isinstance(statement, CreateTable)
+        table = TableChunks(LIVE, ("shop", name), create(statement))
+        silver.add(messages(table.end(sql, UNTIL), name))
+
+    last = (0, 9, 0, 0, 0, 0)
+    found = {name[1]: lineage.unsettled for name, lineage in silver.lineages().live(last).items()}
+    stretch = {(0, 1, 100, 0, 0, 0): (0, 2, 4, 0, 0, 0)}
+    assert found == {"t": stretch, "u": stretch}

@@ -1,0 +1,224 @@
+"""A live table as records of a snapshot: its rows in chunks by key, each chunk of a moment of its own.
+
+    place       of the first moment. All rows stand there, below what was streamed from there on: what they
+                show of later, the stream tells once more
+    until       of the last moment, or of one after it: from there on the table is exact
+
+Each record carries a mark of how far its table has come, so that a run which died goes on behind it.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from lakehouse.errors import LakehouseError
+from lakehouse.events import SNAPSHOT_TOPIC, Message
+from lakehouse.formats.snapshot.encode import TableChunks
+from lakehouse.formats.snapshot.records import Place, RowsRecord, TableRecord, encode
+from lakehouse.lineage import Name
+from lakehouse.sources.database import Cells, Database, DatabaseError
+from lakehouse.sources.dumps.records import Place as ServerPlace
+from lakehouse.sources.live.servers import Moment, Server
+from lakehouse.sources.live.tables import Listed, LiveTable, described
+
+# rows of one SELECT
+CHUNK_ROWS = 50_000
+# a table whose definition changes while it is read is read so many times
+TRIES = 3
+_CHANGED, _NO_TABLE, _NO_COLUMN = 1412, 1146, 1054
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a table has come at a record: `rows` so far, `last` the key of the last one, `done`: it is
+    complete. `run` is when its run began, and in which epoch; `tables` how many that reads.
+    """
+
+    run: str
+    tables: int
+    database: str
+    table: str
+    place: Place
+    rows: int
+    last: list[bytes | None] = []
+    done: bool = False
+    epoch: int = 0
+
+    @property
+    def name(self) -> Name:
+        return self.database, self.table
+
+
+_encode_mark = msgspec.json.Encoder().encode
+_decode_mark = msgspec.json.Decoder(Mark).decode
+
+
+def mark_of(key: bytes | None) -> Mark | None:
+    """The mark of a record of bronze; None for one of a dump."""
+    return None if key is None else _decode_mark(bytes(key))
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A table that a run which died has begun: its incarnation, the next offset in it, and its last mark."""
+
+    incarnation: str
+    offset: int
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What all tables of a run are read with. `placed` gives a server's place in the source's order; `paced`
+    waits where rows come too fast; `begun` are the tables that are not complete.
+    """
+
+    run: str
+    tables: int
+    epoch: int
+    placed: Callable[[ServerPlace], Place]
+    paced: Callable[[int], None] = field(default=lambda rows: None)
+    begun: dict[Name, Begun] = field(default_factory=dict)
+    chunk_rows: int = CHUNK_ROWS
+
+
+class TableGone(LakehouseError):
+    """A table was dropped or renamed before it had been read."""
+
+
+def table_messages(database: Database, server: Server, table: Listed, reading: Reading) -> Iterator[Message]:
+    """A table's records. It is read again from its first row where its definition changes meanwhile.
+    TableGone, LakehouseError with what to do.
+    """
+    for _ in range(TRIES):
+        try:
+            found = described(database, table, charsets=server.name != "TiDB")
+            yield from _TableRead(database, server, found, reading).messages()
+            return
+        except _DefinitionChanged:
+            continue
+        except DatabaseError as error:
+            if error.code == _NO_TABLE:
+                raise TableGone(f"{'.'.join(table.name)}: was dropped or renamed") from None
+            if error.code not in (_CHANGED, _NO_COLUMN):
+                raise
+    raise LakehouseError(
+        f"{'.'.join(table.name)}: expected a table whose definition stays while it is read, got DDLs on it "
+        f"{TRIES} times; run the command again when they are done"
+    )
+
+
+class _DefinitionChanged(Exception):
+    """The table's definition is not what it was when its first row was read."""
+
+
+class _TableRead:
+    """One table read once, from its first row or from where a run that died had come to."""
+
+    def __init__(self, database: Database, server: Server, table: LiveTable, reading: Reading) -> None:
+        self.database, self.server, self.table, self.reading = database, server, table, reading
+        self.name = table.listed.name
+        self.columns = tuple(column.name for column in table.schema.columns)
+        self.offset, self.incarnation = 0, ""
+        self.last: list[bytes | None] | None = None
+        self.chunks: TableChunks | None = None
+        self.place = self.latest = Place()
+
+    def messages(self) -> Iterator[Message]:
+        self._go_on()
+        self.database.execute(f"SET SESSION character_set_results = {self.table.charset or 'NULL'}")
+        exact = True
+        while True:
+            count = 0
+            with self.server.moment(self.database, first=self.chunks is None) as moment:
+                exact = moment.exact and self.table.listed.is_transactional
+                self._at(moment, exact)
+                statement = self.table.rows_after(self.last, self.reading.chunk_rows)
+                for rows in self.database.stream(statement):
+                    count += len(rows)
+                    yield from self._rows(rows)
+            yield from self._records(self._chunks().rest())
+            if not self.table.key or count < self.reading.chunk_rows:
+                break
+        if not exact:
+            with self.server.moment(self.database, first=False) as moment:
+                self.latest = self.reading.placed(moment.place)
+        yield from self._end()
+
+    def _go_on(self) -> None:
+        """Go on behind what was landed of the same table, where it can be."""
+        begun = self.reading.begun.get(self.name)
+        if begun is None or not self.table.key or begun.incarnation != self._incarnation(begun.mark.place):
+            return
+        self.place, self.incarnation, self.offset = begun.mark.place, begun.incarnation, begun.offset
+        self.last = begun.mark.last
+        self.chunks = TableChunks(self.place, self.name, self.table.schema, live=True, count=begun.mark.rows)
+
+    def _at(self, moment: Moment, exact: bool) -> None:
+        """Take a moment: the first one is the table's place."""
+        self.latest = self.reading.placed(moment.place)
+        if self.chunks is None:
+            self._refuse_without_key(exact)
+            self.place = self.latest
+            self.incarnation = self._incarnation(self.place)
+            self.chunks = TableChunks(self.place, self.name, self.table.schema)
+        self.chunks.live = not exact or self.latest != self.place
+
+    def _refuse_without_key(self, exact: bool) -> None:
+        """Rows that can't be told from each other count once each: they must be of one moment."""
+        if not exact and not self.table.has_key:
+            raise LakehouseError(
+                f"{'.'.join(self.name)}: expected a key, for {self.server.name} does not tell of which place "
+                "in its binlog the rows of a SELECT are, got none; import a dump of it "
+                "(mysqldump --single-transaction --source-data=2), or leave it out with --tables"
+            )
+
+    def _incarnation(self, place: Place) -> str:
+        told = [self.reading.run, self.reading.epoch, str(place), *self.name, self.table.state]
+        return hashlib.blake2b(msgspec.json.encode(told), digest_size=12).hexdigest()
+
+    def _chunks(self) -> TableChunks:
+        assert self.chunks is not None
+        return self.chunks
+
+    def _rows(self, rows: Sequence[Cells]) -> Iterator[Message]:
+        self.reading.paced(len(rows))
+        self.last = self.table.key_of(rows[-1]) if self.table.key else None
+        found = self._chunks().add(self.columns, map(list, rows), self.table.charset, "+00:00")
+        yield from self._records(found)
+
+    def _end(self) -> Iterator[Message]:
+        """The record that makes the table complete, if it is still what it was."""
+        self.database.execute("SET SESSION character_set_results = utf8mb4")
+        now = described(self.database, self.table.listed, charsets=self.server.name != "TiDB")
+        if now.state != self.table.state:
+            raise _DefinitionChanged
+        until = None if self.latest == self.place else self.latest
+        yield from self._records(self._chunks().end(self.table.create, until))
+
+    def _records(self, records: Iterator[RowsRecord | TableRecord]) -> Iterator[Message]:
+        for record in records:
+            done = isinstance(record, TableRecord)
+            rows = record.rows if isinstance(record, TableRecord) else record.first + len(record.rows)
+            last = [] if isinstance(record, TableRecord) else self.table.key_of(record.rows[-1])
+            mark = Mark(
+                run=self.reading.run,
+                tables=self.reading.tables,
+                database=self.name[0],
+                table=self.name[1],
+                place=self.place,
+                rows=rows,
+                last=last if self.table.key else [],
+                done=done,
+                epoch=self.reading.epoch,
+            )
+            yield Message(
+                SNAPSHOT_TOPIC,
+                0,
+                self.offset,
+                key=_encode_mark(mark),
+                value=encode(record),
+                incarnation=self.incarnation,
+            )
+            self.offset += 1

@@ -1,0 +1,198 @@
+"""What a server can say of the moment that a SELECT sees.
+
+    MariaDB   a consistent snapshot tells the binlog's place that it is of, and so are the rows read in it
+    TiDB      all of a run is read at one TSO, which an open transaction keeps from garbage collection
+    MySQL     a place before a SELECT, and one after it: what is read may show what was committed in between
+
+No lock is taken that a writer would wait for.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from lakehouse.errors import EnvironmentError_, LakehouseError
+from lakehouse.sources.database import Cells
+from lakehouse.sources.dumps.records import BinlogPlace, Place, Tso
+
+# seconds in which a transaction that is in MySQL's binlog has also become visible, where no GTIDs tell
+COMMITS_WITHIN = 3.0
+# seconds in which another table may begin at the same place
+COUNTS_FOR = 30.0
+# seconds for which a connection stays open that nothing is asked on
+STAYS_OPEN = 7 * 86_400
+# seconds after which one that is not says that something is wrong
+GIVES_UP_AFTER = 60.0
+_GTID = re.compile(r"([0-9a-fA-F-]{36}):(\d+)#")
+
+
+class Asks(Protocol):
+    """A connection, as far as this module needs it."""
+
+    def ask(self, sql: str) -> list[Cells]: ...
+
+    def execute(self, sql: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment of the server. `exact`: what is read in it is of that place, and shows nothing later."""
+
+    place: Place
+    exact: bool
+
+
+class Server(Protocol):
+    """One kind of server. `session` are the statements that a connection which reads begins with."""
+
+    name: str
+    session: tuple[str, ...]
+
+    def moment(self, database: Asks, *, first: bool) -> AbstractContextManager[Moment]:
+        """A moment for as long as the block lasts; what the block reads is of it, or later. `first`: rows
+        will stand at its place, below what was changed from there on.
+        """
+
+
+class MariaDbServer:
+    """MariaDB's START TRANSACTION WITH CONSISTENT SNAPSHOT, whose place SHOW STATUS tells."""
+
+    name = "MariaDB"
+    session: tuple[str, ...] = ("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",)
+
+    @contextmanager
+    def moment(self, database: Asks, *, first: bool) -> Iterator[Moment]:
+        database.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+        try:
+            told = {_text(name).lower(): _text(value) for name, value in database.ask(_SNAPSHOT_PLACE)}
+            file, offset = told.get("binlog_snapshot_file", ""), told.get("binlog_snapshot_position", "")
+            yield Moment(_place(file, offset), exact=True)
+        finally:
+            _rolled_back(database)
+
+
+class TiDbServer:
+    """One TSO for all. `tso` is that of a transaction that stays open: while it is, TiDB keeps what is older
+    (for `tidb_gc_max_wait_time`, a day).
+    """
+
+    name = "TiDB"
+
+    def __init__(self, tso: int) -> None:
+        self.tso = tso
+        self.session: tuple[str, ...] = (f"SET SESSION tidb_snapshot = '{tso}'",)
+
+    @contextmanager
+    def moment(self, database: Asks, *, first: bool) -> Iterator[Moment]:
+        yield Moment(Tso(self.tso), exact=True)
+
+
+class MySqlServer:
+    """MySQL tells the end of its binlog. A transaction is in it before others see its rows: the place counts
+    once all that was there has become visible.
+    """
+
+    name = "MySQL"
+    session: tuple[str, ...] = ()
+
+    def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._sleep = sleep
+        self._settled: tuple[float, BinlogPlace] | None = None
+
+    @contextmanager
+    def moment(self, database: Asks, *, first: bool) -> Iterator[Moment]:
+        yield Moment(self._first(database) if first else _end_of_binlog(database), exact=False)
+
+    def _first(self, database: Asks) -> BinlogPlace:
+        """A place all below which is visible. One that is lower than need be does no harm: other tables begin
+        there too, for a while.
+        """
+        known, now = self._settled, time.monotonic()
+        if known is not None and now - known[0] < COUNTS_FOR:
+            return known[1]
+        place = _end_of_binlog(database)
+        self._settle(database)
+        self._settled = now, place
+        return place
+
+    def _settle(self, database: Asks) -> None:
+        """Wait for the transactions that were in the binlog and not committed."""
+        owned = self._owned(database)
+        if owned is None:
+            self._sleep(max(COMMITS_WITHIN, _semisync_seconds(database)))
+            return
+        waited = 0.0
+        while owned and owned & (self._owned(database) or set()):
+            if waited > GIVES_UP_AFTER:
+                raise EnvironmentError_(
+                    "database: expected transactions in its binlog to be committed within a minute, got some "
+                    "that are not (gtid_owned): is a replica of semi-synchronous replication away?"
+                )
+            self._sleep(0.05)
+            waited += 0.05
+
+    def _owned(self, database: Asks) -> set[tuple[str, str]] | None:
+        """The GTIDs of transactions that are being committed; None where the server gives none."""
+        rows = database.ask("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('gtid_mode', 'gtid_owned')")
+        told = {_text(name).lower(): _text(value) for name, value in rows}
+        if told.get("gtid_mode", "OFF").upper() != "ON":
+            return None
+        return {(uuid, number) for uuid, number in _GTID.findall(told.get("gtid_owned", ""))}
+
+
+_SNAPSHOT_PLACE = "SHOW STATUS WHERE Variable_name IN ('Binlog_snapshot_file', 'Binlog_snapshot_position')"
+
+
+@contextmanager
+def server_of(database: Asks) -> Iterator[Server]:
+    """The server behind a connection, which must stay open and unused for as long as the block lasts: at TiDB
+    it holds the moment of all that is read.
+    """
+    version = _text(database.ask("SELECT VERSION()")[0][0])
+    if "tidb" in version.lower():
+        database.execute(f"SET SESSION wait_timeout = {STAYS_OPEN}")
+        database.execute("BEGIN")
+        tso = int(_text(database.ask("SELECT @@tidb_current_ts")[0][0]))
+        if tso <= 0:
+            raise EnvironmentError_("database: expected the TSO of a transaction, got none")
+        yield TiDbServer(tso)
+    elif "mariadb" in version.lower():
+        yield MariaDbServer()
+    else:
+        yield MySqlServer()
+
+
+def _end_of_binlog(database: Asks) -> BinlogPlace:
+    try:
+        rows = database.ask("SHOW BINARY LOG STATUS")  # since 8.2; 8.4 knows no other
+    except LakehouseError:
+        rows = database.ask("SHOW MASTER STATUS")
+    return _place(*map(_text, rows[0][:2])) if rows else _place("", "")
+
+
+def _semisync_seconds(database: Asks) -> float:
+    """How long a transaction in the binlog may wait for a replica before others see it."""
+    rows = database.ask("SHOW GLOBAL VARIABLES WHERE Variable_name LIKE 'rpl\\_semi\\_sync\\_%\\_timeout'")
+    return max((int(_text(value)) / 1000 + 1 for _, value in rows), default=0.0)
+
+
+def _place(file: str, offset: str) -> BinlogPlace:
+    if not file or not offset.isdigit():
+        raise EnvironmentError_(
+            "database: expected a server that writes a binlog, and an account that may see its place (GRANT "
+            "REPLICATION CLIENT, at MariaDB BINLOG MONITOR), got no place"
+        )
+    return BinlogPlace(file, int(offset))
+
+
+def _rolled_back(database: Asks) -> None:
+    """End a transaction; one whose connection is gone has ended."""
+    with suppress(LakehouseError):
+        database.execute("ROLLBACK")
+
+
+def _text(cell: bytes | None) -> str:
+    return "" if cell is None else cell.decode()

@@ -1,0 +1,205 @@
+"""A server's tables, and how each is read: the columns as SQL expressions, the key by which it is cut into
+chunks.
+"""
+
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from lakehouse.ddl import edits
+from lakehouse.ddl.apply.schema import create
+from lakehouse.ddl.parse.statements import read
+from lakehouse.errors import DdlError, LakehouseError
+from lakehouse.lineage import Name
+from lakehouse.schema import Column, TableSchema
+from lakehouse.sources.database import Cells
+from lakehouse.values.charsets import charset_codec
+
+SYSTEM = ("information_schema", "metrics_schema", "mysql", "performance_schema", "sys")
+# engines whose rows are of the moment of the transaction that reads them
+TRANSACTIONAL = frozenset({"innodb", "rocksdb", "tidb"})
+# families whose values can be compared with a literal of the server's own text, in the order of the key
+_NUMBERS = frozenset({"integer", "year", "decimal", "bit"})
+_TIMES = frozenset({"date", "datetime", "timestamp", "time"})
+_COUNTER = re.compile(r"\b(?:AUTO_INCREMENT|AUTO_RANDOM_BASE)=\d+ ?", re.I)
+_IS_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?", re.A)
+
+
+class Asks(Protocol):
+    """A connection, as far as this module needs it."""
+
+    def ask(self, sql: str) -> list[Cells]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A table that the server has, its engine, and about how many rows and bytes."""
+
+    name: Name
+    engine: str
+    rows: int
+    size: int
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.engine.lower() in TRANSACTIONAL
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTable:
+    """A table as it is now. `state` is what of it must not change while it is read; `key` the columns whose
+    order cuts it into chunks, empty where it is read in one; `charset` that of all text as it is sent, None:
+    each column's own.
+    """
+
+    listed: Listed
+    create: str
+    state: str
+    schema: TableSchema
+    key: tuple[Column, ...]
+    charset: str | None
+
+    @property
+    def has_key(self) -> bool:
+        """Whether rows can be told from each other."""
+        return bool(self.schema.handle_key)
+
+    def rows_after(self, after: Sequence[bytes | None] | None, limit: int) -> str:
+        """The statement that reads the rows behind a key's values, in key order; all rows where there is no
+        key.
+        """
+        columns = ", ".join(map(_expression, self.schema.columns))
+        statement = f"SELECT {columns} FROM {quoted(self.listed.name)}"
+        if not self.key:
+            return statement
+        where = "" if after is None else f" WHERE {self._behind(after)}"
+        order = ", ".join(word(column.name) for column in self.key)
+        return f"{statement}{where} ORDER BY {order} LIMIT {limit}"
+
+    def key_of(self, row: Sequence[bytes | None]) -> list[bytes | None]:
+        """The key's values in a row."""
+        names = [column.name for column in self.schema.columns]
+        return [row[names.index(column.name)] for column in self.key]
+
+    def _behind(self, after: Sequence[bytes | None]) -> str:
+        """`a >= 1 AND (a > 1 OR (a = 1 AND b > 2))`, which servers read as a range of the key."""
+        names = [word(column.name) for column in self.key]
+        values = [self._literal(column, cell) for column, cell in zip(self.key, after, strict=True)]
+        condition = f"{names[-1]} > {values[-1]}"
+        for name, value in list(zip(names, values, strict=True))[-2::-1]:
+            condition = f"({name} > {value} OR ({name} = {value} AND {condition}))"
+        return condition if len(names) == 1 else f"{names[0]} >= {values[0]} AND {condition}"
+
+    def _literal(self, column: Column, cell: bytes | None) -> str:
+        if cell is None:
+            raise LakehouseError(f"{_dotted(self.listed.name)}: expected a key without NULL, got one")
+        family = column.type.family
+        if family == "bit":
+            return str(int.from_bytes(cell, "big"))
+        if family in _NUMBERS:
+            if not _IS_NUMBER.fullmatch(cell):
+                raise LakehouseError(f"{_dotted(self.listed.name)}: expected a number as key, got another")
+            return cell.decode()
+        if family == "binary":
+            return f"x'{cell.hex()}'"
+        charset = "utf8mb4" if family in _TIMES else self.charset or column.type.charset or "utf8mb4"
+        return f"_{charset} x'{cell.hex()}'"
+
+
+def listed(database: Asks) -> list[Listed]:
+    """The tables of all databases but the server's own, by name."""
+    system = ", ".join(f"'{name}'" for name in SYSTEM)
+    rows = database.ask(
+        "SELECT table_schema, table_name, engine, table_rows, data_length FROM information_schema.tables "
+        f"WHERE table_type = 'BASE TABLE' AND LOWER(table_schema) NOT IN ({system}) ORDER BY 1, 2"
+    )
+    return [
+        Listed((_text(schema), _text(table)), _text(engine), int(count or 0), size=int(size or 0))
+        for schema, table, engine, count, size in rows
+    ]
+
+
+def chosen(tables: Iterable[Listed], patterns: Iterable[str]) -> list[Listed]:
+    """The tables that names such as `shop.orders` or patterns such as `shop.*` choose. LakehouseError where
+    one chooses none.
+    """
+    every, found = list(tables), dict[Name, Listed]()
+    for pattern in patterns:
+        mine = [table for table in every if fnmatch.fnmatchcase(_dotted(table.name), pattern)]
+        if not mine:
+            raise LakehouseError(
+                f"{pattern}: expected a table of the database, got none of that name; is the account allowed "
+                "to SELECT from it?"
+            )
+        found |= {table.name: table for table in mine}
+    return sorted(found.values(), key=lambda table: table.name)
+
+
+def described(database: Asks, table: Listed, *, charsets: bool) -> LiveTable:
+    """A table as it is now. `charsets`: text is sent in its column's own charset, else in utf8mb4."""
+    create_text = _text(database.ask(f"SHOW CREATE TABLE {quoted(table.name)}")[0][1])
+    made = database.ask(
+        "SELECT create_time FROM information_schema.tables "
+        f"WHERE table_schema = {_string(table.name[0])} AND table_name = {_string(table.name[1])}"
+    )
+    try:
+        statement = read(create_text)[0]
+        if not isinstance(statement, edits.CreateTable):
+            raise DdlError("expected CREATE TABLE with columns, got another statement")
+        schema = create(statement)
+    except DdlError as error:
+        raise LakehouseError(f"{_dotted(table.name)}: {error}; leave it out with --tables") from error
+    own = charsets and all(
+        charset_codec(column.type.charset) for column in schema.columns if column.type.family in _TEXTS
+    )
+    return LiveTable(
+        listed=table,
+        create=create_text,
+        state=_COUNTER.sub("", create_text) + _text(made[0][0] if made else None),
+        schema=schema,
+        key=_chunk_key(schema),
+        charset=None if own else "utf8mb4",
+    )
+
+
+_TEXTS = frozenset({"text", "enum", "set", "json"})
+
+
+def _chunk_key(schema: TableSchema) -> tuple[Column, ...]:
+    """The columns of the key in its order; none where one of them has an order that no literal of its text
+    has: ENUM, FLOAT and others.
+    """
+    columns = {column.id: column for column in schema.columns}
+    key = tuple(columns[number] for number in schema.handle_key)
+    fits = all(one.type.family in _NUMBERS | _TIMES | {"text", "binary"} for one in key)
+    return key if fits else ()
+
+
+def _expression(column: Column) -> str:
+    """A FLOAT is printed with six digits; as a double it has all."""
+    name = word(column.name)
+    return f"{name} + 0e0" if column.type.family == "float" else name
+
+
+def quoted(name: Name) -> str:
+    """A table's name for SQL."""
+    return f"{word(name[0])}.{word(name[1])}"
+
+
+def word(name: str) -> str:
+    """An identifier for SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _string(text: str) -> str:
+    return f"_utf8mb4 x'{text.encode().hex()}'"
+
+
+def _dotted(name: Name) -> str:
+    return ".".join(name)
+
+
+def _text(cell: bytes | None) -> str:
+    return "" if cell is None else cell.decode()

@@ -1,0 +1,262 @@
+"""`lakehouse snapshot`: reads tables from a source's database while they change, and lands them in its
+bronze, from where silver and gold take them.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+from pyspark.sql import functions as F
+
+from lakehouse.config.load import database_settings
+from lakehouse.errors import LakehouseError
+from lakehouse.events import SNAPSHOT_TOPIC, Message
+from lakehouse.formats.snapshot.records import Place
+from lakehouse.lineage import READ_WHILE, Name
+from lakehouse.ops.records import Done, Epoch, Manifest
+from lakehouse.reporting.text.values import pace
+from lakehouse.sources.database import SESSION, Database, connect
+from lakehouse.sources.dumps.records import Place as ServerPlace
+from lakehouse.sources.dumps.snapshot import place_in
+from lakehouse.sources.live.parallel import Pace, Workers
+from lakehouse.sources.live.parallel import Progress as Reached
+from lakehouse.sources.live.read import CHUNK_ROWS, Begun, Reading, mark_of, table_messages
+from lakehouse.sources.live.servers import Server, server_of
+from lakehouse.sources.live.tables import Listed, chosen, listed
+from lakehouse.spark.bronze.snapshots import land_snapshot
+from lakehouse.spark.bronze.table import BRONZE_SCHEMA
+from lakehouse.spark.ops.lake_record import register
+from lakehouse.spark.ops.lease import layer_lock
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import Progress, RunContext
+from lakehouse.spark.pipeline.import_dump import EACH, refuse_below_floors, warn_of_gap
+from lakehouse.spark.session import get_session
+from lakehouse.spark.source import Source
+
+
+class Asked(NamedTuple):
+    """What an operator asks for: tables by name or pattern (none: those that the source has), those alone
+    that are incomplete, how many at once, how fast, and whether tables are read again that a run which did
+    not finish has read.
+    """
+
+    tables: tuple[str, ...] = ()
+    incomplete: bool = False
+    parallel: int = 2
+    rows_per_second: int | None = None
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The newest run of which bronze has records: when it began, the tables that it has read whole, and those
+    that it has begun. `finished`: it has read all that it was to.
+    """
+
+    run: str = ""
+    finished: bool = True
+    done: frozenset[Name] = frozenset()
+    begun: dict[Name, Begun] = field(default_factory=dict)
+
+
+def list_tables(source: Source, asked: Asked) -> list[dict[str, Any]]:
+    """The tables that a snapshot would read, with about how many rows and bytes. Reads and writes nothing
+    else.
+    """
+    spark = get_session()
+    log = OpsLog(spark, source.lake, source.name).load()
+    with connect(database_settings(source.config)) as database:
+        return [
+            {"table": ".".join(table.name), "rows": table.rows, "bytes": table.size}
+            for table in _tables(log, source, database, asked)
+        ]
+
+
+def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[str, Any]:
+    """Read tables and land them in bronze. What a run that died has landed is not read again."""
+    spark, settings = get_session(), database_settings(source.config)
+    with (
+        layer_lock(spark, source.lake, source.name, ("import",)) as lake,
+        connect(settings) as held,
+        server_of(held) as server,
+    ):
+        register(spark, lake, source.name, source.settings)
+        log = OpsLog(spark, lake, source.name).load()
+        context = RunContext(log, progress)
+
+        def connected() -> AbstractContextManager[Database]:
+            return connect(settings, (*SESSION, *server.session))
+
+        with connected() as database:
+            tables = _tables(log, source, database, asked)
+            _refuse_gap(log, _now(source, server, database), progress)
+        run = _Run(source, asked, _last_run(log), context)
+        return run.read(tables, server, connected)
+
+
+def _now(source: Source, server: Server, database: Database) -> Place:
+    """The server's place in the source's order, now. LakehouseError where it has none there."""
+    with server.moment(database, first=True) as moment:
+        return place_in(source.silver.format, source.silver.order, moment.place, source.name)
+
+
+def _refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
+    """LakehouseError where the server's places are not those of the feed."""
+    refuse_below_floors(log, place)
+    warn_of_gap(log, place, progress)
+    done = log.last(Done)
+    known = () if done is None or done.servers is None else done.servers.names
+    names = next((one.names for one in sorted(known, key=lambda one: -one.epoch)), ())
+    base = place.file.rpartition(".")[0]
+    if place.file and names and base not in names:
+        raise LakehouseError(
+            f"{log.source}: expected the server whose binlog the feed reads ({', '.join(names)}), got one "
+            f"that writes {base}: a replica's own places mean nothing to the feed; let `database:` name the "
+            "feed's"
+        )
+
+
+# Which tables
+
+
+def _tables(log: OpsLog, source: Source, database: Database, asked: Asked) -> list[Listed]:
+    every = listed(database)
+    if asked.incomplete:
+        incomplete = _incomplete(log)
+        here = [table for table in every if table.name in incomplete]
+        if asked.tables:
+            return [table for table in chosen(every, asked.tables) if table in here]
+        return here
+    if asked.tables:
+        return chosen(every, asked.tables)
+    if source.gold.tables is not None:
+        return [table for table in every if table.name in source.gold.tables]
+    told = _databases(log)
+    if not told:
+        raise LakehouseError(
+            f"{source.name}: expected a feed that has told of some table, got none yet: name the tables that "
+            "it carries, --tables 'shop.*'"
+        )
+    return [table for table in every if table.name[0] in told]
+
+
+def _databases(log: OpsLog) -> set[str]:
+    """The databases that the feed tells of."""
+    done = log.last(Done)
+    return set() if done is None else {table.name[0] for table in done.tables}
+
+
+def _incomplete(log: OpsLog) -> set[Name]:
+    """The tables that the newest manifest calls incomplete, but for those whose snapshot only waits for its
+    watermark. LakehouseError where there is no manifest.
+    """
+    manifest = log.last(Manifest)
+    if manifest is None:
+        raise LakehouseError(f"{log.source}: expected a run of gold, got none; `lakehouse run all` first")
+    entries = [one for one in manifest.tables if one.state == "incomplete" and one.why != READ_WHILE]
+    return {
+        name
+        for one in entries
+        for name in (one.names if one.shards is not UNSET and one.shards else ((one.database, one.table),))
+    }
+
+
+# Where a run that died had come to
+
+
+def _epoch(log: OpsLog) -> int:
+    return max((one.epoch for one in log.all(Epoch)), default=0)
+
+
+def _last_run(log: OpsLog) -> LastRun:
+    bronze = log.lake.read_or_empty(log.spark, "bronze", log.source, BRONZE_SCHEMA)
+    mine = bronze.where((F.col("topic") == SNAPSHOT_TOPIC) & F.col("key").isNotNull())
+    rows = mine.groupBy("incarnation").agg(F.max(F.struct("offset", "key")).alias("last")).collect()
+    found = [
+        Begun(row.incarnation, row["last"].offset + 1, mark)
+        for row in rows
+        if (mark := mark_of(row["last"].key)) is not None
+    ]
+    run = max((one.mark.run for one in found), default="")
+    # what was read of the upstream before another epoch began says nothing of it now
+    last = [one for one in found if one.mark.run == run and one.mark.epoch == _epoch(log)]
+    done = frozenset(one.mark.name for one in last if one.mark.done)
+    begun = {one.mark.name: one for one in last if not one.mark.done}
+    finished = not last or len(done) >= last[0].mark.tables
+    return LastRun(run, finished, done, begun)
+
+
+# The run
+
+
+def _chunk_rows(rows_per_second: int | None) -> int:
+    """The rows of one SELECT. Where they come slowly fewer, for a DDL on their table waits for them."""
+    return CHUNK_ROWS if rows_per_second is None else min(CHUNK_ROWS, max(1000, rows_per_second))
+
+
+class _Run:
+    """One run: the tables that are left to read, and how they are read."""
+
+    def __init__(self, source: Source, asked: Asked, last: LastRun, context: RunContext) -> None:
+        self.source, self.asked, self.context = source, asked, context
+        self.last = LastRun() if asked.again or last.finished else last
+        self.reached, self.begun_at, self.told_at = Reached(), time.monotonic(), time.monotonic()
+
+    def read(
+        self, tables: list[Listed], server: Server, connected: Callable[[], AbstractContextManager[Database]]
+    ) -> dict[str, Any]:
+        # what gold calls incomplete is so whatever was read of it
+        done = frozenset[Name]() if self.asked.incomplete else self.last.done
+        left = [table for table in tables if table.name not in done]
+        if self.last.run and len(left) < len(tables):
+            self.context.progress(
+                f"snapshot  {self.source.name}: goes on with the run of {self.last.run}, which has read "
+                f"{len(tables) - len(left)} of these tables (--again reads them again)"
+            )
+        reading = self._reading(len(tables))
+
+        def read(database: Database, table: Listed) -> Iterator[Message]:
+            return table_messages(database, server, table, reading)
+
+        workers = Workers(left, connected, read, self.reached)
+        landed = land_snapshot(self.context, self._told(workers.messages(self.asked.parallel), len(left)))
+        for gone in self.reached.gone:
+            self.context.progress(f"warning: {gone}: left out")
+        return {
+            "source": self.source.name,
+            "server": server.name,
+            "tables": self.reached.done,
+            "rows": self.reached.rows,
+            "landed": f"{landed} new records",
+        }
+
+    def _reading(self, tables: int) -> Reading:
+        log, silver = self.context.log, self.source.silver
+
+        def placed(place: ServerPlace) -> Place:
+            return place_in(silver.format, silver.order, place, self.source.name)
+
+        return Reading(
+            run=self.last.run or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            tables=max(tables, next((one.mark.tables for one in self.last.begun.values()), 0)),
+            epoch=_epoch(log),
+            placed=placed,
+            paced=Pace(self.asked.rows_per_second, self.reached),
+            begun=self.last.begun,
+            chunk_rows=_chunk_rows(self.asked.rows_per_second),
+        )
+
+    def _told(self, messages: Iterator[Message], tables: int) -> Iterator[Message]:
+        for message in messages:
+            if time.monotonic() - self.told_at >= EACH:
+                self.told_at = time.monotonic()
+                rate = pace(self.reached.rows, self.told_at - self.begun_at, 0)
+                self.context.progress(
+                    f"snapshot  {self.source.name}: {self.reached.rows} rows, {self.reached.done} of "
+                    f"{tables} tables{rate}"
+                )
+            yield message

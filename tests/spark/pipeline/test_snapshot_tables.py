@@ -1,0 +1,233 @@
+"""Tables of a real MariaDB that a writer changes, snapshotted by the command and joined to their feed: gold
+is the server, whatever died on the way.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.config.load import load
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Message
+from lakehouse.ops.records import Manifest
+from lakehouse.spark.bronze.snapshots import land_snapshot
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.operations.rebuild import rebuild_silver
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.pipeline import snapshot_tables as command
+from lakehouse.spark.pipeline.run import runs
+from lakehouse.spark.pipeline.snapshot_tables import Asked, list_tables, snapshot_tables
+from lakehouse.spark.source import Source, source_of
+from tests.servers.mariadb import MariaDb, start_mariadb
+from tests.support.busy_server import BusyServer, in_order
+from tests.support.lakes import quiet, shown, write_recording
+from tests.support.paths import ROOT
+
+PASSWORD = "hunter2hunter2"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
+    options = ("--log-bin=binlog", "--server-id=7", "--binlog-format=ROW")
+    with start_mariadb(tmp_path_factory.mktemp("mariadb"), *options) as server:
+        yield server
+
+
+class Shop:
+    """A source of a recording whose database is the server, and its lake."""
+
+    def __init__(self, folder: Path, busy: BusyServer, port: int) -> None:
+        self.folder, self.busy, self.recording = folder, busy, folder / "recording.jsonl"
+        (folder / "configs/sources").mkdir(parents=True)
+        (folder / "configs/sources/shop.yml").write_text(
+            f"format: debezium\nrecording: {self.recording}\ntables: auto\ndatabase:\n  host: 127.0.0.1\n"
+            f"  port: {port}\n  user: root\n  password: ${{env:SHOP_PASSWORD}}\n  tls: off\n"
+        )
+        self.lake = folder / "lake"
+
+    def source(self) -> Source:
+        return source_of(load(self.folder / "configs"), "shop", str(self.lake))
+
+    def run(self) -> None:
+        """Run all layers on what the server has done so far."""
+        write_recording(self.recording, list(self.busy.messages))
+        every = ("bronze", "silver", "gold")
+        list(runs(load(self.folder / "configs"), every, True, (), lake=str(self.lake), progress=quiet))
+
+    def snapshot(self, *tables: str, told: Any = quiet, **asked: Any) -> dict[str, Any]:
+        return snapshot_tables(self.source(), Asked(tables, **asked), told)
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        return {name: in_order(rows) for name, rows in shown(self.lake, self.folder / "shown").items()}
+
+    def states(self, spark: Any) -> dict[str, str | None]:
+        """What the newest manifest says of each table that is not exact."""
+        manifest = OpsLog(spark, Lake(str(self.lake)), "shop").load().last(Manifest)
+        assert manifest is not None
+        return {f"{one.database}.{one.table}": one.why for one in manifest.tables if one.state != "exact"}
+
+
+@pytest.fixture(autouse=True)
+def password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", PASSWORD)
+
+
+def test_gold_is_the_server_after_a_snapshot_that_a_writer_went_on_in(
+    spark: Any, server: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = BusyServer(server.port, 1, rows=3000)
+    shop, told = Shop(tmp_path, busy, server.port), list[str]()
+
+    def land_late(context: Any, messages: Iterator[Message]) -> int:
+        """After gold has published what was streamed since."""
+        records = list(messages)
+        shop.run()
+        return land_snapshot(context, records)
+
+    monkeypatch.setattr(command, "CHUNK_ROWS", 300)
+    monkeypatch.setattr(command, "land_snapshot", land_late)
+    busy.transact()
+
+    with busy.writing():
+        result = shop.snapshot("shop.*", told=told.append, rows_per_second=20_000)
+    busy.transact()
+    shop.run()
+    last = shop.tables()
+    rebuild_silver(str(shop.lake), "shop", True, "to see that bronze tells all")
+    shop.run()
+
+    assert (result["tables"], result["server"]) == (3, "MariaDB")
+    assert result["rows"] > 8000
+    assert last == busy.truth()
+    assert shop.states(spark) == {}
+    assert shop.tables() == last
+    assert PASSWORD not in "".join(told)
+
+
+@pytest.mark.parametrize("number", (12, pytest.param(50, marks=pytest.mark.long)))
+def test_many_small_tables_and_a_second_snapshot_of_one(
+    spark: Any, server: MariaDb, tmp_path: Path, number: int
+) -> None:
+    busy = BusyServer(server.port, 2, 20, [f"item_{one}" for one in range(number)])
+    shop = Shop(tmp_path, busy, server.port)
+    busy.transact()
+    shop.run()
+
+    with busy.writing():
+        first = shop.snapshot(parallel=4)
+    listed = list_tables(shop.source(), Asked(("shop.item_1*",)))
+    again = shop.snapshot("shop.item_7")
+    busy.transact()
+    shop.run()
+
+    assert first["tables"] == number
+    assert [one["table"] for one in listed[:2]] == ["shop.item_1", "shop.item_10"]
+    assert again["tables"] == 1
+    assert shop.tables() == busy.truth()
+    assert shop.states(spark) == {}
+
+
+# the command, with many commits of few rows each
+COMMAND = """
+from lakehouse.spark.bronze import snapshots
+from lakehouse.spark.pipeline import snapshot_tables
+snapshot_tables.CHUNK_ROWS, snapshots.COMMIT_BYTES = 100, 1
+from lakehouse.cli.main import main
+main()
+"""
+
+
+def test_a_snapshot_that_was_killed_shows_nothing_and_goes_on(
+    spark: Any, server: MariaDb, tmp_path: Path
+) -> None:
+    busy = BusyServer(server.port, 3, rows=1500)
+    shop, told = Shop(tmp_path, busy, server.port), list[str]()
+    for _ in range(5):
+        busy.transact()
+    shop.run()
+    before = shop.tables()
+    commits = shop.lake / "bronze/shop/_delta_log"
+
+    with busy.writing():
+        kill_after(shop, commits, 6)
+    shop.run()
+    after_death = shop.tables()
+    with busy.writing():
+        result = shop.snapshot(told=told.append)
+        shop.run()
+    busy.transact()
+    shop.run()
+
+    assert after_death.keys() == before.keys()
+    # `bag`, which is read in one, may be whole; of the others nothing but the feed has told any row or type
+    assert {type(row["n"]) for name in ("shop.item", "shop.pair") for row in after_death[name]} == {str}
+    assert any("goes on with the run of" in line for line in told) or result["tables"] == 3
+    assert result["rows"] < 4400
+    assert shop.tables() == busy.truth()
+    assert shop.states(spark) == {}
+
+
+def kill_after(shop: Shop, commits: Path, number: int) -> None:
+    """Run the command in a process of its own, and kill it when it has landed so often."""
+    words = ["snapshot", "shop", "--configs", str(shop.folder / "configs"), "--lake", str(shop.lake)]
+    begun = len(list(commits.glob("*.json")))
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *words, "--rows-per-second", "1000", "--parallel", "2"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 200
+    while len(list(commits.glob("*.json"))) < begun + number:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_incomplete_tables_are_read_again_and_no_other(spark: Any, server: MariaDb, tmp_path: Path) -> None:
+    busy = BusyServer(server.port, 4, rows=30, tables=("item_1", "item_2"))
+    shop = Shop(tmp_path, busy, server.port)
+    busy.transact()
+    shop.run()
+    shop.snapshot()
+    busy.lose("item_2")
+    shop.run()
+    states = shop.states(spark)
+    listed = list_tables(shop.source(), Asked(incomplete=True))
+    shop.snapshot(incomplete=True)
+    busy.transact()
+    shop.run()
+
+    assert set(states) == {"shop.item_2"}, states
+    assert [one["table"] for one in listed] == ["shop.item_2"]
+    assert shop.states(spark) == {}
+    assert shop.tables() == busy.truth()
+    assert list_tables(shop.source(), Asked(incomplete=True)) == []
+
+
+def test_what_does_not_fit_the_feed_is_refused_and_lands_nothing(
+    spark: Any, server: MariaDb, tmp_path: Path
+) -> None:
+    busy = BusyServer(server.port, 5, rows=3)
+    shop = Shop(tmp_path, busy, server.port)
+
+    with pytest.raises(LakehouseError, match="expected a feed that has told of some table, got none yet"):
+        shop.snapshot()
+    with pytest.raises(LakehouseError, match=r"shop\.nothing: expected a table of the database, got none"):
+        shop.snapshot("shop.nothing")
+    file = shop.folder / "configs/sources/shop.yml"
+    file.write_text(file.read_text().replace("format: debezium", "format: ticdc-open\ntime_zone: UTC"))
+    with pytest.raises(LakehouseError, match="expected a TSO, as the source's feed has, got binlog"):
+        shop.snapshot("shop.item")
+    file.write_text(file.read_text().replace("format: ticdc-open\ntime_zone: UTC", "format: canal"))
+    with pytest.raises(LakehouseError, match="got one in order of arrival"):
+        shop.snapshot("shop.item")
+    assert not (shop.lake / "bronze").exists()
