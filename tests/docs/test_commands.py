@@ -31,6 +31,7 @@ NOT_RUN = {
     r"s3a://": "an object store: tests/spark/pipeline/test_clusters.py",
     r"(lakehouse|\./run) ui": "goes on until it is stopped: tests/spark/readers/test_pages.py",
     r"(lakehouse|\./run) (import|notebooks)": "tests/spark/pipeline/test_import_dump.py, tests/spark/api",
+    r"(lakehouse|\./run) verify": "reads a source's database: tests/spark/verification",
     r"init --bundle": "packs the wheel that it runs from: tests/test_wheel.py",
 }
 
