@@ -58,7 +58,7 @@ PAGES = {
     "look": Page(
         "Look",
         "The commands that show what is in a lake and in a feed. None of them changes a table.",
-        ("status", "show", "ui", "report", "metrics", "inspect", "fidelity", "audit"),
+        ("status", "show", "ui", "report", "metrics", "inspect", "fidelity", "audit", "verify"),
     ),
     "ddl": Page("DDL and schemas", "The commands about statements and schemas.", ("ddl", "schema")),
     "mend": Page(

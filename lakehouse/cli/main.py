@@ -45,6 +45,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "ddl skip": operator_commands.ddl_skip,
     "rebuild silver": operator_commands.rebuild_silver,
     "audit": operator_commands.audit,
+    "verify": operator_commands.verify,
     "maintain": operator_commands.maintain,
     "floor raise": operator_commands.floor_raise,
     "fidelity": operator_commands.fidelity,

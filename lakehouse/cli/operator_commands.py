@@ -9,10 +9,24 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.options import Json, Lake, OnlyCode, OnlySource, Reason, Source, Table, Why, Yes
+from lakehouse.cli.options import (
+    Configs,
+    Json,
+    Lake,
+    OnlyCode,
+    OnlySource,
+    Reason,
+    Source,
+    SourceLake,
+    Table,
+    Why,
+    Yes,
+    loaded,
+    share,
+)
 from lakehouse.cli.output import print_as, print_result, progress
 from lakehouse.cli.views import command, lake_view
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, did_you_mean
 
 
 def ddl_approve(
@@ -61,6 +75,62 @@ def audit(
     found = list(operation(lake, source, progress, fold=not layers))
     print_as(found, as_json, audit_parts)
     if any(each["findings"] for each in found):
+        raise typer.Exit(1)
+
+
+def verify(
+    source: Source,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option("--tables", metavar="DB.TABLE", help="Only this table; may be repeated."),
+    ] = None,
+    sample: Annotated[
+        str,
+        typer.Option(
+            "--sample", metavar="SHARE", help="A share of the rows, such as 1%; another one each time."
+        ),
+    ] = "100%",
+    values: Annotated[
+        bool,
+        typer.Option("--values", help="Keep the values of cells that differ, not the keys' hashes alone."),
+    ] = False,
+    wait: Annotated[
+        str,
+        typer.Option("--wait", metavar="DURATION", help="How long to wait for the feed to pass a place."),
+    ] = "2m",
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Connections that read at a time.")] = 2,
+    configs: Configs = Path("configs"),
+    lake: SourceLake = None,
+    as_json: Json = False,
+) -> None:
+    """Compare gold with the source's own database, row by row, while both go on: rows that differ, that gold
+    lacks, and that only gold has. They are kept in ops.<source>_differences. Exit code 1 where a row differs.
+    """
+    from lakehouse.config.load import database_settings
+    from lakehouse.config.value_types import seconds_of
+    from lakehouse.reporting.heartbeat import heartbeat
+    from lakehouse.reporting.text.lists import verify_parts
+    from lakehouse.spark.source import source_of
+    from lakehouse.spark.verification import record
+    from lakehouse.spark.verification.looks import Options
+
+    config = loaded(configs)
+    if source not in config.sources:
+        raise ConfigError(
+            f"verify: expected a configured source, got {source}; {did_you_mean(source, config.sources)}"
+        )
+    found = source_of(config, source, lake)
+    options = Options(
+        tuple(tables or ()),
+        sample=share(sample),
+        values=values,
+        wait=seconds_of(wait),
+        parallel=parallel,
+    )
+    with heartbeat():
+        entries = record.verified(found, database_settings(found.config), options, progress)
+    print_as(entries, as_json, verify_parts)
+    if any(entry.get("different") for entry in entries):
         raise typer.Exit(1)
 
 

@@ -108,3 +108,15 @@ def setting(text: str, flag: str = "--option") -> tuple[str, str]:
     if not equals:
         raise ConfigError(f"{flag} {name}: expected NAME=VALUE")
     return name, value
+
+
+def share(text: str) -> float:
+    """A percentage such as 1% as a number up to 1."""
+    number = text.removesuffix("%")
+    try:
+        found = float(number) / 100
+    except ValueError:
+        found = 0.0
+    if text == number or not 0 < found <= 1:
+        raise ConfigError(f"--sample {text}: expected a share such as 1%, up to 100%")
+    return found

@@ -7,7 +7,7 @@
                  inferred                 columns that rows have and no DDL has added
                  lineages                 the ids that tables' lives were given
                  sightings                the shapes of rows from which schemas are inferred
-    operators    epoch, retired, dismissed, decision, imported, rebuild, accepted, floor
+    operators    epoch, retired, dismissed, decision, imported, rebuild, accepted, floor, verified
     rebuilding   rebuilding, generation   a generation of silver that is begun, and one that counts now
     all          run                      what a run did
                  summary                  what the records of old batches said, which are no longer in the log
@@ -544,6 +544,28 @@ class Floor(Record, frozen=True, kw_only=True):
     batch: int | UnsetType = UNSET
 
 
+class VerifiedTable(msgspec.Struct, frozen=True):
+    """A table after it was compared with the source's: how many rows differ, and of how many that can't be
+    said."""
+
+    database: str
+    table: str
+    different: int = 0
+    undecided: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+class Verified(Record, frozen=True, kw_only=True):
+    """Tables that were compared with the source's server. `sample`: the share of their rows."""
+
+    kind: ClassVar[str] = "verified"
+    tables: tuple[VerifiedTable, ...]
+    sample: float = 1.0
+
+
 class Rebuilding(Record, frozen=True, kw_only=True):
     """A generation of silver that is begun in tables of its own."""
 
@@ -641,6 +663,7 @@ KINDS: dict[str, type[Record]] = {
         Rebuild,
         Accepted,
         Floor,
+        Verified,
         Rebuilding,
         Generation,
         Run,

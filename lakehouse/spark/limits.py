@@ -27,3 +27,10 @@ GOLD_GROUP_BYTES = 128 * MIB
 # older goes to its archive
 OPS_LOG_RUNS = 400
 OPS_LOG_SIZE = 8 * MIB
+
+# verify: a range of the source's key, which one statement reads; rows that are summed up together, and how
+# many such sums there are at most; and rows that differ, of which more are counted and not named
+VERIFY_RANGE_ROWS = 50_000
+VERIFY_BUCKET_ROWS = 1_000
+VERIFY_BUCKETS = 65_536
+VERIFY_NAMED_ROWS = 100_000

@@ -20,7 +20,9 @@ import pytest
 from typer.testing import CliRunner
 
 from lakehouse.cli.main import COMMANDS, GROUPS, build, main
+from lakehouse.cli.options import share
 from lakehouse.cli.output import result_lines
+from lakehouse.errors import ConfigError
 from tests.support.paths import ROOT
 
 RUN = "from lakehouse.cli.main import main; main()"
@@ -432,3 +434,13 @@ def test_the_shell_completes_commands_and_their_options() -> None:
 
     assert completed("lakehouse in", 1) == ["init", "inspect"]
     assert "--history" in completed("lakehouse status --h", 2)
+
+
+@pytest.mark.parametrize("text", ("1", "0%", "101%", "few%", ""))
+def test_a_sample_is_a_percentage(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected a share such as 1%, up to 100%"):
+        share(text)
+
+
+def test_a_share_is_a_part_of_one() -> None:
+    assert [share("100%"), share("0.5%")] == [1.0, 0.005]

@@ -41,6 +41,8 @@ NEWER = {
     *(f"Sighted.{name}" for name in records.Sighted.__struct_fields__),
     *(f"Sightings.{name}" for name in records.Sightings.__struct_fields__),
     *(f"Intent.{name}" for name in records.Intent.__struct_fields__),
+    *(f"Verified.{name}" for name in records.Verified.__struct_fields__),
+    *(f"VerifiedTable.{name}" for name in records.VerifiedTable.__struct_fields__),
     "Manifest.disproved",
     "Manifest.silver_rows",
     "Manifest.bronze",
@@ -69,7 +71,7 @@ NEWER = {
     *(f"Shortfall.{name}" for name in progress.Shortfall.__struct_fields__),
     *(f"Disproved.{name}" for name in progress.Disproved.__struct_fields__),
 }
-NEWER_KINDS = {"summary", "backfill", "intent", "missing", "lineages", "sightings"}
+NEWER_KINDS = {"summary", "backfill", "intent", "missing", "lineages", "sightings", "verified"}
 STORED = [json.loads(line) for line in (DATA / "records.jsonl").read_text().splitlines()]
 
 

@@ -18,6 +18,7 @@ from lakehouse.reporting.text.lists import (
     history_parts,
     letter_parts,
     rejected_parts,
+    verify_parts,
 )
 from lakehouse.reporting.text.rows import change_rows, row_lines
 from lakehouse.reporting.text.runs import demo_parts, outcome_parts, plan_parts
@@ -65,6 +66,7 @@ TEXTS: dict[str, Callable[[Records], str]] = {
     "rejected": lambda records: drawn(rejected_parts(records, View())),
     "schema-history": lambda records: drawn(history_parts(records)),
     "audit": lambda records: drawn(audit_parts(records)),
+    "verify": lambda records: drawn(verify_parts(records)),
     "fidelity": lambda records: drawn(fidelity_parts(records)),
     "doctor": lambda records: drawn(finding_parts(records)),
     "quality-check": lambda records: drawn(check_parts(records)),

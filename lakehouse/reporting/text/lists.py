@@ -193,3 +193,37 @@ def audit_parts(entries: Sequence[Entry]) -> Iterator[Part]:
         if not entry["findings"]:
             yield line("  ", styled("Everything adds up.", "green"))
         yield from (line(f"  not compared: {table}") for table in entry["not_compared"])
+
+
+def verify_parts(entries: Sequence[Entry]) -> Iterator[Part]:
+    """What a comparison with the source's server found, table by table."""
+    compared = [entry for entry in entries if entry["compared"]]
+    for entry in compared:
+        yield from _compared(entry)
+    yield from (
+        line("  ", styled("-", "dim"), f"  {entry['table']}  not compared: {entry['why']}")
+        for entry in entries
+        if not entry["compared"]
+    )
+    wrong = sum(1 for entry in compared if entry["different"])
+    outcome = f"{counted(wrong, 'table')} with differences" if wrong else "no difference"
+    yield line(f"{counted(len(compared), 'table')} compared: {outcome}")
+
+
+def _compared(entry: Entry) -> Iterator[Part]:
+    facts = [counted(entry["rows"], "row")]
+    facts += [f"{number(entry[word])} {word}" for word in ("different", "undecided") if entry[word]]
+    state = "fail" if entry["different"] else "warn" if entry["undecided"] else "ok"
+    colour = {"fail": "red", "warn": "yellow", "ok": "green"}[state]
+    yield line("  ", styled(state, colour), f"  {entry['table']}  {', '.join(facts)}")
+    for one in entry["differences"]:
+        where = f" key {one['key_hash']}" if one["key_hash"] else ""
+        columns = f": {listed(one['columns'])}" if one["columns"] else ""
+        yield line(f"        {one['kind']}{where}{columns}")
+    more = entry["different"] - len(entry["differences"])
+    if more > 0:
+        yield line(f"        and {number(more)} more")
+    if entry["why"]:
+        yield line(f"        undecided: {entry['why']}")
+    if entry["columns_not_compared"]:
+        yield line(f"        columns not compared: {listed(entry['columns_not_compared'])}")

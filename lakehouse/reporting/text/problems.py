@@ -1,5 +1,6 @@
 """The problems of a source as a whole, from its entry of `status` or of a run's outcome."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ def source_problems(entry: Entry, view: View) -> Iterator[Problem]:
     yield from feed_problems(entry, view)
     if entry.get("dead_letters"):
         yield Problem("warn", counted(entry["dead_letters"], "dead letter"), dead_letters(where))
+    yield from _differences(entry, view)
     yield from _watermark_problems(entry, view)
     yield from _not_in_gold(entry, view)
 
@@ -38,6 +40,14 @@ def feed_problems(entry: Entry, view: View) -> Iterator[Problem]:
     for problem in entry.get("problems", ()):
         if problem not in known and problem not in entry.get("gaps", ()):
             yield Problem("warn", problem, of_reason(problem, where))
+
+
+def _differences(entry: Entry, view: View) -> Iterator[Problem]:
+    """Tables that were not what the source's server has."""
+    where = view.where(entry["source"])
+    for table, number in entry.get("verified", {}).get("different", {}).items():
+        step = Step(where.command("verify", "SOURCE", "--tables", shlex.quote(table)), "compare again")
+        yield Problem("fail", f"{table}: {counted(number, 'row')} differ from the source's", (step,))
 
 
 def _watermark_problems(entry: Entry, view: View) -> Iterator[Problem]:

@@ -48,6 +48,8 @@ def _facts(entry: Entry, view: View) -> Iterator[tuple[Cell, Cell]]:
     if "dead_letters" in entry:
         letters = counted(entry["dead_letters"], "dead letter")
         yield "silver", f"batch {number(entry['last_silver_batch'])}, {letters}"
+    if "verified" in entry:
+        yield "verified", _verified(entry["verified"], view)
     if entry.get("topics_without_tables"):
         yield "no tables in", ", ".join(entry["topics_without_tables"])
 
@@ -88,6 +90,13 @@ def _lag(entry: Entry) -> str:
     more = f", and {number(len(lagging) - len(shown))} partitions more" if len(lagging) > len(shown) else ""
     where = f" ({', '.join(f'{name}: {number(count)}' for name, count in shown)}{more})" if shown else ""
     return f"{counted(entry['lag_messages'], 'message')} to read{where}"
+
+
+def _verified(found: Mapping[str, Any], view: View) -> str:
+    """The last comparison with the source's server."""
+    differing = len(found["different"])
+    outcome = f"{counted(differing, 'table')} with differences" if differing else "no difference"
+    return f"{counted(found['tables'], 'table')}, {ago(view.now - found['at'] / 1000)}: {outcome}"
 
 
 def _runs(runs: Sequence[Mapping[str, Any]]) -> Iterator[Part]:

@@ -10,7 +10,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, SETTLED
 from lakehouse.lineage import split_name
 from lakehouse.ops.progress import Counts
-from lakehouse.ops.records import Done, Manifest, Read, Run, to_json
+from lakehouse.ops.records import Done, Manifest, Read, Run, Verified, VerifiedTable, to_json
 from lakehouse.schema_history.table_lives import NO_CREATE
 from lakehouse.silver.partition_lives import without_later_marks
 from lakehouse.sources.kafka_offsets import reading_of, told_loss, unread
@@ -125,7 +125,27 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
             }
             for entry in tables
         ],
+        **verified(log, {entry.name for entry in tables}),
         **lag(source, log),
+    }
+
+
+def verified(log: OpsLog, names: set[str]) -> dict[str, Any]:
+    """When tables were compared with the source's server, how many, and which of them differed when they last
+    were; nothing where none has been.
+    """
+    last: dict[str, tuple[int, VerifiedTable]] = {}
+    for at, one in log.dated(Verified):
+        last.update({table.name: (at, table) for table in one.tables if table.name in names})
+    if not last:
+        return {}
+    return {
+        "verified": {
+            "at": max(at for at, _ in last.values()),
+            "tables": len(last),
+            "different": {name: one.different for name, (_, one) in sorted(last.items()) if one.different},
+            "undecided": {name: one.undecided for name, (_, one) in sorted(last.items()) if one.undecided},
+        }
     }
 
 

@@ -1,0 +1,1 @@
+"""Gold held against the source's server (lakehouse/verification), as Spark jobs."""

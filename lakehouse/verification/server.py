@@ -1,0 +1,139 @@
+"""What is asked of the source's server: what kind it is, where it stands, a table's columns, and the ranges
+of its primary key in which a table is read.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from lakehouse.errors import LakehouseError
+from lakehouse.events import Position
+from lakehouse.formats.binlog import file_number
+from lakehouse.lineage import Name
+from lakehouse.schema import parse_type
+from lakehouse.verification.cells import ServerColumn, quoted
+
+ALL = "1 = 1"
+_NUMBER = re.compile(rb"-?\d+(\.\d+)?")
+_JSON = re.compile(r"json_valid\(`((?:[^`]|``)*)`\)", re.I)
+# types by whose order a key can be read in ranges: the order of a comparison is that of ORDER BY
+_NUMBERS, _ORDERED = ("integer", "decimal", "year"), ("text", "binary", "date", "datetime", "timestamp")
+
+
+class Server(Protocol):
+    """A connection that answers statements with the server's own text (lakehouse/sources/database.py)."""
+
+    def ask(self, sql: str) -> list[tuple[bytes | None, ...]]:
+        """A statement's rows."""
+
+
+class ServerPlace(NamedTuple):
+    """A server's place in its binlog: behind all that it has committed."""
+
+    file: str
+    offset: int
+
+    def position(self, epoch: int) -> Position:
+        """The position that the feed's events from there on lie above."""
+        return (epoch, file_number(self.file), self.offset, 0, 0, 0)
+
+    def passed_by(self, watermark: Position) -> bool:
+        """Whether a feed that is complete up to `watermark` has told all that lies before the place."""
+        return watermark[1:3] >= (file_number(self.file), self.offset)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
+
+
+def text(cell: bytes | None) -> str:
+    """A cell that is text."""
+    return "" if cell is None else cell.decode("utf-8", "replace")
+
+
+def version_of(server: Server) -> str:
+    """The server's version, as it says it."""
+    return text(server.ask("SELECT VERSION()")[0][0])
+
+
+def is_tidb(version: str) -> bool:
+    """Whether the version is a TiDB's."""
+    return "tidb" in version.lower()
+
+
+def place_of(server: Server, version: str) -> ServerPlace:
+    """Where the server stands. LakehouseError where it has no binlog, or does not tell the account."""
+    number = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    new = "mariadb" not in version.lower() and number >= (8, 2)
+    rows = server.ask("SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")
+    if not rows or rows[0][0] is None or rows[0][1] is None:
+        raise LakehouseError("verify: expected a server with a binlog, got one without: is it the feed's?")
+    return ServerPlace(text(rows[0][0]), int(rows[0][1]))
+
+
+def at_tso(tso: int) -> str:
+    """The statement with which a TiDB's session reads the state at a TSO."""
+    return f"SET SESSION tidb_snapshot = '{int(tso)}'"
+
+
+def literal(name: str) -> str:
+    """A text as SQL, in which no character has a meaning of its own."""
+    return f"_utf8mb4 x'{name.encode().hex()}'" if name else "''"
+
+
+def columns_of(server: Server, name: Name) -> list[ServerColumn]:
+    """A table's columns in their order; none where there is no such table."""
+    database, table = map(literal, name)
+    rows = server.ask(
+        "SELECT column_name, column_type, extra, column_key FROM information_schema.columns "
+        f"WHERE table_schema = {database} AND table_name = {table} ORDER BY ordinal_position"
+    )
+    return [
+        ServerColumn(
+            text(column), text(type_), virtual="VIRTUAL" in text(extra).upper(), in_key=text(key) == "PRI"
+        )
+        for column, type_, extra, key in rows
+    ]
+
+
+def ranges(server: Server, name: Name, columns: list[ServerColumn], size: int) -> Iterator[str]:
+    """Conditions that each row of the table meets exactly one of, whatever is written meanwhile; of about
+    `size` rows each, by the first column of the primary key where its order can be told.
+    """
+    first = _range_column(server, name, columns)
+    if first is None:
+        yield ALL
+        return
+    key, family, low = quoted(first.name), parse_type(first.type).family, ALL
+    table = f"{quoted(name[0])}.{quoted(name[1])}"
+    while True:
+        found = server.ask(f"SELECT {key} FROM {table} WHERE {low} ORDER BY {key} LIMIT 1 OFFSET {size}")
+        bound = _value(found[0][0], family) if found else None
+        if bound is None:
+            yield low
+            return
+        yield f"{low} AND {key} <= {bound}"
+        low = f"{key} > {bound}"
+
+
+def _range_column(server: Server, name: Name, columns: list[ServerColumn]) -> ServerColumn | None:
+    if not any(column.in_key for column in columns):
+        return None
+    database, table = map(literal, name)
+    rows = server.ask(
+        "SELECT column_name FROM information_schema.statistics WHERE index_name = 'PRIMARY' "
+        f"AND seq_in_index = 1 AND table_schema = {database} AND table_name = {table}"
+    )
+    named = {text(row[0]).lower() for row in rows}
+    found = next((column for column in columns if column.name.lower() in named), None)
+    fits = found is not None and parse_type(found.type).family in (*_NUMBERS, *_ORDERED)
+    return found if fits else None
+
+
+def _value(cell: bytes | None, family: str) -> str | None:
+    """A key's value as SQL; None where it can't be written so that it is compared as the column is."""
+    if cell is None:
+        return None
+    if family in _NUMBERS:
+        return cell.decode() if _NUMBER.fullmatch(cell) else None
+    data = f"x'{cell.hex()}'" if cell else "''"
+    return data if family == "binary" or not cell else f"_utf8mb4 {data}"

@@ -1,0 +1,281 @@
+"""`verify` against a real MariaDB: nothing differs where nothing is wrong, and each fault is named to its
+row.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.config.load import database_settings
+from lakehouse.errors import LakehouseError
+from lakehouse.spark import limits
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.readers.status import verified
+from lakehouse.spark.verification import looks
+from lakehouse.spark.verification.looks import Options
+from lakehouse.spark.verification.record import keep
+from lakehouse.spark.verification.run import TableResult, verify
+from lakehouse.verification.rows import key_hash
+from lakehouse.verification.server import at_tso
+from tests.cli.test_commands import lakehouse
+from tests.oracle.database import Database
+from tests.oracle.losses import lost
+from tests.oracle.values import TYPES, literals
+from tests.servers.mariadb import MariaDb, start_mariadb
+from tests.support.lakes import quiet, write_recording
+from tests.support.live_feed import BINLOG, FedLake, LiveFeed, created
+
+ITEM = "CREATE TABLE `item` (`id` int PRIMARY KEY, `v` varchar(20), `w` decimal(10,2), `x` double, `j` json)"
+BAG = "CREATE TABLE `bag` (`a` int, `b` varchar(20))"
+NAMED = "CREATE TABLE `named` (`name` varchar(20) COLLATE utf8mb4_general_ci PRIMARY KEY, `f` float)"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
+    with start_mariadb(tmp_path_factory.mktemp("mariadb"), *BINLOG) as running:
+        yield running
+
+
+def checked(lake: FedLake, **options: Any) -> dict[str, TableResult]:
+    source = lake.source()
+    asked = Options(**{"pause": lake.beat, "wait": 8.0, **options})
+    found = verify(source, database_settings(source.config), asked, quiet)
+    return {result.name[1]: result for result in found}
+
+
+def wide(format_: str) -> list[str]:
+    """A row of each type's values that the format carries, in turn, and one of NULLs."""
+    kinds = [
+        [value for value in literals(kind, strict=format_ == "debezium") if is_carried(format_, kind, value)]
+        for kind in TYPES
+    ]
+    most = max(map(len, kinds))
+    rows = [[kind[number % len(kind)] for kind in kinds] for number in range(most)]
+    return [f"({number}, {', '.join(row)})" for number, row in enumerate([*rows, ["NULL"] * len(TYPES)])]
+
+
+def is_carried(format_: str, kind: str, value: str) -> bool:
+    """See tests/oracle/losses.py."""
+    if format_ == "debezium":
+        return (kind, value) != ("year", "0")
+    return value.isascii() or "CHARACTER SET" not in kind
+
+
+@pytest.mark.parametrize(
+    "format_",
+    (
+        "debezium",
+        pytest.param("canal-protobuf", marks=pytest.mark.long),
+        pytest.param("tencent-dts", marks=pytest.mark.long),
+    ),
+)
+def test_every_type_is_equal(spark: Any, server: MariaDb, tmp_path: Path, format_: str) -> None:
+    told = created(LiveFeed(Database(server.port), format_))
+    columns = ", ".join(f"`c{number}` {kind}" for number, kind in enumerate(TYPES))
+    told.ddl("wide", f"CREATE TABLE `wide` (`id` int PRIMARY KEY, {columns})")
+    rows = wide(format_)
+    for row in rows:
+        told.rows(f"INSERT INTO `wide` VALUES {row}")
+    lake = FedLake(tmp_path, told, server.port).run()
+
+    found = checked(lake)["wide"]
+
+    assert (found.compared, found.rows) == (True, len(rows))
+    assert told_lossless(told)
+    assert (found.different, found.undecided, found.why) == ((), (), None)
+
+
+def told_lossless(told: LiveFeed) -> bool:
+    """Whether the format carries all that was written."""
+    rows = [event for event in told.runner.events if event["kind"] == "row"]
+    return [why for event in rows if (why := lost(told.format, event))] == []
+
+
+def shop(server: MariaDb, format_: str) -> LiveFeed:
+    """Tables with a key, without one, and with a key whose order is a collation's."""
+    told = created(LiveFeed(Database(server.port), format_))
+    told.ddl("item", ITEM).ddl("bag", BAG).ddl("named", NAMED)
+    for first in range(1, 41, 10):
+        rows = (
+            f"({id_}, 'v{id_}', {id_}.5, {id_} / 3, '{{\"a\": {id_}}}')" for id_ in range(first, first + 10)
+        )
+        told.rows(f"INSERT INTO `item` VALUES {', '.join(rows)}")
+    told.rows("INSERT INTO `bag` VALUES (1, 'one'), (1, 'one'), (2, NULL)")
+    told.rows("INSERT INTO `named` VALUES ('a', 0.1), ('B', 1e10), ('ß', -2.5), ('é', 3)")
+    return told
+
+
+def differences(result: TableResult) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Kind and columns by key, of those that differ; nothing is undecided."""
+    assert (result.compared, result.undecided, result.why) == (True, (), None)
+    return {one.key: (one.kind, one.columns if one.kind == "changed" else ()) for one in result.different}
+
+
+def test_each_fault_is_named_to_its_row_and_nothing_else_is(
+    spark: Any, server: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "VERIFY_BUCKET_ROWS", 3)
+    monkeypatch.setattr(limits, "VERIFY_RANGE_ROWS", 7)
+    told = shop(server, "canal-protobuf")
+    told.ddl("cleared", "CREATE TABLE `cleared` (`id` int PRIMARY KEY)")
+    told.rows("INSERT INTO `cleared` VALUES (1), (2), (3)")
+    told.ddl("cleared", "TRUNCATE TABLE `cleared`", clears=True).skip()
+    lake = FedLake(tmp_path, told, server.port)
+    beats(lake, 8)
+    told.rows("UPDATE `item` SET `v` = 'vanishes' WHERE `id` = 7")
+    beats(lake, 8)
+    write_recording(lake.recording, told.messages())
+    lake.layers("bronze")
+    lost = spark.sql(f"DELETE FROM delta.`{lake.lake}/bronze/shop` WHERE instr(value, 'vanishes') > 0")
+    assert lost.first()[0] == 1
+    lake.lost = b"vanishes"
+    lake.layers("silver", "gold")
+    gold = f"delta.`{lake.lake}/gold/shop__"
+    spark.sql(f"UPDATE {gold}item` SET v = 'forged', x = 0 WHERE id = 3")
+    spark.sql(f"DELETE FROM {gold}item` WHERE id = 5")
+    spark.sql(f"INSERT INTO {gold}item` SELECT 1000 AS id, v, w, x, j FROM {gold}item` WHERE id = 4")
+    spark.sql(f"INSERT INTO {gold}item` SELECT * FROM {gold}item` WHERE id = 9")
+    spark.sql(f"INSERT INTO {gold}bag` VALUES (1, 'one'), (4, 'four')")
+    spark.sql(f"UPDATE {gold}named` SET f = f + 0.001 WHERE name = 'a'")
+
+    found = checked(lake, values=True)
+
+    assert differences(found["item"]) == {
+        key_hash(["3"]): ("changed", ("v", "x")),
+        key_hash(["5"]): ("missing", ()),
+        key_hash(["7"]): ("changed", ("v",)),
+        key_hash(["9"]): ("repeated", ()),
+        key_hash(["1000"]): ("extra", ()),
+    }
+    assert differences(found["bag"]) == {
+        key_hash(["1", "one"]): ("repeated", ()),
+        key_hash(["4", "four"]): ("extra", ()),
+    }
+    assert differences(found["cleared"]) == {key_hash([id_]): ("extra", ()) for id_ in "123"}
+    assert differences(found["named"]) == {key_hash(["a"]): ("changed", ("f",))}
+    log = OpsLog(spark, lake.source().lake, "shop").load()
+    keep(log, list(found.values()), 1.0)
+    kept = spark.read.format("delta").load(f"{lake.lake}/ops/shop_differences").toArrow().to_pylist()
+    assert {(one["verdict"], one["table"], one["kind"], one["key_hash"]) for one in kept} == {
+        ("different", name, one.kind, one.key) for name, result in found.items() for one in result.different
+    }
+    row = next(one for one in kept if one["key_hash"] == key_hash(["3"]) and one["table"] == "item")
+    assert (row["columns"], row["gold_values"]) == (["v", "x"], [("v", "forged"), ("x", "0.0")])
+    assert verified(log, {"shop.item"})["verified"]["different"] == {"shop.item": 5}
+    three = next(one for one in found["item"].different if one.key == key_hash(["3"]))
+    assert (three.gold, three.source) == (("forged", "0.0"), ("v3", "1.0"))
+
+
+def beats(lake: FedLake, number: int) -> None:
+    """Records of another table, so that those around them hold nothing else."""
+    for _ in range(number):
+        lake.told.rows("INSERT INTO `beat` VALUES ()")
+
+
+def test_rows_that_change_meanwhile_are_looked_at_again_and_never_called_different(
+    spark: Any, server: MariaDb, tmp_path: Path
+) -> None:
+    told = shop(server, "debezium")
+    lake = FedLake(tmp_path, told, server.port).run()
+    told.rows("UPDATE `item` SET `v` = 'new' WHERE `id` < 5", "DELETE FROM `item` WHERE `id` = 20")
+    told.rows("INSERT INTO `bag` VALUES (3, 'three')")
+
+    early = checked(lake, wait=0.0)
+    written = iter(range(100))
+
+    def go_on(_: float) -> None:
+        told.rows(f"UPDATE `item` SET `w` = {next(written)} WHERE `id` = 6")
+        lake.beat()
+
+    late = checked(lake, pause=go_on)
+
+    assert {name: one.different for name, one in early.items() if one.different} == {}
+    assert {name: len(one.undecided) for name, one in early.items() if one.undecided} == {"item": 5, "bag": 1}
+    assert early["item"].why is not None and "has not passed mysql-bin." in early["item"].why
+    assert {name: one.different for name, one in late.items() if one.different} == {}
+    assert {one.key for one in late["item"].undecided} <= {key_hash(["6"])}
+    assert late["bag"].undecided == ()
+
+
+def test_tables_in_other_modes_and_with_hidden_columns_are_compared_by_their_live_rows(
+    spark: Any, server: MariaDb, tmp_path: Path
+) -> None:
+    told = shop(server, "debezium")
+    told.ddl("masked", "CREATE TABLE `masked` (`id` int PRIMARY KEY, `a` varchar(9), `b` int, `c` int)")
+    told.rows("INSERT INTO `masked` VALUES (1, 'x', 1, 1), (2, 'y', 2, 2)")
+    told.rows("UPDATE `item` SET `v` = 'new' WHERE `id` < 9", "DELETE FROM `item` WHERE `id` = 20")
+    told.rows("DELETE FROM `named` WHERE `f` = 3", "UPDATE `named` SET `f` = 7 WHERE `name` = 'a'")
+    lake = FedLake(tmp_path, told, server.port)
+    for name, words in {
+        "item": "gold: {mode: history}",
+        "named": "gold: {deletes: soft}",
+        "bag": "gold: {mode: append}",
+        "masked": "columns: {a: {hash: sha256}, b: {rename: bee}, c: {exclude: true}}",
+    }.items():
+        (tmp_path / f"tables/shop.{name}.yml").write_text(f"source: shop\n{words}\n")
+    lake.run()
+    spark.sql(f"UPDATE delta.`{lake.lake}/gold/shop__masked` SET bee = 3 WHERE id = 2")
+
+    found = checked(lake)
+
+    assert differences(found["item"]) == differences(found["named"]) == {}
+    assert (found["bag"].compared, found["bag"].why) == (False, "it is a log, not the source's rows")
+    assert found["masked"].left_out == ("a", "c")
+    assert differences(found["masked"]) == {key_hash(["2"]): ("changed", ("b",))}
+
+
+def test_at_a_tidb_every_session_reads_at_the_published_tso_and_the_first_look_decides(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A MariaDB stands for the TiDB: it says that it is one, and keeps what it was asked."""
+    log = tmp_path / "asked.log"
+    options = ("--version=8.0.11-TiDB-v8.5.0", "--general-log", f"--general-log-file={log}")
+    monkeypatch.setattr(looks, "at_tso", lambda tso: at_tso(tso).replace("SESSION tidb_", "@tidb_"))
+    with start_mariadb(tmp_path / "server", *options, *BINLOG) as server:
+        lake = FedLake(tmp_path, shop(server, "ticdc-open"), server.port).run()
+        gold = f"delta.`{lake.lake}/gold/shop__item`"
+        spark.sql(f"UPDATE {gold} SET v = 'forged' WHERE id = 3")
+        log.write_text("")
+
+        found = checked(lake, pause=never)
+        asked = sessions(log.read_text(errors="replace"))
+        done = lakehouse("verify", "shop", "--configs", str(tmp_path), "--tables", "shop.item", "--json")
+        with monkeypatch.context() as broken, pytest.raises(LakehouseError, match="got error 1064"):
+            broken.setattr(looks, "ranges", lambda *_: ["nonsense ="])
+            checked(lake)
+        monkeypatch.setattr(looks, "version_of", lambda _: "8.4.0")
+        with pytest.raises(LakehouseError, match="expected a TiDB, as its feed is of one"):
+            checked(lake)
+
+    assert differences(found["item"]) == {key_hash(["3"]): ("changed", ("v",))}
+    assert {name for name, one in found.items() if one.different} == {"item"}
+    tso = found["item"].source_at.removeprefix("TSO ")
+    reading = [said for said in asked if any("`shop`." in one for one in said)]
+    assert len(reading) > len(found)
+    assert all(f"SET @tidb_snapshot = '{tso}'" in first_before(said, "`shop`.") for said in reading)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["differences"] == [
+        {"kind": "changed", "key_hash": key_hash(["3"]), "columns": ["v"]}
+    ]
+    assert not any("MASTER" in one or "BINARY" in one for said in asked for one in said)
+
+
+def never(_: float) -> None:
+    raise AssertionError("nothing is waited for")
+
+
+def sessions(log: str) -> list[list[str]]:
+    """The statements of each connection, by the general log."""
+    found: dict[str, list[str]] = {}
+    for connection, said in re.findall(r"^[\d :]*\t+ *(\d+) Query\t(.*)$", log.replace("\0", ""), re.M):
+        found.setdefault(connection, []).append(said)
+    return list(found.values())
+
+
+def first_before(said: list[str], text: str) -> list[str]:
+    """What a connection said before it first said something with that text."""
+    return said[: next(number for number, one in enumerate(said) if text in one)]

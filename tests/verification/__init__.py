@@ -1,0 +1,1 @@
+"""Tests of gold against the source's server."""
