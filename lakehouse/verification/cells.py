@@ -22,6 +22,7 @@ from lakehouse.fold.upcast import source_text
 from lakehouse.formats.snapshot.decode import converter
 from lakehouse.formats.snapshot.records import TextColumn
 from lakehouse.schema import Column, ColumnType, parse_type
+from lakehouse.sources.server_sql import printed, word
 from lakehouse.values.gold_types import to_canonical
 from lakehouse.values.normal_form import (
     ADDRESS_SIZES,
@@ -86,7 +87,7 @@ class Cell:
 
 def checksum_sql(cell: Cell) -> str:
     """The SQL of the checksum text; NULL has a text of its own."""
-    name, family = quoted(cell.name), parse_type(cell.server.type).family
+    name, family = word(cell.name), parse_type(cell.server.type).family
     match family:
         case "integer" | "bit" | "year":
             text = f"CAST({name} + 0 AS CHAR)"
@@ -100,14 +101,8 @@ def checksum_sql(cell: Cell) -> str:
 
 
 def read_sql(cell: Cell) -> str:
-    """The SQL of the value itself. Of a FLOAT servers print six digits, of the DOUBLE that it is all."""
-    name = quoted(cell.name)
-    return f"{name} + 0e0" if parse_type(cell.server.type).family == "float" else name
-
-
-def quoted(name: str) -> str:
-    """A MySQL identifier."""
-    return "`" + name.replace("`", "``") + "`"
+    """The SQL of the value itself."""
+    return printed(cell.name, parse_type(cell.server.type).family)
 
 
 # --- on this side

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from lakehouse.verification.cells import NULL, Cell, checksum_sql, digest, quoted, read_sql
+from lakehouse.sources.server_sql import table_name
+from lakehouse.verification.cells import NULL, Cell, checksum_sql, digest, read_sql
 
 # which columns sums are of: those that the server sums up, and those that are read
 CHECKSUMMED, READ = 0, 1
@@ -123,7 +124,7 @@ class Comparison:
 
     @property
     def _table(self) -> str:
-        return f"{quoted(self.database)}.{quoted(self.table)}"
+        return table_name((self.database, self.table))
 
     @property
     def bucket_sql(self) -> str:

@@ -4,27 +4,20 @@ of its primary key in which a table is read.
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.formats.binlog import file_number
 from lakehouse.lineage import Name
 from lakehouse.schema import parse_type
-from lakehouse.verification.cells import ServerColumn, quoted
+from lakehouse.sources.server_sql import Asks, end_of_binlog, literal, table_name, text, word
+from lakehouse.verification.cells import ServerColumn
 
 ALL = "1 = 1"
 _NUMBER = re.compile(rb"-?\d+(\.\d+)?")
 _JSON = re.compile(r"json_valid\(`((?:[^`]|``)*)`\)", re.I)
 # types by whose order a key can be read in ranges: the order of a comparison is that of ORDER BY
 _NUMBERS, _ORDERED = ("integer", "decimal", "year"), ("text", "binary", "date", "datetime", "timestamp")
-
-
-class Server(Protocol):
-    """A connection that answers statements with the server's own text (lakehouse/sources/database.py)."""
-
-    def ask(self, sql: str) -> list[tuple[bytes | None, ...]]:
-        """A statement's rows."""
 
 
 class ServerPlace(NamedTuple):
@@ -45,12 +38,7 @@ class ServerPlace(NamedTuple):
         return f"{self.file}:{self.offset}"
 
 
-def text(cell: bytes | None) -> str:
-    """A cell that is text."""
-    return "" if cell is None else cell.decode("utf-8", "replace")
-
-
-def version_of(server: Server) -> str:
+def version_of(server: Asks) -> str:
     """The server's version, as it says it."""
     return text(server.ask("SELECT VERSION()")[0][0])
 
@@ -60,14 +48,10 @@ def is_tidb(version: str) -> bool:
     return "tidb" in version.lower()
 
 
-def place_of(server: Server, version: str) -> ServerPlace:
-    """Where the server stands. LakehouseError where it has no binlog, or does not tell the account."""
-    number = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    new = "mariadb" not in version.lower() and number >= (8, 2)
-    rows = server.ask("SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")
-    if not rows or rows[0][0] is None or rows[0][1] is None:
-        raise LakehouseError("verify: expected a server with a binlog, got one without: is it the feed's?")
-    return ServerPlace(text(rows[0][0]), int(rows[0][1]))
+def place_of(server: Asks) -> ServerPlace:
+    """Where the server stands. EnvironmentError_ where it has no binlog, or does not tell the account."""
+    place = end_of_binlog(server)
+    return ServerPlace(place.file, place.offset)
 
 
 def at_tso(tso: int) -> str:
@@ -75,12 +59,7 @@ def at_tso(tso: int) -> str:
     return f"SET SESSION tidb_snapshot = '{int(tso)}'"
 
 
-def literal(name: str) -> str:
-    """A text as SQL, in which no character has a meaning of its own."""
-    return f"_utf8mb4 x'{name.encode().hex()}'" if name else "''"
-
-
-def columns_of(server: Server, name: Name) -> list[ServerColumn]:
+def columns_of(server: Asks, name: Name) -> list[ServerColumn]:
     """A table's columns in their order; none where there is no such table."""
     database, table = map(literal, name)
     rows = server.ask(
@@ -95,7 +74,7 @@ def columns_of(server: Server, name: Name) -> list[ServerColumn]:
     ]
 
 
-def ranges(server: Server, name: Name, columns: list[ServerColumn], size: int) -> Iterator[str]:
+def ranges(server: Asks, name: Name, columns: list[ServerColumn], size: int) -> Iterator[str]:
     """Conditions that each row of the table meets exactly one of, whatever is written meanwhile; of about
     `size` rows each, by the first column of the primary key where its order can be told.
     """
@@ -103,8 +82,8 @@ def ranges(server: Server, name: Name, columns: list[ServerColumn], size: int) -
     if first is None:
         yield ALL
         return
-    key, family, low = quoted(first.name), parse_type(first.type).family, ALL
-    table = f"{quoted(name[0])}.{quoted(name[1])}"
+    key, family, low = word(first.name), parse_type(first.type).family, ALL
+    table = table_name(name)
     while True:
         found = server.ask(f"SELECT {key} FROM {table} WHERE {low} ORDER BY {key} LIMIT 1 OFFSET {size}")
         bound = _value(found[0][0], family) if found else None
@@ -115,7 +94,7 @@ def ranges(server: Server, name: Name, columns: list[ServerColumn], size: int) -
         low = f"{key} > {bound}"
 
 
-def _range_column(server: Server, name: Name, columns: list[ServerColumn]) -> ServerColumn | None:
+def _range_column(server: Asks, name: Name, columns: list[ServerColumn]) -> ServerColumn | None:
     if not any(column.in_key for column in columns):
         return None
     database, table = map(literal, name)

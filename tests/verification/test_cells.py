@@ -8,7 +8,7 @@ from lakehouse.schema import Column, parse_type
 from lakehouse.sources.database import Database, DatabaseSettings, connect
 from lakehouse.verification.cells import Cell, ServerColumn, checksum_sql, compared_text, read_sql
 from lakehouse.verification.rows import Comparison, Sums
-from lakehouse.verification.server import columns_of, place_of, ranges, version_of
+from lakehouse.verification.server import columns_of, place_of, ranges
 from tests.oracle.values import TYPES, literals
 from tests.servers.mariadb import start_mariadb
 
@@ -125,9 +125,9 @@ def test_ranges_of_a_key_have_every_row_once(server: Database, kind: str, values
 
 
 def test_a_server_tells_its_place_and_the_feed_passes_it(server: Database) -> None:
-    before = place_of(server, version_of(server))
+    before = place_of(server)
     server.execute("CREATE OR REPLACE TABLE moved (id int)")
-    after = place_of(server, version_of(server))
+    after = place_of(server)
 
     assert after.position(0) > before.position(0)
     assert after.passed_by(after.position(3))

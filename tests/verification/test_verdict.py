@@ -1,5 +1,9 @@
 """When a row that differs is a difference, and how rows differ."""
 
+import pytest
+
+from lakehouse.errors import EnvironmentError_
+from lakehouse.sources.database import DatabaseError
 from lakehouse.verification.rows import Comparison
 from lakehouse.verification.server import at_tso, place_of
 from lakehouse.verification.verdict import Found, Looks, kind_of
@@ -62,30 +66,29 @@ def test_the_rows_of_a_key_differ_by_a_cell_or_by_their_number() -> None:
 
 
 class Answers:
-    """A server that gives one answer, and keeps what it was asked."""
+    """A server that gives one answer, to statements that it knows, and keeps what it was asked."""
 
-    def __init__(self, *rows: tuple[bytes | None, ...]) -> None:
-        self.rows, self.asked = list(rows), list[str]()
+    def __init__(self, *rows: tuple[bytes | None, ...], unknown: str = "") -> None:
+        self.rows, self.asked, self.unknown = list(rows), list[str](), unknown
 
     def ask(self, sql: str) -> list[tuple[bytes | None, ...]]:
         self.asked.append(sql)
+        if sql == self.unknown:
+            raise DatabaseError("You have an error in your SQL syntax", 1064)
         return self.rows
 
 
-def test_each_kind_of_server_is_asked_for_its_place_in_its_words() -> None:
-    words = {}
-    for version in ("5.7.44-log", "8.0.36", "8.4.0", "9.1.0", "11.4.5-MariaDB-log"):
-        server = Answers((b"binlog.000012", b"345", b""))
-        words[version] = (str(place_of(server, version)), server.asked)
+@pytest.mark.parametrize("unknown", ["", "SHOW BINARY LOG STATUS"])
+def test_each_kind_of_server_is_asked_for_its_place_in_its_words(unknown: str) -> None:
+    server = Answers((b"binlog.000012", b"345", b""), unknown=unknown)
 
-    assert {place for place, _ in words.values()} == {"binlog.000012:345"}
-    assert {version: asked[0] for version, (_, asked) in words.items()} == {
-        "5.7.44-log": "SHOW MASTER STATUS",
-        "8.0.36": "SHOW MASTER STATUS",
-        "8.4.0": "SHOW BINARY LOG STATUS",
-        "9.1.0": "SHOW BINARY LOG STATUS",
-        "11.4.5-MariaDB-log": "SHOW MASTER STATUS",
-    }
+    assert str(place_of(server)) == "binlog.000012:345"
+    assert server.asked == ["SHOW BINARY LOG STATUS", *(["SHOW MASTER STATUS"] if unknown else [])]
+
+
+def test_a_server_without_a_binlog_is_refused() -> None:
+    with pytest.raises(EnvironmentError_, match="expected a server that writes a binlog"):
+        place_of(Answers())
 
 
 def test_a_tidb_is_read_at_a_tso() -> None:

@@ -17,6 +17,7 @@ from typing import Protocol
 from lakehouse.errors import EnvironmentError_, LakehouseError
 from lakehouse.sources.database import Cells
 from lakehouse.sources.dumps.records import BinlogPlace, Place, Tso
+from lakehouse.sources.server_sql import binlog_place, end_of_binlog, text
 
 # seconds in which a transaction that is in MySQL's binlog has also become visible, where no GTIDs tell
 COMMITS_WITHIN = 3.0
@@ -67,9 +68,9 @@ class MariaDbServer:
     def moment(self, database: Asks, *, first: bool) -> Iterator[Moment]:
         database.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         try:
-            told = {_text(name).lower(): _text(value) for name, value in database.ask(_SNAPSHOT_PLACE)}
+            told = {text(name).lower(): text(value) for name, value in database.ask(_SNAPSHOT_PLACE)}
             file, offset = told.get("binlog_snapshot_file", ""), told.get("binlog_snapshot_position", "")
-            yield Moment(_place(file, offset), exact=True)
+            yield Moment(binlog_place(file, offset), exact=True)
         finally:
             _rolled_back(database)
 
@@ -104,7 +105,7 @@ class MySqlServer:
 
     @contextmanager
     def moment(self, database: Asks, *, first: bool) -> Iterator[Moment]:
-        yield Moment(self._first(database) if first else _end_of_binlog(database), exact=False)
+        yield Moment(self._first(database) if first else end_of_binlog(database), exact=False)
 
     def _first(self, database: Asks) -> BinlogPlace:
         """A place all below which is visible. One that is lower than need be does no harm: other tables begin
@@ -113,7 +114,7 @@ class MySqlServer:
         known, now = self._settled, time.monotonic()
         if known is not None and now - known[0] < COUNTS_FOR:
             return known[1]
-        place = _end_of_binlog(database)
+        place = end_of_binlog(database)
         self._settle(database)
         self._settled = now, place
         return place
@@ -137,7 +138,7 @@ class MySqlServer:
     def _owned(self, database: Asks) -> set[tuple[str, str]] | None:
         """The GTIDs of transactions that are being committed; None where the server gives none."""
         rows = database.ask("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('gtid_mode', 'gtid_owned')")
-        told = {_text(name).lower(): _text(value) for name, value in rows}
+        told = {text(name).lower(): text(value) for name, value in rows}
         if told.get("gtid_mode", "OFF").upper() != "ON":
             return None
         return {(uuid, number) for uuid, number in _GTID.findall(told.get("gtid_owned", ""))}
@@ -151,11 +152,11 @@ def server_of(database: Asks) -> Iterator[Server]:
     """The server behind a connection, which must stay open and unused for as long as the block lasts: at TiDB
     it holds the moment of all that is read.
     """
-    version = _text(database.ask("SELECT VERSION()")[0][0])
+    version = text(database.ask("SELECT VERSION()")[0][0])
     if "tidb" in version.lower():
         database.execute(f"SET SESSION wait_timeout = {STAYS_OPEN}")
         database.execute("BEGIN")
-        tso = int(_text(database.ask("SELECT @@tidb_current_ts")[0][0]))
+        tso = int(text(database.ask("SELECT @@tidb_current_ts")[0][0]))
         if tso <= 0:
             raise EnvironmentError_("database: expected the TSO of a transaction, got none")
         yield TiDbServer(tso)
@@ -165,34 +166,13 @@ def server_of(database: Asks) -> Iterator[Server]:
         yield MySqlServer()
 
 
-def _end_of_binlog(database: Asks) -> BinlogPlace:
-    try:
-        rows = database.ask("SHOW BINARY LOG STATUS")  # since 8.2; 8.4 knows no other
-    except LakehouseError:
-        rows = database.ask("SHOW MASTER STATUS")
-    return _place(*map(_text, rows[0][:2])) if rows else _place("", "")
-
-
 def _semisync_seconds(database: Asks) -> float:
     """How long a transaction in the binlog may wait for a replica before others see it."""
     rows = database.ask("SHOW GLOBAL VARIABLES WHERE Variable_name LIKE 'rpl\\_semi\\_sync\\_%\\_timeout'")
-    return max((int(_text(value)) / 1000 + 1 for _, value in rows), default=0.0)
-
-
-def _place(file: str, offset: str) -> BinlogPlace:
-    if not file or not offset.isdigit():
-        raise EnvironmentError_(
-            "database: expected a server that writes a binlog, and an account that may see its place (GRANT "
-            "REPLICATION CLIENT, at MariaDB BINLOG MONITOR), got no place"
-        )
-    return BinlogPlace(file, int(offset))
+    return max((int(text(value)) / 1000 + 1 for _, value in rows), default=0.0)
 
 
 def _rolled_back(database: Asks) -> None:
     """End a transaction; one whose connection is gone has ended."""
     with suppress(LakehouseError):
         database.execute("ROLLBACK")
-
-
-def _text(cell: bytes | None) -> str:
-    return "" if cell is None else cell.decode()

@@ -15,6 +15,7 @@ from lakehouse.errors import DdlError, LakehouseError
 from lakehouse.lineage import Name
 from lakehouse.schema import Column, TableSchema
 from lakehouse.sources.database import Cells
+from lakehouse.sources.server_sql import literal, printed, table_name, text, word
 from lakehouse.values.charsets import charset_codec
 
 SYSTEM = ("information_schema", "metrics_schema", "mysql", "performance_schema", "sys")
@@ -71,7 +72,7 @@ class LiveTable:
         key.
         """
         columns = ", ".join(map(_expression, self.schema.columns))
-        statement = f"SELECT {columns} FROM {quoted(self.listed.name)}"
+        statement = f"SELECT {columns} FROM {table_name(self.listed.name)}"
         if not self.key:
             return statement
         where = "" if after is None else f" WHERE {self._behind(after)}"
@@ -116,7 +117,7 @@ def listed(database: Asks) -> list[Listed]:
         f"WHERE table_type = 'BASE TABLE' AND LOWER(table_schema) NOT IN ({system}) ORDER BY 1, 2"
     )
     return [
-        Listed((_text(schema), _text(table)), _text(engine), int(count or 0), size=int(size or 0))
+        Listed((text(schema), text(table)), text(engine), int(count or 0), size=int(size or 0))
         for schema, table, engine, count, size in rows
     ]
 
@@ -139,10 +140,10 @@ def chosen(tables: Iterable[Listed], patterns: Iterable[str]) -> list[Listed]:
 
 def described(database: Asks, table: Listed, *, charsets: bool) -> LiveTable:
     """A table as it is now. `charsets`: text is sent in its column's own charset, else in utf8mb4."""
-    create_text = _text(database.ask(f"SHOW CREATE TABLE {quoted(table.name)}")[0][1])
+    create_text = text(database.ask(f"SHOW CREATE TABLE {table_name(table.name)}")[0][1])
     made = database.ask(
         "SELECT create_time FROM information_schema.tables "
-        f"WHERE table_schema = {_string(table.name[0])} AND table_name = {_string(table.name[1])}"
+        f"WHERE table_schema = {literal(table.name[0])} AND table_name = {literal(table.name[1])}"
     )
     try:
         statement = read(create_text)[0]
@@ -157,7 +158,7 @@ def described(database: Asks, table: Listed, *, charsets: bool) -> LiveTable:
     return LiveTable(
         listed=table,
         create=create_text,
-        state=_COUNTER.sub("", create_text) + _text(made[0][0] if made else None),
+        state=_COUNTER.sub("", create_text) + text(made[0][0] if made else None),
         schema=schema,
         key=_chunk_key(schema),
         charset=None if own else "utf8mb4",
@@ -179,27 +180,8 @@ def _chunk_key(schema: TableSchema) -> tuple[Column, ...]:
 
 def _expression(column: Column) -> str:
     """A FLOAT is printed with six digits; as a double it has all."""
-    name = word(column.name)
-    return f"{name} + 0e0" if column.type.family == "float" else name
-
-
-def quoted(name: Name) -> str:
-    """A table's name for SQL."""
-    return f"{word(name[0])}.{word(name[1])}"
-
-
-def word(name: str) -> str:
-    """An identifier for SQL."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _string(text: str) -> str:
-    return f"_utf8mb4 x'{text.encode().hex()}'"
+    return printed(column.name, column.type.family)
 
 
 def _dotted(name: Name) -> str:
     return ".".join(name)
-
-
-def _text(cell: bytes | None) -> str:
-    return "" if cell is None else cell.decode()

@@ -101,7 +101,7 @@ class Session:
 
     def place(self, server: Database) -> ServerPlace | None:
         """Where the server stands; None where it is read at a TSO."""
-        return None if self.by_tso else place_of(server, self.version)
+        return None if self.by_tso else place_of(server)
 
     def told_place(self, table: Held, place: ServerPlace | None) -> str:
         """The place of the server at which a table was read, for people."""

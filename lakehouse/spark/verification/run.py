@@ -182,7 +182,7 @@ def _refuse_other_server(session: Session, reader: Reader) -> None:
         )
     if not session.by_tso:
         with connect(session.settings) as server:
-            place = place_of(server, session.version)
+            place = place_of(server)
         if watermark[1] > place.position(0)[1]:
             raise LakehouseError(
                 f"{name}: expected a server that stands behind the feed, got one at {place}: it is another "

@@ -1,0 +1,61 @@
+"""SQL for a source's database: names, literals, and where its binlog ends."""
+
+from typing import Protocol
+
+from lakehouse.errors import EnvironmentError_, LakehouseError
+from lakehouse.lineage import Name
+from lakehouse.sources.database import Cells
+from lakehouse.sources.dumps.records import BinlogPlace
+
+
+class Asks(Protocol):
+    """A connection that answers statements with the server's own text (lakehouse/sources/database.py)."""
+
+    def ask(self, sql: str) -> list[Cells]:
+        """A statement's rows."""
+
+
+def word(name: str) -> str:
+    """An identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def table_name(name: Name) -> str:
+    """A table's name with its database."""
+    return f"{word(name[0])}.{word(name[1])}"
+
+
+def literal(text: str) -> str:
+    """A string, in which no character has a meaning of its own."""
+    return f"_utf8mb4 x'{text.encode().hex()}'" if text else "''"
+
+
+def printed(name: str, family: str) -> str:
+    """A column's value as the server prints it with all digits: of a FLOAT it prints six, of a DOUBLE all."""
+    return f"{word(name)} + 0e0" if family == "float" else word(name)
+
+
+def text(cell: bytes | None) -> str:
+    """A cell that is text; NULL as an empty one."""
+    return "" if cell is None else cell.decode()
+
+
+def end_of_binlog(database: Asks) -> BinlogPlace:
+    """The place behind all that the server has written to its binlog. EnvironmentError_ where it has none, or
+    does not tell the account.
+    """
+    try:
+        rows = database.ask("SHOW BINARY LOG STATUS")  # since MySQL 8.2; 8.4 knows no other
+    except LakehouseError:
+        rows = database.ask("SHOW MASTER STATUS")
+    return binlog_place(*map(text, rows[0][:2])) if rows else binlog_place("", "")
+
+
+def binlog_place(file: str, offset: str) -> BinlogPlace:
+    """A place of the binlog from its texts; EnvironmentError_ where it is none."""
+    if not file or not offset.isdigit():
+        raise EnvironmentError_(
+            "database: expected a server that writes a binlog, and an account that may see its place (GRANT "
+            "REPLICATION CLIENT, at MariaDB BINLOG MONITOR), got no place"
+        )
+    return BinlogPlace(file, int(offset))
