@@ -38,7 +38,7 @@ def _both(one: Disproved, other: Disproved) -> Disproved:
     return Disproved(first.name, one.n + other.n, first.position, first.place, until=until)
 
 
-def told_disproved(one: Disproved) -> str:
+def disproved_text(one: Disproved) -> str:
     """A table's late changes in words."""
     place = f"{one.place.topic}/{one.place.partition} at offset {one.place.offset}"
     return (

@@ -255,7 +255,7 @@ def first_offsets(start: Start, topics: Iterable[Topic]) -> dict[Partition, int]
     return found
 
 
-def told_loss(gap: Gap) -> str:
+def loss_text(gap: Gap) -> str:
     """A loss as a sentence."""
     match gap:
         case TopicCreatedAgain():

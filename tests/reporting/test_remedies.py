@@ -10,9 +10,9 @@ from lakehouse.ops.progress import Disproved, NextOffset, ServerChange
 from lakehouse.ops.records import MissingFile, OffsetsLost, TopicCreatedAgain
 from lakehouse.reporting.text.remedies import REMEDIES, Where, of_reason, of_table
 from lakehouse.silver.binlog_servers import change_text
-from lakehouse.silver.disproved_watermarks import told_disproved
-from lakehouse.sources.kafka_offsets import told_loss
-from lakehouse.spark.change_log.dead_letters import told_missing
+from lakehouse.silver.disproved_watermarks import disproved_text
+from lakehouse.sources.kafka_offsets import loss_text
+from lakehouse.spark.change_log.dead_letters import missing_text
 from lakehouse.spark.change_log.reconcile import SilverRows
 from lakehouse.spark.change_log.undeclared_columns import waiting
 from tests.docs.command_lines import Line, parse
@@ -62,10 +62,10 @@ def test_the_reasons_that_the_code_writes_have_their_remedies() -> None:
     assert "ddl approve" in commands(f"held by a DDL: {held.why}")[0]
     assert "ddl skip" in commands(f"held by a DDL: {rejected.why}")[0]
     assert "schema import" in commands(waiting(AT, ("colour",)).why)[0]
-    assert "run all" in commands(told_disproved(late))[0]
-    assert "--code lost" in commands(told_loss(gap))[0]
-    assert "--code lost" in commands(told_loss(again))[0]
-    assert "--code lost" in commands(told_missing(file))[1]
+    assert "run all" in commands(disproved_text(late))[0]
+    assert "--code lost" in commands(loss_text(gap))[0]
+    assert "--code lost" in commands(loss_text(again))[0]
+    assert "--code lost" in commands(missing_text(file))[1]
     assert "epoch raise" in commands(change_text("shop", server))[0]
     assert "rebuild silver" in commands(SilverRows(9, 2).losses[0])[0]
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from lakehouse.events import Position
 from lakehouse.ops.progress import Disproved, NextOffset
-from lakehouse.silver.disproved_watermarks import promised, standing, told_disproved
+from lakehouse.silver.disproved_watermarks import disproved_text, promised, standing
 
 
 def at(ts: int) -> Position:
@@ -37,7 +37,7 @@ def test_what_is_found_again_is_counted_together() -> None:
 
 
 def test_it_is_told_with_its_place() -> None:
-    assert told_disproved(late("a", 3, n=2)) == (
+    assert disproved_text(late("a", 3, n=2)) == (
         "changes came after a watermark that had passed them (2, the first in t/0 at offset 3): a topic must "
         "have one changefeed; the next watermark settles it"
     )

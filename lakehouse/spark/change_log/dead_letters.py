@@ -82,7 +82,7 @@ def open_shortfalls(log: OpsLog) -> list[Shortfall]:
     return [one for one in found if one.batch > closed]
 
 
-def told_shortfall(one: Shortfall) -> str:
+def shortfall_text(one: Shortfall) -> str:
     """Records that are lacking or cut, in words."""
     place = f"{one.topic}/{one.partition}"
     if one.kind == "cut":
@@ -96,7 +96,7 @@ def told_shortfall(one: Shortfall) -> str:
     )
 
 
-def told_missing(file: MissingFile) -> str:
+def missing_text(file: MissingFile) -> str:
     """A file that a storage sink lacks, in words."""
     return f"the storage sink lacks {file.path}, though later files are there: it was deleted or never copied"
 

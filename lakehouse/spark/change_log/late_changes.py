@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lakehouse.events import Position
 from lakehouse.ops.progress import Disproved, NextOffset
 from lakehouse.ops.records import Done, Manifest
-from lakehouse.silver.disproved_watermarks import promised, standing, told_disproved
+from lakehouse.silver.disproved_watermarks import disproved_text, promised, standing
 from lakehouse.spark.change_log.changes import between
 from lakehouse.spark.change_log.watermark import done_at, partition_watermarks
 from lakehouse.spark.column_types import columns
@@ -42,7 +42,7 @@ def disproved(
         return ()
     found = disproofs(log, last, until)
     for one in found:
-        progress(f"warning: {'.'.join(one.name)}: {told_disproved(one)}")
+        progress(f"warning: {'.'.join(one.name)}: {disproved_text(one)}")
     return standing(() if last.disproved is UNSET else last.disproved, found, until)
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from lakehouse.ops.progress import BronzeRows
 from lakehouse.ops.records import Dismissed, Done, Floor, Manifest, Planned
 from lakehouse.spark.bronze.offsets import unread
-from lakehouse.spark.change_log.dead_letters import LOST, open_shortfalls, told_shortfall
+from lakehouse.spark.change_log.dead_letters import LOST, open_shortfalls, shortfall_text
 from lakehouse.spark.change_log.layer_counts import bronze_findings
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.tables import read_silver
@@ -55,7 +55,7 @@ class Reconciled(NamedTuple):
 def reconciled(log: OpsLog, last: Manifest | None, done: Done) -> Reconciled:
     """Bronze and silver held against each other, since the last manifest."""
     silver, bronze = silver_rows(log, last, done), bronze_rows(log, last, done)
-    short = tuple(told_shortfall(one) for one in open_shortfalls(log))
+    short = tuple(shortfall_text(one) for one in open_shortfalls(log))
     return Reconciled(silver.expected, bronze, (*bronze.losses, *silver.losses, *short))
 
 

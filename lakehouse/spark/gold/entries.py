@@ -13,9 +13,9 @@ from lakehouse.fold.upcast import lost_since
 from lakehouse.gold.options import to_plain
 from lakehouse.lineage import Held, Lineage, split_name
 from lakehouse.ops.records import TableEntry
-from lakehouse.silver.disproved_watermarks import told_disproved
+from lakehouse.silver.disproved_watermarks import disproved_text
 from lakehouse.spark.change_log.change_counts import Folded, Taken, folded_changes
-from lakehouse.spark.change_log.dead_letters import told_missing
+from lakehouse.spark.change_log.dead_letters import missing_text
 from lakehouse.spark.change_log.undeclared_columns import held_at
 from lakehouse.spark.gold.plan import GoldRun, ShardsPlan, TablePlan, shards_id
 from lakehouse.spark.gold.results import MISFITS, Found, Written
@@ -206,7 +206,7 @@ def state_of(
 def _missing_files(run: GoldRun, lineage: Lineage) -> list[tuple[Position, str]]:
     """What a storage sink lacks of a lineage's own time; of every one, where it is of no known table."""
     return [
-        (file.position, told_missing(file))
+        (file.position, missing_text(file))
         for file in run.missing
         if file.table is None or lineage.name_at(file.position) == file.table
     ]
@@ -220,7 +220,7 @@ def _source_state(run: GoldRun, lineage: Lineage) -> State:
             return State("incomplete", _since(run, lineage), f"{run.dead[name]} dead letters{whose}")
     for interval in lineage.intervals:
         if (late := run.disproved.get(interval.name)) is not None:
-            return State("incomplete", late.position, told_disproved(late))
+            return State("incomplete", late.position, disproved_text(late))
     if run.losses:
         return State("incomplete", _since(run, lineage), run.losses[0])
     return EXACT

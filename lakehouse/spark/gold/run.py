@@ -21,9 +21,9 @@ from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import History
 from lakehouse.ops.progress import Disproved, Partition, TopicEnd
 from lakehouse.ops.records import Done, Epoch, Intent, Manifest, Rebuild, TableEntry
-from lakehouse.silver.disproved_watermarks import told_disproved
+from lakehouse.silver.disproved_watermarks import disproved_text
 from lakehouse.silver.transaction_watermark import aborted
-from lakehouse.sources.kafka_offsets import told_loss
+from lakehouse.sources.kafka_offsets import loss_text
 from lakehouse.spark.change_log.change_counts import NO_COUNTS, change_counts
 from lakehouse.spark.change_log.changes import not_aborted, not_void
 from lakehouse.spark.change_log.dead_letters import missing_files, open_counts, open_losses, server_changes
@@ -180,7 +180,7 @@ def manifest_of(
             *(text for _, text in run.history.problems),
             *server_changes(log, run.window.position[0]),
             *layers.losses,
-            *(f"{'.'.join(one.name)}: {told_disproved(one)}" for one in late),
+            *(f"{'.'.join(one.name)}: {disproved_text(one)}" for one in late),
             *(problem for result in results for problem in result.problems),
         ),
         ended=tuple(TopicEnd(*one) for one in sorted(ready.ended.items())) or UNSET,
@@ -242,7 +242,7 @@ def open_run(
         epochs=epochs,
         void=(*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None)),
         dead=open_counts(log.spark, log.lake, feed.name, log),
-        losses=(*losses, *server_changes(log, window.position[0]), *map(told_loss, open_losses(log))),
+        losses=(*losses, *server_changes(log, window.position[0]), *map(loss_text, open_losses(log))),
         disproved={one.name: one for one in disproved},
         missing=tuple(missing_files(log)),
         floors=floors_of(log),

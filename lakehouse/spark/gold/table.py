@@ -198,7 +198,7 @@ def whole_frame(table: GoldTable) -> Whole:
     """All rows of the table, folded from silver: on the driver where they are few."""
     if not table.size.small:
         return _whole_large(table)
-    changes, verdict = told_changes(table, count=True)
+    changes, verdict = judged_changes(table, count=True)
     given = Counted(changes)
     folded = table.mode.rows(given)
     what = f": {len(folded.rows)} rows from {folded.applied} changes"
@@ -253,7 +253,7 @@ def _fold_large(table: GoldTable, changes: DataFrame, rows: int, *, whole: bool)
     )
 
 
-def told_changes(table: GoldTable, *, count: bool) -> tuple[Iterable[Change], Verdict]:
+def judged_changes(table: GoldTable, *, count: bool) -> tuple[Iterable[Change], Verdict]:
     """All of the table's changes up to its position, judged where it has a suite; with `count` the verdict
     says how the checks did.
     """

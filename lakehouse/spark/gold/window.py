@@ -19,7 +19,15 @@ from lakehouse.spark.fold.modes import commits, valued
 from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, Written, has_misfits
-from lakehouse.spark.gold.table import GoldTable, _fold_large, found_in, frame_of, named, refold, told_changes
+from lakehouse.spark.gold.table import (
+    GoldTable,
+    _fold_large,
+    found_in,
+    frame_of,
+    judged_changes,
+    named,
+    refold,
+)
 from lakehouse.spark.quality.gates import NO_VERDICT, Verdict
 
 
@@ -140,7 +148,7 @@ def key_changes(table: GoldTable, keys: Collection[Key]) -> KeyChanges | None:
     lack may be mended by what came late.
     """
     if table.size.small:
-        return KeyChanges(*told_changes(table, count=False), is_all=True)
+        return KeyChanges(*judged_changes(table, count=False), is_all=True)
     entry, upstream = table.run.entries.get(table.lineage.id), table.run.settings.upstream
     if table.gate is not None or (entry is not None and has_misfits(entry)):
         return None

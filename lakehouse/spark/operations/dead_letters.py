@@ -8,17 +8,17 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.records import Dismissed, Done, Gap, Manifest, MissingFile, Planned, to_json
-from lakehouse.sources.kafka_offsets import told_loss
+from lakehouse.sources.kafka_offsets import loss_text
 from lakehouse.spark.bronze.claim_checks import land_named
 from lakehouse.spark.change_log.dead_letters import (
     LOST,
     closing,
     is_open,
     missing_files,
+    missing_text,
     open_losses,
     open_shortfalls,
-    told_missing,
-    told_shortfall,
+    shortfall_text,
 )
 from lakehouse.spark.change_log.reconcile import is_dismissed
 from lakehouse.spark.lake import Lake
@@ -72,7 +72,7 @@ def letters_of(spark: SparkSession, lake: Lake, log: OpsLog, code: str | None) -
             {
                 "source": log.source,
                 "code": LOST,
-                "message": told_loss(gap),
+                "message": loss_text(gap),
                 "table": None,
                 "origin": origin,
                 "batch": None,
@@ -89,7 +89,7 @@ def unlike_counts(log: OpsLog) -> list[tuple[str, dict[str, Any]]]:
     """What numbers, sizes and counts say is lacking, in words, with its place, and nobody has dismissed."""
     found = [
         (
-            told_shortfall(one),
+            shortfall_text(one),
             {
                 "topic": one.topic,
                 "incarnation": one.incarnation,
@@ -120,7 +120,7 @@ def _lost_file(source: str, file: MissingFile) -> dict[str, Any]:
     return {
         "source": source,
         "code": LOST,
-        "message": told_missing(file),
+        "message": missing_text(file),
         "table": file.table and ".".join(file.table),
         "origin": {"path": file.path},
         "batch": None,

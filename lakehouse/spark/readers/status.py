@@ -13,10 +13,10 @@ from lakehouse.ops.progress import Counts
 from lakehouse.ops.records import Done, Manifest, Read, Run, Verified, VerifiedTable, to_json
 from lakehouse.schema_history.table_lives import NO_CREATE
 from lakehouse.silver.partition_lives import without_later_marks
-from lakehouse.sources.kafka_offsets import reading_of, told_loss, unread
+from lakehouse.sources.kafka_offsets import loss_text, reading_of, unread
 from lakehouse.spark.bronze.kafka import listed
 from lakehouse.spark.change_log.changes import between
-from lakehouse.spark.change_log.dead_letters import missing_files, open_counts, open_losses, told_missing
+from lakehouse.spark.change_log.dead_letters import missing_files, missing_text, open_counts, open_losses
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.change_log.watermark import (
     partition_lives,
@@ -113,7 +113,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "dead_letters": sum(open_counts(spark, lake, name, log).values()),
         "books": reconciliation(done.counts),
         "not_configured": unknown,
-        "gaps": [*map(told_loss, open_losses(log)), *map(told_missing, missing_files(log))],
+        "gaps": [*map(loss_text, open_losses(log)), *map(missing_text, missing_files(log))],
         "problems": list(manifest.problems) if manifest else [],
         "tables": [
             {

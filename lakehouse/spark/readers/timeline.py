@@ -13,7 +13,7 @@ from lakehouse.formats import FORMATS
 from lakehouse.ops.pruning import total
 from lakehouse.ops.records import Done, Epoch, Manifest, Planned, Run, to_json
 from lakehouse.ops.source_settings import SourceSettings
-from lakehouse.spark.change_log.dead_letters import missing_files, open_losses, told_missing
+from lakehouse.spark.change_log.dead_letters import missing_files, missing_text, open_losses
 from lakehouse.spark.change_log.watermark import source_watermark
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
@@ -51,7 +51,7 @@ def observe(
         "ddl": ddl_timeline(spark, lake, name, settings),
         "dead_letters": dead_letters(spark, lake, name),
         "gaps": open_losses(log),
-        "missing_files": [told_missing(file) for file in missing_files(log)],
+        "missing_files": [missing_text(file) for file in missing_files(log)],
         "epochs": [{"epoch": one.epoch, "why": one.why, "at": at} for at, one in log.dated(Epoch)],
     }
 
