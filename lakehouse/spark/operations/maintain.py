@@ -43,7 +43,7 @@ LISTING, LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.paralleli
 
 def maintain(root: str, source: str | None, snapshots: float, progress: Progress) -> list[Entry]:
     """Maintain the tables of one source, or of all; manifests younger than `snapshots` seconds stay
-    readable.
+    readable. LakehouseError where a source could not be: the others are maintained before.
     """
     spark, lake = get_session(), Lake(root)
     known = sources(spark, lake)
@@ -51,11 +51,16 @@ def maintain(root: str, source: str | None, snapshots: float, progress: Progress
         raise LakehouseError(
             f"{source}: expected a source of {root}, which has {', '.join(sorted(known)) or 'none'}"
         )
-    found = [
-        maintain_source(spark, lake, name, snapshots, progress=progress)
-        for name in ([source] if source else known)
-    ]
+    found: list[Entry] = []
+    failed: list[LakehouseError] = []
+    for name in [source] if source else known:
+        try:
+            found.append(maintain_source(spark, lake, name, snapshots, progress=progress))
+        except LakehouseError as error:
+            failed.append(error)
     keep_in_shape(spark, lake, [("ops", "lake"), ("ops", "gold_names")], snapshots, progress=progress)
+    if failed:
+        raise LakehouseError("\n".join(map(str, failed)))
     return found
 
 
@@ -86,7 +91,8 @@ def own_tables(log: OpsLog) -> list[tuple[str, str]]:
     """The layers and names of a source's tables, gold's apart."""
     source = log.source
     bronze = [source, attachments_table(source)]
-    ops = [log.table, log.archive.table, f"{source}_rejected", f"{source}_quality"]
+    names = ("rejected", "quality", "differences")
+    ops = [log.table, log.archive.table, *(f"{source}_{name}" for name in names)]
     return [
         *(("bronze", name) for name in bronze),
         *(("silver", f"{source}_{name}") for name in SILVER_TABLES),
