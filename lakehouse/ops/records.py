@@ -83,7 +83,8 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     of the records that tell of the latter are done.
 
     `read_as`: what the batch's events depend on besides its bytes (lakehouse/silver/read_as.py).
-    `bronze`: the version of bronze's table that has nothing else to read; unset where records are left."""
+    `bronze`: the version of bronze's table that has nothing else to read, and when it was made, in
+    milliseconds; unset where records are left."""
 
     kind: ClassVar[str] = "planned"
     writer: ClassVar[str] = "silver"
@@ -96,7 +97,7 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     requeue: Closing | None = None
     backfills: int = 0
     read_as: dict[str, str] = {}
-    bronze: int | UnsetType = UNSET
+    bronze: tuple[int, int] | UnsetType = UNSET
 
     @property
     def takes_all(self) -> bool:
@@ -124,7 +125,8 @@ class Done(Record, frozen=True, kw_only=True):
     backfills      how many of the Backfill records are done
     low            the lowest position of the batch's changes; None where it has none, or decodes them again
     short          the records that are known to be lacking, or to be cut, by what numbers and sizes say
-    bronze         a version of bronze's table of which all records are read
+    bronze         a version of bronze's table of which all records are read, and when it was made, in
+                   milliseconds: a table that was put back from a copy may reach the same number again
     """
 
     kind: ClassVar[str] = "done"
@@ -149,7 +151,7 @@ class Done(Record, frozen=True, kw_only=True):
     backfills: int | UnsetType = UNSET
     low: Position | UnsetType | None = UNSET
     short: tuple[Shortfall, ...] | UnsetType = UNSET
-    bronze: int | UnsetType = UNSET
+    bronze: tuple[int, int] | UnsetType = UNSET
 
 
 # --- gold ---

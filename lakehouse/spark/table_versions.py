@@ -22,7 +22,7 @@ SAME_ROWS = (
 FEW, MANY = 16, 100_000
 # above every version of a table
 NEWEST = 2**62
-COMMIT = ("version", "operation", "operationParameters", "operationMetrics")
+COMMIT = ("version", "timestamp", "operation", "operationParameters", "operationMetrics")
 
 
 def history_of(spark: SparkSession, ref: str) -> list[Any]:
@@ -32,7 +32,8 @@ def history_of(spark: SparkSession, ref: str) -> list[Any]:
 
 class Commit(NamedTuple):
     """A commit of a Delta table; `written`: how many rows it has written, `appended`: how many of them it has
-    added to those that were there (None: Delta does not say), `takes`: it may have taken some.
+    added to those that were there (None: Delta does not say), `takes`: it may have taken some; `at`: when it
+    was made, in milliseconds.
     """
 
     version: int
@@ -40,6 +41,7 @@ class Commit(NamedTuple):
     written: int | None
     appended: int | None
     takes: bool
+    at: int = 0
 
     @property
     def keeps_rows(self) -> bool:
@@ -60,12 +62,14 @@ def commits_above(spark: SparkSession, ref: str, version: int, *, few: int = FEW
 
 def _commit(row: Any) -> Commit:
     parameters, metrics = row.operationParameters or {}, row.operationMetrics or {}
+    at = round(row.timestamp.timestamp() * 1000)
     told = metrics.get("numOutputRows")
     written = None if told is None else int(told)
     if row.operation.startswith(SAME_ROWS):
-        return Commit(row.version, row.operation, written, 0, takes=False)
+        return Commit(row.version, row.operation, written, 0, takes=False, at=at)
     is_append = "Append" in (parameters.get("mode"), parameters.get("outputMode"))
-    return Commit(row.version, row.operation, written, written if is_append else 0, takes=not is_append)
+    appended = written if is_append else 0
+    return Commit(row.version, row.operation, written, appended, takes=not is_append, at=at)
 
 
 def version_of(spark: SparkSession, lake: Lake, table: str) -> int:

@@ -99,11 +99,11 @@ def next_plan(log: OpsLog, feed: SilverSettings) -> Planned | None:
     if late:
         following = Following(late, is_small(log, feed, late))
     else:
-        version = bronze_version(log, done)
-        if version is None:
+        newest = bronze_version(log, done)
+        if newest is None:
             return None
         following = next_ranges(log.spark, log.lake, feed, done)
-        following = following._replace(bronze=version if following.is_all else UNSET)
+        following = following._replace(bronze=newest if following.is_all else UNSET)
     ranges = following.ranges
     if not ranges:
         return None
@@ -159,21 +159,24 @@ class Following(NamedTuple):
     small: bool
     arrow_rows: int = ARROW_ROWS
     is_all: bool = False
-    bronze: int | UnsetType = UNSET
+    bronze: tuple[int, int] | UnsetType = UNSET
 
 
-def bronze_version(log: OpsLog, done: Done | None) -> int | None:
-    """The newest version of bronze's table; None where it has no record that is not read: there is no table,
-    or nothing has been added to it since a version of which all is read. No record is looked at.
+def bronze_version(log: OpsLog, done: Done | None) -> tuple[int, int] | None:
+    """The newest version of bronze's table, and when it was made; None where it has no record that is not
+    read: there is no table, or nothing has been added to it since a version of which all is read. No record
+    is looked at.
     """
     if not log.lake.exists(log.spark, "bronze", log.source):
         return None
-    known = done.bronze if done is not None and done.bronze is not UNSET else NEWEST
-    commits = commits_above(log.spark, log.lake.ref("bronze", log.source), known)
-    newest = commits[0].version
+    known, at = done.bronze if done is not None and done.bronze is not UNSET else (NEWEST, 0)
+    commits = commits_above(log.spark, log.lake.ref("bronze", log.source), known - 1)
     above = [one for one in commits if one.version > known]
-    is_same = newest >= known and len(above) == newest - known
-    return None if is_same and all(one.keeps_rows for one in above) else newest
+    is_same = any((one.version, one.at) == (known, at) for one in commits)
+    is_same = is_same and len(above) == commits[0].version - known
+    if is_same and all(one.keeps_rows for one in above):
+        return None
+    return commits[0].version, commits[0].at
 
 
 def next_ranges(spark: SparkSession, lake: Lake, feed: SilverSettings, done: Done | None) -> Following:
