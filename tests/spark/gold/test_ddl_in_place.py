@@ -95,20 +95,31 @@ def states(spark: Any, lake: Path) -> dict[str, tuple[str, str | None]]:
     return {entry.table: (entry.state, entry.why) for entry in manifest.tables}
 
 
-@pytest.mark.usefixtures("_large")
-def test_a_changed_table_is_what_a_fold_of_its_log_gives(spark: Any, tmp_path: Path) -> None:
-    statements = {f"t{number}": text for number, text in enumerate([*IN_PLACE, *FOLDED])}
-    lake, other, path = tmp_path / "lake", tmp_path / "other", tmp_path / "shop.jsonl"
+STATEMENTS = {f"t{number}": text for number, text in enumerate([*IN_PLACE, *FOLDED])}
+
+
+@pytest.fixture(scope="module")
+def folded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake whose tables were folded once, with all of their changes, by the driver."""
+    folder = tmp_path_factory.mktemp("folded")
+    feed = changed(told(OpenFeed(), dict.fromkeys(STATEMENTS, "")), STATEMENTS)
+    run(write_recording(folder / "shop.jsonl", feed.messages), folder / "lake")
+    return folder / "lake"
+
+
+def test_a_changed_table_is_what_a_fold_of_its_log_gives(
+    spark: Any, tmp_path: Path, folded: Path, _large: None
+) -> None:
+    statements, lake, path = STATEMENTS, tmp_path / "lake", tmp_path / "shop.jsonl"
     feed = told(OpenFeed(), dict.fromkeys(statements, ""))
     run(write_recording(path, feed.messages), lake)
     before = {table: len(operations(spark, lake, table)) for table in statements}
     run(write_recording(path, changed(feed, statements).messages), lake)
-    run(path, other)
 
     assert shown(lake, tmp_path / "shown") == engine(feed.messages)
-    assert states(spark, lake) == states(spark, other)
+    assert states(spark, lake) == states(spark, folded)
     for table, statement in statements.items():
-        assert schema_of(spark, lake, table) == schema_of(spark, other, table), statement
+        assert schema_of(spark, lake, table) == schema_of(spark, folded, table), statement
         done = operations(spark, lake, table)[before[table] :]
         if statement in IN_PLACE:
             assert done == [*IN_PLACE[statement], "MERGE"], statement
