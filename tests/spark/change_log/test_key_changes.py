@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.fold.current_rows import cuts, fold
-from lakehouse.fold.row_edits import Change, row_key
+from lakehouse.fold.row_edits import Change, Key, row_key
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import PLAIN
 from lakehouse.lineage import key_ids
@@ -77,7 +77,7 @@ def test_other_rows_of_a_transaction_do_not_seem_to_lack_changes(word: str) -> N
         memory = told(History(seed, 25), seed)
         for one, changes in lineages(memory):
             mode = Mode(one, memory.reach, memory.upstream, TSO, EVERY[word])
-            keys = (mode.touched(changes).keys or set()) - {None}
+            keys: set[Key] = {*(mode.touched(changes).keys or ())} - {None}
             if not mode.ids or not keys or cuts(one, mode.target, memory.upstream):
                 continue
             plain = EVERY[word].plain
