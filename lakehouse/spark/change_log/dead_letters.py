@@ -6,11 +6,21 @@ again. Offsets that retention took, and a topic that was created anew, stand amo
 """
 
 from msgspec import UNSET
+from msgspec.structs import replace
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.ops.progress import Shortfall
-from lakehouse.ops.records import Closing, Dismissed, Done, Epoch, FilesMissing, Gap, MissingFile
+from lakehouse.ops.records import (
+    Closing,
+    Dismissed,
+    Done,
+    Epoch,
+    FilesMissing,
+    Gap,
+    Generation,
+    MissingFile,
+)
 from lakehouse.silver.binlog_servers import change_text, standing
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
@@ -25,10 +35,18 @@ def closing(code: str | None, batch: int, gaps: int) -> Closing:
 
 
 def closings(log: OpsLog) -> list[Closing]:
-    """The closings of dead letters: by operators, and by batches that decoded them again."""
-    dismissed = [Closing(dismissal.code, dismissal.batch, dismissal.gaps) for dismissal in log.all(Dismissed)]
-    requeued = (done.requeued for done in log.all(Done) if done.requeued)
-    return [*dismissed, *log.summary.closed, *requeued]
+    """The closings of dead letters: by operators, and by batches that decoded them again. One from before
+    silver's present generation, whose batches have numbers of their own, closes losses of topics alone.
+    """
+    found: list[Closing] = []
+    for one in log.records:
+        if one.kind == Generation.kind:
+            found = [replace(closing, batch=0) for closing in found]
+        elif one.kind == Dismissed.kind and isinstance(said := one.record, Dismissed):
+            found.append(Closing(said.code, said.batch, said.gaps))
+        elif one.kind == Done.kind and isinstance(done := one.record, Done) and done.requeued:
+            found.append(done.requeued)
+    return [*found, *log.summary.closed]
 
 
 def is_open(log: OpsLog) -> Column:
