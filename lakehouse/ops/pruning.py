@@ -99,10 +99,12 @@ def known_summary(log: Sequence[Stored]) -> Summary:
     found = newest(r for one in log if one.kind == Summary.kind and isinstance(r := one.record, Summary))
     begun = (one.record for one in reversed(log) if one.kind == Generation.kind)
     number = next((one.number for one in begun if isinstance(one, Generation)), 1)
+    first = log[_first_of_generation(log)].seq if number > 1 else 0
     if found is None or found.generation != number:
-        return Summary(seq=0, generation=number)
+        # the switch of an older lakehouse says nothing of the generation's first batches
+        return Summary(seq=first, generation=number)
     # the summary of a generation that was built beside the log has no place in it
-    return replace(found, seq=max(log[_first_of_generation(log)].seq, found.seq))
+    return replace(found, seq=max(first, found.seq))
 
 
 def pruned(log: Sequence[Stored], *, runs: int, size: int) -> Pruned | None:
@@ -193,7 +195,7 @@ def added(known: Summary, plans: dict[int, Planned], done: dict[int, Done], *, f
     ranges = {one.place: one for one in known.ranges}
     messages = known.messages
     for batch, plan in plans.items():
-        if plan.requeue is None and batch in done:
+        if not plan.is_repeat and batch in done:
             messages += done[batch].counts.messages
             for one in plan.ranges:
                 ranges[one.place] = _joined(ranges.get(one.place), one)
