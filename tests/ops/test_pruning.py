@@ -210,6 +210,7 @@ def test_a_pruned_log_is_as_short_as_it_is_to_be() -> None:
         log.is_pruned(10)
 
     assert 10 <= len(of(log.lines, Manifest)) < 15
+    assert len(of(log.lines, Summary)) == 2
     assert len([one for one in log.lines if one.kind in ("planned", "done", "intent")]) < 120
 
 
@@ -242,6 +243,29 @@ def test_a_run_that_dies_between_its_summary_and_what_it_takes_out_counts_nothin
     log.is_pruned(2)
     assert answers(log.lines) == before
     assert len(log.lines) < len(log.every)
+
+
+def test_a_run_that_prunes_what_another_has_pruned_meanwhile_takes_no_summary_that_counts() -> None:
+    log = Log(3)
+    for _ in range(5):
+        log.is_pruned(2)
+        for _ in range(30):
+            log.goes_on()
+    slow = pruned(log.lines, runs=2, size=10**9)
+    for _ in range(30):
+        log.goes_on()
+    assert slow is not None and log.is_pruned(1)
+    before, counts = answers(log.lines), known_summary(log.lines)
+
+    log.add(slow.summary)
+    log.lines = [one for one in log.lines if not slow.takes(one)]
+
+    assert (answers(log.lines), known_summary(log.lines)) == (before, counts)
+    assert before == answers([one for one in log.every if one.kind != "summary"])
+    for _ in range(30):
+        log.goes_on()
+    assert log.is_pruned(1)
+    assert answers(log.lines) == answers([one for one in log.every if one.kind != "summary"])
 
 
 def test_a_new_generation_counts_its_own_batches() -> None:
