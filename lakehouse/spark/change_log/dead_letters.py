@@ -35,8 +35,19 @@ def closing(code: str | None, batch: int, gaps: int) -> Closing:
 
 
 def closings(log: OpsLog) -> list[Closing]:
-    """The closings of dead letters: by operators, and by batches that decoded them again. One from before
-    silver's present generation, whose batches have numbers of their own, closes losses of topics alone.
+    """The closings of dead letters: by operators, and by batches that decoded them again."""
+    requeued: list[Closing] = []
+    for one in log.records:
+        if one.kind == Generation.kind:
+            requeued.clear()
+        elif one.kind == Done.kind and isinstance(done := one.record, Done) and done.requeued:
+            requeued.append(done.requeued)
+    return [*dismissals(log), *log.summary.closed, *requeued]
+
+
+def dismissals(log: OpsLog) -> list[Closing]:
+    """What operators have given up. What they gave up before silver's present generation, whose batches have
+    numbers of their own, is losses of topics alone.
     """
     found: list[Closing] = []
     for one in log.records:
@@ -44,9 +55,7 @@ def closings(log: OpsLog) -> list[Closing]:
             found = [replace(closing, batch=0) for closing in found]
         elif one.kind == Dismissed.kind and isinstance(said := one.record, Dismissed):
             found.append(Closing(said.code, said.batch, said.gaps))
-        elif one.kind == Done.kind and isinstance(done := one.record, Done) and done.requeued:
-            found.append(done.requeued)
-    return [*found, *log.summary.closed]
+    return found
 
 
 def is_open(log: OpsLog) -> Column:
@@ -93,10 +102,12 @@ def missing_files(log: OpsLog) -> list[MissingFile]:
 
 
 def open_shortfalls(log: OpsLog) -> list[Shortfall]:
-    """What batches found lacking or cut, by numbers and sizes, and nobody has dismissed."""
+    """What batches found lacking or cut, by numbers and sizes, and nobody has dismissed. To decode dead
+    letters again brings none of it.
+    """
     done = log.last(Done)
     found = () if done is None or done.short is UNSET else done.short
-    closed = max((one.batch for one in closings(log) if one.code in (None, LOST)), default=-1)
+    closed = max((one.batch for one in dismissals(log) if one.code in (None, LOST)), default=-1)
     return [one for one in found if one.batch > closed]
 
 

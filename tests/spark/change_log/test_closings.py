@@ -44,3 +44,11 @@ def test_what_is_given_up_of_the_present_generation_is_closed() -> None:
     assert max(one.batch for one in closings(log)) == 12
     assert open_shortfalls(log) == []
     assert [one.batch for one in closings(log_of(LOST, GIVEN_UP, REPEATED))] == [900, 899]
+
+
+def test_dead_letters_that_were_decoded_again_bring_no_record_that_was_never_sent() -> None:
+    repeated = replace(DONE, batch=13, short=(SHORT,), requeued=Closing(None, 12, 0))
+
+    assert closings(log_of(repeated)) == [Closing(None, 12, 0)]
+    assert open_shortfalls(log_of(repeated)) == [SHORT]
+    assert open_shortfalls(log_of(repeated, replace(GIVEN_UP, code="lost", batch=13))) == []
