@@ -1,6 +1,7 @@
 """What a log may lose: whatever is asked of it afterwards has the answer that it had before."""
 
 import random
+import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
@@ -243,6 +244,24 @@ def test_a_run_that_dies_between_its_summary_and_what_it_takes_out_counts_nothin
     log.is_pruned(2)
     assert answers(log.lines) == before
     assert len(log.lines) < len(log.every)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_leaves_the_table_is_what_leaves_the_log_that_a_run_holds(seed: int) -> None:
+    log = Log(seed, retires=0.3)
+    for _ in range(4):
+        for _ in range(40):
+            log.goes_on()
+        table = sqlite3.connect(":memory:")
+        table.execute("CREATE TABLE log (seq INTEGER, kind TEXT)")
+        table.executemany("INSERT INTO log VALUES (?, ?)", [(one.seq, one.kind) for one in log.lines])
+        found = pruned(log.lines, runs=1, size=10**9)
+        assert found is not None
+
+        leave = {seq for (seq,) in table.execute(f"SELECT seq FROM log WHERE {found.condition}")}
+
+        assert leave == {one.seq for one in log.lines if found.takes(one)} != set()
+        assert log.is_pruned(1)
 
 
 def test_a_run_that_prunes_what_another_has_pruned_meanwhile_takes_no_summary_that_counts() -> None:
