@@ -9,7 +9,8 @@ leave the log:
 - as far back as the log may be long, by the number and the size of what stays;
 - above a new generation of silver, whose batches are numbered anew.
 
-What the batches below it said that anybody asks for later is added up in a `summary`.
+What the batches below it said that anybody asks for later is added up in a `summary`; earlier summaries leave
+too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,19 +63,22 @@ class Stored(Protocol):
 
 
 class Pruned(NamedTuple):
-    """What leaves the log: the records of OLD kinds below `cut` but those that stay, and runs up to the
-    number `runs`; and what is kept of them.
+    """What leaves the log: the records of OLD kinds below `cut` but those that stay, runs up to the number
+    `runs`, and the `earlier` summaries; and what is kept of them.
     """
 
     cut: int
     stays: frozenset[int]
     runs: int
     summary: Summary
+    earlier: frozenset[int]
 
     def takes(self, one: Stored) -> bool:
         """Whether a record leaves."""
         if one.kind == Run.kind:
             return one.seq <= self.runs
+        if one.kind == Summary.kind:
+            return one.seq in self.earlier
         return one.kind in OLD and one.seq < self.cut and one.seq not in self.stays
 
     @property
@@ -83,8 +87,15 @@ class Pruned(NamedTuple):
         kinds = ", ".join(f"'{kind}'" for kind in sorted(OLD))
         old = f"kind IN ({kinds}) AND seq < {self.cut:d}"
         if self.stays:
-            old += f" AND seq NOT IN ({', '.join(f'{seq:d}' for seq in sorted(self.stays))})"
-        return f"({old}) OR (kind = '{Run.kind}' AND seq <= {self.runs:d})"
+            old += f" AND seq NOT IN ({_listed(self.stays)})"
+        found = f"({old}) OR (kind = '{Run.kind}' AND seq <= {self.runs:d})"
+        if self.earlier:
+            found += f" OR (kind = '{Summary.kind}' AND seq IN ({_listed(self.earlier)}))"
+        return found
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(f"{number:d}" for number in sorted(numbers))
 
 
 def newest(summaries: Iterable[Summary]) -> Summary | None:
@@ -99,10 +110,12 @@ def known_summary(log: Sequence[Stored]) -> Summary:
     found = newest(r for one in log if one.kind == Summary.kind and isinstance(r := one.record, Summary))
     begun = (one.record for one in reversed(log) if one.kind == Generation.kind)
     number = next((one.number for one in begun if isinstance(one, Generation)), 1)
+    first = log[_first_of_generation(log)].seq if number > 1 else 0
     if found is None or found.generation != number:
-        return Summary(seq=0, generation=number)
+        # the switch of an older lakehouse says nothing of the generation's first batches
+        return Summary(seq=first, generation=number)
     # the summary of a generation that was built beside the log has no place in it
-    return replace(found, seq=max(log[_first_of_generation(log)].seq, found.seq))
+    return replace(found, seq=max(first, found.seq))
 
 
 def pruned(log: Sequence[Stored], *, runs: int, size: int) -> Pruned | None:
@@ -111,8 +124,19 @@ def pruned(log: Sequence[Stored], *, runs: int, size: int) -> Pruned | None:
     """
     cut = _cut(log, runs, size)
     told = [one.seq for one in log if one.kind == Run.kind]
-    found = Pruned(cut, _needed(log, cut), told[-RUNS - 1] if len(told) > RUNS else 0, _summary(log, cut))
-    return found if any(found.takes(one) for one in log) else None
+    last_run = told[-RUNS - 1] if len(told) > RUNS else 0
+    found = Pruned(cut, _needed(log, cut), last_run, _summary(log, cut), earlier=_earlier_summaries(log))
+    return found if any(found.takes(one) for one in log if one.kind != Summary.kind) else None
+
+
+def _earlier_summaries(log: Sequence[Stored]) -> frozenset[int]:
+    """The summaries that no longer count. The one that does stays beside the next one: a run may die before
+    that is written, and a slower run may write an older one.
+    """
+    known = {one.seq: one.record for one in log if one.kind == Summary.kind}
+    read = {seq: one for seq, one in known.items() if isinstance(one, Summary)}
+    counts = newest(read.values())
+    return frozenset(seq for seq, one in read.items() if one is not counts)
 
 
 def _cut(log: Sequence[Stored], runs: int, size: int) -> int:
@@ -193,7 +217,7 @@ def added(known: Summary, plans: dict[int, Planned], done: dict[int, Done], *, f
     ranges = {one.place: one for one in known.ranges}
     messages = known.messages
     for batch, plan in plans.items():
-        if plan.requeue is None and batch in done:
+        if not plan.is_repeat and batch in done:
             messages += done[batch].counts.messages
             for one in plan.ranges:
                 ranges[one.place] = _joined(ranges.get(one.place), one)

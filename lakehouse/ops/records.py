@@ -104,6 +104,13 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
         """Whether the batch takes all that bronze had."""
         return self.small and not self.again
 
+    @property
+    def is_repeat(self) -> bool:
+        """Whether all of its records have been in a batch before; only the last batch of those that an
+        operator asks for closes dead letters.
+        """
+        return self.again and not self.backfills
+
 
 class Done(Record, frozen=True, kw_only=True):
     """A batch after its last write, and what silver holds with it.

@@ -1,6 +1,7 @@
 """What a log may lose: whatever is asked of it afterwards has the answer that it had before."""
 
 import random
+import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +75,9 @@ class Log:
         closing = Closing(
             self.chance.choice([None, "lost", "schema"]), self.batch - 1, self.chance.randrange(3)
         )
-        requeue = closing if again and self.chance.random() < 0.7 else None
+        kind = self.chance.random() if again else 1.0
+        # of the batches that an operator asks for the last one closes dead letters
+        requeue = closing if kind < 0.5 else None
         small = self.chance.random() < 0.6
         self.add(
             Planned(
@@ -84,6 +87,7 @@ class Log:
                 ranges=tuple(ranges),
                 again=again,
                 requeue=requeue,
+                backfills=int(again and kind >= 0.7),
             )
         )
         if self.chance.random() < self.retires:
@@ -156,7 +160,7 @@ def answers(lines: list[Line]) -> dict[str, Any]:
     since = last.batch if last is not None else 0
     messages = {one.batch: one.counts.messages for one in finished}
     read: dict[Any, tuple[int, int]] = {}
-    for one in (*summary.ranges, *(each for plan in plans if plan.requeue is None for each in plan.ranges)):
+    for one in (*summary.ranges, *(each for plan in plans if not plan.is_repeat for each in plan.ranges)):
         low, high = read.get(one.place, (one.first, one.last))
         read[one.place] = min(low, one.first), max(high, one.last)
     closed = closed_by_code([*summary.closed, *(one.requeued for one in finished if one.requeued)])
@@ -175,7 +179,7 @@ def answers(lines: list[Line]) -> dict[str, Any]:
         "kept": [one for one in lines if one.kind in ("epoch", "floor", "retired")],
         "total": total([summary.counts, *(one.counts for one in finished)]),
         "read": read,
-        "messages": summary.messages + sum(messages.get(p.batch, 0) for p in plans if p.requeue is None),
+        "messages": summary.messages + sum(messages.get(p.batch, 0) for p in plans if not p.is_repeat),
         "inserted": rows + (summary.inserted if floor <= summary.above else 0),
         "closed": sorted(closed, key=repr),
         "whole": sorted({*summary.whole, *(one.batch for one in plans if one.takes_all)})[-2:],
@@ -207,6 +211,7 @@ def test_a_pruned_log_is_as_short_as_it_is_to_be() -> None:
         log.is_pruned(10)
 
     assert 10 <= len(of(log.lines, Manifest)) < 15
+    assert len(of(log.lines, Summary)) == 2
     assert len([one for one in log.lines if one.kind in ("planned", "done", "intent")]) < 120
 
 
@@ -241,6 +246,47 @@ def test_a_run_that_dies_between_its_summary_and_what_it_takes_out_counts_nothin
     assert len(log.lines) < len(log.every)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_leaves_the_table_is_what_leaves_the_log_that_a_run_holds(seed: int) -> None:
+    log = Log(seed, retires=0.3)
+    for _ in range(4):
+        for _ in range(40):
+            log.goes_on()
+        table = sqlite3.connect(":memory:")
+        table.execute("CREATE TABLE log (seq INTEGER, kind TEXT)")
+        table.executemany("INSERT INTO log VALUES (?, ?)", [(one.seq, one.kind) for one in log.lines])
+        found = pruned(log.lines, runs=1, size=10**9)
+        assert found is not None
+
+        leave = {seq for (seq,) in table.execute(f"SELECT seq FROM log WHERE {found.condition}")}
+
+        assert leave == {one.seq for one in log.lines if found.takes(one)} != set()
+        assert log.is_pruned(1)
+
+
+def test_a_run_that_prunes_what_another_has_pruned_meanwhile_takes_no_summary_that_counts() -> None:
+    log = Log(3)
+    for _ in range(5):
+        log.is_pruned(2)
+        for _ in range(30):
+            log.goes_on()
+    slow = pruned(log.lines, runs=2, size=10**9)
+    for _ in range(30):
+        log.goes_on()
+    assert slow is not None and log.is_pruned(1)
+    before, counts = answers(log.lines), known_summary(log.lines)
+
+    log.add(slow.summary)
+    log.lines = [one for one in log.lines if not slow.takes(one)]
+
+    assert (answers(log.lines), known_summary(log.lines)) == (before, counts)
+    assert before == answers([one for one in log.every if one.kind != "summary"])
+    for _ in range(30):
+        log.goes_on()
+    assert log.is_pruned(1)
+    assert answers(log.lines) == answers([one for one in log.every if one.kind != "summary"])
+
+
 def test_a_new_generation_counts_its_own_batches() -> None:
     log = Log(5)
     for _ in range(40):
@@ -267,6 +313,28 @@ def test_a_new_generation_counts_its_own_batches() -> None:
     assert (summary.batch, summary.messages) == (3, 7 + third.counts.messages)
     assert summary.ranges == (OffsetRange("t", "", 0, 0, 4),)
     assert counted(log.lines, Planned) == [fourth]
+
+
+def test_a_generation_whose_switch_said_nothing_of_its_batches_does_not_count_those_of_the_one_before() -> (
+    None
+):
+    log = Log(5)
+    for _ in range(40):
+        log.plans_and_does()
+        log.publishes()
+    plan = Planned(batch=3, generation="h", small=True, ranges=(OffsetRange("t", "", 0, 4, 4),))
+    third = done(3, random.Random(1), {0: 5})
+    switch: list[Record] = [plan, third, Generation(number=2)]
+    for record in switch:
+        log.add(record)
+
+    assert (counted(log.lines, Planned), counted(log.lines, Done)) == ([plan], [third])
+    log.batch, log.published = 3, 3
+    log.add(manifest(3, 2))
+    log.plans_and_does()
+    log.add(manifest(4, 2))
+    assert log.is_pruned(1)
+    assert known_summary(log.lines).counts == third.counts
 
 
 def test_of_runs_the_last_ones_stay() -> None:

@@ -63,7 +63,7 @@ def land_storage(context: RunContext, root: str, options: Mapping[str, str], *, 
         scan = scan._replace(metadata=None, checkpoint=None, pending=sorted([*scan.pending, *unread]))
     record_missing(context, scan, options)  # before the checkpoint lands, which gold publishes by
     if scan.checkpoint is not None:
-        reconcile_numbers(context, scan, options)
+        reconcile_numbers(context, files, scan, options)
     if scan.metadata and scan.metadata != metadata:
         file = FileInfo(METADATA, len(scan.metadata), int(time.time() * 1000))
         append(context, [(file, scan.metadata)], following + count)
@@ -88,13 +88,14 @@ def record_missing(context: RunContext, scan: Scan, options: Mapping[str, str]) 
         log.add(FilesMissing(files=lacking))
 
 
-def reconcile_numbers(context: RunContext, scan: Scan, options: Mapping[str, str]) -> None:
+def reconcile_numbers(context: RunContext, files: FileSystem, scan: Scan, options: Mapping[str, str]) -> None:
     """Hold the numbers of the files that bronze has against the files that are recorded as missing: a number
-    that neither explains is missing too. Versions above the checkpoint are not complete yet.
+    that neither explains is missing too. Versions above the checkpoint are not complete yet; an empty file,
+    which never lands, lacks nothing.
     """
     log, checkpoint = context.log, scan.checkpoint or 0
     lacking = unexplained(scan.held, (info.path for info in scan.files), options)
-    lacking = [file for file in lacking if file.version <= checkpoint]
+    lacking = [file for file in lacking if file.version <= checkpoint and files.stat(file.path) is None]
     known = log.last(FilesMissing) or FilesMissing(files=())
     told = {file.path for file in known.files}
     epoch = max((one.epoch for one in log.all(Epoch)), default=0)

@@ -19,7 +19,6 @@ from lakehouse.events import Position
 from lakehouse.lineage import Lineage, Name
 from lakehouse.ops.records import Done
 from lakehouse.spark.change_log.changes import between, of_any
-from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.done_record import count_by_table
 
 Folded = tuple[int, int] | UnsetType
@@ -52,9 +51,12 @@ class ChangeCounts(NamedTuple):
 NO_COUNTS = ChangeCounts()
 
 
-def change_counts(log: OpsLog, silver: DataFrame, watermark: Position, *, goes_on: bool) -> ChangeCounts:
-    """The counts of the last done batch, without what lies above the watermark."""
-    done = log.last(Done)
+def change_counts(
+    done: Done | None, silver: DataFrame, watermark: Position, *, goes_on: bool
+) -> ChangeCounts:
+    """The counts of a done batch, without what lies above the watermark. `silver` has the changes of batches
+    up to it: a later one may be done by now, whose changes would seem to be none of their tables' own.
+    """
     tables = () if done is None else done.tables
     waiting: dict[Name, int] = {}
     if any(one.high > watermark for one in tables):

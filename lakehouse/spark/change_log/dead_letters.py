@@ -6,11 +6,21 @@ again. Offsets that retention took, and a topic that was created anew, stand amo
 """
 
 from msgspec import UNSET
+from msgspec.structs import replace
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.ops.progress import Shortfall
-from lakehouse.ops.records import Closing, Dismissed, Done, Epoch, FilesMissing, Gap, MissingFile
+from lakehouse.ops.records import (
+    Closing,
+    Dismissed,
+    Done,
+    Epoch,
+    FilesMissing,
+    Gap,
+    Generation,
+    MissingFile,
+)
 from lakehouse.silver.binlog_servers import change_text, standing
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
@@ -26,9 +36,26 @@ def closing(code: str | None, batch: int, gaps: int) -> Closing:
 
 def closings(log: OpsLog) -> list[Closing]:
     """The closings of dead letters: by operators, and by batches that decoded them again."""
-    dismissed = [Closing(dismissal.code, dismissal.batch, dismissal.gaps) for dismissal in log.all(Dismissed)]
-    requeued = (done.requeued for done in log.all(Done) if done.requeued)
-    return [*dismissed, *log.summary.closed, *requeued]
+    requeued: list[Closing] = []
+    for one in log.records:
+        if one.kind == Generation.kind:
+            requeued.clear()
+        elif one.kind == Done.kind and isinstance(done := one.record, Done) and done.requeued:
+            requeued.append(done.requeued)
+    return [*dismissals(log), *log.summary.closed, *requeued]
+
+
+def dismissals(log: OpsLog) -> list[Closing]:
+    """What operators have given up. What they gave up before silver's present generation, whose batches have
+    numbers of their own, is losses of topics alone.
+    """
+    found: list[Closing] = []
+    for one in log.records:
+        if one.kind == Generation.kind:
+            found = [replace(closing, batch=0) for closing in found]
+        elif one.kind == Dismissed.kind and isinstance(said := one.record, Dismissed):
+            found.append(Closing(said.code, said.batch, said.gaps))
+    return found
 
 
 def is_open(log: OpsLog) -> Column:
@@ -75,10 +102,12 @@ def missing_files(log: OpsLog) -> list[MissingFile]:
 
 
 def open_shortfalls(log: OpsLog) -> list[Shortfall]:
-    """What batches found lacking or cut, by numbers and sizes, and nobody has dismissed."""
+    """What batches found lacking or cut, by numbers and sizes, and nobody has dismissed. To decode dead
+    letters again brings none of it.
+    """
     done = log.last(Done)
     found = () if done is None or done.short is UNSET else done.short
-    closed = max((one.batch for one in closings(log) if one.code in (None, LOST)), default=-1)
+    closed = max((one.batch for one in dismissals(log) if one.code in (None, LOST)), default=-1)
     return [one for one in found if one.batch > closed]
 
 

@@ -5,7 +5,7 @@ key is the message's: a column may have been renamed or retyped since. So each c
 reads it, and kept where one of its rows has one of the keys, or where it can't be said which row it is of.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -36,13 +36,27 @@ def of_keys(changes: DataFrame, reading: Reading, keys: Collection[Key]) -> Data
     return mine.mapInArrow(_keeping(reading, frozenset(keys)), mine.schema)
 
 
-def may_be_of(reading: Reading, changes: Sequence[Change], keys: Collection[Key]) -> list[bool]:
+def may_be_of(reading: Reading, changes: Iterable[Change], keys: Collection[Key]) -> list[bool]:
     """Of each change whether it may be of rows of these keys."""
+    read = _row_keys(reading, changes)
+    return [any(key is None or key in keys for key in found) if found else reading.cleared for found in read]
+
+
+def move_others(reading: Reading, changes: Iterable[Change], keys: Collection[Key]) -> bool:
+    """Whether some of the changes are of rows of other keys too: what else silver has of those is not among
+    them.
+    """
+    return any(key is not None and key not in keys for found in _row_keys(reading, changes) for key in found)
+
+
+def _row_keys(reading: Reading, changes: Iterable[Change]) -> Iterator[list[Key | None]]:
+    """The keys of each change's rows. Each is read by itself: all changes of a transaction may have one
+    position, by which their edits can't be told apart.
+    """
     ids = key_ids(reading.lineage, reading.step)
-    edits = ChangeReader(reading.lineage, reading.step, reading.upstream, ids).read(changes).edits
-    read = {edit.position for edit in edits}
-    found = {edit.position for edit in edits if (key := row_key(edit.row, ids)) is None or key in keys}
-    return [one.position in found or (reading.cleared and one.position not in read) for one in changes]
+    reader = ChangeReader(reading.lineage, reading.step, reading.upstream, ids)
+    for change in changes:
+        yield [row_key(edit.row, ids) for edit in reader.read((change,)).edits]
 
 
 def _keeping(reading: Reading, keys: frozenset[Key]) -> Worker:

@@ -41,7 +41,7 @@ def bronze_findings(log: OpsLog, done: Done) -> Iterator[str]:
             f"{row.rows - row.offsets} of {row.rows} records are there twice"
         )
     old = log.summary
-    plans = [one for one in log.counted(Planned) if one.batch <= done.batch and one.requeue is None]
+    plans = [one for one in log.counted(Planned) if one.batch <= done.batch and not one.is_repeat]
     messages = {one.batch: one.counts.messages for one in log.counted(Done)}
     if old.ranges:
         plans.insert(0, Planned(batch=old.batch, generation=SUMMARY, small=False, ranges=old.ranges))

@@ -178,9 +178,9 @@ def records_read(
         return None
     for one in batches:
         plan = plans.get(one.batch)
-        if plan is None or (plan.again and plan.backfills):
+        if plan is None or (plan.again and not plan.is_repeat):
             return None
-        read += 0 if plan.again else one.counts.messages
+        read += 0 if plan.is_repeat else one.counts.messages
     return read
 
 

@@ -31,7 +31,7 @@ from lakehouse.spark.change_log.late_changes import disproved
 from lakehouse.spark.change_log.reconcile import Reconciled, is_counted, reconciled
 from lakehouse.spark.change_log.schema_history import load_history, record_ids
 from lakehouse.spark.change_log.undeclared_columns import infer_columns
-from lakehouse.spark.change_log.watermark import came_back, find_ends
+from lakehouse.spark.change_log.watermark import came_back, done_at, find_ends
 from lakehouse.spark.gold.new_changes import NewChanges
 from lakehouse.spark.gold.plan import GoldRun, Progress, is_selected, plan_table
 from lakehouse.spark.gold.results import NOTHING_FOUND, Size, TableResult, Window
@@ -249,7 +249,9 @@ def open_run(
         gates=gates,
         stops=gates.stops(silver, entries, window.condition) if stops else {},
         unpublished=unpublished(log),
-        counts=change_counts(log, silver, window.position, goes_on=goes_on) if stops else NO_COUNTS,
+        counts=change_counts(done_at(log, window.batch), silver, window.position, goes_on=goes_on)
+        if stops
+        else NO_COUNTS,
     )
 
 

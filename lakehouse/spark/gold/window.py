@@ -14,7 +14,7 @@ from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import lacking_cells
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import named_changes, of_lineage
-from lakehouse.spark.change_log.key_changes import Reading, of_keys
+from lakehouse.spark.change_log.key_changes import Reading, move_others, of_keys
 from lakehouse.spark.fold.modes import commits, valued
 from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold import merge
@@ -144,8 +144,8 @@ class KeyChanges(NamedTuple):
 def key_changes(table: GoldTable, keys: Collection[Key]) -> KeyChanges | None:
     """What silver has of these rows: all of the table's changes where they are few, else those of the rows,
     which Spark's workers find. None where nothing less than a fold in Spark will do: even these are more than
-    the driver holds, they are judged, the rows' keys can't be told from changes alone, or what is known to
-    lack may be mended by what came late.
+    the driver holds, they are judged, the rows' keys can't be told from changes alone, a row has moved from
+    another key or to it, or what is known to lack may be mended by what came late.
     """
     if table.size.small:
         return KeyChanges(*judged_changes(table, count=False), is_all=True)
@@ -156,11 +156,13 @@ def key_changes(table: GoldTable, keys: Collection[Key]) -> KeyChanges | None:
         return None
     plain = table.options.plain
     read_as = table.lineage if plain else valued(table.lineage)
-    mine = of_keys(table.own_changes, Reading(read_as, table.step, upstream, cleared=not plain), keys)
+    reading = Reading(read_as, table.step, upstream, cleared=not plain)
+    mine = of_keys(table.own_changes, reading, keys)
     rows = mine.limit(limits.GOLD_TABLE_CHANGES + 1).toArrow()
     if rows.num_rows > limits.GOLD_TABLE_CHANGES or rows.nbytes > limits.GOLD_TABLE_BYTES:
         return None
-    return KeyChanges((change for _, change, _ in named_changes(rows)), NO_VERDICT, is_all=False)
+    changes = [change for _, change, _ in named_changes(rows)]
+    return None if move_others(reading, changes, keys) else KeyChanges(changes, NO_VERDICT, is_all=False)
 
 
 def _refolded_rows(

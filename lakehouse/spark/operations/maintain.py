@@ -4,7 +4,8 @@
 It breaks neither a replay nor a kept manifest. Bronze and silver lose no row by it. Of gold, every version
 stays readable that the last manifest names, or one younger than `snapshots`: a version's files live at least
 as long as the version after it is old. OPTIMIZE makes a new version of the same rows, so the manifest is
-published again with it. The ops log is pruned, and its archive forgets what is older than `snapshots`.
+published again with it; where gold's next run has to see something behind that manifest, gold's files wait.
+The ops log is pruned, and its archive forgets what is older than `snapshots`.
 
 A source is maintained while none of its layers runs.
 """
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Manifest
+from lakehouse.ops.records import Dismissed, Floor, Intent, Manifest
 from lakehouse.spark.bronze.claim_checks import attachments_table
 from lakehouse.spark.lake import SILVER_TABLES, Lake
 from lakehouse.spark.ops.lake_record import sources
@@ -38,6 +39,8 @@ GOLD_FILES = {
     "spark.databricks.delta.optimize.minFileSize": str(8 << 20),
     "spark.databricks.delta.optimize.maxFileSize": str(32 << 20),
 }
+# what counts from the last manifest on
+AWAITED = frozenset(one.kind for one in (Intent, Floor, Dismissed))
 LISTING, LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 16
 
 
@@ -122,7 +125,7 @@ def optimize_gold(log: OpsLog, snapshots: float, progress: Progress) -> bool:
     that come of it.
     """
     spark, lake, manifest = log.spark, log.lake, log.last(Manifest)
-    if manifest is None:
+    if manifest is None or is_awaited(log):
         return False
     entries = []
     for entry in manifest.tables:
@@ -139,6 +142,15 @@ def optimize_gold(log: OpsLog, snapshots: float, progress: Progress) -> bool:
         return False
     log.add(replace(manifest, tables=tuple(entries)))
     return True
+
+
+def is_awaited(log: OpsLog) -> bool:
+    """Whether the next run of gold looks for something behind the last manifest: tables that a run has
+    written which died, a retention floor, a loss that was dismissed. A manifest behind it would hide it.
+    """
+    kinds = (one.kind for one in reversed(log.records))
+    last = next((kind for kind in kinds if kind in AWAITED or kind == Manifest.kind), None)
+    return last in AWAITED
 
 
 def keep_history(spark: SparkSession, ref: str, snapshots: float) -> None:

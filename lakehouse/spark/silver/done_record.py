@@ -135,6 +135,8 @@ def _short(plan: Planned, done: Done | None, summary: Summary) -> tuple[Shortfal
     known = () if done is None or done.short is UNSET else done.short
     found: dict[tuple[Place, str], Shortfall] = {}
     for one in sorted(summary.short, key=lambda one: one.offset):
+        if one.kind == "cut" and not any(_is_in(one, read) for read in plan.ranges):
+            continue  # read for its part of a message alone: the batch that it is of has met it
         place = (one.topic, one.incarnation, one.partition), one.kind
         first, n = found.get(place, one), found[place].n if place in found else 0
         found[place] = replace(first, n=n + one.n, batch=plan.batch)

@@ -1,13 +1,19 @@
 """What layers are to have, by commits and batches: rules without Spark."""
 
+from typing import Any
+
 import pytest
 
 from lakehouse.formats.ticdc.storage_gaps import Held, unexplained
 from lakehouse.lineage import Interval
-from lakehouse.ops.progress import BronzeRows
-from lakehouse.spark.change_log.change_counts import ChangeCounts
+from lakehouse.ops.progress import BronzeRows, Counts, TableSize
+from lakehouse.ops.records import Done
+from lakehouse.spark.change_log.change_counts import ChangeCounts, change_counts
 from lakehouse.spark.change_log.reconcile import expected_rows
+from lakehouse.spark.change_log.watermark import done_at
 from lakehouse.spark.gold.merge import Merged
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import Logged, OpsLog
 from lakehouse.spark.table_versions import Commit
 
 KNOWN = BronzeRows(4, 100, 90)
@@ -60,6 +66,26 @@ def test_a_table_is_counted_under_all_of_its_names() -> None:
     assert counts.of([Lived("a"), Lived("a", "b")]) == 7  # type: ignore[list-item]
     assert counts.of([Lived("a", "older")]) is None  # type: ignore[list-item]
     assert ChangeCounts().of([Lived("a")]) is None  # type: ignore[list-item]
+
+
+def test_changes_of_a_batch_that_is_done_while_gold_runs_are_not_counted_yet() -> None:
+    no_session: Any = None
+    records = [done(batch, rows) for batch, rows in ((3, 7), (4, 12))]
+    stored = [Logged(n, one.kind, n, "{}", _record=one, _is_read=True) for n, one in enumerate(records, 1)]
+    log = OpsLog(no_session, Lake("nowhere"), "shop", records=stored)
+
+    counts = change_counts(done_at(log, 3), no_session, (0, 9, 0, 0, 0, 0), goes_on=True)
+
+    assert counts.of([Lived("a")]) == 7  # type: ignore[list-item]
+
+
+def done(batch: int, rows: int) -> Done:
+    """A batch, after which silver has so many changes of the table d.a."""
+    place = (0, 1, 0, 0, 0, 0)
+    table = TableSize(("d", "a"), place, place, rows, rows=rows)
+    return Done(
+        batch=batch, counts=Counts(), top=None, reach=None, next=(), marks=(), dead=(), tables=(table,)
+    )
 
 
 def test_numbers_that_files_lack_are_found_among_what_is_held_and_what_has_landed() -> None:

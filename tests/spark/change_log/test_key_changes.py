@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.fold.current_rows import cuts
-from lakehouse.fold.row_edits import row_key
+from lakehouse.fold.current_rows import cuts, fold
+from lakehouse.fold.row_edits import Change, Key, row_key
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import PLAIN
 from lakehouse.lineage import key_ids
-from lakehouse.spark.change_log.key_changes import Reading, may_be_of
+from lakehouse.spark.change_log.key_changes import Reading, may_be_of, move_others
 from lakehouse.spark.fold.modes import valued
+from tests.fold.test_continuity import TIDB, at, image
+from tests.fold.test_continuity import lineage as a_table
 from tests.fold.test_versions import lineages, told
 from tests.gold.test_modes import MODES, TSO, listed
 from tests.support.damage import damaged
@@ -66,3 +68,38 @@ def test_changes_of_other_rows_are_left_out() -> None:
 
     assert total > 100
     assert kept < total / 10
+
+
+@pytest.mark.parametrize("word", EVERY)
+def test_other_rows_of_a_transaction_do_not_seem_to_lack_changes(word: str) -> None:
+    shared = 0
+    for seed in range(60):
+        memory = told(History(seed, 25), seed)
+        for one, changes in lineages(memory):
+            mode = Mode(one, memory.reach, memory.upstream, TSO, EVERY[word])
+            keys: set[Key] = {*(mode.touched(changes).keys or ())} - {None}
+            if not mode.ids or not keys or cuts(one, mode.target, memory.upstream):
+                continue
+            plain = EVERY[word].plain
+            reading = Reading(one if plain else valued(one), mode.target, memory.upstream, cleared=not plain)
+            key = {min(keys, key=repr)}
+
+            kept = may_be_of(reading, changes, key)
+
+            mine = [change for change, is_kept in zip(changes, kept, strict=True) if is_kept]
+            assert mode.rows(changes).breaks.total == mode.rows(mine).breaks.total == 0
+            shared += len({change.position for change in changes}) < len(changes)
+    assert shared > 20
+
+
+def test_a_change_that_moves_a_row_is_of_two_rows() -> None:
+    table = a_table()
+    moves = Change(at(0, 3), "update", {**image("a"), "id": 8}, image("b"), "canonical")
+    stays = Change(at(0, 4), "update", image("b"), image("c"), "canonical")
+    reading = Reading(table, 0, TIDB, cleared=False)
+
+    assert may_be_of(reading, [moves, stays], {(7,)}) == [True, True]
+    assert move_others(reading, [moves, stays], {(7,)})
+    assert not move_others(reading, [moves, stays], {(7,), (8,)})
+    assert not move_others(reading, [stays], {(7,)})
+    assert fold(table, [moves, stays], at(0, 9), TIDB).breaks.total, "row 8 would seem never to have been"

@@ -1,0 +1,54 @@
+"""Which dead letters and losses are closed, by the log alone. Needs Spark's package, but no session."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from lakehouse.ops.progress import Counts, Shortfall
+from lakehouse.ops.records import Closing, Dismissed, Done, Gap, Generation, OffsetsLost, Record
+from lakehouse.spark.change_log.dead_letters import closings, open_losses, open_shortfalls
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import Logged, OpsLog
+
+LOST = OffsetsLost(topic="t", incarnation="", partition=0, first=1, last=2, missing=2, seen_at=0)
+GIVEN_UP = Dismissed(code=None, batch=900, gaps=1, why="garbage")
+DONE = Done(batch=900, counts=Counts(), top=None, reach=None, next=(), marks=(), dead=(), tables=())
+REPEATED = replace(DONE, requeued=Closing("schema", 899, 0))
+SHORT = Shortfall("t", "", 0, 7, "skipped", 1, batch=12)
+SWITCHED: list[Record] = [
+    replace(DONE, batch=10),
+    Generation(number=2),
+    replace(DONE, batch=12, short=(SHORT,)),
+]
+
+
+def log_of(*records: Record) -> OpsLog:
+    no_session: Any = None
+    kinds = [(Gap.kind if isinstance(one, Gap) else one.kind, one) for one in records]
+    stored = [Logged(n, kind, n, "{}", _record=one, _is_read=True) for n, (kind, one) in enumerate(kinds, 1)]
+    return OpsLog(no_session, Lake("nowhere"), "shop", records=stored)
+
+
+def test_what_was_given_up_of_batches_of_one_generation_closes_none_of_the_next() -> None:
+    log = log_of(LOST, GIVEN_UP, REPEATED, *SWITCHED)
+
+    assert max(one.batch for one in closings(log)) == 0
+    assert open_shortfalls(log) == [SHORT]
+    assert open_losses(log) == [], "a topic's loss is the same in every generation"
+
+
+def test_what_is_given_up_of_the_present_generation_is_closed() -> None:
+    again = replace(GIVEN_UP, batch=12)
+    log = log_of(LOST, GIVEN_UP, *SWITCHED, again)
+
+    assert max(one.batch for one in closings(log)) == 12
+    assert open_shortfalls(log) == []
+    assert [one.batch for one in closings(log_of(LOST, GIVEN_UP, REPEATED))] == [900, 899]
+
+
+def test_dead_letters_that_were_decoded_again_bring_no_record_that_was_never_sent() -> None:
+    repeated = replace(DONE, batch=13, short=(SHORT,), requeued=Closing(None, 12, 0))
+
+    assert closings(log_of(repeated)) == [Closing(None, 12, 0)]
+    assert open_shortfalls(log_of(repeated)) == [SHORT]
+    assert open_shortfalls(log_of(repeated, replace(GIVEN_UP, code="lost", batch=13))) == []

@@ -1,0 +1,26 @@
+"""What a batch's record says is lacking or cut. Needs Spark's package, but no session."""
+
+from lakehouse.ops.progress import OffsetRange, Shortfall
+from lakehouse.ops.records import Planned
+from lakehouse.silver.batch_summary import Summary
+from lakehouse.spark.silver.done_record import _short
+
+CUT, SKIPPED = (Shortfall("t", "", 0, 8, kind, 1) for kind in ("cut", "skipped"))
+
+
+def plan(first: int, last: int, context: int | None = None) -> Planned:
+    ranges = (OffsetRange("t", "", 0, first, last, context),)
+    return Planned(batch=7, generation="g", small=True, ranges=ranges)
+
+
+def test_a_record_that_is_read_again_for_its_part_of_a_message_is_cut_once() -> None:
+    met = Summary({}, {}, short=[CUT])
+
+    assert [one.batch for one in _short(plan(5, 9), None, met)] == [7]
+    assert _short(plan(10, 19, context=8), None, met) == ()
+
+
+def test_numbers_that_are_found_to_be_lacking_once_a_message_is_whole_count() -> None:
+    met = Summary({}, {}, short=[SKIPPED])
+
+    assert [one.kind for one in _short(plan(10, 19, context=8), None, met)] == ["skipped"]
