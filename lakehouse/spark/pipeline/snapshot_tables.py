@@ -100,7 +100,7 @@ def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[st
 
 def _now(source: Source, server: Server, database: Database) -> Place:
     """The server's place in the source's order, now. LakehouseError where it has none there."""
-    with server.moment(database, first=True) as moment:
+    with server.moment(database, first=False) as moment:
         return place_in(source.silver.format, source.silver.order, moment.place, source.name)
 
 
