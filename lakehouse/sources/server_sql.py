@@ -32,7 +32,7 @@ def literal(text: str) -> str:
 
 def printed(name: str, family: str) -> str:
     """A column's value as the server prints it with all digits: of a FLOAT it prints six, of a DOUBLE all."""
-    return f"{word(name)} + 0e0" if family == "float" else word(name)
+    return f"{word(name)} * 1e0" if family == "float" else word(name)
 
 
 def text(cell: bytes | None) -> str:

@@ -170,11 +170,15 @@ _TEXTS = frozenset({"text", "enum", "set", "json"})
 
 def _chunk_key(schema: TableSchema) -> tuple[Column, ...]:
     """The columns of the key in its order; none where one of them has an order that no literal of its text
-    has: ENUM, FLOAT and others.
+    has (ENUM, FLOAT and others), or is a TEXT or BLOB, by which each chunk would have to be sorted.
     """
     columns = {column.id: column for column in schema.columns}
     key = tuple(columns[number] for number in schema.handle_key)
-    fits = all(one.type.family in _NUMBERS | _TIMES | {"text", "binary"} for one in key)
+    fits = all(
+        one.type.family in _NUMBERS | _TIMES | {"text", "binary"}
+        and not one.type.base.endswith(("text", "blob"))
+        for one in key
+    )
     return key if fits else ()
 
 
