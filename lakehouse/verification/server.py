@@ -15,7 +15,6 @@ from lakehouse.verification.cells import ServerColumn
 
 ALL = "1 = 1"
 _NUMBER = re.compile(rb"-?\d+(\.\d+)?")
-_JSON = re.compile(r"json_valid\(`((?:[^`]|``)*)`\)", re.I)
 # types by whose order a key can be read in ranges: the order of a comparison is that of ORDER BY
 _NUMBERS, _ORDERED = ("integer", "decimal", "year"), ("text", "binary", "date", "datetime", "timestamp")
 
