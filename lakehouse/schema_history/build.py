@@ -231,7 +231,7 @@ def _settle_snapshot(record: Record, taken: Mapping[Name, Taken]) -> None:
     """
     found = taken.get((record.database, record.table or ""), [])
     for lineage, begun in found:
-        if lineage.unsettled.get(begun, record.position) > found[-1][1]:
+        if lineage.unsettled.get(begun, record.position) >= found[-1][1]:
             lineage.unsettled[begun] = record.position
 
 

@@ -232,6 +232,8 @@ def test_two_tables_that_are_settled_at_one_place_are_told_apart() -> None:
     (
         # one after the other
         (((100, 200), (300, 400)), {150: False, 250: True, 350: False, 400: True}),
+        (((100, 200), (200, 300)), {150: False, 250: False, 300: True}),
+        (((200, 300), (100, 200)), {150: False, 250: False, 300: True}),
         # the second one begins before all that the first one shows has happened
         (((100, 400), (200, 300)), {150: False, 250: False, 350: False, 400: True}),
         (((100, 300), (200, 400)), {150: False, 350: False, 400: True}),
