@@ -4,6 +4,8 @@ row.
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -279,3 +281,25 @@ def sessions(log: str) -> list[list[str]]:
 def first_before(said: list[str], text: str) -> list[str]:
     """What a connection said before it first said something with that text."""
     return said[: next(number for number, one in enumerate(said) if text in one)]
+
+
+@pytest.mark.parametrize(
+    "kind", ("lakehouse.errors.LakehouseError", "lakehouse.sources.database.DatabaseError")
+)
+def test_what_a_worker_says_of_the_server_is_one_sentence(kind: str) -> None:
+    nothing: Any = None
+    sentence = "database h:1: expected an answer, got error 1205"
+    said = f"PythonException:\n  File x, line 1\nlakehouse.{kind}: {sentence}\n\tat x"
+
+    with pytest.raises(LakehouseError, match=f"^{sentence}$"), looks.working(nothing, 0):
+        raise RuntimeError(said)
+
+
+def test_runs_side_by_side_keep_what_they_read_of_the_server_apart() -> None:
+    name = (
+        "from types import SimpleNamespace as Of; from lakehouse.spark.verification.looks import scratch_of"
+    )
+    code = f"{name}; print(scratch_of(Of(entry=Of(gold='shop__t'))))"
+    names = {subprocess.check_output([sys.executable, "-c", code], text=True) for _ in range(2)}
+
+    assert len(names) == 2
