@@ -122,8 +122,8 @@ def _refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
     reached = done.reach if done is not None else None
     if reached is not None and reached[:3] > position(_epoch(log), place)[:3]:
         raise LakehouseError(
-            f"{log.source}: expected the server whose binlog the feed reads, got one that has come to {place} "
-            "alone, behind what the feed has told: another server's binlog, or one that was begun anew, which "
+            f"{log.source}: expected the server whose binlog the feed reads, got one that stands at {place}, "
+            "behind what the feed has told: another server's binlog, or one that was begun anew, which "
             "takes an epoch of its own (`lakehouse epoch raise`)"
         )
 
