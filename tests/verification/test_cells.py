@@ -87,6 +87,49 @@ def test_cells_are_equal_by_their_compared_texts(kind: str, one: object, other: 
 
 
 @pytest.mark.parametrize(
+    ("kinds", "keys", "rows"),
+    [
+        (("int", "double", "json"), (0,), [(1, 1.5, "1"), (2, 2.5, "2")]),
+        (("int", "double", "int"), (), [(1, 1.5, 7), (2, 2.5, 8)]),
+        (("uuid", "int", "int"), (0,), [(f"{n}0000000-0000-1000-8000-000000000001", n, n) for n in (1, 2)]),
+        (("double", "int", "json"), (0, 1), [(1.5, 1, "1"), (2.5, 2, "2")]),
+    ],
+)
+def test_sums_tell_which_values_are_of_one_row(
+    server: Database, kinds: tuple[str, ...], keys: tuple[int, ...], rows: list[tuple[object, ...]]
+) -> None:
+    cells = tuple(cell_of(f"c{place}", kind, kind) for place, kind in enumerate(kinds))
+    compared = Comparison("t", "wide", cells=cells, keys=keys)
+    server.execute(
+        f"CREATE OR REPLACE TABLE wide ({', '.join(f'c{n} {kind}' for n, kind in enumerate(kinds))})"
+    )
+    for row in rows:
+        server.execute(f"INSERT INTO wide VALUES ({', '.join(map(repr, row))})")
+
+    def sums(rows: list[tuple[object, ...]]) -> list[Sums]:
+        both = [Sums(), Sums()]
+        for row in rows:
+            both = [
+                both[0].plus(compared.checksum(row) if compared.checksummed else ""),
+                both[1].plus(compared.read_digest(row)),
+            ]
+        return both
+
+    one, other = rows
+    for place in range(len(kinds)):
+        swapped = [
+            tuple({**dict(enumerate(a)), place: b[place]}.values()) for a, b in ((one, other), (other, one))
+        ]
+        assert sums(swapped) != sums(rows)
+    readers = [cell.from_server() for cell in cells]
+    told = [
+        tuple(read(cell) for read, cell in zip(readers, row, strict=True))
+        for row in server.ask(compared.read_sql("1 = 1"))
+    ]
+    assert sorted(map(compared.read_digest, told)) == sorted(map(compared.read_digest, rows))
+
+
+@pytest.mark.parametrize(
     ("kind", "values"),
     [
         ("int", [f"({number})" for number in range(23)]),
