@@ -70,7 +70,9 @@ class Open:
         """Take a look's rows."""
         self.look, self.shape = look, read.shape
         self.looks.take(look.found)
-        self.buckets = sorted({one.bucket for one in self.looks.undecided if one.key}) or None
+        narrowed = sorted({one.bucket for one in self.looks.undecided if one.key}) or None
+        # rows that are not named may lie in any of the buckets
+        self.buckets = read.buckets if look.more else narrowed
         self.table = look.at or self.table
 
     @property

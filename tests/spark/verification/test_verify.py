@@ -20,9 +20,10 @@ from lakehouse.spark.readers.status import verified
 from lakehouse.spark.verification import looks
 from lakehouse.spark.verification.looks import Options
 from lakehouse.spark.verification.record import keep
-from lakehouse.spark.verification.run import TableResult, verify
+from lakehouse.spark.verification.run import Open, TableResult, verify
 from lakehouse.verification.rows import key_hash
 from lakehouse.verification.server import at_tso
+from lakehouse.verification.verdict import MISSING, Found, Looks
 from tests.cli.test_commands import lakehouse
 from tests.oracle.database import Database
 from tests.oracle.losses import lost
@@ -303,3 +304,16 @@ def test_runs_side_by_side_keep_what_they_read_of_the_server_apart() -> None:
     names = {subprocess.check_output([sys.executable, "-c", code], text=True) for _ in range(2)}
 
     assert len(names) == 2
+
+
+def test_buckets_of_rows_that_are_not_named_are_looked_at_again() -> None:
+    nothing: Any = None
+    look = looks.Look([Found("k", MISSING, bucket=3, changed=True)], 1, nothing, nothing, passed=True)
+    table = Open(nothing, 9, Looks(), None)
+
+    seen = []
+    for buckets, more in ((None, 7), ([2, 3], 1), ([2, 3], 0)):
+        table.take(looks.Read(nothing, None, buckets, None, None), look._replace(more=more))
+        seen.append(table.buckets)
+
+    assert seen == [None, [2, 3], [3]]
