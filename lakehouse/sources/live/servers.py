@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakehouse.errors import EnvironmentError_, LakehouseError
-from lakehouse.sources.database import Cells
 from lakehouse.sources.dumps.records import Place, Tso
-from lakehouse.sources.server_sql import binlog_place, end_of_binlog, text
+from lakehouse.sources.server_sql import Asks as Answers
+from lakehouse.sources.server_sql import at_tso, binlog_place, end_of_binlog, is_tidb, text, version_of
 
 # seconds in which a transaction that is in MySQL's binlog has also become visible, where no GTIDs tell
 COMMITS_WITHIN = 3.0
@@ -31,10 +31,8 @@ _GTID = re.compile(rf"({_UUID}(?::[A-Za-z_]\w*)?)?:(\d+)#", re.A)
 _WHOLE_SORT = "SET SESSION max_sort_length = 8388608"
 
 
-class Asks(Protocol):
+class Asks(Answers, Protocol):
     """A connection, as far as this module needs it."""
-
-    def ask(self, sql: str) -> list[Cells]: ...
 
     def execute(self, sql: str) -> None: ...
 
@@ -85,7 +83,7 @@ class TiDbServer:
 
     def __init__(self, tso: int) -> None:
         self.tso = tso
-        self.session: tuple[str, ...] = (f"SET SESSION tidb_snapshot = '{tso}'",)
+        self.session: tuple[str, ...] = (at_tso(tso),)
 
     @contextmanager
     def moment(self, database: Asks, *, first: bool) -> Iterator[Moment]:
@@ -155,8 +153,8 @@ def server_of(database: Asks) -> Iterator[Server]:
     """The server behind a connection, which must stay open and unused for as long as the block lasts: at TiDB
     it holds the moment of all that is read.
     """
-    version = text(database.ask("SELECT VERSION()")[0][0])
-    if "tidb" in version.lower():
+    version = version_of(database)
+    if is_tidb(version):
         database.execute(f"SET SESSION wait_timeout = {STAYS_OPEN}")
         database.execute("BEGIN")
         tso = int(text(database.ask("SELECT @@tidb_current_ts")[0][0]))

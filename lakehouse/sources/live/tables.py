@@ -6,7 +6,6 @@ import fnmatch
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from lakehouse.ddl import edits
 from lakehouse.ddl.apply.schema import create
@@ -14,8 +13,7 @@ from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import DdlError, LakehouseError
 from lakehouse.lineage import Name
 from lakehouse.schema import Column, TableSchema
-from lakehouse.sources.database import Cells
-from lakehouse.sources.server_sql import literal, printed, table_name, text, word
+from lakehouse.sources.server_sql import Asks, literal, printed, table_name, text, word
 from lakehouse.values.charsets import charset_codec
 
 SYSTEM = ("information_schema", "metrics_schema", "mysql", "performance_schema", "sys")
@@ -26,12 +24,6 @@ _NUMBERS = frozenset({"integer", "year", "decimal", "bit"})
 _TIMES = frozenset({"date", "datetime", "timestamp", "time"})
 _COUNTER = re.compile(r"\b(?:AUTO_INCREMENT|AUTO_RANDOM_BASE)=\d+ ?", re.I)
 _IS_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?", re.A)
-
-
-class Asks(Protocol):
-    """A connection, as far as this module needs it."""
-
-    def ask(self, sql: str) -> list[Cells]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from uuid import uuid4
 from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_TOPIC
 from lakehouse.sources.database import Database, DatabaseSettings, connect
+from lakehouse.sources.server_sql import at_tso, version_of
 from lakehouse.spark import limits
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.readers.show import Reader
@@ -36,7 +37,7 @@ from lakehouse.spark.verification.sides import (
     server_rows,
     server_sums,
 )
-from lakehouse.verification.server import ServerPlace, at_tso, columns_of, place_of, ranges, version_of
+from lakehouse.verification.server import ServerPlace, columns_of, place_of, ranges
 from lakehouse.verification.verdict import COLUMNS, TABLE, Found
 
 Progress = Callable[[str], None]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from lakehouse.errors import LakehouseError
 from lakehouse.lineage import Name
 from lakehouse.sources.database import DatabaseSettings, connect
+from lakehouse.sources.server_sql import is_tidb
 from lakehouse.spark.operations.rebuild import discard
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.source import Source
@@ -30,7 +31,7 @@ from lakehouse.spark.verification.looks import (
     sums,
     working,
 )
-from lakehouse.verification.server import is_tidb, place_of
+from lakehouse.verification.server import place_of
 from lakehouse.verification.verdict import LOOKS, Found, Looks
 
 # looks at a table's rows, after which what still differs and is being changed is undecided

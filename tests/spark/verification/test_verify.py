@@ -14,6 +14,7 @@ import pytest
 
 from lakehouse.config.load import database_settings
 from lakehouse.errors import LakehouseError
+from lakehouse.sources.server_sql import at_tso
 from lakehouse.spark import limits
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.status import verified
@@ -22,7 +23,6 @@ from lakehouse.spark.verification.looks import Options
 from lakehouse.spark.verification.record import keep
 from lakehouse.spark.verification.run import Open, TableResult, verify
 from lakehouse.verification.rows import key_hash
-from lakehouse.verification.server import at_tso
 from lakehouse.verification.verdict import MISSING, Found, Looks
 from tests.cli.test_commands import lakehouse
 from tests.oracle.database import Database
