@@ -113,7 +113,14 @@ class MySqlServer:
         """Wait for the transactions that were in the binlog and not committed."""
         owned = self._owned(database)
         if owned is None:
-            self._sleep(max(COMMITS_WITHIN, _semisync_seconds(database)))
+            seconds = max(COMMITS_WITHIN, _semisync_seconds(database))
+            if seconds > GIVES_UP_AFTER:
+                raise EnvironmentError_(
+                    "database: expected transactions in its binlog to be committed within a minute, got a "
+                    f"timeout of semi-synchronous replication of {seconds:.0f} s; with GTIDs the server "
+                    "tells which are"
+                )
+            self._sleep(seconds)
             return
         waited = 0.0
         while owned and owned & (self._owned(database) or set()):

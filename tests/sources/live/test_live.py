@@ -319,20 +319,35 @@ def test_a_table_that_mysql_changed_since_the_last_place_begins_at_one_of_its_ow
     assert (rows.place.file, rows.place.offset) == (end.place.file, end.place.offset) == altered
 
 
-def test_mysql_without_gtids_waits_as_long_as_a_commit_may_take() -> None:
-    waited: list[float] = []
-    mysql = Scripted(
+def without_gtids(semisync_timeout: bytes) -> Scripted:
+    return Scripted(
         {
             "SHOW BINARY LOG STATUS": [(b"b.000001", b"4", b"", b"", b"")],
             "SHOW GLOBAL VARIABLES LIKE 'gtid": [(b"gtid_mode", b"OFF")],
-            "SHOW GLOBAL VARIABLES WHERE Variable_name LIKE": [(b"rpl_semi_sync_source_timeout", b"10000")],
+            "SHOW GLOBAL VARIABLES WHERE Variable_name LIKE": [
+                (b"rpl_semi_sync_source_timeout", semisync_timeout)
+            ],
         }
     )
 
-    with MySqlServer(waited.append).moment(mysql, first=True):
+
+def test_mysql_without_gtids_waits_as_long_as_a_commit_may_take() -> None:
+    waited: list[float] = []
+
+    with MySqlServer(waited.append).moment(without_gtids(b"10000"), first=True):
         pass
 
     assert waited == [11.0]
+
+
+def test_mysql_whose_commits_may_take_for_ever_and_that_tells_none_is_refused() -> None:
+    server = MySqlServer(lambda seconds: None)
+
+    with (
+        pytest.raises(EnvironmentError_, match="replication of 1000000000001 s; with GTIDs"),
+        server.moment(without_gtids(b"1000000000000000"), first=True),
+    ):
+        pass
 
 
 def test_a_server_without_a_binlog_is_told_what_it_lacks() -> None:
