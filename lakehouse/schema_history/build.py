@@ -32,8 +32,8 @@ from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
 from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
 
 NO_RULES = Rules()
-# a table's snapshot: the lineage that it is of, and its place
-Taken = tuple[Lineage, Position]
+# a table's snapshots so far: the lineage that each is of, and its place
+Taken = list[tuple[Lineage, Position]]
 
 
 def build(
@@ -221,18 +221,18 @@ def _apply_table_snapshot(
         rule_on_table_snapshot(lineage, position, schema).apply(lineage)
         lineage.held = None
         lineage.notes = [note for note in lineage.notes if note != NO_CREATE]
-    taken[name] = lineage, position
+    taken.setdefault(name, []).append((lineage, position))
     return []
 
 
 def _settle_snapshot(record: Record, taken: Mapping[Name, Taken]) -> None:
-    """The table's last snapshot shows what had happened by now: its lineage, whatever its name is now, is not
-    exact between the two places.
+    """A snapshot of the table shows what had happened by now: its lineage, whatever its name is now, is not
+    exact between the two places. Of snapshots that overlap it may be either.
     """
-    found = taken.get((record.database, record.table or ""))
-    if found is not None:
-        lineage, begun = found
-        lineage.unsettled[begun] = record.position
+    found = taken.get((record.database, record.table or ""), [])
+    for lineage, begun in found:
+        if lineage.unsettled.get(begun, record.position) >= found[-1][1]:
+            lineage.unsettled[begun] = record.position
 
 
 # The end

@@ -22,11 +22,12 @@ CONNECT_TIMEOUT, READ_TIMEOUT = 10, 600
 # rows that a stream has in memory at once
 FETCHED = 1000
 # Not in sql_mode: PAD_CHAR_TO_FULL_LENGTH, ANSI_QUOTES and others that change what SELECT and SHOW CREATE
-# TABLE print. ALLOW_INVALID_DATES lets a date such as 2024-02-30 that the server holds be compared with.
+# TABLE print. ALLOW_INVALID_DATES lets a date such as 2024-02-30 that the server holds be compared with. A
+# server's own sql_select_limit would leave out rows in silence.
 SESSION = (
     "SET NAMES utf8mb4",
     "SET SESSION time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES', sql_quote_show_create = 1, "
-    f"net_write_timeout = {READ_TIMEOUT}",
+    f"sql_select_limit = {2**64 - 1}, net_write_timeout = {READ_TIMEOUT}",
 )
 
 

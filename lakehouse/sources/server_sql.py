@@ -1,4 +1,4 @@
-"""SQL for a source's database: names, literals, and where its binlog ends."""
+"""SQL for a source's database: names, literals, what it is, and where its binlog ends."""
 
 from typing import Protocol
 
@@ -32,12 +32,27 @@ def literal(text: str) -> str:
 
 def printed(name: str, family: str) -> str:
     """A column's value as the server prints it with all digits: of a FLOAT it prints six, of a DOUBLE all."""
-    return f"{word(name)} + 0e0" if family == "float" else word(name)
+    return f"{word(name)} * 1e0" if family == "float" else word(name)
 
 
 def text(cell: bytes | None) -> str:
     """A cell that is text; NULL as an empty one."""
     return "" if cell is None else cell.decode()
+
+
+def version_of(database: Asks) -> str:
+    """The server's version, as it says it."""
+    return text(database.ask("SELECT VERSION()")[0][0])
+
+
+def is_tidb(version: str) -> bool:
+    """Whether the version is a TiDB's."""
+    return "tidb" in version.lower()
+
+
+def at_tso(tso: int) -> str:
+    """The statement with which a TiDB's session reads the state at a TSO."""
+    return f"SET SESSION tidb_snapshot = '{int(tso)}'"
 
 
 def end_of_binlog(database: Asks) -> BinlogPlace:

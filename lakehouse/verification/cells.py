@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any, NamedTuple
 
 from lakehouse.fold.upcast import source_text
@@ -34,6 +34,8 @@ from lakehouse.values.normal_form import (
 
 Text = Callable[[Any], str]
 NULL = "N"
+# of Decimal's own context a number keeps 28 digits
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _TEMPORAL = ("date", "datetime", "timestamp", "time")
 
 
@@ -175,8 +177,8 @@ def _json_text(value: Any) -> str:
 
 
 def _number_text(number: Decimal) -> str:
-    """Marked, so that no string is equal to it."""
-    return f"\0{number.normalize()}"
+    """All of its digits, marked, so that hardly a string is equal to it."""
+    return f"\0{(number or Decimal()).normalize(_EXACT)}"
 
 
 def _address(base: str, text: str) -> str:

@@ -70,6 +70,15 @@ class Comparison:
         """The places of the cells by which rows are dealt to buckets."""
         return tuple(place for place in self.keys or self.checksummed if place in self.checksummed)
 
+    @cached_property
+    def _read_together(self) -> tuple[int, ...]:
+        """The places of the cells that are digested with those that are read: the key, which links them to
+        what the server sums up of the row; all cells, where it has not all of a key to sum up.
+        """
+        if self.keys and set(self.keys) <= set(self.checksummed):
+            return (*self.keys, *self.read)
+        return tuple(range(len(self.cells)))
+
     # --- this side
 
     @cached_property
@@ -106,9 +115,9 @@ class Comparison:
         ]
 
     def read_digest(self, row: Canonical) -> str:
-        """The digest of the cells that are read, together with the row's key."""
+        """The digest of the cells that are read, together with what tells the row."""
         texts = self.texts(row)
-        return _digest([texts[place] for place in (*self.keys, *self.read)])
+        return _digest([texts[place] for place in self._read_together])
 
     def key(self, row: Canonical) -> str:
         """The key's hash: MD5 of its compared texts as a JSON array, in the order of `keys`."""
@@ -161,8 +170,8 @@ class Comparison:
         return f"SELECT {cells} FROM {self._table} WHERE ({where}) AND {self.bucket_sql} IN ({listed})"
 
     def read_sql(self, where: str) -> str:
-        """The cells that have to be read, and those of the key; NULL for all others."""
-        needed = {*self.keys, *self.dealt, *self.read}
+        """The cells that have to be read, and those that tell the row; NULL for all others."""
+        needed = {*self.dealt, *self._read_together}
         cells = (read_sql(cell) if place in needed else "NULL" for place, cell in enumerate(self.cells))
         return f"SELECT {', '.join(cells)} FROM {self._table} WHERE {self._where(where)}"
 

@@ -15,7 +15,6 @@ from lakehouse.verification.cells import ServerColumn
 
 ALL = "1 = 1"
 _NUMBER = re.compile(rb"-?\d+(\.\d+)?")
-_JSON = re.compile(r"json_valid\(`((?:[^`]|``)*)`\)", re.I)
 # types by whose order a key can be read in ranges: the order of a comparison is that of ORDER BY
 _NUMBERS, _ORDERED = ("integer", "decimal", "year"), ("text", "binary", "date", "datetime", "timestamp")
 
@@ -38,25 +37,10 @@ class ServerPlace(NamedTuple):
         return f"{self.file}:{self.offset}"
 
 
-def version_of(server: Asks) -> str:
-    """The server's version, as it says it."""
-    return text(server.ask("SELECT VERSION()")[0][0])
-
-
-def is_tidb(version: str) -> bool:
-    """Whether the version is a TiDB's."""
-    return "tidb" in version.lower()
-
-
 def place_of(server: Asks) -> ServerPlace:
     """Where the server stands. EnvironmentError_ where it has no binlog, or does not tell the account."""
     place = end_of_binlog(server)
     return ServerPlace(place.file, place.offset)
-
-
-def at_tso(tso: int) -> str:
-    """The statement with which a TiDB's session reads the state at a TSO."""
-    return f"SET SESSION tidb_snapshot = '{int(tso)}'"
 
 
 def columns_of(server: Asks, name: Name) -> list[ServerColumn]:

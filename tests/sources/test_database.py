@@ -61,6 +61,18 @@ def test_a_stream_gives_all_rows_some_at_a_time(server: MariaDb) -> None:
     assert again == [(b"1",)]
 
 
+def test_a_limit_of_the_server_s_own_leaves_out_no_row(server: MariaDb) -> None:
+    with connect(settings_of(server)) as database:
+        database.execute("SET GLOBAL sql_select_limit = 10")
+        try:
+            with connect(settings_of(server)) as other:
+                rows = other.ask("SELECT id FROM d.many")
+        finally:
+            database.execute("SET GLOBAL sql_select_limit = DEFAULT")
+
+    assert len(rows) == 2500
+
+
 def test_a_stream_that_is_not_wanted_to_its_end_ends_with_the_connection(server: MariaDb) -> None:
     with connect(settings_of(server)) as database:
         first = next(database.stream("SELECT a.id FROM d.many a, d.many b, d.many c"))

@@ -69,6 +69,8 @@ def test_types_that_do_not_print_alike_are_compared_by_their_values() -> None:
         ("json", '{"a": 1, "b": [1.50]}', '{"b":[1.5],"a":1}', True),
         ("json", '{"a": 1}', '{"a": "1"}', False),
         ("json", '{"a": 18446744073709551615}', '{"a": 18446744073709551616}', False),
+        ("json", f"[{'1' * 40}]", f"[{'1' * 39}2]", False),
+        ("json", "[-0.0, 0e5, 1e3]", "[0, -0, 1000]", True),
         ("json", "no json", "no json ", False),
         ("double", 0.0, -0.0, True),
         ("double", 0.1, 0.2, False),
@@ -82,6 +84,49 @@ def test_cells_are_equal_by_their_compared_texts(kind: str, one: object, other: 
     text = compared_text(parse_type(kind))
 
     assert (text(one) == text(other)) is equal
+
+
+@pytest.mark.parametrize(
+    ("kinds", "keys", "rows"),
+    [
+        (("int", "double", "json"), (0,), [(1, 1.5, "1"), (2, 2.5, "2")]),
+        (("int", "double", "int"), (), [(1, 1.5, 7), (2, 2.5, 8)]),
+        (("uuid", "int", "int"), (0,), [(f"{n}0000000-0000-1000-8000-000000000001", n, n) for n in (1, 2)]),
+        (("double", "int", "json"), (0, 1), [(1.5, 1, "1"), (2.5, 2, "2")]),
+    ],
+)
+def test_sums_tell_which_values_are_of_one_row(
+    server: Database, kinds: tuple[str, ...], keys: tuple[int, ...], rows: list[tuple[object, ...]]
+) -> None:
+    cells = tuple(cell_of(f"c{place}", kind, kind) for place, kind in enumerate(kinds))
+    compared = Comparison("t", "wide", cells=cells, keys=keys)
+    server.execute(
+        f"CREATE OR REPLACE TABLE wide ({', '.join(f'c{n} {kind}' for n, kind in enumerate(kinds))})"
+    )
+    for row in rows:
+        server.execute(f"INSERT INTO wide VALUES ({', '.join(map(repr, row))})")
+
+    def sums(rows: list[tuple[object, ...]]) -> list[Sums]:
+        both = [Sums(), Sums()]
+        for row in rows:
+            both = [
+                both[0].plus(compared.checksum(row) if compared.checksummed else ""),
+                both[1].plus(compared.read_digest(row)),
+            ]
+        return both
+
+    one, other = rows
+    for place in range(len(kinds)):
+        swapped = [
+            tuple({**dict(enumerate(a)), place: b[place]}.values()) for a, b in ((one, other), (other, one))
+        ]
+        assert sums(swapped) != sums(rows)
+    readers = [cell.from_server() for cell in cells]
+    told = [
+        tuple(read(cell) for read, cell in zip(readers, row, strict=True))
+        for row in server.ask(compared.read_sql("1 = 1"))
+    ]
+    assert sorted(map(compared.read_digest, told)) == sorted(map(compared.read_digest, rows))
 
 
 @pytest.mark.parametrize(

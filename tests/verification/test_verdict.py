@@ -4,8 +4,9 @@ import pytest
 
 from lakehouse.errors import EnvironmentError_
 from lakehouse.sources.database import DatabaseError
+from lakehouse.sources.server_sql import at_tso
 from lakehouse.verification.rows import Comparison
-from lakehouse.verification.server import at_tso, place_of
+from lakehouse.verification.server import place_of
 from lakehouse.verification.verdict import Found, Looks, kind_of
 
 ROW = Found("k", "changed", columns=("v",))

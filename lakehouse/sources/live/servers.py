@@ -15,25 +15,24 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakehouse.errors import EnvironmentError_, LakehouseError
-from lakehouse.sources.database import Cells
-from lakehouse.sources.dumps.records import BinlogPlace, Place, Tso
-from lakehouse.sources.server_sql import binlog_place, end_of_binlog, text
+from lakehouse.sources.dumps.records import Place, Tso
+from lakehouse.sources.server_sql import Asks as Answers
+from lakehouse.sources.server_sql import at_tso, binlog_place, end_of_binlog, is_tidb, text, version_of
 
 # seconds in which a transaction that is in MySQL's binlog has also become visible, where no GTIDs tell
 COMMITS_WITHIN = 3.0
-# seconds in which another table may begin at the same place
-COUNTS_FOR = 30.0
 # seconds for which a connection stays open that nothing is asked on
 STAYS_OPEN = 7 * 86_400
 # seconds after which one that is not says that something is wrong
 GIVES_UP_AFTER = 60.0
-_GTID = re.compile(r"([0-9a-fA-F-]{36}):(\d+)#")
+_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_GTID = re.compile(rf"({_UUID}(?::[A-Za-z_]\w*)?)?:(\d+)#", re.A)
+# a sort compares values to their ends: by a key that has a prefix alone, rows are sorted to be read in order
+_WHOLE_SORT = "SET SESSION max_sort_length = 8388608"
 
 
-class Asks(Protocol):
+class Asks(Answers, Protocol):
     """A connection, as far as this module needs it."""
-
-    def ask(self, sql: str) -> list[Cells]: ...
 
     def execute(self, sql: str) -> None: ...
 
@@ -62,7 +61,7 @@ class MariaDbServer:
     """MariaDB's START TRANSACTION WITH CONSISTENT SNAPSHOT, whose place SHOW STATUS tells."""
 
     name = "MariaDB"
-    session: tuple[str, ...] = ("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",)
+    session: tuple[str, ...] = ("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", _WHOLE_SORT)
 
     @contextmanager
     def moment(self, database: Asks, *, first: bool) -> Iterator[Moment]:
@@ -84,7 +83,7 @@ class TiDbServer:
 
     def __init__(self, tso: int) -> None:
         self.tso = tso
-        self.session: tuple[str, ...] = (f"SET SESSION tidb_snapshot = '{tso}'",)
+        self.session: tuple[str, ...] = (at_tso(tso),)
 
     @contextmanager
     def moment(self, database: Asks, *, first: bool) -> Iterator[Moment]:
@@ -93,37 +92,35 @@ class TiDbServer:
 
 class MySqlServer:
     """MySQL tells the end of its binlog. A transaction is in it before others see its rows: the place counts
-    once all that was there has become visible.
+    once all that was there has become visible. Each table has a place of its own, taken once its definition
+    is known: below an earlier one there may be a statement on it that its rows already follow.
     """
 
     name = "MySQL"
-    session: tuple[str, ...] = ()
+    session: tuple[str, ...] = (_WHOLE_SORT,)
 
     def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
         self._sleep = sleep
-        self._settled: tuple[float, BinlogPlace] | None = None
 
     @contextmanager
     def moment(self, database: Asks, *, first: bool) -> Iterator[Moment]:
-        yield Moment(self._first(database) if first else end_of_binlog(database), exact=False)
-
-    def _first(self, database: Asks) -> BinlogPlace:
-        """A place all below which is visible. One that is lower than need be does no harm: other tables begin
-        there too, for a while.
-        """
-        known, now = self._settled, time.monotonic()
-        if known is not None and now - known[0] < COUNTS_FOR:
-            return known[1]
         place = end_of_binlog(database)
-        self._settle(database)
-        self._settled = now, place
-        return place
+        if first:
+            self._settle(database)
+        yield Moment(place, exact=False)
 
     def _settle(self, database: Asks) -> None:
         """Wait for the transactions that were in the binlog and not committed."""
         owned = self._owned(database)
         if owned is None:
-            self._sleep(max(COMMITS_WITHIN, _semisync_seconds(database)))
+            seconds = max(COMMITS_WITHIN, _semisync_seconds(database))
+            if seconds > GIVES_UP_AFTER:
+                raise EnvironmentError_(
+                    "database: expected transactions in its binlog to be committed within a minute, got a "
+                    f"timeout of semi-synchronous replication of {seconds:.0f} s; with GTIDs the server "
+                    "tells which are"
+                )
+            self._sleep(seconds)
             return
         waited = 0.0
         while owned and owned & (self._owned(database) or set()):
@@ -137,11 +134,22 @@ class MySqlServer:
 
     def _owned(self, database: Asks) -> set[tuple[str, str]] | None:
         """The GTIDs of transactions that are being committed; None where the server gives none."""
-        rows = database.ask("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('gtid_mode', 'gtid_owned')")
-        told = {text(name).lower(): text(value) for name, value in rows}
-        if told.get("gtid_mode", "OFF").upper() != "ON":
+        rows = database.ask("SHOW GLOBAL VARIABLES LIKE 'gtid\\_mode'")
+        if not rows or text(rows[0][1]).upper() != "ON":
             return None
-        return {(uuid, number) for uuid, number in _GTID.findall(told.get("gtid_owned", ""))}
+        # SHOW cuts a long list off
+        return _gtids(text(database.ask("SELECT @@GLOBAL.gtid_owned")[0][0]))
+
+
+def _gtids(owned: str) -> set[tuple[str, str]]:
+    """The GTIDs of gtid_owned, `uuid:1#7:2#8uuid:1#9`: each UUID stands before the first of its numbers
+    alone.
+    """
+    found, source = set[tuple[str, str]](), ""
+    for named, number in _GTID.findall(owned):
+        source = named or source
+        found.add((source, number))
+    return found
 
 
 _SNAPSHOT_PLACE = "SHOW STATUS WHERE Variable_name IN ('Binlog_snapshot_file', 'Binlog_snapshot_position')"
@@ -152,8 +160,8 @@ def server_of(database: Asks) -> Iterator[Server]:
     """The server behind a connection, which must stay open and unused for as long as the block lasts: at TiDB
     it holds the moment of all that is read.
     """
-    version = text(database.ask("SELECT VERSION()")[0][0])
-    if "tidb" in version.lower():
+    version = version_of(database)
+    if is_tidb(version):
         database.execute(f"SET SESSION wait_timeout = {STAYS_OPEN}")
         database.execute("BEGIN")
         tso = int(text(database.ask("SELECT @@tidb_current_ts")[0][0]))

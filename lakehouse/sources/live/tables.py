@@ -6,7 +6,6 @@ import fnmatch
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from lakehouse.ddl import edits
 from lakehouse.ddl.apply.schema import create
@@ -14,8 +13,7 @@ from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import DdlError, LakehouseError
 from lakehouse.lineage import Name
 from lakehouse.schema import Column, TableSchema
-from lakehouse.sources.database import Cells
-from lakehouse.sources.server_sql import literal, printed, table_name, text, word
+from lakehouse.sources.server_sql import Asks, literal, printed, table_name, text, word
 from lakehouse.values.charsets import charset_codec
 
 SYSTEM = ("information_schema", "metrics_schema", "mysql", "performance_schema", "sys")
@@ -26,12 +24,6 @@ _NUMBERS = frozenset({"integer", "year", "decimal", "bit"})
 _TIMES = frozenset({"date", "datetime", "timestamp", "time"})
 _COUNTER = re.compile(r"\b(?:AUTO_INCREMENT|AUTO_RANDOM_BASE)=\d+ ?", re.I)
 _IS_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?", re.A)
-
-
-class Asks(Protocol):
-    """A connection, as far as this module needs it."""
-
-    def ask(self, sql: str) -> list[Cells]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +162,15 @@ _TEXTS = frozenset({"text", "enum", "set", "json"})
 
 def _chunk_key(schema: TableSchema) -> tuple[Column, ...]:
     """The columns of the key in its order; none where one of them has an order that no literal of its text
-    has: ENUM, FLOAT and others.
+    has (ENUM, FLOAT and others), or is a TEXT or BLOB, by which each chunk would have to be sorted.
     """
     columns = {column.id: column for column in schema.columns}
     key = tuple(columns[number] for number in schema.handle_key)
-    fits = all(one.type.family in _NUMBERS | _TIMES | {"text", "binary"} for one in key)
+    fits = all(
+        one.type.family in _NUMBERS | _TIMES | {"text", "binary"}
+        and not one.type.base.endswith(("text", "blob"))
+        for one in key
+    )
     return key if fits else ()
 
 

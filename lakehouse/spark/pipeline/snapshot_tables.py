@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from lakehouse.config.load import database_settings
 from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_TOPIC, Message
+from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.records import Place
 from lakehouse.lineage import READ_WHILE, Name
 from lakehouse.ops.records import Done, Epoch, Manifest
@@ -100,7 +101,7 @@ def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[st
 
 def _now(source: Source, server: Server, database: Database) -> Place:
     """The server's place in the source's order, now. LakehouseError where it has none there."""
-    with server.moment(database, first=True) as moment:
+    with server.moment(database, first=False) as moment:
         return place_in(source.silver.format, source.silver.order, moment.place, source.name)
 
 
@@ -117,6 +118,13 @@ def _refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
             f"{log.source}: expected the server whose binlog the feed reads ({', '.join(names)}), got one "
             f"that writes {base}: a replica's own places mean nothing to the feed; let `database:` name the "
             "feed's"
+        )
+    reached = done.reach if done is not None else None
+    if reached is not None and reached[:3] > position(_epoch(log), place)[:3]:
+        raise LakehouseError(
+            f"{log.source}: expected the server whose binlog the feed reads, got one that stands at {place}, "
+            "behind what the feed has told: another server's binlog, or one that was begun anew, which "
+            "takes an epoch of its own (`lakehouse epoch raise`)"
         )
 
 

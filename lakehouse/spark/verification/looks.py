@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
+from uuid import uuid4
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_TOPIC
 from lakehouse.sources.database import Database, DatabaseSettings, connect
+from lakehouse.sources.server_sql import at_tso, version_of
 from lakehouse.spark import limits
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.readers.show import Reader
@@ -35,13 +37,15 @@ from lakehouse.spark.verification.sides import (
     server_rows,
     server_sums,
 )
-from lakehouse.verification.server import ServerPlace, at_tso, columns_of, place_of, ranges, version_of
+from lakehouse.verification.server import ServerPlace, columns_of, place_of, ranges
 from lakehouse.verification.verdict import COLUMNS, TABLE, Found
 
 Progress = Callable[[str], None]
 # seconds between two looks at the ops log
 POLL = 2.0
-_WORKERS_ERROR = re.compile(r"lakehouse\.errors\.\w+: (.+)")
+_WORKERS_ERROR = re.compile(r"lakehouse(?:\.\w+)+Error_?: (.+)")
+# runs side by side read the server at places of their own
+_THIS_RUN = uuid4().hex[:8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +188,10 @@ class Read(NamedTuple):
 
 
 def scratch_of(table: Held) -> str:
-    """The name, in gold's schema, of the table that holds digests of the server's rows for a while."""
-    return f"_verify_{table.entry.gold}"
+    """The name, in gold's schema, of the table that holds digests of the server's rows for a while; other
+    runs have others.
+    """
+    return f"_verify_{_THIS_RUN}_{table.entry.gold}"
 
 
 def read_rows(

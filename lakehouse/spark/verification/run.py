@@ -14,6 +14,7 @@ from typing import NamedTuple
 from lakehouse.errors import LakehouseError
 from lakehouse.lineage import Name
 from lakehouse.sources.database import DatabaseSettings, connect
+from lakehouse.sources.server_sql import is_tidb
 from lakehouse.spark.operations.rebuild import discard
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.source import Source
@@ -30,7 +31,7 @@ from lakehouse.spark.verification.looks import (
     sums,
     working,
 )
-from lakehouse.verification.server import is_tidb, place_of
+from lakehouse.verification.server import place_of
 from lakehouse.verification.verdict import LOOKS, Found, Looks
 
 # looks at a table's rows, after which what still differs and is being changed is undecided
@@ -70,7 +71,9 @@ class Open:
         """Take a look's rows."""
         self.look, self.shape = look, read.shape
         self.looks.take(look.found)
-        self.buckets = sorted({one.bucket for one in self.looks.undecided if one.key}) or None
+        narrowed = sorted({one.bucket for one in self.looks.undecided if one.key}) or None
+        # rows that are not named may lie in any of the buckets
+        self.buckets = read.buckets if look.more else narrowed
         self.table = look.at or self.table
 
     @property

@@ -225,3 +225,30 @@ def test_two_tables_that_are_settled_at_one_place_are_told_apart() -> None:
     found = {name[1]: lineage.unsettled for name, lineage in silver.lineages().live(last).items()}
     stretch = {(0, 1, 100, 0, 0, 0): (0, 2, 4, 0, 0, 0)}
     assert found == {"t": stretch, "u": stretch}
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "exact"),
+    (
+        # one after the other
+        (((100, 200), (300, 400)), {150: False, 250: True, 350: False, 400: True}),
+        (((100, 200), (200, 300)), {150: False, 250: False, 300: True}),
+        (((200, 300), (100, 200)), {150: False, 250: False, 300: True}),
+        # the second one begins before all that the first one shows has happened
+        (((100, 400), (200, 300)), {150: False, 250: False, 350: False, 400: True}),
+        (((100, 300), (200, 400)), {150: False, 350: False, 400: True}),
+        (((100, 300), (200, None)), {150: False, 250: False, 300: True}),
+    ),
+)
+def test_a_later_snapshot_makes_nothing_exact_below_its_place(
+    snapshots: tuple[tuple[int, int | None], ...], exact: dict[int, bool]
+) -> None:
+    silver = Memory("debezium", tidb=False)
+    for begun, until in snapshots:
+        table = chunks(CREATE, Place(file="b.000001", offset=begun))
+        end = table.end(CREATE, None if until is None else Place(file="b.000001", offset=until))
+        silver.add(messages(end, str(begun)))
+
+    (lineage,) = silver.lineages().lineages
+    found = {offset: lineage.incomplete_at((0, 1, offset, 0, 0, 0)) is None for offset in exact}
+    assert found == exact

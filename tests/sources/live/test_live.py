@@ -271,53 +271,83 @@ def test_tidb_is_read_at_the_tso_of_a_transaction_that_stays_open() -> None:
     ]
 
 
-def test_mysql_s_place_counts_once_what_was_in_its_binlog_is_visible() -> None:
-    owned = iter(
-        (b"", b"3e11fa47-71ca-11e1-9e33-c80aa9429562:23#7", b"3e11fa47-71ca-11e1-9e33-c80aa9429562:23#7")
-    )
-    waited: list[float] = []
+UUIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "0e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+
+@pytest.mark.parametrize(
+    "owned",
+    (
+        (f"{UUIDS[0]}:23#7",) * 2,
+        # a UUID stands before the first of its numbers alone, and nothing between one's last and the next
+        (f"{UUIDS[0]}:23#7:24#8", f"{UUIDS[0]}:24#8:25#9"),
+        (f"{UUIDS[0]}:23#7{UUIDS[1]}:4#6:5#6", f"{UUIDS[1]}:5#6"),
+        (f"{UUIDS[0]}:tag_1:23#7:24#7", f"{UUIDS[0]}:tag_1:24#7"),
+    ),
+)
+def test_mysql_s_place_counts_once_what_was_in_its_binlog_is_visible(owned: tuple[str, str]) -> None:
+    told, waited = iter(owned), list[float]()
     mysql = Scripted(
         {
-            "SELECT VERSION()": [(b"8.0.36",)],
             "SHOW BINARY LOG STATUS": EnvironmentError_("no such statement"),
             "SHOW MASTER STATUS": [(b"mysql-bin.000012", b"345", b"", b"", b"")],
-            "SHOW GLOBAL VARIABLES WHERE Variable_name IN": lambda: [
-                (b"gtid_mode", b"ON"),
-                (b"gtid_owned", next(owned, b"")),
-            ],
+            "SHOW GLOBAL VARIABLES LIKE 'gtid": [(b"gtid_mode", b"ON")],
+            "SELECT @@GLOBAL.gtid_owned": lambda: [(next(told, f"{UUIDS[0]}:99#7").encode(),)],
         }
     )
-    next(owned)
-    kind = MySqlServer(waited.append)
 
-    with kind.moment(mysql, first=True) as moment:
+    with MySqlServer(waited.append).moment(mysql, first=True) as moment:
         assert moment == Moment(BinlogPlace("mysql-bin.000012", 345), exact=False)
-    with kind.moment(mysql, first=True):
-        pass
 
     assert waited == [0.05]
     # the place comes first, then the transactions that are not committed yet
-    assert [sql.split(" WHERE")[0] for sql in mysql.asked] == [
-        "SHOW BINARY LOG STATUS",
-        "SHOW MASTER STATUS",
-        *["SHOW GLOBAL VARIABLES"] * 3,
-    ]
+    asked = ["SHOW GLOBAL VARIABLES LIKE 'gtid\\_mode'", "SELECT @@GLOBAL.gtid_owned"]
+    assert mysql.asked == ["SHOW BINARY LOG STATUS", "SHOW MASTER STATUS", *asked * 3]
+
+
+def test_a_table_that_mysql_changed_since_the_last_place_begins_at_one_of_its_own(server: MariaDb) -> None:
+    busy, kind = BusyServer(server.port, 12, rows=20), Unknowing(lambda seconds: None)
+
+    (before, *_) = records(read(server, kind, ("pair",)))
+    busy.run("ALTER TABLE item ADD since int DEFAULT 7")
+    altered = busy.place()
+    (rows, end) = records(read(server, kind, ("item",)))
+
+    assert isinstance(end, TableRecord)
+    assert "`since` int" in end.create
+    # a feed tells the statement below that place: it is not executed once more on what has it already
+    assert before.place.offset < altered[1]
+    assert (rows.place.file, rows.place.offset) == (end.place.file, end.place.offset) == altered
+
+
+def without_gtids(semisync_timeout: bytes) -> Scripted:
+    return Scripted(
+        {
+            "SHOW BINARY LOG STATUS": [(b"b.000001", b"4", b"", b"", b"")],
+            "SHOW GLOBAL VARIABLES LIKE 'gtid": [(b"gtid_mode", b"OFF")],
+            "SHOW GLOBAL VARIABLES WHERE Variable_name LIKE": [
+                (b"rpl_semi_sync_source_timeout", semisync_timeout)
+            ],
+        }
+    )
 
 
 def test_mysql_without_gtids_waits_as_long_as_a_commit_may_take() -> None:
     waited: list[float] = []
-    mysql = Scripted(
-        {
-            "SHOW BINARY LOG STATUS": [(b"b.000001", b"4", b"", b"", b"")],
-            "SHOW GLOBAL VARIABLES WHERE Variable_name IN": [(b"gtid_mode", b"OFF"), (b"gtid_owned", b"")],
-            "SHOW GLOBAL VARIABLES WHERE Variable_name LIKE": [(b"rpl_semi_sync_source_timeout", b"10000")],
-        }
-    )
 
-    with MySqlServer(waited.append).moment(mysql, first=True):
+    with MySqlServer(waited.append).moment(without_gtids(b"10000"), first=True):
         pass
 
     assert waited == [11.0]
+
+
+def test_mysql_whose_commits_may_take_for_ever_and_that_tells_none_is_refused() -> None:
+    server = MySqlServer(lambda seconds: None)
+
+    with (
+        pytest.raises(EnvironmentError_, match="replication of 1000000000001 s; with GTIDs"),
+        server.moment(without_gtids(b"1000000000000000"), first=True),
+    ):
+        pass
 
 
 def test_a_server_without_a_binlog_is_told_what_it_lacks() -> None:

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,8 @@ import pytest
 from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
-from lakehouse.ops.records import Manifest
+from lakehouse.formats.snapshot.records import Place
+from lakehouse.ops.records import Epoch, Manifest
 from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import rebuild_silver
@@ -231,3 +234,28 @@ def test_what_does_not_fit_the_feed_is_refused_and_lands_nothing(
     with pytest.raises(LakehouseError, match="got one in order of arrival"):
         shop.snapshot("shop.item")
     assert not (shop.lake / "bronze").exists()
+
+
+@pytest.mark.parametrize(
+    ("epochs", "place", "refused"),
+    (
+        ((), Place(file="b.000007", offset=4), False),
+        ((), Place(file="b.000006", offset=900), False),
+        ((), Place(file="b.000006", offset=899), True),
+        ((), Place(file="b.000002", offset=4000), True),
+        ((1,), Place(file="b.000001", offset=4), False),
+    ),
+)
+def test_a_server_that_is_not_as_far_as_its_feed_is_another_one(
+    epochs: tuple[int, ...], place: Place, refused: bool
+) -> None:
+    kept = [SimpleNamespace(epoch=epoch) for epoch in epochs]
+    done = SimpleNamespace(reach=(0, 6, 900, 1, 3, 0), servers=None, snapshots=())
+    log: Any = SimpleNamespace(
+        source="shop",
+        last=lambda kind: done,
+        all=lambda kind: kept if kind is Epoch else [],
+    )
+
+    with pytest.raises(LakehouseError, match="behind what the feed has told") if refused else nullcontext():
+        command._refuse_gap(log, place, quiet)

@@ -4,6 +4,8 @@ row.
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,15 +14,16 @@ import pytest
 
 from lakehouse.config.load import database_settings
 from lakehouse.errors import LakehouseError
+from lakehouse.sources.server_sql import at_tso
 from lakehouse.spark import limits
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.status import verified
 from lakehouse.spark.verification import looks
 from lakehouse.spark.verification.looks import Options
 from lakehouse.spark.verification.record import keep
-from lakehouse.spark.verification.run import TableResult, verify
+from lakehouse.spark.verification.run import Open, TableResult, verify
 from lakehouse.verification.rows import key_hash
-from lakehouse.verification.server import at_tso
+from lakehouse.verification.verdict import MISSING, Found, Looks
 from tests.cli.test_commands import lakehouse
 from tests.oracle.database import Database
 from tests.oracle.losses import lost
@@ -279,3 +282,38 @@ def sessions(log: str) -> list[list[str]]:
 def first_before(said: list[str], text: str) -> list[str]:
     """What a connection said before it first said something with that text."""
     return said[: next(number for number, one in enumerate(said) if text in one)]
+
+
+@pytest.mark.parametrize(
+    "kind", ("lakehouse.errors.LakehouseError", "lakehouse.sources.database.DatabaseError")
+)
+def test_what_a_worker_says_of_the_server_is_one_sentence(kind: str) -> None:
+    nothing: Any = None
+    sentence = "database h:1: expected an answer, got error 1205"
+    said = f"PythonException:\n  File x, line 1\nlakehouse.{kind}: {sentence}\n\tat x"
+
+    with pytest.raises(LakehouseError, match=f"^{sentence}$"), looks.working(nothing, 0):
+        raise RuntimeError(said)
+
+
+def test_runs_side_by_side_keep_what_they_read_of_the_server_apart() -> None:
+    name = (
+        "from types import SimpleNamespace as Of; from lakehouse.spark.verification.looks import scratch_of"
+    )
+    code = f"{name}; print(scratch_of(Of(entry=Of(gold='shop__t'))))"
+    names = {subprocess.check_output([sys.executable, "-c", code], text=True) for _ in range(2)}
+
+    assert len(names) == 2
+
+
+def test_buckets_of_rows_that_are_not_named_are_looked_at_again() -> None:
+    nothing: Any = None
+    look = looks.Look([Found("k", MISSING, bucket=3, changed=True)], 1, nothing, nothing, passed=True)
+    table = Open(nothing, 9, Looks(), None)
+
+    seen = []
+    for buckets, more in ((None, 7), ([2, 3], 1), ([2, 3], 0)):
+        table.take(looks.Read(nothing, None, buckets, None, None), look._replace(more=more))
+        seen.append(table.buckets)
+
+    assert seen == [None, [2, 3], [3]]
