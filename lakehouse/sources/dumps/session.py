@@ -12,6 +12,9 @@ from lakehouse.values.charsets import charset_codec
 _SET_NAMES = re.compile(rb"SET\s+NAMES\s+['\"]?(\w+)", re.I)
 _ZONE = re.compile(rb"\bTIME_ZONE\s*=\s*'([^']*)'", re.I)
 _SQL_MODE = re.compile(rb"\bSQL_MODE\s*=\s*'([^']*)'", re.I)
+# a trigger is created in a mode of its own, between the two; rows come in the dump's
+_MODE_SAVED = re.compile(rb"@SAVED_SQL_MODE\s*=\s*@@SQL_MODE\b", re.I)
+_MODE_BACK = re.compile(rb"\bSQL_MODE\s*=\s*@SAVED_SQL_MODE\b", re.I)
 _USE = re.compile(rb"USE\s+(`(?:[^`]|``)+`|[\w$]+)", re.I)
 _EXECUTED = re.compile(rb"/\*M?!\d*\s*(.*?)\s*\*/", re.S)
 _HEADER = re.compile(r"Host: .*?\s{2,}Database: (.+)")
@@ -23,7 +26,7 @@ _MULTIBYTE = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
 @dataclass(frozen=True, slots=True)
 class Session:
     """The state of a file. `charset` is the client's, "binary" for bytes as they are stored; `place` and
-    `complete` are mysqldump's, whose header makes it `known`.
+    `complete` are mysqldump's, whose header makes it `known`. `is_aside`: the mode is a trigger's for now.
     """
 
     charset: str = "utf8mb4"
@@ -33,6 +36,7 @@ class Session:
     place: Place | None = None
     known: bool = False
     complete: bool = False
+    is_aside: bool = False
 
 
 def after_comment(session: Session, text: str) -> Session:
@@ -59,7 +63,9 @@ def after_statement(session: Session, text: bytes, where: str) -> Session:
         zone, mode = _ZONE.search(text), _SQL_MODE.search(text)
         if zone is not None:
             session = replace(session, zone=zone[1].decode(errors="replace"))
-        if mode is not None:
+        if _MODE_SAVED.search(text) or _MODE_BACK.search(text):
+            session = replace(session, is_aside=_MODE_SAVED.search(text) is not None)
+        elif mode is not None and not session.is_aside:
             session = _in_mode(session, mode[1].upper(), where)
         return session
     place = change_master(text.decode(errors="replace")) if text[:6].upper() == b"CHANGE" else None

@@ -143,6 +143,29 @@ def test_one_file_of_mysqldump(tmp_path: Path) -> None:
     assert tables(tmp_path) == tables(path)  # the one file of a folder
 
 
+@pytest.mark.parametrize("mode", ["NO_BACKSLASH_ESCAPES", "STRICT_TRANS_TABLES,ANSI_QUOTES"])
+def test_the_mode_of_a_trigger_is_not_that_of_the_rows_behind_it(tmp_path: Path, mode: str) -> None:
+    trigger = f"""/*!50003 SET @saved_sql_mode       = @@sql_mode */ ;
+/*!50003 SET sql_mode              = '{mode}' */ ;
+DELIMITER ;;
+/*!50003 CREATE*/ /*!50003 TRIGGER `r` BEFORE INSERT ON `t` FOR EACH ROW SET @a = ';' */;;
+DELIMITER ;
+/*!50003 SET sql_mode              = @saved_sql_mode */ ;
+"""
+    rows = "INSERT INTO `t` VALUES (1,'a\\\\b\\n',NULL);\n"
+    other = (CREATE + rows).replace("`t`", "`u`")
+    path = folder(tmp_path, d_dot_sql=MYSQLDUMP + CREATE + rows + trigger + other + COMPLETED) / "d.sql"
+
+    assert tables(path) == {("shop", name): [[b"1", b"a\\b\n", None]] for name in ("t", "u")}
+
+
+def test_a_mode_that_rows_are_written_in_holds_for_them(tmp_path: Path) -> None:
+    rows = "SET SQL_MODE='NO_BACKSLASH_ESCAPES';\nINSERT INTO `t` VALUES (1,'a\\n',NULL);\n"
+    path = folder(tmp_path, d_dot_sql=MYSQLDUMP + CREATE + rows + COMPLETED) / "d.sql"
+
+    assert tables(path) == {("shop", "t"): [[b"1", b"a\\n", None]]}
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [
