@@ -31,8 +31,8 @@ class AddedColumn:
 @dataclass(frozen=True, slots=True)
 class InPlace:
     """What turns a gold table's columns into those of a later schema, in this order: columns are dropped,
-    renamed, widened and described anew, and added; `columns` are all of them then. `retyped` are those whose
-    type at the source is another one.
+    renamed, widened and described anew, and added; `columns` are all of them then. `retyped` are those
+    whose type at the source is another one, as they were.
     """
 
     dropped: tuple[GoldColumn, ...] = ()
@@ -89,7 +89,7 @@ def in_place(
             new for old, new in stays if (old.column.comment or "") != (new.column.comment or "")
         ),
         added=tuple(one for one in added if one is not None),
-        retyped=tuple(new for old, new in stays if old.column.type != new.column.type),
+        retyped=tuple(old for old, new in stays if old.column.type != new.column.type),
         columns=tuple(columns[1]),
     )
     return found if _is_free(found, columns[0]) else None
@@ -152,6 +152,7 @@ def _goes_on(old: GoldColumn, new: GoldColumn) -> bool:
     return (
         old.mask == new.mask
         and old.column.generated == new.column.generated
+        and (old.name != new.name or old.companion == new.companion)  # renamed along, not by itself
         and (old.spark == new.spark or _widens(old.spark, new.spark))
     )
 

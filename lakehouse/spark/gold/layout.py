@@ -3,6 +3,8 @@ key; DDL in place; and what of its YAML does not fit its schema.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -149,6 +151,15 @@ def _names_of(old: GoldColumn, new: GoldColumn) -> tuple[tuple[str, str], tuple[
     return (old.name, new.name), (old.companion, new.companion)
 
 
+def constant(value: Any) -> Any:
+    """A value as `lit` takes it in every session. Dates and times are text: as Python's own objects they go
+    through java.sql.Timestamp, in the machine's time zone, and before 1582 in the Julian calendar.
+    """
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    return value.isoformat() if isinstance(value, date) else value
+
+
 def _projected(rows: DataFrame, change: InPlace, held: Sequence[str]) -> DataFrame:
     """The table's rows with the columns of the later schema, companions last."""
     former = {new: old for old, new in _renamed(change, held).items()}
@@ -156,14 +167,23 @@ def _projected(rows: DataFrame, change: InPlace, held: Sequence[str]) -> DataFra
     chosen = []
     for column in change.columns:
         if (one := fills.get(column.name)) is not None:
-            cell = F.lit(one.value).cast(data_type(column.spark))
+            cell = F.lit(constant(one.value)).cast(data_type(column.spark))
         else:
             cell = F.col(quote(former.get(column.name, column.name))).cast(data_type(column.spark))
         said = {"comment": column.column.comment} if column.column.comment else {}
         chosen.append(cell.alias(column.name, metadata=said))
-    companions = [(former.get(column.companion, column.companion), column) for column in change.columns]
-    chosen += [F.col(quote(old)).alias(column.companion) for old, column in companions if old in held]
+    chosen += [F.col(quote(old)).alias(new) for old, new in kept_companions(change, held)]
     return rows.select(*chosen)
+
+
+def kept_companions(change: InPlace, held: Sequence[str]) -> list[tuple[str, str]]:
+    """The names of the companions that stay, before and after. That of a dropped column goes, whatever
+    other column has its name then.
+    """
+    former = {new: old for old, new in _renamed(change, held).items()}
+    dropped = {column.companion for column in change.dropped}
+    pairs = [(former.get(column.companion, column.companion), column.companion) for column in change.columns]
+    return [(old, new) for old, new in pairs if old in held and old not in dropped]
 
 
 def misfit(

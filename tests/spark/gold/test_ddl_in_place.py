@@ -25,6 +25,7 @@ IN_PLACE: dict[str, list[str]] = {
     "ADD COLUMN x INT NOT NULL": [WRITE],
     "ADD COLUMN x VARCHAR(20) DEFAULT 'it''s `\\\\` é' AFTER id, DROP COLUMN w": [WRITE],
     "ADD COLUMN x DECIMAL(6,3) DEFAULT 1.5, ADD y DATETIME(3) DEFAULT '2020-02-29 01:02:03.5'": [WRITE],
+    "ADD COLUMN x DATETIME DEFAULT '1000-01-01 00:00:00', ADD y DATE DEFAULT '0001-01-02'": [WRITE],
     "ADD COLUMN x VARBINARY(9) DEFAULT X'00ff', RENAME COLUMN v TO u": [WRITE],
     "DROP COLUMN w": [DROP],
     "DROP COLUMN w, ADD COLUMN W BIGINT": [DROP, ADD],
@@ -148,6 +149,25 @@ def test_a_value_that_the_former_type_could_not_hold_goes_along_or_is_looked_at_
     assert shown(lake, tmp_path / "shown") == engine(feed.messages)
     assert [name for name, *_ in schema_of(spark, lake, "kept")] == ["id", "w", "since", "_raw_since"]
     assert operations(spark, lake, "kept")[-3:] == [RENAME, RENAME, "MERGE"]
+
+
+@pytest.mark.usefixtures("_large")
+def test_a_new_column_has_nothing_of_a_dropped_one_of_its_name(spark: Any, tmp_path: Path) -> None:
+    lake, path, feed = tmp_path / "lake", tmp_path / "shop.jsonl", OpenFeed()
+    feed.ddl(1, "t", "CREATE TABLE `shop`.`t` (id INT PRIMARY KEY, at DATETIME)")
+    feed.row(2, "t", 1, at="0000-00-00 00:00:00")
+    feed.row(2, "t", 2, at="2020-02-03 04:05:06")
+    feed.resolved(3)
+    run(write_recording(path, feed.messages), lake)
+    feed.ddl(4, "t", "ALTER TABLE `shop`.`t` DROP COLUMN at")
+    feed.ddl(5, "t", "ALTER TABLE `shop`.`t` ADD COLUMN at DATETIME DEFAULT '2021-01-01 00:00:00'")
+    feed.row(6, "t", 2, "d")
+    feed.resolved(7)
+    run(write_recording(path, feed.messages), lake)
+
+    assert shown(lake, tmp_path / "shown") == engine(feed.messages)
+    assert operations(spark, lake, "t")[-2:] == [WRITE, "MERGE"]
+    assert [name for name, *_ in schema_of(spark, lake, "t")] == ["id", "at"]
 
 
 @pytest.mark.usefixtures("_large")
