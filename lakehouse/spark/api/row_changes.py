@@ -18,6 +18,7 @@ from lakehouse.gold.upstream import clock_of
 from lakehouse.lineage import Lineage, key_ids
 from lakehouse.reporting.text.values import statement
 from lakehouse.spark.change_log.changes import between, not_aborted, not_void, position_literal
+from lakehouse.spark.gold.layout import constant
 from lakehouse.spark.quality.gates import rejected_rows
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.views import typed_changes
@@ -215,5 +216,5 @@ def _is_row(typed: DataFrame, side: str, wanted: Mapping[str, Any]) -> Column:
     assert isinstance(image, T.StructType)
     same = F.col(side).isNotNull()
     for name, value in wanted.items():
-        same = same & F.col(side).getField(name).eqNullSafe(F.lit(value).cast(image[name].dataType))
+        same = same & F.col(side).getField(name).eqNullSafe(F.lit(constant(value)).cast(image[name].dataType))
     return same
