@@ -27,6 +27,9 @@ STATES_SINCE = {
         "between them were not delivered",
     },
 }
+# What an operator of that commit gave up in batches of a generation closed those of the next one that had
+# these numbers: it is asked for again.
+REOPENED = {"shop": 2}
 
 
 class Operator:
@@ -58,7 +61,10 @@ class Operator:
             path.stem: [json.loads(line) for line in path.read_text().splitlines()]
             for path in sorted(folder.glob("*.jsonl"))
         }
-        return {"status": [json.loads(line) for line in self.does("status", "--json")], "rows": rows}
+        return {"status": self.status(), "rows": rows}
+
+    def status(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.does("status", "--json")]
 
     def receives_the_rest(self) -> None:
         """What the sources sent afterwards is in the recordings, and in the sink's folder."""
@@ -95,11 +101,16 @@ def test_a_lake_of_7c69826_is_read_goes_on_and_is_built_again(operator: Operator
     before, after = expected("before"), expected("after")
     for source in after["status"]:
         source["tables"] = [entry | STATES_SINCE.get(entry["table"], {}) for entry in source["tables"]]
-    assert as_expected(operator.shown(), before) == before
-    outcomes = [json.loads(line) for line in operator.does("run", "all", "--json")]
-    assert [(one["new_messages"], one["silver_batches"], one["gold"]) for one in outcomes] == [
-        (0, 0, "nothing new")
-    ] * 4
+    assert [one["dead_letters"] for one in operator.status()] == [
+        one["dead_letters"] + REOPENED.get(one["source"], 0) for one in before["status"]
+    ]
+    operator.does("dead-letters", "dismiss", "shop", "--why", "noise of a test")
+    for gold in ({"shop": "published"}, {}):
+        outcomes = [json.loads(line) for line in operator.does("run", "all", "--json")]
+        assert [
+            (one["source"], one["new_messages"], one["silver_batches"], one["gold"]) for one in outcomes
+        ] == [(one["source"], 0, 0, gold.get(one["source"], "nothing new")) for one in outcomes]
+        assert as_expected(operator.shown(), before) == before
 
     operator.receives_the_rest()
     operator.does("ddl", "skip", "shop.waits", "--why", "the column is still read")

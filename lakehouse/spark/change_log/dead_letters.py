@@ -47,7 +47,7 @@ def closings(log: OpsLog) -> list[Closing]:
 
 def dismissals(log: OpsLog) -> list[Closing]:
     """What operators have given up. What they gave up before silver's present generation, whose batches have
-    numbers of their own, is losses of topics alone.
+    numbers of their own, is losses of topics alone; `rebuild silver` gives up the same letters again.
     """
     found: list[Closing] = []
     for one in log.records:
@@ -60,11 +60,16 @@ def dismissals(log: OpsLog) -> list[Closing]:
 
 def is_open(log: OpsLog) -> Column:
     """Whether a row of silver's dead letters is open."""
+    return ~is_closed(closings(log))
+
+
+def is_closed(closings: list[Closing]) -> Column:
+    """Whether any of the closings closes a row of silver's dead letters."""
     closed = F.lit(False)
-    for closing in closings(log):
+    for closing in closings:
         mine = F.lit(True) if closing.code is None else F.col("code") == closing.code
         closed = closed | (mine & (F.col("batch") <= closing.batch))
-    return ~closed
+    return closed
 
 
 def open_counts(spark: SparkSession, lake: Lake, source: str, log: OpsLog) -> dict[Name | None, int]:

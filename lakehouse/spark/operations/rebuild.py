@@ -23,6 +23,7 @@ from lakehouse.events import Position
 from lakehouse.ops.pruning import added
 from lakehouse.ops.records import (
     Backfill,
+    Dismissed,
     Done,
     Epoch,
     Generation,
@@ -34,6 +35,7 @@ from lakehouse.ops.records import (
     TableEntry,
 )
 from lakehouse.ops.source_settings import SourceSettings
+from lakehouse.spark.change_log.dead_letters import LOST, dismissals, is_closed, is_open
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.plan import GoldRun
 from lakehouse.spark.gold.results import Window
@@ -211,8 +213,28 @@ def rebuild_silver(root: str, source: str, yes: bool, why: str = "") -> Entry:
         catch_up(log, scratch, feed)
         planned, done = scratch.last(Planned), scratch.last(Done)
         assert planned is not None and done is not None
-        log.add_all([earlier(scratch, number), planned, done, Generation(number=number, why=why)])
+        given_up = still_given_up(log, lake, new_lake, done.batch)
+        switch = Generation(number=number, why=why)
+        log.add_all([earlier(scratch, number), planned, done, switch, *given_up])
     return {**outcome, "switched": True}
+
+
+def still_given_up(log: OpsLog, lake: Lake, new_lake: Lake, batch: int) -> list[Dismissed]:
+    """What an operator had given up, said of the new generation's batches: of each code of dead letters of
+    which it has none that was not given up before.
+    """
+    where = ["code", *(f"origin.{name}" for name in ("topic", "incarnation", "partition", "offset", "path"))]
+    old, new = (
+        read_silver(log.spark, one, log.source, "dead_letters").where(F.col("code") != LOST)
+        for one in (lake, new_lake)
+    )
+    given_up = old.where(is_closed(dismissals(log))).select(*where)
+    again = old.where(is_open(log)).select(*where)
+    known = given_up.subtract(again)
+    codes = {row.code for row in new.select("code").distinct().collect()}
+    unlike = {row.code for row in new.select(*where).subtract(known).select("code").distinct().collect()}
+    why = "given up before silver was built again"
+    return [Dismissed(code=code, batch=batch, gaps=0, why=why) for code in sorted(codes - unlike)]
 
 
 def earlier(scratch: OpsLog, number: int) -> Summary:

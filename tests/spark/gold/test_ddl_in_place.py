@@ -47,13 +47,17 @@ FOLDED = [
 ]
 
 
-@pytest.fixture(params=["the driver reads the window", "Spark folds the window"])
-def _large(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every table is large, and with it every window, or none."""
+@pytest.fixture
+def _large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every table is large."""
     monkeypatch.setattr(limits, "GOLD_TABLE_CHANGES", 0)
-    if request.param.startswith("Spark"):
-        monkeypatch.setattr(limits, "GOLD_WINDOW_CHANGES", 0)
-        monkeypatch.setattr(limits, "GOLD_GROUP_CHANGES", 0)
+
+
+@pytest.fixture
+def _in_jobs(_large: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every window is large too: Spark folds it."""
+    monkeypatch.setattr(limits, "GOLD_WINDOW_CHANGES", 0)
+    monkeypatch.setattr(limits, "GOLD_GROUP_CHANGES", 0)
 
 
 def told(feed: OpenFeed, tables: dict[str, str]) -> OpenFeed:
@@ -97,6 +101,8 @@ def states(spark: Any, lake: Path) -> dict[str, tuple[str, str | None]]:
 
 
 STATEMENTS = {f"t{number}": text for number, text in enumerate([*IN_PLACE, *FOLDED])}
+# of each kind of work one
+FEW = {table: STATEMENTS[table] for table in ("t3", "t10", "t16")}
 
 
 @pytest.fixture(scope="module")
@@ -108,17 +114,28 @@ def folded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "lake"
 
 
-def test_a_changed_table_is_what_a_fold_of_its_log_gives(
-    spark: Any, tmp_path: Path, folded: Path, _large: None
+@pytest.mark.usefixtures("_large")
+def test_a_changed_table_is_what_a_fold_of_its_log_gives(spark: Any, tmp_path: Path, folded: Path) -> None:
+    changed_as_folded(spark, tmp_path, folded, STATEMENTS)
+
+
+@pytest.mark.usefixtures("_in_jobs")
+def test_a_table_that_is_changed_in_jobs_is_what_a_fold_gives(
+    spark: Any, tmp_path: Path, folded: Path
 ) -> None:
-    statements, lake, path = STATEMENTS, tmp_path / "lake", tmp_path / "shop.jsonl"
+    changed_as_folded(spark, tmp_path, folded, FEW)
+
+
+def changed_as_folded(spark: Any, folder: Path, folded: Path, statements: dict[str, str]) -> None:
+    lake, path = folder / "lake", folder / "shop.jsonl"
     feed = told(OpenFeed(), dict.fromkeys(statements, ""))
     run(write_recording(path, feed.messages), lake)
     before = {table: len(operations(spark, lake, table)) for table in statements}
     run(write_recording(path, changed(feed, statements).messages), lake)
 
-    assert shown(lake, tmp_path / "shown") == engine(feed.messages)
-    assert states(spark, lake) == states(spark, folded)
+    assert shown(lake, folder / "shown") == engine(feed.messages)
+    of_a_fold = states(spark, folded)
+    assert states(spark, lake) == {f"shop.{table}": of_a_fold[f"shop.{table}"] for table in statements}
     for table, statement in statements.items():
         assert schema_of(spark, lake, table) == schema_of(spark, folded, table), statement
         done = operations(spark, lake, table)[before[table] :]
@@ -170,7 +187,7 @@ def test_a_new_column_has_nothing_of_a_dropped_one_of_its_name(spark: Any, tmp_p
     assert [name for name, *_ in schema_of(spark, lake, "t")] == ["id", "at"]
 
 
-@pytest.mark.usefixtures("_large")
+@pytest.mark.usefixtures("_in_jobs")
 def test_a_table_that_is_changed_twice_is_the_source(spark: Any, tmp_path: Path) -> None:
     lake, path, feed = tmp_path / "lake", tmp_path / "shop.jsonl", told(OpenFeed(), {"t": ""})
     run(write_recording(path, feed.messages), lake)
