@@ -45,7 +45,10 @@ def spark() -> Iterator[Any]:
     """The session that `get_session` gives a laptop."""
     from lakehouse.spark.session import get_session
 
-    session = get_session(app="tests")
+    with pytest.MonkeyPatch.context() as patch:
+        # it lives for a quarter of an hour: long enough for the compiler's second stage to pay
+        patch.setenv("LAKEHOUSE_JAVA_OPTIONS", "-XX:TieredStopAtLevel=4")
+        session = get_session(app="tests")
     yield session
     session.stop()
 

@@ -8,6 +8,7 @@ lake instead.
 import errno
 import fcntl
 import json
+import logging
 import os
 import socket
 import time
@@ -18,6 +19,7 @@ from typing import IO
 
 from lakehouse.errors import LakehouseError
 
+LOG = logging.getLogger(__name__)
 _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 
 
@@ -56,6 +58,24 @@ def run_lock(root: str, source: str, layer: str) -> Iterator[None]:
         handle.truncate(0)
         handle.write(json.dumps(whoami()))
         handle.flush()
+        yield
+
+
+@contextmanager
+def commit_lock(root: str, table: str) -> Iterator[None]:
+    """Hold while a table is committed to that several processes write to; waits for whoever holds it. On a
+    file system of its own a machine has nothing else: Delta looks whether its next version is there and then
+    renames a file to it, and of two that do so at once the second replaces what the first has written.
+    """
+    if is_remote(root):
+        yield
+        return
+    with _opened(root, f"commit.{table}") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            # a network mount that can't lock
+            LOG.debug("%s: %s", handle.name, error)
         yield
 
 

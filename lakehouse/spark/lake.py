@@ -5,7 +5,8 @@ A path lake is ROOT/{bronze,silver,gold,ops}/NAME. A catalog lake is CATALOG.{br
 where the four schema names may be given (development targets rename them).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lakehouse.ops.file_lock import is_remote
+from lakehouse.ops.file_lock import commit_lock, is_remote
 
 LAYERS = ("bronze", "silver", "gold", "ops")
 SILVER_TABLES = ("changes", "schema_changes", "watermarks", "dead_letters")
@@ -137,11 +138,23 @@ class Lake:
         self._save(writer, layer, name)
 
     def _save(self, writer: Any, layer: str, name: str) -> None:
+        with self.committing(layer, name):
+            if self.catalog is None:
+                writer.save(self.path(layer, name))
+            else:
+                writer.saveAsTable(self.ref(layer, name))
+
+    @contextmanager
+    def committing(self, layer: str, name: str) -> Iterator[None]:
+        """Around a commit; errors where this process may not write any more. Runs of several layers and
+        sources write to the tables of `ops`, each of the others is one run's.
+        """
         self.before_write()
-        if self.catalog is None:
-            writer.save(self.path(layer, name))
+        if layer == "ops" and self.catalog is None:
+            with commit_lock(self.root, name):
+                yield
         else:
-            writer.saveAsTable(self.ref(layer, name))
+            yield
 
 
 def _txn_options(txn: Txn | None) -> dict[str, Any]:

@@ -109,9 +109,10 @@ def keep_in_shape(
     """Put the files of tables together, and remove those that no version in reach has."""
     for layer, name in tables:
         if lake.exists(spark, layer, name):
-            keep_history(spark, lake.ref(layer, name), snapshots)
-            optimize(spark, lake.ref(layer, name))
-            vacuum(spark, lake.ref(layer, name), hours_of(snapshots))
+            with lake.committing(layer, name):
+                keep_history(spark, lake.ref(layer, name), snapshots)
+                optimize(spark, lake.ref(layer, name))
+                vacuum(spark, lake.ref(layer, name), hours_of(snapshots))
             progress(f"{layer}.{name}: optimized")
 
 

@@ -240,7 +240,8 @@ class OpsLog:
             return
         try:
             if self.prune() or is_passed:
-                self.spark.sql(f"OPTIMIZE {self.lake.ref('ops', self.table)}").collect()
+                with self.lake.committing("ops", self.table):
+                    self.spark.sql(f"OPTIMIZE {self.lake.ref('ops', self.table)}").collect()
         except Exception as error:
             # somebody else puts them together at this moment: Delta's own error, which each kind of session
             # shows in its way

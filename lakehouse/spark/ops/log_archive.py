@@ -43,8 +43,8 @@ class Archive:
 
     def take_out(self, condition: str) -> None:
         """Take the records of a condition out of the log."""
-        self.lake.before_write()
-        self.spark.sql(f"DELETE FROM {self.lake.ref('ops', self.log)} WHERE {condition}").collect()
+        with self.lake.committing("ops", self.log):
+            self.spark.sql(f"DELETE FROM {self.lake.ref('ops', self.log)} WHERE {condition}").collect()
 
     def rows(self) -> list[dict[str, Any]]:
         """All of its records."""
@@ -59,6 +59,6 @@ class Archive:
         old = self.read().where((F.col("kind") == "manifest") & (F.col("at") < before))
         last = old.agg(F.max("seq").alias("seq")).first()
         kept = -1 if last is None or last.seq is None else last.seq
-        self.lake.before_write()
         ref = self.lake.ref("ops", self.table)
-        self.spark.sql(f"DELETE FROM {ref} WHERE at < {before:d} AND seq <> {kept:d}").collect()
+        with self.lake.committing("ops", self.table):
+            self.spark.sql(f"DELETE FROM {ref} WHERE at < {before:d} AND seq <> {kept:d}").collect()
