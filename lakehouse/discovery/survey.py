@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from lakehouse.ddl.edits import CreateTable, CreateTableLike, RenameTable
+from lakehouse.ddl.parse.statements import read
 from lakehouse.discovery.inspect import events_of
-from lakehouse.errors import DecodeError
+from lakehouse.errors import DdlError, DecodeError
 from lakehouse.events import DeadLetter, Event, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.formats import FORMATS, order_of, sends_watermarks
 from lakehouse.formats.assemble import attachment_names
@@ -38,6 +40,7 @@ class TableSample:
     key_names: tuple[str, ...] = ()
     columns: dict[str, str] = field(default_factory=dict)
     ddl: int = 0
+    snapshot: int = 0
 
 
 @dataclass(slots=True)
@@ -45,7 +48,8 @@ class Survey:
     """Counts of a sample: messages, events by kind, and dead letters by code.
 
     `split_keys` counts changes whose key came from another partition before, `reinserted` inserts of a key
-    that exists already, `claim_checks` messages that name a claim-check file. `servers` are the kinds of
+    that exists already, `claim_checks` messages that name a claim-check file. `created` are the tables that
+    DDL statements make. `servers` are the kinds of
     server that messages show: mysql, mariadb, or none.
     """
 
@@ -59,12 +63,21 @@ class Survey:
     split_keys: int = 0
     reinserted: int = 0
     claim_checks: int = 0
+    created: set[Name] = field(default_factory=set)
     servers: set[str] = field(default_factory=set)
     _last: dict[tuple[str, str, str], "_LastChange"] = field(default_factory=dict)
 
     @property
     def changes(self) -> int:
         return sum(table.changes for table in self.tables.values())
+
+    def older_tables(self) -> list[str]:
+        """The tables that may have had rows before the sample: neither a CREATE nor a snapshot is in it."""
+        return [
+            f"{database}.{table}"
+            for (database, table), sample in sorted(self.tables.items())
+            if not sample.snapshot and (database, table) not in self.created
+        ]
 
     def timestamps(self) -> list[str]:
         """The columns whose values depend on a time zone that no message names."""
@@ -117,6 +130,7 @@ def _count_event(survey: Survey, message: Message, event: Event) -> None:
             _count_key(survey, message, event)
         case SchemaChange():
             survey.ddl += 1
+            survey.created |= created_by(event)
             if event.table is not None and (event.database, event.table) in survey.tables:
                 survey.tables[event.database, event.table].ddl += 1
         case Watermark():
@@ -125,8 +139,24 @@ def _count_event(survey: Survey, message: Message, event: Event) -> None:
             survey.dead_letters[event.code] += 1
 
 
+def created_by(event: SchemaChange) -> set[Name]:
+    """The tables that a DDL statement makes or gives a new name to."""
+    try:
+        statements = read(event.ddl or "")
+    except DdlError:
+        return set()
+    found: set[tuple[str | None, str]] = set()
+    for one in statements:
+        if isinstance(one, CreateTable | CreateTableLike):
+            found.add((one.database, one.table))
+        elif isinstance(one, RenameTable):
+            found |= {to for _, to in one.pairs}
+    return {(database or event.database, table) for database, table in found}
+
+
 def _count_row(table: TableSample, event: RowChange) -> None:
     table.changes += 1
+    table.snapshot += event.op == "snapshot"
     table.key_names = table.key_names or event.key_names
     image = event.before if event.after is None else event.after
     for name in image or ():

@@ -17,6 +17,7 @@ from lakehouse.discovery.input_sample import sample_recording, sample_storage, s
 from lakehouse.discovery.survey import Survey, TableSample, producer_findings
 from lakehouse.errors import ConfigError, EnvironmentError_
 from lakehouse.formats import FORMATS
+from lakehouse.reporting.text.values import listed
 
 Progress = Callable[[str], None]
 
@@ -71,6 +72,12 @@ def _report(survey: Survey, folder: Path, source: str, progress: Progress) -> No
     for finding in producer_findings(survey):
         level = "warning" if finding.severity == "warn" else "problem"
         progress(f"{level}: {finding.what}: {finding.text}; {finding.fix}")
+    if older := survey.older_tables():
+        progress(
+            f"tables that may have rows from before the feed: {listed(older)} (neither a CREATE nor a "
+            f"snapshot of them was seen); `lakehouse snapshot {source}` reads them once the source says "
+            "`database:`, `lakehouse import` brings a dump's"
+        )
     configs = "" if folder == Path("configs") else f" --configs {folder}"
     validate = "lakehouse validate" + ("" if folder == Path("configs") else f" {folder}")
     progress(

@@ -18,8 +18,9 @@ from lakehouse.discovery.write_config import InitInput, init, table_files
 from lakehouse.discovery.write_config import check as validated
 from lakehouse.errors import ConfigError
 from lakehouse.events import RowChange
-from lakehouse.sources.recording import read_recording
+from lakehouse.sources.recording import read_recording, write_recording
 from tests.discovery.test_doctor import debezium
+from tests.support.open_feed import OpenFeed
 from tests.support.paths import DATA
 
 
@@ -90,6 +91,19 @@ def test_the_demo_is_described_in_full(tmp_path: Path) -> None:
     assert said[-1].startswith(
         f"next: answer the questions in {tmp_path}/sources/shop.yml, then lakehouse validate {tmp_path}"
     )
+
+
+def test_tables_without_a_beginning_lead_to_their_snapshot(tmp_path: Path) -> None:
+    feed, said = OpenFeed(), list[str]()
+    feed.ddl(1, "new", "CREATE TABLE new (id INT PRIMARY KEY)")
+    feed.ddl(1, "old", "RENAME TABLE old TO moved")
+    for table in ("new", "moved", "older"):
+        feed.row(2, table, 1)
+    write_recording(feed.messages, tmp_path / "shop.jsonl")
+    look(tmp_path, said, recording=tmp_path / "shop.jsonl", name="shop")
+
+    assert said[0].startswith("tables that may have rows from before the feed: shop.older (neither a CREATE")
+    assert "`lakehouse snapshot shop`" in said[0]
 
 
 def test_nothing_is_overwritten_and_a_second_look_adds_only_what_is_missing(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import re
 import sys
 import tempfile
 from io import StringIO
-from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
