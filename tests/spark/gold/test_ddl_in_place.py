@@ -135,7 +135,7 @@ def changed_as_folded(spark: Any, folder: Path, folded: Path, statements: dict[s
 
     assert shown(lake, folder / "shown") == engine(feed.messages)
     of_a_fold = states(spark, folded)
-    assert states(spark, lake) == {f"shop.{table}": of_a_fold[f"shop.{table}"] for table in statements}
+    assert states(spark, lake) == {table: of_a_fold[table] for table in statements}
     for table, statement in statements.items():
         assert schema_of(spark, lake, table) == schema_of(spark, folded, table), statement
         done = operations(spark, lake, table)[before[table] :]
