@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse import DISTRIBUTION, __version__
-from tests.servers.spark import build_wheel, free_port, spark_class
+from lakehouse.demo.kafka_broker import free_port
+from tests.servers.spark import build_wheel, spark_class
 from tests.support.paths import ROOT
 
 NO_INDEX = "no package index: the wheel's dependencies could not be fetched"

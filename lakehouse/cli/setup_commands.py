@@ -55,7 +55,7 @@ def demo(
     lake: Lake = "./lake",
     port: Annotated[
         int, typer.Option("--port", min=1, max=65535, help="The embedded broker's port on 127.0.0.1.")
-    ] = 39092,
+    ] = 29092,
     as_json: Json = False,
 ) -> None:
     """Start an embedded Kafka broker, publish a recording, run all layers, and show the results."""

@@ -8,6 +8,7 @@ goes on there.
 import base64
 import fcntl
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -59,6 +60,8 @@ replica.fetch.max.bytes=10485760
 """
 # How long the broker of a process that was killed may take to end.
 _ENDING = 5.0
+# no system gives one of these to an outgoing connection
+_PORTS = range(20_000, 32_000)
 # The compiler's second stage costs more than it gives in minutes of life.
 _JVM = (
     "-Xms64m",
@@ -175,7 +178,7 @@ def start_broker(
     EnvironmentError_ says in one sentence what is missing: a free port, a folder that can be written, Java,
     the jars.
     """
-    broker = Broker(folder, port or _free_port(), settings, options)
+    broker = Broker(folder, port or free_port(), settings, options)
     broker.start()
     try:
         yield broker
@@ -228,7 +231,7 @@ def _prepared(folder: Path, port: int, settings: Mapping[str, str]) -> Path:
             f"version=1\ncluster.id={_kafka_id()}\nnode.id=1\ndirectory.id={_kafka_id()}\n"
         )
     more = "".join(f"{name}={value}\n" for name, value in settings.items())
-    config.write_text(_CONFIG.format(host=HOST, port=port, controller=_free_port(), data=data) + more)
+    config.write_text(_CONFIG.format(host=HOST, port=port, controller=free_port(), data=data) + more)
     return config
 
 
@@ -238,22 +241,30 @@ def _kafka_id() -> str:
     return _kafka_id() if text.startswith("-") else text
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+def free_port() -> int:
+    """A free port below those that the system gives to outgoing connections: one of these may be connected to
+    from itself while nothing listens, which takes it from the broker that is about to.
+    """
+    ports = random.sample(_PORTS, 100)
+    return next((port for port in ports if _refusal(port) is None), ports[0])
 
 
 def _check_free(port: int) -> None:
+    if (refusal := _refusal(port)) is not None:
+        raise EnvironmentError_(
+            f"{HOST}:{port}: expected a free port, got: {refusal.strerror}; choose another one, or 0 for any"
+        ) from refusal
+
+
+def _refusal(port: int) -> OSError | None:
+    """Why a port can't be listened at; None where it can."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError as error:
-            raise EnvironmentError_(
-                f"{HOST}:{port}: expected a free port, got: {error.strerror}; choose another one, or 0 for "
-                "any"
-            ) from error
+            return error
+    return None
 
 
 def _is_open(port: int) -> bool:

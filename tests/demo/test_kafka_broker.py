@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.cli.main import build
-from lakehouse.demo.kafka_broker import Broker, start_broker
+from lakehouse.demo.kafka_broker import Broker, free_port, start_broker
 from lakehouse.errors import EnvironmentError_
 from lakehouse.events import Message
 from lakehouse.sources.kafka_produce import produce
@@ -190,6 +190,14 @@ def test_a_broker_ends_with_the_process_that_started_it_even_when_that_is_killed
 def _answers(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_port_that_is_chosen_is_none_of_outgoing_connections(broker: Broker) -> None:
+    """An attempt to connect to one of those may be connected to itself, which keeps the broker from it."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+
+    assert max(free_port() for _ in range(20)) < lowest
+    assert broker.port < lowest
 
 
 def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lakehouse.demo.kafka_broker import free_port
 from lakehouse.errors import EnvironmentError_
 from lakehouse.jvm.cache import cached_folder
 from lakehouse.jvm.jars import locked_jars
@@ -65,7 +66,7 @@ def start_mariadb(folder: Path, *options: str) -> Iterator[MariaDb]:
     """
     home = cached_folder(f"mariadb/{_VERSION}", _unpack)
     _install(home, folder)
-    server = _start(home, folder, _free_port(), options)
+    server = _start(home, folder, free_port(), options)
     try:
         _wait(server, time.monotonic() + 300)
         yield server
@@ -195,9 +196,3 @@ def _wait(server: MariaDb, deadline: float) -> None:
 def _last_words(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in reversed(lines) if "ERROR" in line), lines[-1] if lines else "no word")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lakehouse import DISTRIBUTION
+from lakehouse.demo.kafka_broker import free_port
 from tests.support.paths import ROOT
 
 _SUBMIT = "org.apache.spark.deploy.SparkSubmit"
@@ -26,12 +27,6 @@ CALL = (
     f"found = distribution('{DISTRIBUTION}').entry_points.select(name=sys.argv.pop(1)); "
     "sys.exit([*found][0].load()())"
 )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def build_wheel(folder: Path) -> Path:

@@ -12,13 +12,15 @@ from io import StringIO
 from rich.console import Console
 from rich.text import Text
 
+from lakehouse.demo.run import RECORDING
 from tests.support.paths import ROOT
 
 COLUMNS = 110
-# the picture of each command; a command may need one before it
-PICTURES = {
+# the commands in their order, and the picture of those that have one
+COMMANDS: dict[tuple[str, ...], str | None] = {
     ("demo",): "terminal-demo",
     ("status",): "terminal-status",
+    ("init", "--recording", f"{RECORDING}", "--name", "store"): None,
     ("plan",): "terminal-plan",
 }
 LAKEHOUSE = (sys.executable, "-c", "from lakehouse.cli.main import main; main()")
@@ -30,9 +32,10 @@ def main() -> None:
     os.environ.pop("NO_COLOR", None)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for words, name in PICTURES.items():
+        for words, name in COMMANDS.items():
             text = printed([*LAKEHOUSE, *words])
-            (ROOT / f"docs/{name}.svg").write_text(picture(f"lakehouse {' '.join(words)}", text))
+            if name is not None:
+                (ROOT / f"docs/{name}.svg").write_text(picture(f"lakehouse {' '.join(words)}", text))
 
 
 def printed(command: list[str]) -> str:
