@@ -89,3 +89,16 @@ def test_the_columns_of_a_table_are_those_that_its_rows_have_where_no_statement_
         {"id": 2, "a": "y", "b": "new"},
         {"id": 3, "a": None, "b": "z"},
     ]
+
+
+def test_a_key_that_is_said_of_a_table_identifies_its_rows() -> None:
+    """A table's YAML says it where neither messages nor statements tell one."""
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT, a VARCHAR(10))").row(2, "INSERT", X, key=())
+    memory = feed.row(3, "UPDATE", {"id": 1, "a": "y"}, key=()).memory
+    keyless = memory.tables(memory.reach)
+
+    (lineage,) = memory.lineages().lineages
+    lineage.key_names = ("id",)
+
+    assert keyless == {"d.t": [X, {"id": 1, "a": "y"}]}
+    assert memory.tables(memory.reach) == {"d.t": [{"id": 1, "a": "y"}]}

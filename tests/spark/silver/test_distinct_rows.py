@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from lakehouse.silver.batch_summary import summarise
+from lakehouse.spark.silver.columns import CHANGE_COLUMNS
+from lakehouse.spark.silver.dedupe import known_spans, overlaps
 from lakehouse.spark.silver.driver_batch import distinct_rows, identity_of
 
 Row = dict[str, Any]
@@ -35,7 +38,9 @@ def kept(changes: list[Row], known: Row | None = None, order: str = "tidb") -> t
     """The after-images that are new, how many changes are conflicts, and how many duplicates. `known` is the
     after-image that silver has.
     """
-    held = {} if known is None else {identity_of(changes[0], order): json.dumps(known)}
+    held: dict[Any, str | None] = {}
+    if known is not None:
+        held[identity_of(changes[0], order)] = json.dumps(known)
     new, conflicts, duplicates = distinct_rows(changes, held, order)
     assert all((one["kind"], one["error_code"]) == ("dead_letter", "conflict") for one in conflicts)
     return [json.loads(one["after"]) for one in new], len(conflicts), duplicates
@@ -90,3 +95,23 @@ def test_where_a_message_came_from_is_part_of_the_identity_in_order_of_arrival_a
 
     assert kept(two) == ([{"v": 1}], 0, 1)
     assert kept(two, order="arrival") == ([{"v": 1}, {"v": 1}], 0, 0)
+
+
+def test_a_batch_above_all_that_silver_has_looks_for_no_duplicates_and_any_other_where_it_overlaps() -> None:
+    def summary(*commits: int) -> Any:
+        columns: dict[str, list[Any]] = {name: [] for name in CHANGE_COLUMNS}
+        for commit in commits:
+            for name, values in columns.items():
+                values.append({"position": (0, commit, 1, 0, 0, 0), "key_names": ()}.get(name, "t"))
+        return summarise(columns, [], len(commits), 0)
+
+    top = (0, 7, 1, 0, 0, 0)
+    assert [overlaps(summary(*commits), top) for commits in ((8, 9), (7, 9), (9, 3), ())] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert not overlaps(summary(3), None)
+    assert known_spans(summary(8, 9), top) == ()
+    assert [(one.low, one.high) for one in known_spans(summary(9, 3), top)] == [(3, 7)]
