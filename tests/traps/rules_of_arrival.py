@@ -46,7 +46,7 @@ RULES: dict[str, tuple[str, str]] = {
         " test_an_update_that_names_no_row_is_unresolved",
     ),
     "2.8": (
-        "So a full delivery that comes later is no duplicate of it.",
+        "A row of which the handle key alone had come is no duplicate when it comes whole.",
         "test_a_row_that_is_sent_whole_later_is_no_duplicate_of_its_key_alone",
     ),
     "2.9": (
@@ -68,7 +68,7 @@ RULES: dict[str, tuple[str, str]] = {
         " test_a_feed_in_order_of_arrival_that_goes_on_has_nothing_that_silver_has",
     ),
     "3.3": (
-        "One that overlaps is compared with the stretches of positions that it overlaps alone.",
+        "A batch that overlaps silver is compared with the stretches of positions that it overlaps alone.",
         "test_one_old_row_among_new_ones_does_not_bring_all_between"
         " test_what_lies_between_any_bounds_is_in_a_span",
     ),
@@ -127,22 +127,22 @@ RULES: dict[str, tuple[str, str]] = {
         " test_at_every_checkpoint_that_lands_all_rows_up_to_it_have_landed",
     ),
     "4.5": (
-        "DTS: it is the checkpoint in the stream.",
+        "DTS: the watermark is the checkpoint in the stream.",
         "test_a_checkpoint_covers_what_came_before_it_and_nothing_after",
     ),
     "4.6": (
-        "Feeds in order of arrival have none.",
+        "Feeds in order of arrival have no watermark.",
         "test_consistency_is_resolved_exactly_where_watermarks_come"
         " test_a_feed_that_sends_no_watermarks_waits_for_none",
     ),
     "4.7": (
-        "Debezium: it is the last row of the last transaction before the first that lacks its END or one of "
-        "the rows that END counts, whichever topic was read further.",
+        "Debezium: the watermark is the last row of the last transaction before the first that lacks its END"
+        " or one of the rows that END counts, whichever topic was read further.",
         "test_whatever_order_topics_arrive_in_the_watermark_stands_right_below_the_first_gap"
         " test_every_transaction_end_counts_the_rows_that_name_it",
     ),
     "4.8": (
-        "A row that could not be decoded counts as a row of its transaction.",
+        "Debezium: a row that could not be decoded counts as a row of its transaction.",
         "test_a_dead_row_holds_no_transaction"
         " test_what_can_t_be_read_stands_for_a_row_of_an_end_that_has_waited"
         " test_whatever_can_t_be_read_nothing_waits_for_ever",
@@ -152,7 +152,7 @@ RULES: dict[str, tuple[str, str]] = {
         "test_a_snapshot_is_whole_with_its_last_row",
     ),
     "4.10": (
-        "Debezium: a DDL raises it once every transaction before is whole.",
+        "Debezium: a DDL raises the watermark once every transaction before is whole.",
         "test_a_ddl_counts_from_the_next_batch_on_and_only_while_nothing_is_open",
     ),
     "4.11": (
@@ -176,7 +176,7 @@ RULES: dict[str, tuple[str, str]] = {
         " test_a_topic_without_tables_holds_nothing_until_there_is_one_again",
     ),
     "4.15": (
-        "It counts from the batch after the one that landed it.",
+        "Such a DDL counts from the batch after the one that landed it.",
         "test_a_topics_end_counts_once_two_batches_have_taken_all_that_bronze_had",
     ),
     "4.16": (
@@ -224,7 +224,8 @@ RULES: dict[str, tuple[str, str]] = {
         " test_no_table_is_told_of_twice_and_none_is_forgotten_before_its_time",
     ),
     "4.25": (
-        "It is counted, and told with its place: a topic has one changefeed.",
+        "A change that disproves a watermark is counted, and told with its place: a topic has one "
+        "changefeed.",
         "test_it_is_told_with_its_place test_what_is_found_again_is_counted_together",
     ),
     "4.26": (
@@ -239,7 +240,7 @@ RULES: dict[str, tuple[str, str]] = {
         " test_t25_t26_t27_a_place_between_two_commits_shows_all_of_the_first_and_nothing_of_the_second",
     ),
     "4.28": (
-        "It is the default where the format has watermarks.",
+        "`resolved` is the default where the format has watermarks.",
         "test_consistency_is_resolved_exactly_where_watermarks_come",
     ),
     "4.29": (

@@ -129,8 +129,8 @@ RULES: dict[str, tuple[str, str]] = {
         "test_whether_row_ids_are_sent_is_said_of_the_whole_source_and_not_told_by_a_message",
     ),
     "1.23": (
-        "Without row ids they are told apart by a hash of the image, and by the number of the equal image "
-        "within its run.",
+        "Without row ids equal rows are told apart by a hash of the image, and by the number of the equal "
+        "image within its run.",
         "test_an_image_is_the_same_in_any_order_of_its_columns_and_another_with_any_other_value"
         " test_equal_halves_are_counted_within_one_run_and_each_half_by_itself",
     ),
@@ -139,11 +139,11 @@ RULES: dict[str, tuple[str, str]] = {
         "test_another_commit_of_the_table_ends_a_run_and_one_of_another_table_does_not",
     ),
     "1.25": (
-        "A resolved event at or above its commit ts ends a run too.",
+        "A resolved event at or above its commit ts ends such a run.",
         "test_a_resolved_event_ends_the_runs_at_or_below_it_alone",
     ),
     "1.26": (
-        "A run that is sent again adds only what it has more of.",
+        "Such a run that is sent again adds only the equal rows that it has more of.",
         "test_equal_rows_of_keyless_tables_survive_replays_after_a_resolved_event"
         " test_a_run_goes_on_over_batches",
     ),
@@ -201,11 +201,11 @@ RULES: dict[str, tuple[str, str]] = {
         "test_files_without_commit_ts_may_repeat_rows_of_a_table_without_a_key",
     ),
     "1.37": (
-        "Messages are compared without what differs by nature: batch number and send time.",
+        "Messages of a replay are compared without what differs by nature: batch number and send time.",
         "test_what_differs_by_nature_is_not_compared_and_all_else_is",
     ),
     "1.38": (
-        "Messages that go on as the earlier run did are duplicates, DDL included.",
+        "Messages of a replay that go on as the earlier messages did are duplicates, DDL included.",
         "test_rows_of_a_keyless_table_and_statements_that_come_again_have_no_second_effect"
         " test_what_a_restarted_canal_sends_again_has_no_second_effect"
         " test_batches_cut_anywhere_but_within_the_two_give_the_same",
@@ -247,7 +247,7 @@ RULES: dict[str, tuple[str, str]] = {
         " test_any_reading_of_one_binlog_is_no_change_and_another_servers_is_found_wherever_it_is_lower",
     ),
     "1.46": (
-        "So is another base name of the binlog's files.",
+        "Another base name of the binlog's files is another server's binlog.",
         "test_t19_another_base_name_is_a_change_wherever_its_positions_are",
     ),
     "1.47": (
@@ -296,7 +296,8 @@ RULES: dict[str, tuple[str, str]] = {
         "test_the_commands_of_an_operator_end_to_end",
     ),
     "1.55": (
-        "Without it every table is incomplete until its next snapshot, or until it is emptied.",
+        "After `epoch raise` without `--restored-to` every table is incomplete until its next snapshot, or "
+        "until it is emptied.",
         "test_an_epoch_leaves_every_table_incomplete_unless_it_says_what_is_void_or_goes_on"
         " test_a_table_that_is_emptied_in_an_epoch_is_exact_again"
         " test_t19_after_a_failover_every_table_is_incomplete_until_an_epoch_and_its_snapshot",

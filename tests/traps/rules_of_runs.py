@@ -4,12 +4,12 @@
 RULES: dict[str, tuple[str, str]] = {
     # Progress, crashes, manifests
     "8.1": (
-        "Gold takes the last done batch, and the watermark of that batch.",
+        "Gold takes silver's last done batch, and the watermark of that batch.",
         "test_changes_of_a_batch_that_is_done_while_gold_runs_are_not_counted_yet"
         " test_a_recording_that_grows_gives_the_engines_tables_at_every_watermark",
     ),
     "8.2": (
-        "It applies the changes up to the new watermark, and those of new batches that lie below the last "
+        "Gold applies the changes up to the new watermark, and those of new batches that lie below the last "
         "one.",
         "test_a_recording_that_grows_gives_the_engines_tables_at_every_watermark"
         " test_what_comes_late_brings_the_changes_of_its_row_alone_to_the_driver"
@@ -27,8 +27,8 @@ RULES: dict[str, tuple[str, str]] = {
         " test_the_demo_lands_a_topic_exactly_once_and_a_second_run_adds_nothing",
     ),
     "8.5": (
-        "A table without changes in the window gets no version. No test shows it.",
-        "",
+        "A table without changes in a run's window gets no new version.",
+        "test_a_table_without_changes_in_the_window_is_not_written",
     ),
     "8.6": (
         "Before its first write a run records what it is about to publish.",
@@ -41,13 +41,15 @@ RULES: dict[str, tuple[str, str]] = {
         " test_a_death_between_the_write_and_the_manifest_hides_no_version_of_a_row",
     ),
     "8.8": (
-        "So do tables that somebody has changed by hand; what maintenance has done stays.",
+        "Tables that somebody has changed by hand go back to the published version too; what maintenance has"
+        " done stays.",
         "test_rows_that_somebody_deleted_by_hand_are_back_with_the_next_change"
         " test_a_table_that_was_only_maintained_is_merged_into_as_it_is",
     ),
     "8.9": (
-        "Where Delta can no longer restore that version, the table is folded again.",
-        "test_a_version_that_delta_can_no_longer_restore_closes_the_way_back",
+        "A table whose published version Delta can no longer restore is folded again from silver.",
+        "test_a_table_whose_published_version_is_gone_is_folded_whole"
+        " test_a_version_that_delta_can_no_longer_restore_closes_the_way_back",
     ),
     "8.10": (
         "A DDL in place that a death has cut short is done again, whole.",
@@ -87,7 +89,7 @@ RULES: dict[str, tuple[str, str]] = {
         " test_garbage_becomes_dead_letters_and_the_tables_go_on_without_claiming_to_be_exact",
     ),
     "8.17": (
-        "Until it is decoded again or dismissed.",
+        "A dead letter counts until it is decoded again or dismissed.",
         "test_the_commands_of_an_operator_end_to_end"
         " test_a_dead_letter_stays_open_until_it_is_dismissed"
         " test_what_could_not_be_read_is_read_again",
@@ -127,8 +129,9 @@ RULES: dict[str, tuple[str, str]] = {
         " test_layers_and_operators_that_write_at_one_time_get_numbers_of_their_own",
     ),
     "8.24": (
-        "So a batch has one plan. Not kept: that each plan's writes have an id of their own in Delta; should"
-        " two plans of a batch be written all the same, the changes that Delta skips are found missing.",
+        "A batch of silver has one plan. Not kept: that each plan's writes have an id of their own in Delta;"
+        " should two plans of a batch be written all the same, the changes that Delta skips are found "
+        "missing.",
         "test_of_two_runs_that_plan_the_same_batch_the_second_stops"
         " test_s1_two_runs_that_write_the_same_batch",
     ),
@@ -183,7 +186,7 @@ RULES: dict[str, tuple[str, str]] = {
         "test_changes_of_one_second_leave_the_last_of_them",
     ),
     "9.7": (
-        "No interval is empty, and none overlap.",
+        "No interval of `history` is empty, and none overlap.",
         "test_intervals_are_never_empty_never_overlap_and_never_meet_alike"
         " test_a_clock_that_runs_backwards_never_moves_a_bound_back",
     ),
@@ -211,17 +214,17 @@ RULES: dict[str, tuple[str, str]] = {
         " test_positions_rank_between_what_the_snapshot_has_and_what_it_has_not",
     ),
     "10.2": (
-        "It takes effect once its last row has arrived.",
+        "A complete snapshot takes effect once its last row has arrived.",
         "test_an_aborted_snapshot_clears_nothing"
         " test_a_second_snapshot_clears_when_its_last_row_is_there_and_an_aborted_one_never"
         " test_a_snapshot_is_whole_with_its_last_row",
     ),
     "10.3": (
-        "Its last row completes every table that has a schema record, empty ones too.",
+        "The last row of a snapshot completes every table that has a schema record, empty ones too.",
         "test_a_table_that_is_empty_in_the_snapshot_is_cleared_and_one_without_a_record_is_retired",
     ),
     "10.4": (
-        "One that was broken off is void once another begins.",
+        "A snapshot that was broken off is void once another begins.",
         "test_an_aborted_snapshot_is_void_once_another_has_begun_and_its_complete_one_stands"
         " test_an_aborted_snapshot_of_several_threads_is_void_too",
     ),
@@ -254,11 +257,11 @@ RULES: dict[str, tuple[str, str]] = {
         " test_a_large_table_without_a_key_has_the_same_rows_at_a_floor",
     ),
     "11.2": (
-        "Tables that show more than their live rows keep their log.",
+        "Tables that show more than their live rows keep their log at a floor.",
         "test_a_table_that_shows_more_than_its_live_rows_keeps_its_log",
     ),
     "11.3": (
-        "So do tables whose fold still needs it, and whose state is not known yet.",
+        "Tables keep their log at a floor whose fold still needs it, or whose state is not known yet.",
         "test_tables_that_need_their_log_say_why"
         " test_a_table_that_gold_has_not_folded_up_to_the_floor_keeps_its_log"
         " test_a_table_keeps_its_log_where_another_one_of_its_name_does"
@@ -269,7 +272,7 @@ RULES: dict[str, tuple[str, str]] = {
         "test_a_floor_keeps_every_table_and_refuses_what_comes_below_it",
     ),
     "11.5": (
-        "Statements too, and their tables are incomplete.",
+        "Statements that arrive at or below the floor later are refused, and their tables are incomplete.",
         "test_a_statement_of_a_later_batch_and_a_lower_place_is_refused"
         " test_the_table_of_that_place_is_incomplete_since_the_first_of_them"
         " test_statements_that_arrive_below_a_floor_are_refused_and_told",
@@ -289,7 +292,7 @@ RULES: dict[str, tuple[str, str]] = {
         " test_a_log_reads_what_others_have_appended_since_and_takes_up_a_new_generation",
     ),
     "11.9": (
-        "It is refused where bronze has lost its beginning.",
+        "`rebuild silver` is refused where bronze has lost its beginning.",
         "test_silver_is_not_built_again_from_a_bronze_that_lost_its_beginning",
     ),
     "11.10": (
@@ -366,12 +369,12 @@ RULES: dict[str, tuple[str, str]] = {
         " test_a_lost_update_makes_its_table_incomplete_until_it_comes",
     ),
     "12.12": (
-        "An insert meets no live row.",
+        "An insert meets no live row; one that does is told.",
         "test_a_delete_that_is_lost_is_found_by_the_next_insert"
         " test_a_truncate_that_is_skipped_is_found_by_the_next_insert",
     ),
     "12.13": (
-        "A delete or update meets one.",
+        "A delete or update meets a live row; one that does not is told.",
         "test_an_insert_that_is_lost_is_found_by_the_next_change_of_its_row"
         " test_the_first_change_of_a_run_is_held_against_the_row_that_gold_has",
     ),

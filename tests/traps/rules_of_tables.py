@@ -20,7 +20,7 @@ RULES: dict[str, tuple[str, str]] = {
         " test_a_table_that_only_a_rename_has_told_of_is_there_from_the_rename_on",
     ),
     "5.4": (
-        "TRUNCATE empties it.",
+        "TRUNCATE empties a table.",
         "test_t38_a_truncate_takes_the_rows_below_it_and_leaves_those_above_it_in_any_arrival",
     ),
     "5.5": (
@@ -49,7 +49,7 @@ RULES: dict[str, tuple[str, str]] = {
         " test_in_any_order_a_table_keeps_its_id_and_its_delta_table",
     ),
     "5.9": (
-        "Nor does it change the name of its Delta table.",
+        "A table keeps its Delta table's name, whatever becomes known later of its beginning.",
         "test_a_create_that_comes_late_and_an_imported_schema_leave_a_table_its_delta_table_and_its_id"
         " test_in_any_order_a_table_keeps_its_id_and_its_delta_table",
     ),
@@ -87,8 +87,8 @@ RULES: dict[str, tuple[str, str]] = {
         " test_tables_that_swap_their_names_swap_their_delta_tables",
     ),
     "5.16": (
-        "Where silver does not, the table is incomplete. Not kept: that gold goes on with the rows of the "
-        "table that had the name.",
+        "A RENAME that brings a table under a known name of which silver has not all rows since its CREATE "
+        "leaves it incomplete. Not kept: that gold goes on with the rows of the table that had the name.",
         "test_a_table_that_no_message_has_told_of_takes_a_known_ones_name_and_is_incomplete"
         " test_it_is_complete_again_once_it_is_emptied_and_where_its_create_comes_late"
         " test_a_name_that_no_table_is_known_to_have_had_can_be_taken_by_any_table",
@@ -150,32 +150,33 @@ RULES: dict[str, tuple[str, str]] = {
         " test_a_ddl_that_comes_after_all_stands_in_place_of_what_was_inferred",
     ),
     "6.10": (
-        "What a DDL does to existing rows is computed where the server's rules decide it: literal defaults.",
+        "Existing rows have a new column's literal default, as the server fills it in.",
         "test_t59_existing_rows_read_a_new_columns_default test_existing_rows_read_what_mariadb_gave_them",
     ),
     "6.11": (
-        "Changes of type.",
+        "Existing values become, at a change of type, what the server makes of them.",
         "test_t57_t58_a_changed_type_makes_of_existing_values_what_the_server_makes"
         " test_every_value_becomes_what_mariadb_made_of_it",
     ),
     "6.12": (
-        "Partitions of a RANGE or LIST rule over plain columns.",
+        "Rows go with a dropped or truncated partition of a RANGE or LIST rule over plain columns.",
         "test_t39_a_partition_that_a_rule_describes_takes_its_rows_along"
         " test_t39_a_partition_of_a_known_rule_takes_its_rows_along"
         " test_rows_in_partitions_are_the_sources",
     ),
     "6.13": (
-        "Defaults that the server computes (CURRENT_TIMESTAMP, UUID, RAND, AUTO_INCREMENT) are unknowable.",
+        "Defaults that the server computes (CURRENT_TIMESTAMP, UUID, RAND, AUTO_INCREMENT) are unknowable in"
+        " existing rows.",
         "test_t59_a_default_that_no_message_tells_leaves_the_table_incomplete"
         " test_a_fill_that_the_source_computes_is_unknowable_beside_the_fill",
     ),
     "6.14": (
-        "So is what a session's time zone decides.",
+        "Values that a session's time zone decides are unknowable.",
         "test_a_type_that_a_session_decides_is_unknowable_beside_the_change"
         " test_a_new_timestamp_holds_what_the_servers_version_says",
     ),
     "6.15": (
-        "So are the rows of any other partition, and of one that was exchanged.",
+        "Rows of any other dropped partition, and of one that was exchanged, are unknowable.",
         "test_t39_a_partition_that_no_plain_rule_describes_leaves_the_table_incomplete"
         " test_t39_what_an_exchange_moved_is_not_known_of_either_table"
         " test_rows_that_no_rule_tells_are_unknowable"
@@ -188,7 +189,7 @@ RULES: dict[str, tuple[str, str]] = {
         " test_a_value_that_no_rule_converts_makes_its_table_incomplete_since_the_statement",
     ),
     "6.17": (
-        "A snapshot mends it.",
+        "A snapshot mends an incomplete table.",
         "test_a_complete_snapshot_mends_an_incomplete_table"
         " test_incomplete_tables_are_read_again_and_no_other",
     ),
@@ -200,8 +201,8 @@ RULES: dict[str, tuple[str, str]] = {
         " test_every_run_looks_at_new_batches_in_one_query_and_finds_what_all_rows_tell",
     ),
     "6.19": (
-        "There a DECIMAL without its precision is text, an ENUM without its labels NULL with its number "
-        "beside it.",
+        "In an inferred schema a DECIMAL without its precision is text, an ENUM without its labels NULL with"
+        " its number beside it.",
         "test_what_no_schema_has_told test_t86_an_index_without_labels_is_null_with_the_index_beside_it",
     ),
     "6.20": (
@@ -233,7 +234,7 @@ RULES: dict[str, tuple[str, str]] = {
         " test_a_statement_that_cannot_be_read_holds_the_table_that_it_names",
     ),
     "6.25": (
-        "`ddl approve` and `ddl skip` let it go on.",
+        "`ddl approve` and `ddl skip` let a held table go on.",
         "test_a_held_table_waits_and_goes_on_where_an_operator_says_while_the_others_are_exact"
         " test_an_unreadable_ddl_is_approved_as_the_statement_that_an_operator_says_it_means"
         " test_an_unreadable_ddl_that_is_skipped_never_was",
@@ -304,12 +305,13 @@ RULES: dict[str, tuple[str, str]] = {
         " test_rows_that_no_schema_fits_wait_for_their_ddl_and_are_inferred_after_the_timeout",
     ),
     "7.13": (
-        "It is replaced in one commit, which keeps the Delta table and its history.",
+        "A table that is folded again is replaced in one commit, which keeps the Delta table and its "
+        "history.",
         "test_a_rebuilt_table_equals_the_live_one_after_renames_and_replaces_a_wrong_one_in_one_commit"
         " test_a_table_that_is_dropped_and_created_again_goes_on_in_its_delta_table",
     ),
     "7.14": (
-        "Its column comments are the source's, as after a change in place.",
+        "Column comments are the source's, after a fold as after a change in place.",
         "test_a_changed_table_is_what_a_fold_of_its_log_gives",
     ),
     "7.15": (
@@ -332,16 +334,16 @@ RULES: dict[str, tuple[str, str]] = {
         " test_t41_a_unique_key_with_null_names_no_row_and_equal_rows_go_one_by_one",
     ),
     "7.19": (
-        "There a partial old image takes one row that agrees with the columns it has.",
+        "In a table without a key a partial old image takes one row that agrees with the columns it has.",
         "test_a_partial_update_keeps_the_cells_of_the_row_that_it_replaces"
         " test_several_partial_updates_follow_one_row",
     ),
     "7.20": (
-        "Where rows that agree with it differ, the table says so.",
+        "Where rows that agree with a partial old image differ, the table says so.",
         "test_of_several_rows_that_agree_none_is_chosen_in_silence test_equal_rows_are_no_doubt",
     ),
     "7.21": (
-        "A delete of a row that nobody inserted is told.",
+        "A delete of a row without a key that nobody inserted is told.",
         "test_a_delete_of_a_keyless_row_that_nobody_inserted_says_so"
         " test_a_partial_change_of_a_row_that_nobody_inserted_says_so",
     ),

@@ -30,7 +30,14 @@ def tables(*, truncated: int | None = None) -> dict[str, Lineage]:
 
 def states(told: dict[str, Lineage] | None = None, at: Any = AT, **known: Any) -> list[State]:
     """The states of t and u in a run that knows no more than is said."""
-    nothing = {"epochs": (), "dead": {}, "disproved": {}, "losses": (), "missing": (), "entries": {}}
+    nothing: dict[str, Any] = {
+        "epochs": (),
+        "dead": {},
+        "disproved": {},
+        "losses": (),
+        "missing": (),
+        "entries": {},
+    }
     window = SimpleNamespace(position=at, position_before=BEFORE)
     run: Any = SimpleNamespace(**{**nothing, "window": window, **known})
     found = told or tables()
