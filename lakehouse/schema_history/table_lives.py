@@ -16,6 +16,9 @@ EMPTY = TableSchema((), inferred=True)
 
 
 NO_CREATE = "no CREATE was seen: its schema is inferred from the messages"
+UNSEEN = (
+    "a RENAME gave it the name of a known table, and its own rows from before its first message are unknown"
+)
 
 
 class Sightings(Protocol):
@@ -161,6 +164,8 @@ class Lives:
     def rename(self, old: Name, new: Name, position: Position) -> None:
         """Give a table another name; a table that has that name ends."""
         lineage = self.get(old, position)
+        if NO_CREATE in lineage.notes and self._was_known(new, lineage):
+            lineage.incomplete.append((position, UNSEEN))
         if new in self.live and self.live[new] is not lineage:
             self.drop(new, position)
         if not self._rename_anchored(lineage, position):
@@ -172,6 +177,18 @@ class Lives:
         lineage.key_names = lineage.key_names or self._named_key(
             new, lineage.steps[-1].schema, lineage.steps[0].ddl
         )
+
+    def _was_known(self, name: Name, besides: Lineage) -> bool:
+        """Whether the table that has a name, or had it last, is known since its CREATE: a ghost table that
+        the feed leaves out takes its place with rows that no message has told.
+        """
+        lows = [
+            (interval.low, NO_CREATE not in one.notes)
+            for one in self.lineages
+            for interval in one.intervals
+            if interval.name == name and one is not besides
+        ]
+        return max(lows, default=(MIN_POSITION, False))[1]
 
     def low(self, name: Name, position: Position) -> Position:
         """From where on rows of a name are those of the table that has it since `position`."""

@@ -227,6 +227,18 @@ def advanced(reading: Reading, ends: Mapping[Partition, int], batch: int = -1) -
     )
 
 
+def counted_partitions(topics: Iterable[Topic], limit: int | None) -> tuple[Partition, ...]:
+    """The partitions that a watermark waits for: of each topic all, or the first `limit`, where the producer
+    was told of fewer than the topic has.
+    """
+    return tuple(
+        (topic.name, number)
+        for topic in topics
+        for number in topic.offsets
+        if limit is None or number < limit
+    )
+
+
 def deleted(before: Reading, topics: Iterable[Topic]) -> list[Lost]:
     """Offsets between a pass's start and the log's start after it: landed in time, or lost."""
     return [

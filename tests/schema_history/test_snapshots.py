@@ -203,6 +203,17 @@ def test_a_full_snapshot_drops_databases_and_is_known_by_it() -> None:
     assert feed.tables() == {"d.a": [{"id": 5, "v": 5}]}
 
 
+def test_what_a_snapshot_drops_first_is_there_until_it_is_complete() -> None:
+    feed = first_snapshot().drop("TABLE", 900, "a").drop("TABLE", 900, "b").drop("DATABASE", 900)
+    begun = feed.table("a", 900).row("a", "r", 900, 5, 5, "first").tables()
+
+    assert begun == {
+        "d.a": [{"id": 1, "v": 10}, {"id": 2, "v": 20}, {"id": 5, "v": 5}],
+        "d.b": [{"id": 1, "v": 1}],
+    }
+    assert feed.row("a", "r", 900, 6, 6, "last").tables() == {"d.a": [{"id": 5, "v": 5}, {"id": 6, "v": 6}]}
+
+
 def test_rows_without_a_key_that_a_signal_snapshots_again_leave_their_table_incomplete() -> None:
     feed = (
         Feed()

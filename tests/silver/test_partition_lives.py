@@ -133,6 +133,12 @@ def test_topics_at_their_end_hold_nothing_and_alone_they_are_complete() -> None:
     assert smallest({}, [], {}) == (MIN_POSITION, None)
 
 
+def test_a_watermark_of_an_earlier_epoch_is_below_every_one_of_a_later() -> None:
+    marks = {("t", 0): (1, 5, 2, 0, 0, 0), ("t", 1): (0, 900, 2, 0, 0, 0)}
+
+    assert smallest(marks, list(marks), {}) == ((0, 900, 2, 0, 0, 0), ("t", 1))
+
+
 TOPICS = st.dictionaries(st.sampled_from("tuv"), st.tuples(st.integers(1, 9), st.none() | st.integers(1, 9)))
 
 

@@ -32,3 +32,9 @@ def test_what_messages_show_by_themselves_counts_through_the_order() -> None:
 def test_an_option_that_only_one_version_knows_has_not_changed() -> None:
     assert differences({}, reading()) == []
     assert differences({**reading(), "gone": "x"}, reading()) == []
+
+
+def test_whether_row_ids_are_sent_is_said_of_the_whole_source_and_not_told_by_a_message() -> None:
+    sent = read_as("ticdc-canal-json", "tidb", {}, row_ids=True)
+
+    assert differences(reading(), sent) == ["row_ids was 'none', is 'sent'"]

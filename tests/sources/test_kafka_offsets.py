@@ -17,6 +17,7 @@ from lakehouse.sources.kafka_offsets import (
     backlog,
     begun,
     come_back,
+    counted_partitions,
     created_anew,
     deleted,
     first_offsets,
@@ -249,6 +250,13 @@ def test_a_new_partition_counts_from_nought_and_a_new_topic_from_its_start() -> 
         (lost.place, lost.first, lost.end)
         for lost in deleted(grown, [Topic("t", "a", {0: (0, 9), 1: (3, 8)})])
     ] == [(("t", "a", 1), 0, 3)]
+
+
+def test_a_watermark_waits_for_as_many_partitions_as_the_configuration_says() -> None:
+    topics = [topic(p0=9, p1=0, p2=0), topic("u", "b", p0=1)]
+
+    assert counted_partitions(topics, None) == (("t", 0), ("t", 1), ("t", 2), ("u", 0))
+    assert counted_partitions(topics, 2) == (("t", 0), ("t", 1), ("u", 0))
 
 
 def test_a_reading_starts_where_the_configuration_says() -> None:

@@ -1,8 +1,11 @@
-"""docs/semantics-coverage.md names tests that there are, for every case."""
+"""docs/semantics-coverage.md and the pages of rules name tests that there are, for every case and rule."""
 
 import re
 
+import pytest
+
 from tests.traps.finding_cases import FINDINGS
+from tests.traps.model_cases import CHAPTERS, MODULES, PAGES, RULES, chapter_of, rule_page
 from tests.traps.trap_cases import CASES, MENDED, TESTS, covering, known_tests, numbers, page
 
 PAGE = TESTS.parent / "docs" / "semantics-coverage.md"
@@ -46,3 +49,32 @@ def test_the_names_of_tests_tell_their_cases() -> None:
     assert numbers("test_t10_t11_t24_again") == {10, 11, 24}
     assert numbers("test_t81_to_t84_values") == {81, 82, 83, 84}
     assert numbers("test_to_be") == set()
+
+
+def test_every_rule_has_a_number_of_its_own_in_its_chapter() -> None:
+    counts = dict.fromkeys(CHAPTERS, 0)
+    for number in RULES:
+        counts[chapter_of(number)] += 1
+
+    assert sum(len(module.RULES) for module in MODULES) == len(RULES)
+    assert [*RULES] == [f"{chapter}.{n}" for chapter, count in counts.items() for n in range(1, count + 1)]
+    assert min(counts.values()) > 0
+    assert [chapter for *_, chapters in PAGES.values() for chapter in chapters] == [*CHAPTERS]
+
+
+def test_every_rule_has_tests_that_there_are_or_says_that_it_has_none() -> None:
+    known = known_tests()
+
+    assert [name for _, names in RULES.values() for name in names.split() if name not in known] == []
+    assert [number for number, (text, names) in RULES.items() if bool(names) == ("No test" in text)] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_committed_page_of_rules_has_a_line_for_every_rule_of_its_chapters(name: str) -> None:
+    text = (PAGE.parent / name).read_text(encoding="utf-8")
+
+    def lines(page_: str) -> list[tuple[str, str]]:
+        return re.findall(r"^(?:\| (\d+\.\d+) |## )(.*?)(?: \||$)", page_, re.M)
+
+    assert lines(text) == lines(rule_page(name, known_tests())), AGAIN
+    assert set(re.findall(r"`(test_\w+)`", text)) - known_tests().keys() == set(), AGAIN

@@ -1,5 +1,5 @@
 """The page docs/semantics-coverage.md: every trap of CDC by its number, what it is, and the tests that cover
-it.
+it. The pages of rules stand beside it (tests/traps/model_cases.py).
 
     python -m tests.traps.trap_cases docs/semantics-coverage.md
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.support.paths import ROOT
 from tests.traps.finding_cases import FINDINGS
+from tests.traps.model_cases import PAGES, rule_page
 
 TESTS = ROOT / "tests"
 MENDED = "Mistakes of our own that were found and mended"
@@ -23,6 +24,9 @@ to be right, and the tests
 that would fail if it were not. `python -m tests.traps.trap_cases docs/semantics-coverage.md` writes the
 page; a test holds it to the tests
 that there are.
+
+The rules by which none of it goes wrong have pages of their own: [from feeds to silver](model-coverage.md),
+[from silver to gold](model-coverage-gold.md).
 
 """
 # number: (what is to be right, tests that do not carry the number in their names); a case with no test at all
@@ -447,3 +451,5 @@ def page() -> str:
 
 if __name__ == "__main__":
     Path(sys.argv[1]).write_text(page(), encoding="utf-8")
+    for name in PAGES:
+        Path(sys.argv[1]).with_name(name).write_text(rule_page(name, known_tests()), encoding="utf-8")

@@ -32,6 +32,7 @@ from lakehouse.sources.kafka_offsets import (
     backlog,
     begun,
     come_back,
+    counted_partitions,
     created_anew,
     deleted,
     first_offsets,
@@ -99,12 +100,7 @@ def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, fir
             _note_lost(context, found)
         news.append(advanced(reading, ends, batch).record())
     # taken again after the end offsets were fixed: a partition that is new holds the watermark
-    partitions = tuple(
-        (topic.name, number)
-        for topic in after
-        for number in topic.offsets
-        if number < (kafka.partitions or number + 1)
-    )
+    partitions = counted_partitions(after, kafka.partitions)
     if (known := log.last(Partitions)) is None or known.listed != partitions:
         news.append(Partitions(listed=partitions))
     for record in news:

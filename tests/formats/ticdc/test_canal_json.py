@@ -10,6 +10,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message, RowChange
 from lakehouse.formats import decode_message
 from lakehouse.formats.ticdc.canal_json import decode
+from tests.support.engine import Memory
 from tests.support.wires import TS, dumps
 
 ROW = {
@@ -105,6 +106,18 @@ def test_a_row_sent_as_its_key_alone_is_unresolved_unless_it_is_deleted(
         "unresolved", f"row: expected all columns, got the handle key only: {why}", 0, "d", "t"
     )
     assert (deleted.op, deleted.key, deleted.flags) == ("delete", (1,), ("partial_before",))
+
+
+def test_a_row_that_is_sent_whole_later_is_no_duplicate_of_its_key_alone() -> None:
+    cut = {**ROW, "data": [{"id": "1"}], "_tidb": {"commitTs": TS, "onlyHandleKey": True}}
+    whole = {**ROW, "data": [{"id": "1", "a": "2"}], "_tidb": {"commitTs": TS}}
+
+    memory = Memory("ticdc-canal-json").add(
+        Message("t", 0, offset, None, dumps(body)) for offset, body in enumerate((cut, whole))
+    )
+
+    assert [letter.code for letter in memory.dead] == ["unresolved"]
+    assert [change.after for change in memory.changes.values()] == [{"id": 1, "a": 2}]
 
 
 def test_a_delete_without_any_column_names_no_row_and_says_so() -> None:

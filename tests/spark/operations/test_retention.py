@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from lakehouse.events import Position
+from lakehouse.gold.options import GoldOptions, to_plain
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import rebuild_table
-from lakehouse.spark.operations.retention import raise_floor, unread
+from lakehouse.spark.operations.retention import raise_floor, reason, unread
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
 from tests.spark.gold.test_new_changes import canal_json, numbered, watermark
@@ -43,6 +45,32 @@ def test_a_table_that_gold_has_not_folded_up_to_the_floor_keeps_its_log() -> Non
     assert unread(lineage, place, entry("behind", (0, 250, 0, 0, 0, 0))) is None
     assert unread(lineage, place, entry("exact", None)) is None
     assert unread(lineage, (0, 5, 0, 0, 0, 0), None) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "keeps"),
+    [
+        (GoldOptions(), False),
+        (GoldOptions(mode="history"), True),
+        (GoldOptions(mode="append"), True),
+        (GoldOptions(deletes="soft"), True),
+        (GoldOptions(merged="d.all"), True),
+    ],
+)
+def test_a_table_that_shows_more_than_its_live_rows_keeps_its_log(said: GoldOptions, keeps: bool) -> None:
+    """Needs no session."""
+    low = (0, 10, 0, 0, 0, 0)
+    lineage = Lineage("t@10", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)])
+    settings = SourceSettings(
+        format="ticdc-open",
+        order="tidb",
+        options={},
+        virtual=False,
+        tables=((("d", "t"), to_plain(said)),),
+    )
+
+    why = "gold shows more of it than its live rows"
+    assert reason(lineage, (0, 200, 0, 0, 0, 0), settings) == (why if keeps else None)
 
 
 def change(kind: str, at: int, value: str) -> dict[str, Any]:

@@ -3,8 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from lakehouse.config.load import load
-from lakehouse.spark.readers.status import status
+from lakehouse.ops.progress import Counts
+from lakehouse.spark.readers.status import reconciliation, status
 from tests.spark.gold.test_modes import run_all
 from tests.support.feeds import Canal
 from tests.support.lakes import write_recording
@@ -18,3 +21,14 @@ def test_a_feed_that_sends_no_watermarks_waits_for_none(spark: Any, tmp_path: Pa
 
     assert [entry["no_watermark_seen"] for entry in (*by_yaml, *by_manifest)] == [[], []]
     assert {entry["consistency"] for entry in (*by_yaml, *by_manifest)} == {"eventual"}
+
+
+def test_a_batch_whose_changes_are_not_all_accounted_for_is_open_by_their_number() -> None:
+    """Needs no session."""
+    whole = Counts(messages=20, decoded=10, inserted=4, duplicate=3, conflict=2, below=1)
+
+    assert reconciliation(whole) == "closed"
+    for name in ("inserted", "duplicate", "conflict", "below"):
+        fewer = replace(whole, **{name: getattr(whole, name) - 1})
+        assert reconciliation(fewer) == "open: 1 decoded changes are not accounted for"
+    assert reconciliation(replace(whole, decoded=9)) == "open: -1 decoded changes are not accounted for"

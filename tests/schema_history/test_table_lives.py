@@ -1,0 +1,104 @@
+"""Where lives of tables begin, go on and end: CREATE on a name that is in use, rows after a DROP, a RENAME
+that brings a table of which the feed has told nothing (T66, T67, T68).
+"""
+
+from typing import Any
+
+from lakehouse.schema_history.table_lives import UNSEEN
+from tests.support.feeds import Canal, TiCDC
+
+CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(10))"
+X: dict[str, Any] = {"id": 1, "a": "x"}
+
+
+def created() -> TiCDC:
+    """A table with a row."""
+    return TiCDC().ddl(1, CREATE).insert(2, **X)
+
+
+def notes(feed: TiCDC) -> list[list[str]]:
+    return [one.notes for one in feed.memory.history().lineages]
+
+
+def test_a_create_of_a_name_that_is_in_use_ends_its_table_and_says_so() -> None:
+    feed = created().ddl(3, "CREATE TABLE t (id INT PRIMARY KEY)").row(4, "INSERT", {"id": 3})
+
+    assert feed.table() == [{"id": 3}]
+    assert notes(feed) == [["it was created again without a DROP that the feed has shown"], []]
+
+
+def test_a_create_if_not_exists_of_a_table_that_is_there_has_no_effect() -> None:
+    feed = created().ddl(3, "CREATE TABLE IF NOT EXISTS t (other INT)").insert(4, id=2, a="y")
+
+    assert feed.table() == [X, {"id": 2, "a": "y"}]
+    assert len(feed.memory.history().lineages) == 1
+    assert (feed.incomplete(), feed.lineage().held) == (None, None)
+
+
+def test_a_drop_if_exists_of_a_table_that_is_not_there_has_no_effect() -> None:
+    feed = created().ddl(3, "DROP TABLE IF EXISTS u", table="u")
+
+    assert (feed.tables, feed.memory.history().problems) == ({"d.t": [X]}, [])
+
+
+def test_rows_that_come_after_a_drop_reopen_the_table_which_is_incomplete() -> None:
+    feed = created().ddl(3, "DROP TABLE t").insert(5, id=2, a="y")
+
+    assert feed.table() == [X, {"id": 2, "a": "y"}]
+    assert feed.incomplete() == "rows came after its DROP: it was recovered upstream"
+    assert feed.memory.tables((0, 3, 2, 0, 0, 0)) == {}
+    assert len(feed.memory.history().lineages) == 1
+
+
+def swapped(feed: TiCDC) -> TiCDC:
+    """The swap of an online schema change whose ghost table the feed leaves out."""
+    feed.ddl(6, "RENAME TABLE `d`.`t` TO `d`.`_t_del`", table="_t_del")
+    feed.ddl(6, "RENAME TABLE `d`.`_t_gho` TO `d`.`t`")
+    return feed.row(7, "UPDATE", {"id": 2, "a": "z"}, {"id": 2, "a": "y"})
+
+
+def test_a_table_that_no_message_has_told_of_takes_a_known_ones_name_and_is_incomplete() -> None:
+    feed = swapped(created().insert(3, id=2, a="y"))
+
+    assert feed.incomplete() == UNSEEN
+    assert feed.incomplete("d._t_del") is None
+    assert feed.tables["d._t_del"] == [X, {"id": 2, "a": "y"}]
+    in_place = created().ddl(5, "DROP TABLE t").ddl(6, "RENAME TABLE `_t_gho` TO `t`")
+    assert in_place.insert(7, id=2, a="z").incomplete() == UNSEEN
+
+
+def test_it_is_complete_again_once_it_is_emptied_and_where_its_create_comes_late() -> None:
+    assert swapped(created()).ddl(8, "TRUNCATE TABLE t").incomplete() is None
+    late = swapped(created()).ddl(3, "CREATE TABLE _t_gho LIKE t", table="_t_gho")
+    assert late.incomplete() is None
+
+
+def test_a_name_that_no_table_is_known_to_have_had_can_be_taken_by_any_table() -> None:
+    unknown = TiCDC().insert(2, **X).ddl(3, "RENAME TABLE `t` TO `u`", table="u")
+
+    assert unknown.row(4, "INSERT", {"id": 2, "a": "y"}, table="u").incomplete("d.u") is None
+
+
+def test_the_columns_of_a_table_are_those_that_its_rows_have_where_no_statement_tells_them() -> None:
+    """A feed without DDL: what rows bring is added, what they leave out stays."""
+    feed = Canal().row(1, "INSERT", X).row(2, "INSERT", {"id": 2, "a": "y", "b": "new"})
+    feed.row(3, "INSERT", {"id": 3, "b": "z"})
+
+    assert feed.table() == [
+        {**X, "b": None},
+        {"id": 2, "a": "y", "b": "new"},
+        {"id": 3, "a": None, "b": "z"},
+    ]
+
+
+def test_a_key_that_is_said_of_a_table_identifies_its_rows() -> None:
+    """A table's YAML says it where neither messages nor statements tell one."""
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT, a VARCHAR(10))").row(2, "INSERT", X, key=())
+    memory = feed.row(3, "UPDATE", {"id": 1, "a": "y"}, key=()).memory
+    keyless = memory.tables(memory.reach)
+
+    (lineage,) = memory.lineages().lineages
+    lineage.key_names = ("id",)
+
+    assert keyless == {"d.t": [X, {"id": 1, "a": "y"}]}
+    assert memory.tables(memory.reach) == {"d.t": [{"id": 1, "a": "y"}]}

@@ -1,0 +1,101 @@
+"""The identity of changes of tables without a key: halves of updates, and equal rows by their number in a run
+(T10, T42).
+"""
+
+import pytest
+
+from lakehouse.events import RowChange
+from lakehouse.silver.identity import RunCounter, image_hash, split_keyless
+
+TABLE, OTHER = "d\0t\0", "d\0u\0"
+
+
+def change(op: str, key_names: tuple[str, ...] = ()) -> RowChange:
+    """A change at commit 7 as TiCDC sends it."""
+    before = None if op == "insert" else {"a": 1}
+    after = None if op == "delete" else {"a": 2}
+    key = (1,) if key_names else ()
+    rank = 0 if op == "delete" else 1
+    return RowChange(
+        "d",
+        "t",
+        op,
+        key,
+        key_names=key_names,
+        commit_ts=7,
+        position=(3, 7, rank, 0, 0, 0),
+        before=before,
+        after=after,
+        index=0,
+    )
+
+
+def numbers(counter: RunCounter, *commits: int, table: str = TABLE, half: str = "1:x") -> list[int]:
+    return [counter.number(table, commit, half) for commit in commits]
+
+
+def test_an_update_of_a_row_without_a_key_is_its_old_image_as_a_delete_and_its_new_one_as_an_insert() -> None:
+    delete, insert = split_keyless(change("update"))
+
+    assert (delete.op, delete.before, delete.after, delete.position) == (
+        "delete",
+        {"a": 1},
+        None,
+        (3, 7, 0, 0, 0, 0),
+    )
+    assert (insert.op, insert.before, insert.after, insert.position) == (
+        "insert",
+        None,
+        {"a": 2},
+        (3, 7, 1, 0, 0, 0),
+    )
+
+
+@pytest.mark.parametrize("op", ["insert", "delete", "update"])
+def test_any_other_change_stays_whole(op: str) -> None:
+    keyed = change(op, ("id",))
+
+    assert split_keyless(keyed) == [keyed]
+    if op != "update":
+        assert split_keyless(change(op)) == [change(op)]
+
+
+def test_an_image_is_the_same_in_any_order_of_its_columns_and_another_with_any_other_value() -> None:
+    assert image_hash({"a": 1, "b": None}) == image_hash({"b": None, "a": 1})
+    assert len({image_hash(image) for image in ({"a": 1}, {"a": "1"}, {"a": None}, {"b": 1}, {})}) == 5
+
+
+def test_equal_halves_are_counted_within_one_run_and_each_half_by_itself() -> None:
+    counter = RunCounter()
+
+    assert numbers(counter, 7, 7, 7) == [0, 1, 2]
+    assert numbers(counter, 7, half="0:x") == [0]
+    assert numbers(counter, 7) == [3]
+
+
+def test_another_commit_of_the_table_ends_a_run_and_one_of_another_table_does_not() -> None:
+    counter = RunCounter()
+
+    assert numbers(counter, 7, 7) == [0, 1]
+    assert numbers(counter, 8, table=OTHER) == [0]
+    assert numbers(counter, 7) == [2]
+    assert numbers(counter, 8, 7, 7) == [0, 0, 1]
+
+
+def test_a_resolved_event_ends_the_runs_at_or_below_it_alone() -> None:
+    counter = RunCounter()
+    assert numbers(counter, 7, 7) == [0, 1]
+
+    counter.resolved(6)
+    assert numbers(counter, 7) == [2]
+    counter.resolved(7)
+
+    assert numbers(counter, 7, 7, 7, 7) == [0, 1, 2, 3]
+
+
+def test_a_run_goes_on_over_batches() -> None:
+    first = RunCounter()
+    assert numbers(first, 7, 7) == [0, 1]
+
+    assert numbers(RunCounter(first.runs), 7) == [2]
+    assert numbers(first, 7) == [2], "what another batch counts does not change the state that it began from"

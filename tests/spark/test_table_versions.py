@@ -1,0 +1,108 @@
+"""Which gold tables a run writes, and the way back to the version that was published, where Delta has lost
+it. Needs Spark's package, but no session.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+from lakehouse.ops.records import TableEntry
+from lakehouse.spark.gold.plan import TablePlan
+from lakehouse.spark.gold.tables import from_published, is_written
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.table_versions import returned_to
+from tests.support.feeds import TiCDC
+
+
+class Rows:
+    """The commits of a table, as DESCRIBE HISTORY has them."""
+
+    def __init__(self, *rows: Any) -> None:
+        self.rows = rows
+
+    def select(self, *names: str) -> "Rows":
+        if len(names) > 1:
+            return self
+        return Rows(*((getattr(row, names[0]),) for row in self.rows))
+
+    def first(self) -> Any:
+        return self.rows[0]
+
+    def collect(self) -> list[Any]:
+        return list(self.rows)
+
+
+class Session:
+    """A session for one Delta table; files of its older versions are gone."""
+
+    def __init__(self, *operations: str) -> None:
+        versions = list(enumerate(operations))[::-1]
+        self.history = Rows(
+            *(SimpleNamespace(version=n, timestamp=None, operation=name) for n, name in versions)
+        )
+        self.asked: list[str] = []
+
+    def sql(self, text: str) -> Rows:
+        self.asked.append(text.split()[0])
+        if text.startswith("RESTORE"):
+            raise FileNotFoundError("a file of that version")
+        return self.history
+
+
+def test_a_version_that_delta_can_no_longer_restore_closes_the_way_back() -> None:
+    session: Any = Session("WRITE", "MERGE")
+
+    assert returned_to(session, Lake("lake"), "t", 0) is False
+    assert session.asked[-1] == "RESTORE"
+
+
+def test_a_version_with_the_same_rows_needs_no_way_back() -> None:
+    session: Any = Session("WRITE", "MERGE", "OPTIMIZE")
+
+    assert returned_to(session, Lake("lake"), "t", 2) is True
+    assert returned_to(session, Lake("lake"), "t", 1) is True
+    assert "RESTORE" not in session.asked
+
+
+AT = (0, 9, 2, 0, 0, 0)
+NO_CHANGES: Any = SimpleNamespace(any_of=lambda lineage: False)
+SOME_CHANGES: Any = SimpleNamespace(any_of=lambda lineage: True)
+
+
+def plan(**more: Any) -> TablePlan:
+    """The plan of a table that was published as version 0."""
+    lineage = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY)").lineage()
+    entry = TableEntry(
+        lineage=lineage.id,
+        database="d",
+        table="t",
+        gold="d__t",
+        version=0,
+        shape="",
+        state="exact",
+        since=None,
+        notes=(),
+        names=(("d", "t"),),
+    )
+    plain = {"at": AT, "gold": "d__t", "made_for": ("d", "t"), "wanted": "d__t", "shape": "", "held": None}
+    known = {"known": entry, "before": entry, "retired": False, "whole": False}
+    return TablePlan(lineage=lineage, **{**plain, **known, **more})
+
+
+def run(*operations: str, unpublished: frozenset[str] = frozenset()) -> Any:
+    return SimpleNamespace(spark=Session(*operations), lake=Lake("lake"), unpublished=unpublished)
+
+
+def test_a_table_without_changes_in_the_window_is_not_written() -> None:
+    assert not is_written(run(), plan(), NO_CHANGES)
+    assert is_written(run(), plan(), SOME_CHANGES)
+    assert is_written(run(), plan(whole=True), NO_CHANGES)
+    assert is_written(run(unpublished=frozenset({"d__t"})), plan(), NO_CHANGES)
+    assert not is_written(run(), plan(retired=True), SOME_CHANGES)
+
+
+def test_a_table_whose_published_version_is_gone_is_folded_whole() -> None:
+    assert from_published(run("WRITE", "MERGE"), plan(), SOME_CHANGES).whole
+    assert not from_published(run("WRITE", "OPTIMIZE"), plan(), SOME_CHANGES).whole
+    untouched = run("WRITE", "MERGE")
+    assert not from_published(untouched, plan(), NO_CHANGES).whole
+    assert untouched.spark.asked == []
