@@ -378,6 +378,39 @@ def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it() ->
     assert silver.tables(silver.reach) == {"d.t": [{"id": "1", "v": "b"}]}
 
 
+@pytest.mark.parametrize("id_", ["0-4001-17", "file=mysql-bin.000012,pos=40"])
+def test_a_row_that_is_sent_again_with_another_number_in_its_transaction_is_the_same_row(id_: str) -> None:
+    """Connectors up to 3.6 that restart within a transaction count its rows from 1 again (DBZ-5127)."""
+    silver = Memory("debezium", tidb=False)
+    first = [(345, 0, 1, "a"), (345, 1, 2, "a"), (400, 0, 3, "b")]
+    again = [(345, 1, 1, "a"), (400, 0, 2, "b")]
+
+    silver.add(
+        message(
+            row("c", None, {"v": value}, pos=pos, row=number)
+            | {"transaction": {"id": id_, "total_order": order, "data_collection_order": order}}
+        )
+        for pos, number, order, value in [*first, *again]
+    )
+
+    assert silver.tables(silver.reach) == {"d.t": [{"v": "a"}, {"v": "a"}, {"v": "b"}]}
+
+
+def test_a_compressed_transaction_without_gtid_is_told_by_the_place_of_its_begin() -> None:
+    numbers = [
+        one(
+            message(
+                row("c", None, {"id": 1}, row=0)
+                | {"transaction": {"id": "file=mysql-bin.000012,pos=345", "total_order": order}},
+                {"id": 1},
+            )
+        ).position[4]
+        for order in (1, 2)
+    ]
+
+    assert numbers == [1, 2]
+
+
 def test_the_schema_of_an_unwrapped_row_tells_the_types_of_its_columns_alone() -> None:
     told = {
         "__op": "c",
