@@ -202,8 +202,8 @@ def _row_number(record: RowRecord) -> int:
 
     In a compressed binlog (binlog_transaction_compression) all row events of a transaction have the same
     offset, and `row` restarts in each: the row's number in the transaction, if sent, orders them. Elsewhere
-    it must not: a connector that restarts in the middle of a transaction counts the rest from 1 again (up to
-    3.6, DBZ-5127), and a row that is sent twice would have two places.
+    it must not: a connector that restarts in the middle of a transaction counts the rest from 1 again (before
+    3.6.1, DBZ-5127), and a row that is sent twice would have two places.
     """
     source, transaction = record.source, record.transaction
     number = transaction.total_order if transaction else None

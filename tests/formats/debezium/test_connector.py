@@ -15,6 +15,7 @@ from lakehouse.events import DeadLetter, Event, RowChange, SchemaChange
 from lakehouse.formats.debezium.connector import decode
 from lakehouse.formats.debezium.records import transaction_end
 from lakehouse.formats.row import TransactionEnd
+from lakehouse.schema import parse_type
 from tests.support.debezium_records import SOURCE, message, one, row
 from tests.support.engine import Memory
 from tests.support.events import changes_of
@@ -162,6 +163,27 @@ def test_a_rename_of_several_tables_names_no_table() -> None:
     assert one(message(value)).table is None
     comma = value | {"source": SOURCE | {"table": "x,y"}, "tableChanges": [change | {"id": '"d"."x,y"'}]}
     assert one(message(comma)).table == "x,y"
+
+
+def test_a_binary_column_is_one_whatever_the_connector_calls_it() -> None:
+    """MySQL's connector 3.6.0 writes BINARY twice, any of them a collation's BINARY behind text."""
+    kinds = {"b": ("BINARY BINARY", 4), "c": ("CHAR BINARY", 4), "v": ("VARBINARY", 4)}
+    columns = [
+        {"name": name, "typeName": kind, "length": length, "optional": True}
+        for name, (kind, length) in kinds.items()
+    ]
+    change = {"type": "CREATE", "id": '"d"."t"', "table": {"columns": columns}}
+    value = {
+        "source": SOURCE | {"snapshot": "true"},
+        "ddl": "CREATE TABLE t (…)",
+        "databaseName": "d",
+        "tableChanges": [change],
+    }
+
+    told = [column["type"] for column in one(message(value)).columns]
+
+    assert told == ["binary(4)", "char(4)", "varbinary(4)"]
+    assert [parse_type(text).family for text in told] == ["binary", "text", "binary"]
 
 
 def test_the_server_of_a_streamed_record_is_told() -> None:
@@ -380,7 +402,7 @@ def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it() ->
 
 @pytest.mark.parametrize("id_", ["0-4001-17", "file=mysql-bin.000012,pos=40"])
 def test_a_row_that_is_sent_again_with_another_number_in_its_transaction_is_the_same_row(id_: str) -> None:
-    """Connectors up to 3.6 that restart within a transaction count its rows from 1 again (DBZ-5127)."""
+    """Connectors before 3.6.1 that restart within a transaction count its rows from 1 again (DBZ-5127)."""
     silver = Memory("debezium", tidb=False)
     first = [(345, 0, 1, "a"), (345, 1, 2, "a"), (400, 0, 3, "b")]
     again = [(345, 1, 1, "a"), (400, 0, 2, "b")]
