@@ -174,7 +174,7 @@ def _old_image(
     """The old image: `p`, completed from the new image, since columns that `p` leaves out have not changed.
 
     A malformed `p` has lost the names of columns that became NULL, and columns named as its spilled members:
-    those stay out.
+    those stay out. So do those that were NULL or empty (`_nulled`).
     """
     same_shape = columns.keys() == new.keys()
     sent = read_image(
@@ -185,10 +185,27 @@ def _old_image(
     )
     if same_shape:
         return sent, ()
-    if intact:
+    nulled = _nulled(columns, new)
+    if intact and not nulled:
         return {**after, **sent}, ()
-    kept = {name: value for name, value in after.items() if value is not None and name not in _SPILLED}
-    return {**kept, **sent}, ("partial_before",)
+    kept = {
+        name: value
+        for name, value in {**after, **sent}.items()
+        if name not in nulled and (intact or name in sent or (value is not None and name not in _SPILLED))
+    }
+    return kept, ("partial_before",)
+
+
+def _nulled(columns: Columns, new: Columns) -> frozenset[str]:
+    """The columns of a `p` of changed columns that were NULL or empty, which the new architecture 8.5.4 and
+    8.5.5 writes alike: '', a zero of DECIMAL, DATE or TIME, an ENUM's 0. Its flags in `p` are not the
+    protocol's.
+    """
+    return frozenset(
+        name
+        for name, column in columns.items()
+        if column.v is None and name in new and column.f != new[name].f
+    )
 
 
 def _update(

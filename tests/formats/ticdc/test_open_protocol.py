@@ -122,6 +122,21 @@ def test_a_default_that_an_old_release_fills_in_is_read_from_its_text(
     assert update.after == {"id": 1, "c": 1}
 
 
+def test_an_old_value_that_is_null_or_empty_and_not_told_which_is_not_made_up() -> None:
+    """only-output-updated-columns of the new architecture 8.5.4 and 8.5.5: null for '' and zeros, and the
+    flags that TiDB has.
+    """
+    text, amount = {"t": 15, "f": 64}, {"t": 246, "f": 65}
+    new = {"id": ID, "v": {**text, "v": "x"}, "w": {**text, "v": "y"}, "d": {**amount, "v": "5.00"}}
+    old = {"v": {"t": 15, "f": 0, "v": None}, "d": {"t": 246, "f": 128, "v": None}}
+    later = {"v": {**text, "v": None}}
+
+    unclear, clear = row({"u": new, "p": old}), row({"u": new, "p": later})
+
+    assert (unclear.before, unclear.flags) == ({"id": 1, "w": "y"}, ("partial_before",))
+    assert (clear.before, clear.flags) == ({"id": 1, "v": None, "w": "y", "d": "5.00"}, ())
+
+
 def test_columns_that_a_malformed_old_image_lost_are_not_made_up() -> None:
     """A column that became NULL is written without its name, and spills its members into `p`."""
     new = {
