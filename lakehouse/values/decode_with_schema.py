@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from lakehouse.schema import ColumnType
+from lakehouse.schema import INTEGER_BITS, ColumnType
 from lakehouse.values.charsets import decode_text
 from lakehouse.values.mysql_json import json_text
 from lakehouse.values.normal_form import (
@@ -179,15 +179,19 @@ def _read_zoned(_: ColumnType, __: Modes) -> Rule:
 
 
 def _read_integer(column_type: ColumnType, _: Modes) -> Rule:
-    """BIGINT UNSIGNED above 2^63 is negative in mode `long`, base64 of a decimal in mode `precise`."""
-    unsigned = column_type.base == "bigint" and column_type.unsigned
+    """BIGINT UNSIGNED above 2^63 is negative in mode `long`, base64 of a decimal in mode `precise`. Other
+    unsigned ones with their first bit set are negative where a connector takes them for signed: INTEGER
+    UNSIGNED before 3.7, INT ZEROFILL.
+    """
+    beyond = 1 << INTEGER_BITS[column_type.base] if column_type.unsigned else 0
+    precise = column_type.base == "bigint" and column_type.unsigned
 
     def integer(value: Any) -> Any:
         if type(value) is bool:
             return int(value)
-        if unsigned and type(value) is str and (data := bytes_of(value)) and len(data) <= _MAX_BYTES:
+        if precise and type(value) is str and (data := bytes_of(value)) and len(data) <= _MAX_BYTES:
             value = int.from_bytes(data, "big", signed=True)
-        return value + (1 << 64) if unsigned and type(value) is int and value < 0 else value
+        return value + beyond if beyond and type(value) is int and -beyond <= 2 * value < 0 else value
 
     return integer
 

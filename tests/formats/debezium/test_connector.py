@@ -186,6 +186,21 @@ def test_a_binary_column_is_one_whatever_the_connector_calls_it() -> None:
     assert [parse_type(text).family for text in told] == ["binary", "text", "binary"]
 
 
+@pytest.mark.parametrize("kind", ["", "int32"])
+def test_unsigned_numbers_that_the_connector_takes_for_signed_are_unsigned(kind: str) -> None:
+    """INTEGER UNSIGNED before 3.7, ZEROFILL without UNSIGNED."""
+    ddl = "CREATE TABLE t (id INTEGER UNSIGNED PRIMARY KEY, z MEDIUMINT ZEROFILL, s INT)"
+    created = {"source": SOURCE | {"pos": 4}, "ddl": ddl, "databaseName": "d", "tableChanges": []}
+    told = row("c", None, {"id": -1, "z": -2, "s": -3})
+    fields = [{"field": name, "type": kind} for name in ("id", "z", "s")]
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+    record = {"schema": schema, "payload": told} if kind else told
+
+    silver = Memory("debezium", tidb=False).add([message(created), message(record, {"id": -1})])
+
+    assert silver.tables(silver.reach) == {"d.t": [{"id": 4294967295, "z": 16777214, "s": -3}]}
+
+
 def test_the_server_of_a_streamed_record_is_told() -> None:
     assert (
         one(message(row("c", None, {"id": 1}))).server
