@@ -10,8 +10,8 @@ Open Protocol". Order: commit_ts, then delete before upsert before DDL, position
 a watermark of the partition. Outcomes: framing that does not add up is a DecodeError for the whole message; a
 row that can't be read, or of which only the handle key was sent (`ohk`, or `ccl` whose file was not joined),
 is a DeadLetter in its place and the others go on. `u` without `p` is an upsert and given as insert. Old
-images that hold only what changed are completed from `u`. ENUM and SET are index and mask: such tables' rows
-are `encoding` "ticdc-open".
+images that hold only what changed are completed from `u`. ENUM and SET are index and mask, a TIME may lack
+its fraction: such tables' rows are `encoding` "ticdc-open".
 """
 
 from collections.abc import Iterator, Mapping, Sequence
