@@ -15,7 +15,7 @@ from lakehouse.formats.assemble import assembled
 
 _SAMPLE_SIZE = 400
 # Dead letters of messages that are of the format, but whose row can't be read.
-_INCOMPLETE = ("unresolved", "statement", "claim_check")
+_INCOMPLETE = ("unresolved", "statement", "rollback", "claim_check")
 
 
 class Guess(NamedTuple):

@@ -39,6 +39,13 @@ def test_an_executed_comment_counts_and_any_other_does_not() -> None:
     assert only("DROP TABLE t /*T![other] of another feature */") == e.DropTable(((None, "t"),))
 
 
+@pytest.mark.parametrize("verb", ["CREATE JSON RELATIONAL", "CREATE OR REPLACE JSON", "ALTER JSON"])
+def test_a_duality_view_of_mysql_9_is_a_view(verb: str) -> None:
+    text = f"{verb} DUALITY VIEW v AS SELECT JSON_DUALITY_OBJECT(WITH(INSERT) '_id': id) FROM t"
+
+    assert only(text) == e.NoEffect("JSON")
+
+
 @pytest.mark.parametrize(
     "sql",
     [

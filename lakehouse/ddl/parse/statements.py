@@ -64,6 +64,7 @@ _OBJECTS = (
     "QUERY",
     "HYPO",
     "IMPORT",
+    "JSON",
     *_ROUTINES,
 )
 _WITHOUT_EFFECT_LIST = (

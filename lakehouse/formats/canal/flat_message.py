@@ -8,10 +8,11 @@ Order: arrival, positions (epoch, Kafka offset, row, half): no binlog position i
 `es`, milliseconds of the statement's start, which runs backwards inside a binlog. There is no watermark.
 `old` holds more than what changed, never less: it completes to the old image. Values whose canonical form
 only the schema knows (a decimal "11.0", an ENUM index) stay, `encoding` is "canal". TIMESTAMP is text in the
-zone of Canal's JVM (`time_zone`). Nothing is given for XA messages and for the SQL text of row events (QUERY
-that is no DDL). A statement-format change, whose rows were lost at the source, is a DeadLetter `statement`;
-an update with binlog_row_image=MINIMAL, which names no row, `unresolved`. Not to be had from this format:
-non-ASCII text of gbk and latin1 columns (U+FFFD), order across partitions.
+zone of Canal's JVM (`time_zone`). Nothing is given for XA COMMIT and for the SQL text of row events (QUERY
+that is no DDL); XA ROLLBACK is a DeadLetter `rollback`. A statement-format change, whose rows were lost at
+the source, is a DeadLetter `statement`; an update with binlog_row_image=MINIMAL, which names no row,
+`unresolved`. Not to be had from this format: non-ASCII text of gbk and latin1 columns (U+FFFD), order across
+partitions.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +23,7 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.binlog import rules_of_gtid
-from lakehouse.formats.canal.values import IMPLICIT_KEYS, Reading, image, reading
+from lakehouse.formats.canal.values import IMPLICIT_KEYS, ROLLED_BACK, Reading, image, reading
 from lakehouse.formats.wire_json import read_json
 from lakehouse.schema import parse_type
 from lakehouse.values.normal_form import PRINTED
@@ -32,7 +33,7 @@ _Row = dict[str, str | None]
 # the java.sql.Types code of what Canal spells as bytes: MariaDB's JSON too, and a TEXT with a length
 _BLOB = 2004
 _DML = ("INSERT", "UPDATE", "DELETE")
-_SILENT = ("QUERY", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT")
+_SILENT = ("QUERY", "GTID", "XACOMMIT", "MHEARTBEAT")
 
 
 class _Message(msgspec.Struct):
@@ -70,6 +71,8 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         )
     elif wire.type in _DML:
         yield from _rows(wire, message, options.get("time_zone", "UTC"))
+    elif wire.type == "XAROLLBACK":
+        raise DecodeError("rollback", ROLLED_BACK)
     elif wire.type not in _SILENT:
         raise DecodeError("kind", "message: expected INSERT, UPDATE, DELETE or a DDL, got another type")
 

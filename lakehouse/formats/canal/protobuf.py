@@ -8,10 +8,11 @@ Producer: Canal 1.1.x (seen: 1.1.7). Fields: proto/canal.proto.
 Order: the binlog's, positions (epoch, file number, offset, 1, row, half) from the entry's header, DDL at row
 0, half 0. A row's number counts within its binlog event, which partitionHash cuts into several entries.
 `commit_ts` is executeTime, milliseconds of the statement's start, which runs backwards inside a binlog.
-Transaction ends, heartbeats, XA and the SQL text of row events give no event. Both images are on the wire;
-with binlog_row_image other than FULL the new one is completed from the old one and both are flagged partial.
-Values as in FlatMessage (`encoding` "canal"). A statement-format change is a DeadLetter `statement`. An entry
-that can't be read is a DeadLetter in its place, the others go on.
+Transaction ends, heartbeats, XA COMMIT and the SQL text of row events give no event. Both images are on the
+wire; with binlog_row_image other than FULL the new one is completed from the old one and both are flagged
+partial.
+Values as in FlatMessage (`encoding` "canal"). A statement-format change is a DeadLetter `statement`, XA
+ROLLBACK a DeadLetter `rollback`. An entry that can't be read is a DeadLetter in its place, the others go on.
 """
 
 import functools
@@ -24,7 +25,7 @@ from google.protobuf.message import DecodeError as ProtobufError
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.binlog import rules_of_gtid, server_of
-from lakehouse.formats.canal.values import IMPLICIT_KEYS, Reading, image, reading
+from lakehouse.formats.canal.values import IMPLICIT_KEYS, ROLLED_BACK, Reading, image, reading
 from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.schema import parse_type
 from lakehouse.values.normal_form import PRINTED
@@ -100,6 +101,8 @@ def _entry(data: bytes, epoch: int, rows: dict[_Place, int], zone: str) -> Seque
         return [_ddl(entry.header, change, _place(entry.header, epoch))]
     if change.eventType in _DML:
         return list(_rows(entry.header, change, _place(entry.header, epoch), rows, zone=zone))
+    if change.eventType == wire.EVENT_XAROLLBACK:
+        raise DecodeError("rollback", ROLLED_BACK)
     return []
 
 

@@ -21,6 +21,10 @@ WireRow = Mapping[str, str | None]
 # the key that Alibaba's RDS and PolarDB-X give a table without one: no statement names it, yet its values are
 # in the binlog
 IMPLICIT_KEYS = frozenset({"__#alibaba_rds_row_id#__", "_drds_implicit_id_"})
+# rows of an XA transaction are logged when it is prepared: a rollback behind that undoes what was sent
+ROLLED_BACK = (
+    "an XA transaction was rolled back after its rows had been sent, and nothing tells which they are"
+)
 _DIFFERENCES = ("JSON_REPLACE(", "JSON_INSERT(", "JSON_ARRAY_INSERT(", "JSON_REMOVE(")
 
 

@@ -126,8 +126,11 @@ def negative(value: Any) -> bool:
 def type_text(
     word: str, length: int | None, scale: int | None = None, members: list[str] | None = None
 ) -> str:
-    """A type word with its arguments in MySQL's spelling: ("INT UNSIGNED", 10) is `int(10) unsigned`."""
-    base, space, modifiers = re.sub(r" +(?=(?:un)?signed|zerofill)", "\n", word.lower()).partition("\n")
+    """A type word with its arguments in MySQL's spelling: ("INT UNSIGNED", 10) is `int(10) unsigned`. BINARY
+    as a second word is of the collation; the MySQL connector 3.6.0 writes it behind BINARY itself too.
+    """
+    plain = word.lower().removesuffix(" binary")
+    base, space, modifiers = re.sub(r" +(?=(?:un)?signed|zerofill)", "\n", plain).partition("\n")
     if members:
         arguments = (
             "("

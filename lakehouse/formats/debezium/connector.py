@@ -16,12 +16,13 @@ and Protobuf converters.
 """
 
 import binascii
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.binlog import file_number, server_of
+from lakehouse.formats.binlog import file_number, rules_of_gtid, server_of
 from lakehouse.formats.debezium.connect_schema import structured
 from lakehouse.formats.debezium.envelope import NULL, TableChange, key_image, primary_key, schema_columns
 from lakehouse.formats.debezium.records import (
@@ -39,6 +40,7 @@ from lakehouse.formats.debezium.values import embedded_columns, encoding, modes
 from lakehouse.formats.row_images import Half, halves, image_flags
 
 _PARTITION_BITS = 16
+_BEGIN = re.compile(r"file=(.*),pos=(\d{1,19})", re.A)
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 _OLD_KEY_DELETE = "__debezium.newkey"
 # What stands for a BLOB or TEXT that binlog_row_image=NOBLOB left out (unavailable.value.placeholder), as
@@ -183,18 +185,41 @@ def _structures(row: Image | None) -> Image | None:
 
 
 def _place(record: RowRecord, op: str, half: Half) -> tuple[int, int, int, int, int]:
-    """The position without its half. In a compressed binlog (binlog_transaction_compression) all row events
-    of a transaction have the same offset, and `row` restarts in each: the row's number in the transaction, if
-    sent, orders them as `row` does elsewhere. All rows of a snapshot have the same offset too: those without
-    a key, of which several may be equal, are distinguished by their Kafka offset and partition.
+    """The position without its half. All rows of a snapshot have the same offset: those without a key, of
+    which several may be equal, are distinguished by their Kafka offset and partition.
     """
     message, source = record.message, record.source
-    row = (record.transaction.total_order if record.transaction else None) or source.row or 0
     if op != "snapshot":
-        return (message.epoch, file_number(source.file), source.pos, STREAMED, row)
+        return (message.epoch, file_number(source.file), source.pos, STREAMED, _row_number(record))
+    row = source.row or 0
     if not half.key:
         row = message.offset << _PARTITION_BITS | message.partition
     return (message.epoch, file_number(source.file), source.pos, SNAPSHOT, row)
+
+
+def _row_number(record: RowRecord) -> int:
+    """The row's number at its offset in the binlog.
+
+    In a compressed binlog (binlog_transaction_compression) all row events of a transaction have the same
+    offset, and `row` restarts in each: the row's number in the transaction, if sent, orders them. Elsewhere
+    it must not: a connector that restarts in the middle of a transaction counts the rest from 1 again (before
+    3.6.1, DBZ-5127), and a row that is sent twice would have two places.
+    """
+    source, transaction = record.source, record.transaction
+    number = transaction.total_order if transaction else None
+    if transaction is None or not number or (source.row is not None and _is_plain(transaction.id, source)):
+        return source.row or 0
+    return number
+
+
+def _is_plain(transaction: str, source: Source) -> bool:
+    """Whether a transaction's id tells that it is not compressed: MariaDB, whose ids are its GTIDs, does not
+    compress them, and an id without GTID names the offset of BEGIN, which is that of the rows where they are.
+    """
+    begin = _BEGIN.fullmatch(transaction)
+    if begin is not None:
+        return (begin[1], int(begin[2])) != (source.file, source.pos)
+    return rules_of_gtid(transaction) == "mariadb"
 
 
 def _half(message: Message, op: str, half: Half) -> int:

@@ -8,10 +8,10 @@ determines.
     binary.handling.mode       bytes: base64               base64, base64-url-safe, hex (text in the schema)
     bigint.unsigned.handling…  long: wraps below zero      precise: a Decimal; the value itself shows which
 
-With an embedded schema only a negative BIGINT, a double in mode `double`, a Decimal of scale 0 with 20 digits
-or none told and text in a binary mode that is not base64 stay open, unless `column.propagate.source.type`
-tells the column's own type. Encoding of a row that stays open: `debezium`, or `debezium/MODE=…,MODE=…` for
-what differs from the defaults.
+With an embedded schema only a negative integer, a double in mode `double`, a Decimal of scale 0 with 20
+digits or none told and text in a binary mode that is not base64 stay open, unless
+`column.propagate.source.type` tells the column's own type. Encoding of a row that stays open: `debezium`, or
+`debezium/MODE=…,MODE=…` for what differs from the defaults.
 """
 
 from collections.abc import Mapping
@@ -127,6 +127,9 @@ def _plain(field: Field, own: str, chosen: Modes) -> Column:
             )
         case "string":
             return _text(own, chosen)
+        case "int8" | "int16" | "int32":
+            is_signed = own and not own.endswith(("unsigned", "zerofill"))
+            return Column(None, None if is_signed else negative, _TYPES[field.type])
         case kind:
             return Column(structured if kind in ("struct", "array") else None, None, _TYPES.get(kind))
 

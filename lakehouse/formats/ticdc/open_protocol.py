@@ -10,8 +10,8 @@ Open Protocol". Order: commit_ts, then delete before upsert before DDL, position
 a watermark of the partition. Outcomes: framing that does not add up is a DecodeError for the whole message; a
 row that can't be read, or of which only the handle key was sent (`ohk`, or `ccl` whose file was not joined),
 is a DeadLetter in its place and the others go on. `u` without `p` is an upsert and given as insert. Old
-images that hold only what changed are completed from `u`. ENUM and SET are index and mask: such tables' rows
-are `encoding` "ticdc-open".
+images that hold only what changed are completed from `u`. ENUM and SET are index and mask, a TIME may lack
+its fraction: such tables' rows are `encoding` "ticdc-open".
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -174,7 +174,7 @@ def _old_image(
     """The old image: `p`, completed from the new image, since columns that `p` leaves out have not changed.
 
     A malformed `p` has lost the names of columns that became NULL, and columns named as its spilled members:
-    those stay out.
+    those stay out. So do those that were NULL or empty (`_nulled`).
     """
     same_shape = columns.keys() == new.keys()
     sent = read_image(
@@ -185,10 +185,27 @@ def _old_image(
     )
     if same_shape:
         return sent, ()
-    if intact:
+    nulled = _nulled(columns, new)
+    if intact and not nulled:
         return {**after, **sent}, ()
-    kept = {name: value for name, value in after.items() if value is not None and name not in _SPILLED}
-    return {**kept, **sent}, ("partial_before",)
+    kept = {
+        name: value
+        for name, value in {**after, **sent}.items()
+        if name not in nulled and (intact or name in sent or (value is not None and name not in _SPILLED))
+    }
+    return kept, ("partial_before",)
+
+
+def _nulled(columns: Columns, new: Columns) -> frozenset[str]:
+    """The columns of a `p` of changed columns that were NULL or empty, which the new architecture 8.5.4 and
+    8.5.5 writes alike: '', a zero of DECIMAL, DATE or TIME, an ENUM's 0. Its flags in `p` are not the
+    protocol's.
+    """
+    return frozenset(
+        name
+        for name, column in columns.items()
+        if column.v is None and name in new and column.f != new[name].f
+    )
 
 
 def _update(

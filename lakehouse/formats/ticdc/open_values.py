@@ -20,6 +20,8 @@ from lakehouse.events import Image
 from lakehouse.values.scalars import base64_bytes, base64_text, bit_bytes, integer, number, timestamp_utc
 
 _BINARY, _HANDLE, _UNSIGNED = 1, 2, 128
+# ENUM and SET, which are index and mask, and TIME, whose fraction some releases cut off
+_OPEN = (247, 248, 11)
 
 
 class Column(msgspec.Struct, gc=False):
@@ -86,9 +88,7 @@ def _plan(
     converters = {
         name: _CONVERTERS[family](reading.zone) for name, family in families.items() if family in _CONVERTERS
     }
-    encoding = (
-        "ticdc-open" if reading.is_loose or any(code in (247, 248) for code, _, _ in kinds) else "canonical"
-    )
+    encoding = "ticdc-open" if reading.is_loose or any(code in _OPEN for code, _, _ in kinds) else "canonical"
     return ImagePlan(
         _types_of(name for name, family in families.items() if family == "integer"),
         _types_of(name for name, family in families.items() if family not in ("integer", "float")),

@@ -20,13 +20,16 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-TEXT, INTEGER, NUMBER, BOOLEAN = "text", "integer", "number", "boolean"
+TEXT, INTEGER, NUMBER, BOOLEAN, BITS = "text", "integer", "number", "boolean", "bits"
 _KINDS = {
     INTEGER: rb"-?[0-9]{1,20}",
+    BITS: rb"[0-9]{1,20}",
     NUMBER: rb"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?",
     BOOLEAN: rb"true|false",
 }
 _CHECKS = {kind: re.compile(pattern) for kind, pattern in _KINDS.items()}
+# TiCDC before 6.5.9, 7.1.5 and 7.5.2 writes a default that it fills in itself as text: of a BIT its bytes
+_CHECKS[BITS] = re.compile(rb"[0-9]{1,20}|.{1,8}", re.S)
 _NO_TEXT = re.compile(b"|".join(b"(?:%s)" % pattern for pattern in _KINDS.values()))
 # A producer escapes a non-ASCII delimiter byte by byte, and writes each byte as the character of that number.
 _ESCAPE = re.compile(rb"\\(?:([\xc2\xc3][\x80-\xbf])|(.))", re.S)

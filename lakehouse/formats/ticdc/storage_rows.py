@@ -22,6 +22,7 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import DELETE, UPSERT, DeadLetter, Event, Image, Position, RowChange
 from lakehouse.formats.ticdc.storage_csv import (
+    BITS,
     BOOLEAN,
     INTEGER,
     NUMBER,
@@ -395,7 +396,7 @@ def _changes(records: Iterable[Row | Broken], reader: _Reader) -> Iterator[Event
 
 
 _TEXT_CONVERTER: Callable[[bytes], Any] = bytes.decode
-_KINDS = {"integer": INTEGER, "bit": INTEGER, "year": INTEGER, "float": NUMBER, "double": NUMBER}
+_KINDS = {"integer": INTEGER, "bit": BITS, "year": INTEGER, "float": NUMBER, "double": NUMBER}
 _DECIMAL = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?")
 
 
@@ -418,6 +419,10 @@ def _from_base64(data: bytes) -> str:
     return base64_text(binascii.a2b_base64(data, strict_mode=True))
 
 
+def _bits(data: bytes) -> int:
+    return int(data) if data.isdigit() else int.from_bytes(data, "big")
+
+
 def _decimal(data: bytes) -> str:
     if not _DECIMAL.fullmatch(data):
         raise ValueError("no decimal")
@@ -426,6 +431,7 @@ def _decimal(data: bytes) -> str:
 
 _CONVERTERS: dict[str, Callable[[bytes], Any]] = {
     INTEGER: int,
+    BITS: _bits,
     NUMBER: lambda data: number(data.decode()),
     "decimal": _decimal,
 }

@@ -12,7 +12,7 @@ from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange
 from lakehouse.formats import decode_message
 from lakehouse.formats.canal.flat_message import decode
 from lakehouse.formats.canal.protobuf import decode as decode_packet
-from lakehouse.formats.canal.values import document_of_latin1
+from lakehouse.formats.canal.values import ROLLED_BACK, document_of_latin1
 from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.schema import parse_type
 from lakehouse.sources.recording import read_recording
@@ -187,7 +187,7 @@ def test_decimals_and_enum_indexes_are_left_to_the_schema() -> None:
     assert (event.after, event.encoding) == ({"id": 1, "d": "11.0", "e": 2}, "canal")
 
 
-@pytest.mark.parametrize("type", ["QUERY", "XACOMMIT", "XAROLLBACK", "GTID"])
+@pytest.mark.parametrize("type", ["QUERY", "XACOMMIT", "GTID"])
 def test_what_is_neither_a_change_nor_a_statement_gives_no_event(type: str) -> None:
     assert flat(type=type, data=None, database="", table="", sql="INSERT INTO t VALUES (1)") == []
 
@@ -204,6 +204,18 @@ def test_a_statement_format_change_is_a_dead_letter_for_its_rows_are_lost() -> N
         "message: expected rows in data, got a statement alone: is the source's binlog_format ROW?",
         0,
     )
+
+
+def test_a_rollback_of_rows_that_were_sent_is_a_dead_letter() -> None:
+    """They are logged, and sent, when their XA transaction is prepared."""
+    sql = "XA ROLLBACK X'31',X'',1"
+    flat_message = Message("t", 0, 0, None, dumps({"type": "XAROLLBACK", "sql": sql, "data": None}))
+    entry = packet(wire.RowChange(eventType="EVENT_XAROLLBACK", sql=sql))
+
+    (of_flat,) = decode_message("canal", flat_message, {})
+    (of_packet,) = decode_packet(entry, {})
+
+    assert of_flat == of_packet == DeadLetter("rollback", ROLLED_BACK, 0)
 
 
 def test_an_update_that_names_no_row_is_unresolved() -> None:

@@ -15,6 +15,7 @@ from lakehouse.events import DeadLetter, Event, RowChange, SchemaChange
 from lakehouse.formats.debezium.connector import decode
 from lakehouse.formats.debezium.records import transaction_end
 from lakehouse.formats.row import TransactionEnd
+from lakehouse.schema import parse_type
 from tests.support.debezium_records import SOURCE, message, one, row
 from tests.support.engine import Memory
 from tests.support.events import changes_of
@@ -162,6 +163,42 @@ def test_a_rename_of_several_tables_names_no_table() -> None:
     assert one(message(value)).table is None
     comma = value | {"source": SOURCE | {"table": "x,y"}, "tableChanges": [change | {"id": '"d"."x,y"'}]}
     assert one(message(comma)).table == "x,y"
+
+
+def test_a_binary_column_is_one_whatever_the_connector_calls_it() -> None:
+    """MySQL's connector 3.6.0 writes BINARY twice, any of them a collation's BINARY behind text."""
+    kinds = {"b": ("BINARY BINARY", 4), "c": ("CHAR BINARY", 4), "v": ("VARBINARY", 4)}
+    columns = [
+        {"name": name, "typeName": kind, "length": length, "optional": True}
+        for name, (kind, length) in kinds.items()
+    ]
+    change = {"type": "CREATE", "id": '"d"."t"', "table": {"columns": columns}}
+    value = {
+        "source": SOURCE | {"snapshot": "true"},
+        "ddl": "CREATE TABLE t (…)",
+        "databaseName": "d",
+        "tableChanges": [change],
+    }
+
+    told = [column["type"] for column in one(message(value)).columns]
+
+    assert told == ["binary(4)", "char(4)", "varbinary(4)"]
+    assert [parse_type(text).family for text in told] == ["binary", "text", "binary"]
+
+
+@pytest.mark.parametrize("kind", ["", "int32"])
+def test_unsigned_numbers_that_the_connector_takes_for_signed_are_unsigned(kind: str) -> None:
+    """INTEGER UNSIGNED before 3.7, ZEROFILL without UNSIGNED."""
+    ddl = "CREATE TABLE t (id INTEGER UNSIGNED PRIMARY KEY, z MEDIUMINT ZEROFILL, s INT)"
+    created = {"source": SOURCE | {"pos": 4}, "ddl": ddl, "databaseName": "d", "tableChanges": []}
+    told = row("c", None, {"id": -1, "z": -2, "s": -3})
+    fields = [{"field": name, "type": kind} for name in ("id", "z", "s")]
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+    record = {"schema": schema, "payload": told} if kind else told
+
+    silver = Memory("debezium", tidb=False).add([message(created), message(record, {"id": -1})])
+
+    assert silver.tables(silver.reach) == {"d.t": [{"id": 4294967295, "z": 16777214, "s": -3}]}
 
 
 def test_the_server_of_a_streamed_record_is_told() -> None:
@@ -376,6 +413,39 @@ def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it() ->
 
     assert [change.position[4] for change in silver.changes.values()] == [1, 2, 3]
     assert silver.tables(silver.reach) == {"d.t": [{"id": "1", "v": "b"}]}
+
+
+@pytest.mark.parametrize("id_", ["0-4001-17", "file=mysql-bin.000012,pos=40"])
+def test_a_row_that_is_sent_again_with_another_number_in_its_transaction_is_the_same_row(id_: str) -> None:
+    """Connectors before 3.6.1 that restart within a transaction count its rows from 1 again (DBZ-5127)."""
+    silver = Memory("debezium", tidb=False)
+    first = [(345, 0, 1, "a"), (345, 1, 2, "a"), (400, 0, 3, "b")]
+    again = [(345, 1, 1, "a"), (400, 0, 2, "b")]
+
+    silver.add(
+        message(
+            row("c", None, {"v": value}, pos=pos, row=number)
+            | {"transaction": {"id": id_, "total_order": order, "data_collection_order": order}}
+        )
+        for pos, number, order, value in [*first, *again]
+    )
+
+    assert silver.tables(silver.reach) == {"d.t": [{"v": "a"}, {"v": "a"}, {"v": "b"}]}
+
+
+def test_a_compressed_transaction_without_gtid_is_told_by_the_place_of_its_begin() -> None:
+    numbers = [
+        one(
+            message(
+                row("c", None, {"id": 1}, row=0)
+                | {"transaction": {"id": "file=mysql-bin.000012,pos=345", "total_order": order}},
+                {"id": 1},
+            )
+        ).position[4]
+        for order in (1, 2)
+    ]
+
+    assert numbers == [1, 2]
 
 
 def test_the_schema_of_an_unwrapped_row_tells_the_types_of_its_columns_alone() -> None:

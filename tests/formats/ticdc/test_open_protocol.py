@@ -16,6 +16,7 @@ from lakehouse.formats import decode_message
 from lakehouse.formats.open_frames import framed, frames
 from lakehouse.formats.ticdc.open_protocol import decode
 from lakehouse.formats.ticdc.open_values import go_unquote
+from tests.support.engine import Memory
 from tests.support.wires import TS, dumps, go_quote
 
 ID = {"t": 3, "h": True, "f": 11, "v": 1}
@@ -120,6 +121,38 @@ def test_a_default_that_an_old_release_fills_in_is_read_from_its_text(
 
     assert (update.before, delete.before) == ({"id": 1, "c": value}, {"id": 1, "c": value})
     assert update.after == {"id": 1, "c": 1}
+
+
+def test_an_old_value_that_is_null_or_empty_and_not_told_which_is_not_made_up() -> None:
+    """only-output-updated-columns of the new architecture 8.5.4 and 8.5.5: null for '' and zeros, and the
+    flags that TiDB has.
+    """
+    text, amount = {"t": 15, "f": 64}, {"t": 246, "f": 65}
+    new = {"id": ID, "v": {**text, "v": "x"}, "w": {**text, "v": "y"}, "d": {**amount, "v": "5.00"}}
+    old = {"v": {"t": 15, "f": 0, "v": None}, "d": {"t": 246, "f": 128, "v": None}}
+    later = {"v": {**text, "v": None}}
+
+    unclear, clear = row({"u": new, "p": old}), row({"u": new, "p": later})
+
+    assert (unclear.before, unclear.flags) == ({"id": 1, "w": "y"}, ("partial_before",))
+    assert (clear.before, clear.flags) == ({"id": 1, "v": None, "w": "y", "d": "5.00"}, ())
+
+
+def test_a_time_whose_fraction_was_cut_off_is_no_value() -> None:
+    """The new architecture 8.5.4 and 8.5.5; other releases write all digits of the column."""
+    ddl = message({"q": "CREATE TABLE t (id INT PRIMARY KEY, a TIME(3), b TIME)", "t": 3}, t=2)
+    whole, cut = ({"t": 11, "f": 65, "v": text} for text in ("12:34:56.000", "12:34:56"))
+    told = [
+        message({"u": {"id": {**ID, "v": number}, "a": a, "b": cut}}, ts=TS + number)
+        for number, a in enumerate((whole, cut), 1)
+    ]
+
+    silver = Memory("ticdc-open").add([ddl, *told])
+
+    assert silver.tables(silver.reach)["d.t"] == [
+        {"id": 1, "a": "12:34:56.000", "b": "12:34:56"},
+        {"id": 2, "a": None, "b": "12:34:56", "_raw_a": '{"seconds":"12:34:56"}'},
+    ]
 
 
 def test_columns_that_a_malformed_old_image_lost_are_not_made_up() -> None:

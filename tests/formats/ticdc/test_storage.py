@@ -397,6 +397,19 @@ def test_several_dispatchers_without_commit_ts_are_refused() -> None:
     )
 
 
+def test_defaults_that_ticdc_fills_in_itself_are_text() -> None:
+    """Before 6.5.9, 7.1.5 and 7.5.2: of a row from before ADD COLUMN, that is deleted."""
+    columns = [{"ColumnName": "id", "ColumnType": "INT", "ColumnIsPk": "true"}] + [
+        {"ColumnName": name, "ColumnType": kind} for name, kind in (("n", "INT"), ("b", "BIT"), ("c", "BIT"))
+    ]
+    data = b'"D","t","d",1,"5","\x01\x05",5\r\n'
+
+    (event,) = events_of(file_message(data, schema={**SCHEMA, "TableColumns": columns}), {"protocol": "csv"})
+
+    assert isinstance(event, RowChange)
+    assert event.before == {"id": 1, "n": 5, "b": 261, "c": 5}
+
+
 def test_virtual_columns_are_in_the_schema_and_in_no_row() -> None:
     data = b'"I","t","d",1,"","1.00",1.5,\\N\r\n'
 
