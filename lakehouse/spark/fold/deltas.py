@@ -16,7 +16,7 @@ from lakehouse.fold.continuity import begun_at
 from lakehouse.fold.current_rows import cuts
 from lakehouse.fold.row_edits import NO_KEY, Change, RowEdit
 from lakehouse.fold.upcast import RowMover, Upstream
-from lakehouse.lineage import Lineage, StepIndex
+from lakehouse.lineage import Lineage, StepIndex, key_ids
 from lakehouse.spark.column_types import columns as parse_columns
 from lakehouse.spark.fold.notes import NOTE, SHORT, Worker, note
 from lakehouse.spark.silver.columns import POSITION
@@ -65,7 +65,7 @@ def carry_worker(piece: Piece) -> Worker:
         from lakehouse.fold.upcast import RowMover
         from lakehouse.lineage import key_ids
         from lakehouse.spark.change_log.changes import changes_of
-        from lakehouse.spark.fold.deltas import Delta, by_stretch, whole_images
+        from lakehouse.spark.fold.deltas import by_stretch, deltas_of
 
         ids = key_ids(piece.lineage, piece.end)
         readers = {end: ChangeReader(piece.lineage, end, piece.upstream, ids) for end in piece.stretches}
@@ -73,13 +73,7 @@ def carry_worker(piece: Piece) -> Worker:
         for batch in batches:
             for end, changes in by_stretch(piece, changes_of(batch)).items():
                 found = readers[end].read(changes)
-                whole = not ids and end < piece.end
-                deltas = (
-                    whole_images(mover, found.edits, end, piece.end)
-                    if whole
-                    else (Delta(edit, end) for edit in found.edits)
-                )
-                yield _delta_batch(deltas, ids)
+                yield _delta_batch(deltas_of(piece, mover, found.edits, end), ids)
                 notes = [note(name, place) for name, place in found.unknown.items()]
                 yield _note_batch([*notes, *map(note, sorted(found.problems))])
 
@@ -87,7 +81,9 @@ def carry_worker(piece: Piece) -> Worker:
 
 
 class Delta(NamedTuple):
-    """An edit, and the step whose schema its row has. `short`: what it means, only all rows tell."""
+    """An edit, and the last step of its stretch, whose schema its row has, but for a row without a key: that
+    has the schema of the piece's end. `short`: what it means, only all rows tell.
+    """
 
     edit: RowEdit
     step: int
@@ -106,12 +102,17 @@ def by_stretch(piece: Piece, changes: Iterable[Change]) -> dict[int, list[Change
     return found
 
 
-def whole_images(mover: RowMover, edits: Iterable[RowEdit], source: int, target: int) -> Iterator[Delta]:
-    """Edits of rows without a key at a later step: there an image that is whole is its row."""
+def deltas_of(piece: Piece, mover: RowMover, edits: Iterable[RowEdit], end: int) -> Iterator[Delta]:
+    """The deltas of edits in the schema of a stretch's `end`. Those of rows without a key are taken on to the
+    piece's end: there an image that is whole is its row.
+    """
+    if end == piece.end or key_ids(piece.lineage, piece.end):
+        yield from (Delta(edit, end) for edit in edits)
+        return
     for edit in edits:
-        moved = mover.move(dict(edit.row), source, target)
+        moved = mover.move(dict(edit.row), end, piece.end)
         if moved.row is not None:
-            yield Delta(edit._replace(row=moved.row), target, bool(moved.lost))
+            yield Delta(edit._replace(row=moved.row), end, bool(moved.lost))
 
 
 def cross_worker(piece: Piece) -> Worker:
@@ -122,7 +123,7 @@ def cross_worker(piece: Piece) -> Worker:
         from lakehouse.fold.row_edits import PUT, RowEdit
         from lakehouse.fold.upcast import RowMover
         from lakehouse.lineage import key_ids
-        from lakehouse.spark.fold.deltas import Delta, decode_row
+        from lakehouse.spark.fold.deltas import decode_row, deltas_of
         from lakehouse.spark.fold.notes import is_problem
 
         ids, mended = key_ids(piece.lineage, piece.end), clears(piece.lineage, piece.start, piece.end)
@@ -137,8 +138,8 @@ def cross_worker(piece: Piece) -> Worker:
             notes = {kind for kind in kinds if kind.startswith(NOTE)}
             notes.update(note(text) for each in moved for text in each.lost)
             yield _note_batch([kind for kind in sorted(notes) if not (mended and is_problem(kind))])
-            rows = (each.row for each in moved if each.row is not None)
-            yield _delta_batch((Delta(RowEdit(MIN_POSITION, PUT, row), end) for row in rows), ids)
+            edits = (RowEdit(MIN_POSITION, PUT, each.row) for each in moved if each.row is not None)
+            yield _delta_batch(deltas_of(piece, mover, edits, end), ids)
 
     return work
 

@@ -112,14 +112,18 @@ def _moved_image(mover: RowMover, row: tuple[str, str], at: int, step: int) -> t
 
 
 def count_group(key: str, group: Iterable[Told]) -> Iterator[Netted]:
-    """As many equal rows as were inserted more often than deleted; a note where it is the other way round."""
-    counts = {"put": 0, "patch": 0, "delete": 0, "refuse": 0}
-    image = ""
-    for _, kind, text, *_ in group:
-        counts[kind] += 1
-        image = text
-    left = counts["put"] + counts["patch"] - max(0, counts["delete"] - counts["refuse"])
-    if left < 0:
-        yield NOTE, note(SHORT), "{}"
+    """As many equal rows as were inserted more often than deleted, one stretch after another; a note where it
+    is the other way round in one: what comes behind it is another row.
+    """
+    left, image = 0, ""
+    for _, told in groupby(group, key=itemgetter(3)):
+        counts = {"put": left, "patch": 0, "delete": 0, "refuse": 0}
+        for _, kind, text, *_ in told:
+            counts[kind] += 1
+            image = text
+        left = counts["put"] + counts["patch"] - max(0, counts["delete"] - counts["refuse"])
+        if left < 0:
+            yield NOTE, note(SHORT), "{}"
+            left = 0
     for _ in range(left):
         yield key, "put", image
