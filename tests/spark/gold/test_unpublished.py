@@ -1,12 +1,19 @@
 """Gold goes on from what its last manifest names, whatever has been written to its tables since."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lakehouse.gold.options import GoldOptions
-from lakehouse.ops.records import Intent, Manifest
+from lakehouse.lineage import Interval, Lineage, Step
+from lakehouse.ops.records import Intent, Manifest, TableEntry
+from lakehouse.schema import make_schema
+from lakehouse.spark.gold import tables
+from lakehouse.spark.gold.new_changes import NewChanges, Seen
+from lakehouse.spark.gold.plan import TablePlan
+from lakehouse.spark.gold.results import Size, TableResult
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.table_versions import history_of
@@ -117,3 +124,56 @@ def test_a_table_that_was_only_maintained_is_merged_into_as_it_is(spark: Any, tm
 
     assert operations(spark, lake)[1:] == ["SET TBLPROPERTIES", "MERGE"]
     assert ids(spark, lake) == [1, 2]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_table_whose_published_version_is_gone_is_not_folded_from_a_window_alone(
+    monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """Of a large window a small table's changes are read with other tables'. Needs no session."""
+    name, low = ("shop", "t"), (0, 1, 2, 0, 0, 0)
+    lineage = Lineage("t@1", [Step(low, make_schema([]))], [Interval(name, low, None)])
+    known = TableEntry(
+        lineage="t@1",
+        database="shop",
+        table="t",
+        gold="shop__t",
+        version=3,
+        shape="as it is",
+        state="exact",
+        since=None,
+        notes=(),
+        names=(name,),
+    )
+    plan = TablePlan(
+        lineage,
+        (0, 9, 2, 0, 0, 0),
+        "shop__t",
+        name,
+        wanted="shop__t",
+        shape="as it is",
+        known=known,
+        before=known,
+        held=None,
+        retired=False,
+        whole=False,
+    )
+    size = Size(1, 10)
+    run: Any = SimpleNamespace(spark=None, lake=None, silver=None, unpublished=(), size=lambda _: size)
+    frame: Any = object()
+    new = NewChanges(frame, small=False, seen={name: Seen(size, 0)})
+    given: list[tuple[bool, Any]] = []
+
+    def noted(_: Any, plan: TablePlan, new: Any, read: Any) -> TableResult:
+        given.append((plan.whole, dict(read)))
+        return TableResult(known)
+
+    monkeypatch.setattr(tables, "returned_to", lambda *_: is_there)
+    monkeypatch.setattr(tables, "apply_table", noted)
+
+    work = tables.table_work(run, plan, new, lambda _: None)
+    assert work.frame is frame
+    rows: Any = "the window's rows"
+    work.work({lineage.id: rows})
+
+    assert given == ([(False, {lineage.id: rows})] if is_there else [(True, {})])
