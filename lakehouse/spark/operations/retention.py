@@ -21,10 +21,19 @@ from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, Name, key_ids
+from lakehouse.ops.progress import TableSnapshot
 from lakehouse.ops.records import Done, Floor, Manifest, TableEntry
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark import limits
-from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_any, of_lineage
+from lakehouse.spark.change_log.changes import (
+    between,
+    collect_changes,
+    not_aborted,
+    not_void,
+    of_any,
+    of_lineage,
+    unfinished_snapshots,
+)
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.fold.deltas import decode_row
@@ -63,14 +72,16 @@ def raise_floor(
         lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
         entries = {lineage: entry for entry in manifest.tables for lineage in entry.lineages}
         reasons = {
-            one.id: reason(one, place, settings) or unread(one, place, entries.get(one.id))
+            one.id: reason(one, place, settings)
+            or unread(one, place, entries.get(one.id))
+            or unfinished(one, place, unfinished_snapshots(done))
             for one in lineages
         }
         told = {lineage: why_kept for lineage, why_kept in reasons.items() if why_kept is not None}
         kept = with_namesakes(told, lineages, place)
         folded = [one for one in lineages if one.id not in kept]
         changes = read_silver(spark, lake, source, "changes").where(
-            (F.col("batch") <= done.batch) & not_void(log)
+            (F.col("batch") <= done.batch) & not_void(log) & not_aborted(log)
         )
         outcome = {
             "source": source,
@@ -129,6 +140,15 @@ def unread(lineage: Lineage, place: Position, entry: TableEntry | None) -> str |
     if entry.state == "behind" and entry.since is not None and entry.since < place:
         return "gold is behind the floor"
     return None
+
+
+def unfinished(lineage: Lineage, place: Position, begun: Iterable[TableSnapshot]) -> str | None:
+    """Why a table keeps its log though gold has folded it: rows of a snapshot that has not all arrived count
+    for nothing yet, and the rest of it would be refused below a floor.
+    """
+    names = {interval.name for interval in lineage.intervals}
+    waits = any((one.database, one.table) in names and one.position <= place for one in begun)
+    return "a snapshot of it from below the floor has not arrived as a whole" if waits else None
 
 
 def predicate(lineages: Iterable[Lineage], place: Position) -> str:

@@ -7,12 +7,13 @@ import pytest
 
 from lakehouse.events import Position
 from lakehouse.lineage import Interval, Lineage, Step
+from lakehouse.ops.progress import TableSnapshot
 from lakehouse.ops.records import Manifest, TableEntry
 from lakehouse.schema import make_schema
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import rebuild_table
-from lakehouse.spark.operations.retention import raise_floor, unread
+from lakehouse.spark.operations.retention import raise_floor, unfinished, unread
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
 from tests.spark.gold.test_new_changes import canal_json, numbered, watermark
@@ -43,6 +44,16 @@ def test_a_table_that_gold_has_not_folded_up_to_the_floor_keeps_its_log() -> Non
     assert unread(lineage, place, entry("behind", (0, 250, 0, 0, 0, 0))) is None
     assert unread(lineage, place, entry("exact", None)) is None
     assert unread(lineage, (0, 5, 0, 0, 0, 0), None) is None
+
+
+def test_a_table_whose_snapshot_has_arrived_in_part_keeps_its_log() -> None:
+    """Its rows count for nothing yet, and the rest would be refused. Needs no session."""
+    low, at, place = (0, 10, 0, 0, 0, 0), (0, 50, 3, 0, 0, 0), (0, 200, 0, 0, 0, 0)
+    lineage = Lineage("t@10", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)])
+
+    assert unfinished(lineage, place, [TableSnapshot("d", "t", at)]) is not None
+    assert unfinished(lineage, at, [TableSnapshot("d", "t", place)]) is None
+    assert unfinished(lineage, place, [TableSnapshot("d", "o", at)]) is None
 
 
 def change(kind: str, at: int, value: str) -> dict[str, Any]:
