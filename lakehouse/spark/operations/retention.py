@@ -187,7 +187,7 @@ def snapshot_rows(
 ) -> DataFrame:
     """Silver rows for what lives at the floor."""
     upstream = upstream_of(settings.format, settings.options)
-    schema = silver_schema("changes")
+    schema, time_ = silver_schema("changes"), time_at(changes, place, settings.order)
     rows = spark.createDataFrame(pa.Table.from_pylist([], schema=_arrow(schema)), schema)
     for lineage in lineages:
         name = lineage.name_at(place)
@@ -201,9 +201,20 @@ def snapshot_rows(
                     place,
                     source=source,
                     batch=batch,
+                    commit_ts=time_,
                 )
             )
     return rows
+
+
+def time_at(changes: DataFrame, place: Position, order: str) -> int | None:
+    """The commit time of a floor's rows: of a feed whose positions are no times, the newest of the changes at
+    or below it.
+    """
+    if order == "tidb":
+        return place[1]
+    row = changes.where(between(None, place)).agg(F.max("commit_ts")).first()
+    return None if row is None else row[0]
 
 
 def images(
@@ -237,7 +248,13 @@ def _named(
 
 
 def silver_rows(
-    images: DataFrame, lineage: Lineage, name: Name, place: Position, source: str, batch: int
+    images: DataFrame,
+    lineage: Lineage,
+    name: Name,
+    place: Position,
+    source: str,
+    batch: int,
+    commit_ts: int | None,
 ) -> DataFrame:
     schema = lineage.schema_at(place)
     names = sorted(
@@ -252,7 +269,7 @@ def silver_rows(
         "table": F.lit(name[1]),
         "key": F.lit("[]"),
         "op": F.lit("snapshot"),
-        "commit_ts": F.lit(place[1]),
+        "commit_ts": F.lit(commit_ts),
         "encoding": F.lit("canonical"),
         "flags": F.array(F.lit("snapshot")),
         "batch": F.lit(batch),

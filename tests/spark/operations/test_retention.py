@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import Position
+from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.ops.progress import TableSnapshot
 from lakehouse.ops.records import Manifest, TableEntry
@@ -13,9 +16,10 @@ from lakehouse.schema import make_schema
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import rebuild_table
-from lakehouse.spark.operations.retention import raise_floor, unfinished, unread
+from lakehouse.spark.operations.retention import raise_floor, silver_rows, time_at, unfinished, unread
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
+from lakehouse.spark.silver.tables import silver_schema
 from tests.spark.gold.test_new_changes import canal_json, numbered, watermark
 from tests.support.lakes import quiet, shown, write_recording
 
@@ -54,6 +58,29 @@ def test_a_table_whose_snapshot_has_arrived_in_part_keeps_its_log() -> None:
     assert unfinished(lineage, place, [TableSnapshot("d", "t", at)]) is not None
     assert unfinished(lineage, at, [TableSnapshot("d", "t", place)]) is None
     assert unfinished(lineage, place, [TableSnapshot("d", "o", at)]) is None
+
+
+def test_the_rows_of_a_floor_have_a_commit_time_where_positions_are_none(spark: Any) -> None:
+    """Else a moment long before the floor would find its rows."""
+    low, place = (0, 3, 4, 0, 0, 0), (0, 3, 650, 1, 1, 1)
+    lineage, schema = (
+        Lineage("t@4", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)]),
+        silver_schema("changes"),
+    )
+    told = {(0, 3, 600, 1, 1, 1): 9_000, (0, 3, 650, 1, 1, 1): 8_000, (0, 3, 700, 1, 1, 1): 10_000}
+    rows = [
+        {"position": dict(zip(PARTS, position, strict=True)), "commit_ts": time}
+        for position, time in told.items()
+    ]
+    changes = spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema)
+    images = spark.createDataFrame([("{}",)], "after string")
+
+    time = time_at(changes, place, "binlog")
+    found = silver_rows(images, lineage, ("d", "t"), place, source="s", batch=1, commit_ts=time)
+
+    assert [row.commit_ts for row in found.collect()] == [9_000]
+    assert time_at(changes, place, "tidb") == place[1]
+    assert time_at(changes, low, "arrival") is None
 
 
 def change(kind: str, at: int, value: str) -> dict[str, Any]:
