@@ -21,6 +21,7 @@ from lakehouse.spark.operations.retention import raise_floor
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline import import_dump as command
 from lakehouse.spark.pipeline.run import runs
+from lakehouse.spark.readers.views import open_views
 from lakehouse.spark.source import Source, source_of
 from tests.support.lakes import quiet, shown, write_recording
 from tests.support.open_feed import OpenFeed, T
@@ -151,12 +152,14 @@ def test_an_import_that_died_shows_nothing_and_goes_on(
     place.bring(dump)
     place.run(told.messages)
     after_death = place.tables()
+    told_after_death = open_views(spark, Lake(str(place.lake)))["silver_shop__item"].collect()
     done = place.log(spark).last(Done)
     monkeypatch.setattr(READS, snapshot_messages)
     place.bring(dump)
     place.run(told.messages)
 
     assert after_death == before
+    assert told_after_death and "snapshot" not in {row.op for row in told_after_death}
     assert done is not None
     assert done.snapshots is not UNSET
     assert [one.table for one in done.snapshots.unfinished] == ["item"]
