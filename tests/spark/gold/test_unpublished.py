@@ -10,10 +10,12 @@ from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.ops.records import Intent, Manifest, TableEntry
 from lakehouse.schema import make_schema
+from lakehouse.spark.gold import run as gold_run
 from lakehouse.spark.gold import tables
 from lakehouse.spark.gold.new_changes import NewChanges, Seen
 from lakehouse.spark.gold.plan import TablePlan
 from lakehouse.spark.gold.results import Size, TableResult
+from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.table_versions import history_of
@@ -99,6 +101,58 @@ def test_a_death_between_the_write_and_the_manifest_hides_no_version_of_a_row(
 
     options = {("shop", "t"): GoldOptions(**SAID[said])}
     assert shown(tmp_path / "lake", tmp_path / "shown") == expected(feed.messages, options)
+
+
+def test_what_a_dead_run_did_for_a_yaml_that_was_taken_back_is_taken_back_too(
+    spark: Any, tmp_path: Path
+) -> None:
+    path, feed, lake = tmp_path / "shop.jsonl", feed_of_one_row(), tmp_path / "lake"
+    feed.row(4, "t", 2, v="two")
+    feed.row(5, "t", 2, "d", v="two")
+    feed.resolved(6)
+    write_recording(path, feed.messages)
+    run_all(tmp_path, "ticdc-open", path, {"shop.t": ""})
+    with killing(type(spark), lambda name: name == "gold shop__t"), pytest.raises(Killed):
+        run_all(tmp_path, "ticdc-open", path, {"shop.t": "gold: {deletes: soft}"})
+    assert ids(spark, lake) == [1, 2]
+
+    run_all(tmp_path, "ticdc-open", path, {"shop.t": ""})
+
+    assert ids(spark, lake) == [1]
+    assert operations(spark, lake)[-1] == "RESTORE"
+
+
+@pytest.mark.parametrize("died", [True, False])
+def test_a_run_that_died_is_news_though_nothing_else_is(monkeypatch: pytest.MonkeyPatch, died: bool) -> None:
+    """Needs no session."""
+    nothing: Any = None
+    log = OpsLog(nothing, Lake("lake"), "shop")
+    published = Manifest(batch=1, watermark=(0,) * 6, consistency="resolved", tables=())
+    intent = Intent(batch=1, watermark=(0,) * 6, tables=("shop__t",))
+    records = [published, intent] if died else [intent, published]
+    log.records = [log._logged(record, number) for number, record in enumerate(records, 1)]
+
+    class Ran(Exception):
+        pass
+
+    def ran(*_: Any, **__: Any) -> Any:
+        raise Ran
+
+    monkeypatch.setattr(gold_run, "infer_columns", lambda *_: 0)
+    monkeypatch.setattr(gold_run, "is_published", lambda *_, **__: True)
+    monkeypatch.setattr(gold_run, "prepared", ran)
+    again = frozenset[str]()
+
+    def publish() -> Any:
+        return gold_run.publish_next(
+            GoldSettings("shop"), log, nothing, progress=nothing, again=again, unread=False
+        )
+
+    if died:
+        with pytest.raises(Ran):
+            publish()
+    else:
+        assert publish() is None
 
 
 def test_rows_that_somebody_deleted_by_hand_are_back_with_the_next_change(spark: Any, tmp_path: Path) -> None:
