@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import MIN_POSITION
 from lakehouse.fold.continuity import begun_at
-from lakehouse.fold.current_rows import cuts
+from lakehouse.fold.current_rows import clears, cuts
 from lakehouse.fold.row_edits import NO_KEY, Change, RowEdit
 from lakehouse.fold.upcast import RowMover, Upstream
 from lakehouse.lineage import Lineage, StepIndex, key_ids
@@ -49,14 +49,25 @@ class Piece:
         return [*(step - 1 for step in found if step > self.start), self.end]
 
     @property
+    def _bounds(self) -> list[tuple[int, int]]:
+        """The first and the last step of each stretch."""
+        return list(zip([self.start, *(end + 1 for end in self.stretches)], self.stretches, strict=False))
+
+    @property
     def begun(self) -> frozenset[int]:
         """The last steps of the stretches before which the table is known to have been empty."""
-        starts = [self.start, *(end + 1 for end in self.stretches)]
         return frozenset(
             end
-            for start, end in zip(starts, self.stretches, strict=False)
+            for start, end in self._bounds
             if begun_at(self.lineage, start, end, whole=self.whole) is not None
         )
+
+    @property
+    def cleared(self) -> int:
+        """The last step of the last stretch that empties the table, which mends what it lacked in those
+        before; -1 where none does.
+        """
+        return max((end for start, end in self._bounds if clears(self.lineage, start, end)), default=-1)
 
 
 def carry_worker(piece: Piece) -> Worker:
@@ -75,7 +86,7 @@ def carry_worker(piece: Piece) -> Worker:
                 found = readers[end].read(changes)
                 yield _delta_batch(deltas_of(piece, mover, found.edits, end), ids)
                 notes = [note(name, place) for name, place in found.unknown.items()]
-                yield _note_batch([*notes, *map(note, sorted(found.problems))])
+                yield _note_batch([*notes, *map(note, sorted(found.problems))], end)
 
     return work
 
@@ -119,15 +130,13 @@ def cross_worker(piece: Piece) -> Worker:
     """Rows of the piece before, as first images of this one's key."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.fold.current_rows import clears
         from lakehouse.fold.row_edits import PUT, RowEdit
         from lakehouse.fold.upcast import RowMover
         from lakehouse.lineage import key_ids
         from lakehouse.spark.fold.deltas import decode_row, deltas_of
-        from lakehouse.spark.fold.notes import is_problem
 
-        ids, mended = key_ids(piece.lineage, piece.end), clears(piece.lineage, piece.start, piece.end)
-        mover, end = RowMover(piece.lineage, piece.upstream), piece.stretches[0]
+        ids, end = key_ids(piece.lineage, piece.end), piece.stretches[0]
+        mover = RowMover(piece.lineage, piece.upstream)
         for batch in batches:
             kinds, images = batch.column("kind").to_pylist(), batch.column("image").to_pylist()
             moved = [
@@ -135,9 +144,8 @@ def cross_worker(piece: Piece) -> Worker:
                 for kind, text in zip(kinds, images, strict=True)
                 if not kind.startswith(NOTE)
             ]
-            notes = {kind for kind in kinds if kind.startswith(NOTE)}
-            notes.update(note(text) for each in moved for text in each.lost)
-            yield _note_batch([kind for kind in sorted(notes) if not (mended and is_problem(kind))])
+            yield _note_batch(sorted({kind for kind in kinds if kind.startswith(NOTE)}), piece.start - 1)
+            yield _note_batch(sorted({note(text) for each in moved for text in each.lost}), end)
             edits = (RowEdit(MIN_POSITION, PUT, each.row) for each in moved if each.row is not None)
             yield _delta_batch(deltas_of(piece, mover, edits, end), ids)
 
@@ -167,9 +175,11 @@ def hint_of(edit: RowEdit) -> str | None:
     return INSERTS if edit.op == "insert" else None
 
 
-def _note_batch(notes: list[str]) -> pa.RecordBatch:
-    """Notes as deltas; each kind of key has a bracket, so that no row has this one."""
-    return _deltas([(NOTE, None, kind, "{}", 0, None) for kind in notes])
+def _note_batch(notes: list[str], step: int) -> pa.RecordBatch:
+    """Notes of a stretch, which ends at a step, as deltas; each kind of key has a bracket, so that no row has
+    this one.
+    """
+    return _deltas([(NOTE, None, kind, "{}", step, None) for kind in notes])
 
 
 def _deltas(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakehouse.fold.upcast import RowMover
 from lakehouse.spark.fold.deltas import INSERTS, Netted, Piece, decode_row, encode_row, netted_batch
-from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, Worker, note
+from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, Worker, is_problem, note
 
 Told = tuple[str, str, str, int, str | None]
 
@@ -27,13 +27,17 @@ def net_worker(piece: Piece, whole: frozenset[int]) -> Worker:
         from lakehouse.spark.fold.net_rows import count_group, net_group
 
         keyed, mover = bool(key_ids(piece.lineage, piece.end)), RowMover(piece.lineage, piece.upstream)
-        begun = piece.begun
+        begun, cleared = piece.begun, piece.cleared
         out: list[Netted] = []
         for key, group in groupby(_told(batches), key=itemgetter(0)):
             if key == NOTE:
-                found: Iterable[Netted] = {(NOTE, told[1], "{}") for told in group}
+                found: Iterable[Netted] = {
+                    (NOTE, kind, "{}")
+                    for _, kind, _, step, _ in group
+                    if step >= cleared or not is_problem(kind)
+                }
             elif keyed:
-                found = net_group(key, group, mover, piece.end, begun=begun)
+                found = net_group(key, group, mover, piece.end, begun=begun, cleared=cleared)
             else:
                 found = count_group(key, group)
             for name, kind, image in found:
@@ -54,10 +58,17 @@ def _told(batches: Iterator[pa.RecordBatch]) -> Iterator[Told]:
 
 
 def net_group(
-    key: str, group: Iterable[Told], mover: RowMover, end: int, *, begun: frozenset[int] = frozenset()
+    key: str,
+    group: Iterable[Told],
+    mover: RowMover,
+    end: int,
+    *,
+    begun: frozenset[int] = frozenset(),
+    cleared: int = -1,
 ) -> Iterator[Netted]:
     """One outcome for the changes of one key, which come in position order, in the schema of the step `end`;
-    and notes of what could not be decided of the row, and that a change looks odd. `begun` as in Piece.
+    and notes of what could not be decided of the row, and that a change looks odd. `begun` and `cleared` as
+    in Piece.
     """
     kind, image, at, odd, refused = "", "", end, False, False
     for told in group:
@@ -69,7 +80,7 @@ def net_group(
             continue
         if kind in ("put", "patch") and at < step:
             kind, image, notes = _moved_image(mover, (kind, image), at, step=step)
-            yield from notes
+            yield from notes if step >= cleared else ()
         if following == "patch" and kind in ("put", "patch"):
             image = encode_row({**decode_row(image), **decode_row(text)})
         else:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakehouse.events import Position
 from lakehouse.fold.continuity import Breaks, Continuity
 from lakehouse.fold.current_rows import Folded, finish, fold, rekeyings, target_step
-from lakehouse.fold.row_edits import Change, image_text
+from lakehouse.fold.row_edits import NO_KEY, Change, image_text
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.modes import Mode
@@ -228,3 +228,24 @@ def test_an_insert_behind_a_lossy_statement_is_no_row_that_was_deleted_before_it
 
     assert bag(finish(found)) == bag(finish(small)) and found.keyless
     assert found.problems == small.problems == {"a delete of a row that no change inserted"}
+
+
+def test_what_a_table_lacked_before_it_was_emptied_is_mended_whatever_statements_lie_between() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    feed.insert(2, id=1, v="abc").insert(3, id=2, v="12")
+    feed.row(4, "INSERT", {"v": "12"}, key=()).ddl(5, "ALTER TABLE t MODIFY v JSON")
+    feed.row(6, "UPDATE", {"id": 1}, types={"id": "int"}).ddl(7, "ALTER TABLE t MODIFY v INT")
+
+    def found() -> Folded:
+        [(lineage, changes)] = lineages(feed.memory)
+        at, upstream = feed.memory.reach, feed.memory.upstream
+        small, told = fold(lineage, changes, at, upstream), large(lineage, changes, at, upstream)
+        assert (bag(finish(told)), told.problems) == (bag(finish(small)), small.problems)
+        return told
+
+    lost = "column v, varchar(9) to json: text that is not JSON"
+    assert {lost, NO_KEY} <= found().problems
+    feed.ddl(8, "TRUNCATE TABLE t").insert(9, id=3, v="1")
+    assert found().problems == set()
+    feed.ddl(10, "ALTER TABLE t MODIFY id VARCHAR(9)")
+    assert found().problems == set()
