@@ -23,7 +23,7 @@ from lakehouse.spark.silver.columns import POSITION
 
 DELTAS = f"key string, position {POSITION}, kind string, image string, step int, hint string"
 NETTED = "key string, kind string, image string"
-INSERTS = "insert"
+INSERTS, CARRIED = "insert", "carried"
 _encode, _decode_row = msgspec.json.Encoder().encode, msgspec.json.Decoder(dict[int, Any]).decode
 _DELTAS = to_arrow_schema(parse_columns(DELTAS))
 _NETTED = to_arrow_schema(parse_columns(NETTED))
@@ -146,7 +146,8 @@ def cross_worker(piece: Piece) -> Worker:
             ]
             yield _note_batch(sorted({kind for kind in kinds if kind.startswith(NOTE)}), piece.start - 1)
             yield _note_batch(sorted({note(text) for each in moved for text in each.lost}), end)
-            edits = (RowEdit(MIN_POSITION, PUT, each.row) for each in moved if each.row is not None)
+            rows = (each.row for each in moved if each.row is not None)
+            edits = (RowEdit(MIN_POSITION, PUT, row, CARRIED) for row in rows)
             yield _delta_batch(deltas_of(piece, mover, edits, end), ids)
 
     return work
@@ -169,10 +170,12 @@ def _delta_batch(deltas: Iterable[Delta], ids: tuple[int, ...]) -> pa.RecordBatc
 
 
 def hint_of(edit: RowEdit) -> str | None:
-    """What an edit says of the row before it, beside its kind: that there was none, or a checksum of it."""
+    """What an edit says of the row before it, beside its kind: that there was none, or a checksum of it; or
+    that it is no change, but a row of before.
+    """
     if edit.before is not None:
         return str(crc32(_encode(edit.before)))
-    return INSERTS if edit.op == "insert" else None
+    return edit.op if edit.op in (INSERTS, CARRIED) else None
 
 
 def _note_batch(notes: list[str], step: int) -> pa.RecordBatch:

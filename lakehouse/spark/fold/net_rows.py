@@ -8,8 +8,9 @@ from zlib import crc32
 
 import pyarrow as pa
 
+from lakehouse.fold.row_edits import ONE_KEY, image_text
 from lakehouse.fold.upcast import RowMover
-from lakehouse.spark.fold.deltas import INSERTS, Netted, Piece, decode_row, encode_row, netted_batch
+from lakehouse.spark.fold.deltas import CARRIED, INSERTS, Netted, Piece, decode_row, encode_row, netted_batch
 from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, Worker, is_problem, note
 
 Told = tuple[str, str, str, int, str | None]
@@ -70,9 +71,13 @@ def net_group(
     and notes of what could not be decided of the row, and that a change looks odd. `begun` and `cleared` as
     in Piece.
     """
-    kind, image, at, odd, refused = "", "", end, False, False
+    kind, image, at, odd, refused, carried = "", "", end, False, False, False
     for told in group:
-        _, following, text, step, _ = told
+        _, following, text, step, hint = told
+        if hint == CARRIED and carried:
+            yield from [(NOTE, note(ONE_KEY), "{}")] if step >= cleared else []
+            text = max(image, text, key=lambda row: image_text(decode_row(row)))
+        carried = carried or hint == CARRIED
         # of a row that was carried over a cut nothing is known
         odd = odd or refused or is_odd(kind if at == step else "", image, told, begun)
         if following == "refuse":

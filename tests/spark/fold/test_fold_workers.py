@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakehouse.events import Position
 from lakehouse.fold.continuity import Breaks, Continuity
 from lakehouse.fold.current_rows import Folded, finish, fold, rekeyings, target_step
-from lakehouse.fold.row_edits import NO_KEY, Change, image_text
+from lakehouse.fold.row_edits import NO_KEY, ONE_KEY, Change, image_text
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.modes import Mode
@@ -249,3 +249,35 @@ def test_what_a_table_lacked_before_it_was_emptied_is_mended_whatever_statements
     assert found().problems == set()
     feed.ddl(10, "ALTER TABLE t MODIFY id VARCHAR(9)")
     assert found().problems == set()
+
+
+def test_rows_that_have_one_key_once_it_is_declared_are_no_whole_table() -> None:
+    """The server has let the statement pass: the delete of one of them is lacking."""
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT NOT NULL, v VARCHAR(9))")
+    for moment, value in ((2, "a"), (3, "b")):
+        feed.row(moment, "INSERT", {"id": 1, "v": value}, key=())
+    feed.ddl(4, "ALTER TABLE t ADD PRIMARY KEY (id)").insert(5, id=2, v="c")
+
+    def found() -> set[str]:
+        [(lineage, changes)] = lineages(feed.memory)
+        at, upstream = feed.memory.reach, feed.memory.upstream
+        small, told = fold(lineage, changes, at, upstream), large(lineage, changes, at, upstream)
+        history = Mode(lineage, at, upstream, TSO, GoldOptions(mode="history")).rows(changes)
+        assert told.problems == small.problems == history.problems
+        return small.problems
+
+    assert found() == {ONE_KEY}
+    feed.ddl(6, "ALTER TABLE t MODIFY id VARCHAR(9)")
+    assert found() == {ONE_KEY}
+
+
+def test_a_row_that_goes_on_under_another_key_is_one_row() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT NOT NULL, v VARCHAR(9))")
+    feed.row(2, "INSERT", {"id": 1, "v": "a"}, key=()).row(3, "INSERT", {"id": 2, "v": "a"}, key=())
+    feed.ddl(4, "ALTER TABLE t ADD PRIMARY KEY (id)").row(5, "UPDATE", {"id": 1, "v": "b"}, {"v": "a"})
+
+    [(lineage, changes)] = lineages(feed.memory)
+    at, upstream = feed.memory.reach, feed.memory.upstream
+
+    assert large(lineage, changes, at, upstream).problems == set()
+    assert fold(lineage, changes, at, upstream).problems == set()
