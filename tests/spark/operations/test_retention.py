@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.api import open_lake
 from lakehouse.events import Position
 from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Interval, Lineage, Step
@@ -20,7 +21,7 @@ from lakehouse.spark.operations.retention import raise_floor, silver_rows, time_
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
 from lakehouse.spark.silver.tables import silver_schema
-from tests.spark.gold.test_new_changes import canal_json, numbered, watermark
+from tests.spark.gold.test_new_changes import canal_json, ddl, insert, numbered, watermark
 from tests.support.lakes import quiet, shown, write_recording
 
 
@@ -135,6 +136,17 @@ def test_a_large_table_without_a_key_has_the_same_rows_at_a_floor(
     rebuild_table(lake, "d.t", None, yes=True, why="a test")
 
     assert shown(tmp_path / "lake", tmp_path / "out") == before == {"d.t": [{"v": "b", "c": None}]}
+
+
+def test_the_history_of_a_row_begins_with_what_it_was_at_the_floor(spark: Any, tmp_path: Path) -> None:
+    told = [ddl("t", 100), insert("t", 1, 110), insert("t", 2, 120), watermark(200)]
+    lake, path = str(tmp_path / "lake"), write_recording(tmp_path / "feed.jsonl", numbered(told))
+    try_recording(path, "ticdc-canal-json", {}, lake, "resolved", quiet)
+
+    raise_floor(lake, "feed", "200", None, yes=True, why="a test")
+    rows = open_lake(lake, spark=spark).history_of("d.t", 1).select("op", "after.v").collect()
+
+    assert [tuple(row) for row in rows] == [("snapshot", "t-1")]
 
 
 def test_statements_that_arrive_below_a_floor_are_refused_and_told(spark: Any, tmp_path: Path) -> None:
