@@ -13,11 +13,12 @@ from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.ops.progress import TableSnapshot
 from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import rebuild_table
-from lakehouse.spark.operations.retention import raise_floor, silver_rows, time_at, unfinished, unread
+from lakehouse.spark.operations.retention import raise_floor, reason, silver_rows, time_at, unfinished, unread
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
 from lakehouse.spark.silver.tables import silver_schema
@@ -82,6 +83,25 @@ def test_the_rows_of_a_floor_have_a_commit_time_where_positions_are_none(spark: 
     assert [row.commit_ts for row in found.collect()] == [9_000]
     assert time_at(changes, place, "tidb") == place[1]
     assert time_at(changes, low, "arrival") is None
+
+
+@pytest.mark.parametrize("action", ["reject", "stop", "warn"])
+def test_a_table_whose_expectations_keep_rows_out_keeps_its_log(action: str) -> None:
+    """Of a row that was refused gold shows what it was before, which a floor's row does not tell. Needs no
+    session.
+    """
+    low, place = (0, 10, 0, 0, 0, 0), (0, 200, 0, 0, 0, 0)
+    lineage = Lineage("t@10", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)])
+    check = {"expect": "expect_column_values_to_not_be_null", "args": {"column": "v"}, "action": action}
+
+    def why(table: str) -> str | None:
+        settings = SourceSettings(
+            format="ticdc-open", order="tidb", options={}, virtual=False, suites=(("d", table, (check,)),)
+        )
+        return reason(lineage, place, settings)
+
+    assert (why("t") is None) == (action == "warn")
+    assert why("other") is None
 
 
 def change(kind: str, at: int, value: str) -> dict[str, Any]:
