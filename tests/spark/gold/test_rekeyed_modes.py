@@ -11,7 +11,7 @@ from lakehouse.fold.row_edits import row_key
 from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import GoldOptions
-from lakehouse.spark.gold import window
+from lakehouse.spark.gold import merge, window
 from tests.fold.test_versions import lineages
 from tests.support.engine import TSO
 from tests.support.feeds import TiCDC
@@ -42,7 +42,7 @@ def test_a_key_that_two_rows_had_is_folded_whole_and_not_gone_on_from_the_wrong_
         found = [row for row in earlier if row_key(row, mode.ids) in keys]
         return found[-1:] if mode.word == "append" else found, True
 
-    monkeypatch.setattr(window.merge, "known_rows", known_rows)
+    monkeypatch.setattr(merge, "known_rows", known_rows)
     table: Any = SimpleNamespace(
         ids=mode.ids,
         mode=mode,

@@ -92,7 +92,8 @@ def test_a_table_whose_expectations_keep_rows_out_keeps_its_log(action: str) -> 
     """
     low, place = (0, 10, 0, 0, 0, 0), (0, 200, 0, 0, 0, 0)
     lineage = Lineage("t@10", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)])
-    check = {"expect": "expect_column_values_to_not_be_null", "args": {"column": "v"}, "action": action}
+    check: dict[str, object] = {"expect": "expect_column_values_to_not_be_null", "args": {"column": "v"}}
+    check["action"] = action
 
     def why(table: str) -> str | None:
         settings = SourceSettings(
