@@ -31,6 +31,7 @@ from lakehouse.fold.keyless import Multiset
 from lakehouse.fold.row_edits import (
     DELETE,
     NO_KEY,
+    ONE_KEY,
     PUT,
     REFUSE,
     UPSTREAM,
@@ -39,6 +40,7 @@ from lakehouse.fold.row_edits import (
     Edits,
     Key,
     RowEdit,
+    image_text,
     row_key,
 )
 from lakehouse.fold.upcast import Carrier, Row, Upstream, may_lose
@@ -293,8 +295,12 @@ def net_keyed(
         key = row_key(row, ids)
         if key is None:
             folded.problems.add(NO_KEY)
-        else:
-            folded.rows[key] = row
+            continue
+        if (other := folded.rows.get(key)) is not None:
+            # a server would have refused the statement; one of them stays, whatever the order
+            folded.problems.add(ONE_KEY)
+            row = max(row, other, key=image_text)
+        folded.rows[key] = row
     for edits in _noted(folded, read):
         for edit in edits:
             key = row_key(edit.row, ids)

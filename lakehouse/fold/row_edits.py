@@ -22,6 +22,7 @@ REJECTED = "rejected"
 OLD_KEY_UNKNOWN = "old_key_unknown"
 OLD_ROW_STAYS = "a change does not tell which row was before it: the old one may still be there"
 NO_KEY = "an image without its key"
+ONE_KEY = "several rows have one key since a statement has changed it: changes before it were not delivered"
 NEVER_INSERTED = "a delete of a row that no change inserted"
 UPSTREAM = Upstream()
 

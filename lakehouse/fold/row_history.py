@@ -44,6 +44,7 @@ from lakehouse.fold.row_edits import (
     DELETE,
     NEVER_INSERTED,
     NO_KEY,
+    ONE_KEY,
     REFUSE,
     UPSTREAM,
     Change,
@@ -368,6 +369,9 @@ def _apply_ddl(tracks: Tracks, unmatched: Unmatched, plan: DdlPlan, shown: Shown
         # what is unmatched is found by its image, so it goes on only where rows do
         unmatched.move([] if plan.rekeyed or plan.snapshot else plan.live)
         tracks.rekey(every, key_by(plan.ids))
+    if plan.rekeyed and plan.ids and not plan.snapshot:
+        done.problems.update([ONE_KEY] if any(len(same) > 1 for same in tracks.live.values()) else [])
+        done.problems.update([NO_KEY] if tracks.live.get(None) else [])
     return done
 
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import groupby
-from operator import attrgetter
+from itertools import groupby, pairwise
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from lakehouse.events import Position
 from lakehouse.fold.continuity import NO_BREAKS, Breaks
-from lakehouse.fold.current_rows import finish, fold, target_step
+from lakehouse.fold.current_rows import finish, fold, rekeyings, target_step
 from lakehouse.fold.row_edits import Change, ChangeReader, row_key
 from lakehouse.fold.row_history import Known, RowHistory, plain, row_history
 from lakehouse.fold.tracks import Entry, Shown
@@ -186,6 +186,24 @@ class Mode:
         else:
             rows = self._soft_rows(last_known(history.entries).values())
         return self._result(rows, history)
+
+    def tells_apart(self, known: Iterable[Row]) -> bool:
+        """Whether gold's rows of some keys (of a log the last one each) say which row of a key goes on, and
+        are found by their own keys. Not where rows lived side by side that had the same values before a
+        statement made these their key.
+        """
+        if self.word == "append":
+            return not rekeyings(self.lineage, self.target) or all(map(_is_live, known))
+        if self.word != "history":
+            return True
+        lives: dict[Any, list[tuple[int, int | None]]] = defaultdict(list)
+        for row in known:
+            lives[row_key(row, self.ids)].append((row[FROM_TS], row.get(TO_TS)))
+        return all(
+            until is not None and since < until <= following
+            for told in lives.values()
+            for (since, until), (following, _) in pairwise(sorted(told, key=itemgetter(0)))
+        )
 
     def advance(
         self, changes: Iterable[Change], known: Iterable[Row], since: Position | None = None

@@ -58,9 +58,7 @@ def _opened(reader: Reader, lineages: list[Lineage], position: Position) -> list
     run = shadow_run(reader.log, reader.settings, manifest, position)
     tables = []
     for lineage in lineages:
-        entry = next((one for one in manifest.tables if lineage.id in one.lineages), None)
-        # gold holds the table before what it can't apply, and so do its earlier moments
-        at = position if entry is None else min(position, manifest.position_of(entry))
+        at = reader.stands_at(lineage, position)
         options, gate = reader.options(lineage), run.gates.of(lineage)
         tables.append(open_table(run, lineage, at, "", options=options, gate=gate))
     if not tables[0].options.merged:

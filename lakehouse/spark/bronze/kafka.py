@@ -43,6 +43,7 @@ from lakehouse.sources.kafka_offsets import (
 from lakehouse.spark.bronze.epochs import begin_epoch, bronze_ends
 from lakehouse.spark.bronze.offsets import of_place
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
+from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress, RunContext
 from lakehouse.spark.session import many_rows
 
@@ -86,6 +87,9 @@ def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, fir
     reading = _reading(context, kafka, topics, first=first)
     landed, after, news = 0, topics, list[Record]()
     if (waiting := backlog(reading, topics)) > 0:
+        # silver and gold may run beside this pass: what a new partition holds back, it does from now on
+        for listing in _listing(log, kafka, topics):
+            log.add(listing)
         with many_rows(context.spark) if waiting > SMALL_BACKLOG else nullcontext():
             before = bronze_rows(context)
             query = _stream(context, kafka, reading, topics)
@@ -100,12 +104,16 @@ def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, fir
             _note_lost(context, found)
         news.append(advanced(reading, ends, batch).record())
     # taken again after the end offsets were fixed: a partition that is new holds the watermark
-    partitions = counted_partitions(after, kafka.partitions)
-    if (known := log.last(Partitions)) is None or known.listed != partitions:
-        news.append(Partitions(listed=partitions))
-    for record in news:
+    for record in (*news, *_listing(log, kafka, after)):
         log.add_along(record)
     return landed
+
+
+def _listing(log: OpsLog, kafka: KafkaInput, topics: list[Topic]) -> list[Partitions]:
+    """The record of the partitions that the broker lists, where they are not those of the last one."""
+    partitions = counted_partitions(topics, kafka.partitions)
+    known = log.last(Partitions)
+    return [] if known is not None and known.listed == partitions else [Partitions(listed=partitions)]
 
 
 def _missing(name: str, kafka: KafkaInput, topics: list[Topic], progress: Progress) -> None:

@@ -13,17 +13,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import MIN_POSITION
 from lakehouse.fold.continuity import begun_at
-from lakehouse.fold.current_rows import cuts
+from lakehouse.fold.current_rows import clears, cuts
 from lakehouse.fold.row_edits import NO_KEY, Change, RowEdit
 from lakehouse.fold.upcast import RowMover, Upstream
-from lakehouse.lineage import Lineage, StepIndex
+from lakehouse.lineage import Lineage, StepIndex, key_ids
 from lakehouse.spark.column_types import columns as parse_columns
 from lakehouse.spark.fold.notes import NOTE, SHORT, Worker, note
 from lakehouse.spark.silver.columns import POSITION
 
 DELTAS = f"key string, position {POSITION}, kind string, image string, step int, hint string"
 NETTED = "key string, kind string, image string"
-INSERTS = "insert"
+INSERTS, CARRIED = "insert", "carried"
 _encode, _decode_row = msgspec.json.Encoder().encode, msgspec.json.Decoder(dict[int, Any]).decode
 _DELTAS = to_arrow_schema(parse_columns(DELTAS))
 _NETTED = to_arrow_schema(parse_columns(NETTED))
@@ -49,14 +49,25 @@ class Piece:
         return [*(step - 1 for step in found if step > self.start), self.end]
 
     @property
+    def _bounds(self) -> list[tuple[int, int]]:
+        """The first and the last step of each stretch."""
+        return list(zip([self.start, *(end + 1 for end in self.stretches)], self.stretches, strict=False))
+
+    @property
     def begun(self) -> frozenset[int]:
         """The last steps of the stretches before which the table is known to have been empty."""
-        starts = [self.start, *(end + 1 for end in self.stretches)]
         return frozenset(
             end
-            for start, end in zip(starts, self.stretches, strict=False)
+            for start, end in self._bounds
             if begun_at(self.lineage, start, end, whole=self.whole) is not None
         )
+
+    @property
+    def cleared(self) -> int:
+        """The last step of the last stretch that empties the table, which mends what it lacked in those
+        before; -1 where none does.
+        """
+        return max((end for start, end in self._bounds if clears(self.lineage, start, end)), default=-1)
 
 
 def carry_worker(piece: Piece) -> Worker:
@@ -65,7 +76,7 @@ def carry_worker(piece: Piece) -> Worker:
         from lakehouse.fold.upcast import RowMover
         from lakehouse.lineage import key_ids
         from lakehouse.spark.change_log.changes import changes_of
-        from lakehouse.spark.fold.deltas import Delta, by_stretch, whole_images
+        from lakehouse.spark.fold.deltas import by_stretch, deltas_of
 
         ids = key_ids(piece.lineage, piece.end)
         readers = {end: ChangeReader(piece.lineage, end, piece.upstream, ids) for end in piece.stretches}
@@ -73,21 +84,17 @@ def carry_worker(piece: Piece) -> Worker:
         for batch in batches:
             for end, changes in by_stretch(piece, changes_of(batch)).items():
                 found = readers[end].read(changes)
-                whole = not ids and end < piece.end
-                deltas = (
-                    whole_images(mover, found.edits, end, piece.end)
-                    if whole
-                    else (Delta(edit, end) for edit in found.edits)
-                )
-                yield _delta_batch(deltas, ids)
+                yield _delta_batch(deltas_of(piece, mover, found.edits, end), ids)
                 notes = [note(name, place) for name, place in found.unknown.items()]
-                yield _note_batch([*notes, *map(note, sorted(found.problems))])
+                yield _note_batch([*notes, *map(note, sorted(found.problems))], end)
 
     return work
 
 
 class Delta(NamedTuple):
-    """An edit, and the step whose schema its row has. `short`: what it means, only all rows tell."""
+    """An edit, and the last step of its stretch, whose schema its row has, but for a row without a key: that
+    has the schema of the piece's end. `short`: what it means, only all rows tell.
+    """
 
     edit: RowEdit
     step: int
@@ -106,27 +113,30 @@ def by_stretch(piece: Piece, changes: Iterable[Change]) -> dict[int, list[Change
     return found
 
 
-def whole_images(mover: RowMover, edits: Iterable[RowEdit], source: int, target: int) -> Iterator[Delta]:
-    """Edits of rows without a key at a later step: there an image that is whole is its row."""
+def deltas_of(piece: Piece, mover: RowMover, edits: Iterable[RowEdit], end: int) -> Iterator[Delta]:
+    """The deltas of edits in the schema of a stretch's `end`. Those of rows without a key are taken on to the
+    piece's end: there an image that is whole is its row.
+    """
+    if end == piece.end or key_ids(piece.lineage, piece.end):
+        yield from (Delta(edit, end) for edit in edits)
+        return
     for edit in edits:
-        moved = mover.move(dict(edit.row), source, target)
+        moved = mover.move(dict(edit.row), end, piece.end)
         if moved.row is not None:
-            yield Delta(edit._replace(row=moved.row), target, bool(moved.lost))
+            yield Delta(edit._replace(row=moved.row), end, bool(moved.lost))
 
 
 def cross_worker(piece: Piece) -> Worker:
     """Rows of the piece before, as first images of this one's key."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakehouse.fold.current_rows import clears
         from lakehouse.fold.row_edits import PUT, RowEdit
         from lakehouse.fold.upcast import RowMover
         from lakehouse.lineage import key_ids
-        from lakehouse.spark.fold.deltas import Delta, decode_row
-        from lakehouse.spark.fold.notes import is_problem
+        from lakehouse.spark.fold.deltas import decode_row, deltas_of
 
-        ids, mended = key_ids(piece.lineage, piece.end), clears(piece.lineage, piece.start, piece.end)
-        mover, end = RowMover(piece.lineage, piece.upstream), piece.stretches[0]
+        ids, end = key_ids(piece.lineage, piece.end), piece.stretches[0]
+        mover = RowMover(piece.lineage, piece.upstream)
         for batch in batches:
             kinds, images = batch.column("kind").to_pylist(), batch.column("image").to_pylist()
             moved = [
@@ -134,11 +144,11 @@ def cross_worker(piece: Piece) -> Worker:
                 for kind, text in zip(kinds, images, strict=True)
                 if not kind.startswith(NOTE)
             ]
-            notes = {kind for kind in kinds if kind.startswith(NOTE)}
-            notes.update(note(text) for each in moved for text in each.lost)
-            yield _note_batch([kind for kind in sorted(notes) if not (mended and is_problem(kind))])
+            yield _note_batch(sorted({kind for kind in kinds if kind.startswith(NOTE)}), piece.start - 1)
+            yield _note_batch(sorted({note(text) for each in moved for text in each.lost}), end)
             rows = (each.row for each in moved if each.row is not None)
-            yield _delta_batch((Delta(RowEdit(MIN_POSITION, PUT, row), end) for row in rows), ids)
+            edits = (RowEdit(MIN_POSITION, PUT, row, CARRIED) for row in rows)
+            yield _delta_batch(deltas_of(piece, mover, edits, end), ids)
 
     return work
 
@@ -160,15 +170,19 @@ def _delta_batch(deltas: Iterable[Delta], ids: tuple[int, ...]) -> pa.RecordBatc
 
 
 def hint_of(edit: RowEdit) -> str | None:
-    """What an edit says of the row before it, beside its kind: that there was none, or a checksum of it."""
+    """What an edit says of the row before it, beside its kind: that there was none, or a checksum of it; or
+    that it is no change, but a row of before.
+    """
     if edit.before is not None:
         return str(crc32(_encode(edit.before)))
-    return INSERTS if edit.op == "insert" else None
+    return edit.op if edit.op in (INSERTS, CARRIED) else None
 
 
-def _note_batch(notes: list[str]) -> pa.RecordBatch:
-    """Notes as deltas; each kind of key has a bracket, so that no row has this one."""
-    return _deltas([(NOTE, None, kind, "{}", 0, None) for kind in notes])
+def _note_batch(notes: list[str], step: int) -> pa.RecordBatch:
+    """Notes of a stretch, which ends at a step, as deltas; each kind of key has a bracket, so that no row has
+    this one.
+    """
+    return _deltas([(NOTE, None, kind, "{}", step, None) for kind in notes])
 
 
 def _deltas(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

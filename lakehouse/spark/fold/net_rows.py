@@ -8,9 +8,10 @@ from zlib import crc32
 
 import pyarrow as pa
 
+from lakehouse.fold.row_edits import ONE_KEY, image_text
 from lakehouse.fold.upcast import RowMover
-from lakehouse.spark.fold.deltas import INSERTS, Netted, Piece, decode_row, encode_row, netted_batch
-from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, Worker, note
+from lakehouse.spark.fold.deltas import CARRIED, INSERTS, Netted, Piece, decode_row, encode_row, netted_batch
+from lakehouse.spark.fold.notes import NOTE, ODD, SHORT, Worker, is_problem, note
 
 Told = tuple[str, str, str, int, str | None]
 
@@ -27,13 +28,17 @@ def net_worker(piece: Piece, whole: frozenset[int]) -> Worker:
         from lakehouse.spark.fold.net_rows import count_group, net_group
 
         keyed, mover = bool(key_ids(piece.lineage, piece.end)), RowMover(piece.lineage, piece.upstream)
-        begun = piece.begun
+        begun, cleared = piece.begun, piece.cleared
         out: list[Netted] = []
         for key, group in groupby(_told(batches), key=itemgetter(0)):
             if key == NOTE:
-                found: Iterable[Netted] = {(NOTE, told[1], "{}") for told in group}
+                found: Iterable[Netted] = {
+                    (NOTE, kind, "{}")
+                    for _, kind, _, step, _ in group
+                    if step >= cleared or not is_problem(kind)
+                }
             elif keyed:
-                found = net_group(key, group, mover, piece.end, begun=begun)
+                found = net_group(key, group, mover, piece.end, begun=begun, cleared=cleared)
             else:
                 found = count_group(key, group)
             for name, kind, image in found:
@@ -54,14 +59,25 @@ def _told(batches: Iterator[pa.RecordBatch]) -> Iterator[Told]:
 
 
 def net_group(
-    key: str, group: Iterable[Told], mover: RowMover, end: int, *, begun: frozenset[int] = frozenset()
+    key: str,
+    group: Iterable[Told],
+    mover: RowMover,
+    end: int,
+    *,
+    begun: frozenset[int] = frozenset(),
+    cleared: int = -1,
 ) -> Iterator[Netted]:
     """One outcome for the changes of one key, which come in position order, in the schema of the step `end`;
-    and notes of what could not be decided of the row, and that a change looks odd. `begun` as in Piece.
+    and notes of what could not be decided of the row, and that a change looks odd. `begun` and `cleared` as
+    in Piece.
     """
-    kind, image, at, odd, refused = "", "", end, False, False
+    kind, image, at, odd, refused, carried = "", "", end, False, False, False
     for told in group:
-        _, following, text, step, _ = told
+        _, following, text, step, hint = told
+        if hint == CARRIED and carried:
+            yield from [(NOTE, note(ONE_KEY), "{}")] if step >= cleared else []
+            text = max(image, text, key=lambda row: image_text(decode_row(row)))
+        carried = carried or hint == CARRIED
         # of a row that was carried over a cut nothing is known
         odd = odd or refused or is_odd(kind if at == step else "", image, told, begun)
         if following == "refuse":
@@ -69,7 +85,7 @@ def net_group(
             continue
         if kind in ("put", "patch") and at < step:
             kind, image, notes = _moved_image(mover, (kind, image), at, step=step)
-            yield from notes
+            yield from notes if step >= cleared else ()
         if following == "patch" and kind in ("put", "patch"):
             image = encode_row({**decode_row(image), **decode_row(text)})
         else:
@@ -112,14 +128,18 @@ def _moved_image(mover: RowMover, row: tuple[str, str], at: int, step: int) -> t
 
 
 def count_group(key: str, group: Iterable[Told]) -> Iterator[Netted]:
-    """As many equal rows as were inserted more often than deleted; a note where it is the other way round."""
-    counts = {"put": 0, "patch": 0, "delete": 0, "refuse": 0}
-    image = ""
-    for _, kind, text, *_ in group:
-        counts[kind] += 1
-        image = text
-    left = counts["put"] + counts["patch"] - max(0, counts["delete"] - counts["refuse"])
-    if left < 0:
-        yield NOTE, note(SHORT), "{}"
+    """As many equal rows as were inserted more often than deleted, one stretch after another; a note where it
+    is the other way round in one: what comes behind it is another row.
+    """
+    left, image = 0, ""
+    for _, told in groupby(group, key=itemgetter(3)):
+        counts = {"put": left, "patch": 0, "delete": 0, "refuse": 0}
+        for _, kind, text, *_ in told:
+            counts[kind] += 1
+            image = text
+        left = counts["put"] + counts["patch"] - max(0, counts["delete"] - counts["refuse"])
+        if left < 0:
+            yield NOTE, note(SHORT), "{}"
+            left = 0
     for _ in range(left):
         yield key, "put", image

@@ -87,7 +87,9 @@ def publish_next(
     last = log.last(Manifest)
     infer_columns(log, feed.drift_timeout)
     asked = asked_of(feed, log)
-    if not (again or unread) and is_published(feed, log, done, asked=asked, last=last):
+    # what a run has written that died is taken back though nothing is asked any more of what it was to do
+    is_news = again or unread or unpublished(log)
+    if not is_news and is_published(feed, log, done, asked=asked, last=last):
         return None
     ready = prepared(feed, log, done, progress=progress, again=again)
     results = apply_tables(ready.run, log, progress)

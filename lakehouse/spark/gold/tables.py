@@ -145,6 +145,8 @@ def table_work(run: GoldRun, plan: Plan, new: NewChanges, progress: Progress) ->
     def work(read: Read) -> TableResult:
         try:
             base = from_published(run, plan, new)
+            # a table is folded whole of all that silver has, and not of what was read to merge
+            read = read if base.whole == plan.whole else NOTHING_READ
             if isinstance(base, ShardsPlan):
                 result = apply_shards(run, base, new, read)
             else:

@@ -194,6 +194,8 @@ def _advanced(
         return None
     published = run.lake.read(run.spark, "gold", table.gold, version)
     known, exact = merge.known_rows(published, mode, table.columns, keys)
+    if not mode.tells_apart(known):
+        return None
     if mode.word == "append":
         log = mode.advance(changes, known, since)
         return Outcome(log.rows, [], found.plus(found_in(log))._replace(applied=0))

@@ -21,7 +21,12 @@ def raise_epoch(root: str, source: str, why: str, restored_to: int | None) -> di
     With `restored_to` T the older changes above T are void; without it every table is incomplete until it is
     snapshotted.
     """
-    spark, lake, log, _ = opened(root, source)
+    spark, lake, log, settings = opened(root, source)
+    if restored_to is not None and settings.order != "tidb":
+        raise LakehouseError(
+            f"--restored-to {restored_to}: expected a source whose positions are TSOs, {source} has none: "
+            "leave it out, and let its tables be snapshotted again"
+        )
     floor = max((place[1] for place in floors_of(log).values()), default=None)
     if floor is not None and restored_to is not None and restored_to < floor:
         raise LakehouseError(

@@ -21,10 +21,19 @@ from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, Name, key_ids
+from lakehouse.ops.progress import TableSnapshot
 from lakehouse.ops.records import Done, Floor, Manifest, TableEntry
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark import limits
-from lakehouse.spark.change_log.changes import between, collect_changes, not_void, of_any, of_lineage
+from lakehouse.spark.change_log.changes import (
+    between,
+    collect_changes,
+    not_aborted,
+    not_void,
+    of_any,
+    of_lineage,
+    unfinished_snapshots,
+)
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.column_types import columns
 from lakehouse.spark.fold.deltas import decode_row
@@ -36,7 +45,7 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.show import parse_position
 from lakehouse.spark.session import get_session, keeping, many_rows
 from lakehouse.spark.silver.tables import read_silver, silver_schema
-from lakehouse.spark.source import options_in, said_in
+from lakehouse.spark.source import options_in, said_in, suites_in
 
 Entry = dict[str, Any]
 IMAGE = "after string"
@@ -63,14 +72,16 @@ def raise_floor(
         lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
         entries = {lineage: entry for entry in manifest.tables for lineage in entry.lineages}
         reasons = {
-            one.id: reason(one, place, settings) or unread(one, place, entries.get(one.id))
+            one.id: reason(one, place, settings)
+            or unread(one, place, entries.get(one.id))
+            or unfinished(one, place, unfinished_snapshots(done))
             for one in lineages
         }
         told = {lineage: why_kept for lineage, why_kept in reasons.items() if why_kept is not None}
         kept = with_namesakes(told, lineages, place)
         folded = [one for one in lineages if one.id not in kept]
         changes = read_silver(spark, lake, source, "changes").where(
-            (F.col("batch") <= done.batch) & not_void(log)
+            (F.col("batch") <= done.batch) & not_void(log) & not_aborted(log)
         )
         outcome = {
             "source": source,
@@ -115,6 +126,9 @@ def reason(lineage: Lineage, place: Position, settings: SourceSettings) -> str |
     options = options_of(lineage, options_in(settings))
     if options.merged or not options.plain:
         return "gold shows more of it than its live rows"
+    names = {interval.name for interval in lineage.intervals}
+    if any(suite.digest for name, suite in suites_in(settings).items() if name in names):
+        return "its expectations keep rows out: gold shows what those were before"
     return needs_log(lineage, place)
 
 
@@ -129,6 +143,15 @@ def unread(lineage: Lineage, place: Position, entry: TableEntry | None) -> str |
     if entry.state == "behind" and entry.since is not None and entry.since < place:
         return "gold is behind the floor"
     return None
+
+
+def unfinished(lineage: Lineage, place: Position, begun: Iterable[TableSnapshot]) -> str | None:
+    """Why a table keeps its log though gold has folded it: rows of a snapshot that has not all arrived count
+    for nothing yet, and the rest of it would be refused below a floor.
+    """
+    names = {interval.name for interval in lineage.intervals}
+    waits = any((one.database, one.table) in names and one.position <= place for one in begun)
+    return "a snapshot of it from below the floor has not arrived as a whole" if waits else None
 
 
 def predicate(lineages: Iterable[Lineage], place: Position) -> str:
@@ -167,7 +190,7 @@ def snapshot_rows(
 ) -> DataFrame:
     """Silver rows for what lives at the floor."""
     upstream = upstream_of(settings.format, settings.options)
-    schema = silver_schema("changes")
+    schema, time_ = silver_schema("changes"), time_at(changes, place, settings.order)
     rows = spark.createDataFrame(pa.Table.from_pylist([], schema=_arrow(schema)), schema)
     for lineage in lineages:
         name = lineage.name_at(place)
@@ -181,9 +204,20 @@ def snapshot_rows(
                     place,
                     source=source,
                     batch=batch,
+                    commit_ts=time_,
                 )
             )
     return rows
+
+
+def time_at(changes: DataFrame, place: Position, order: str) -> int | None:
+    """The commit time of a floor's rows: of a feed whose positions are no times, the newest of the changes at
+    or below it.
+    """
+    if order == "tidb":
+        return place[1]
+    row = changes.where(between(None, place)).agg(F.max("commit_ts")).first()
+    return None if row is None else row[0]
 
 
 def images(
@@ -217,7 +251,13 @@ def _named(
 
 
 def silver_rows(
-    images: DataFrame, lineage: Lineage, name: Name, place: Position, source: str, batch: int
+    images: DataFrame,
+    lineage: Lineage,
+    name: Name,
+    place: Position,
+    source: str,
+    batch: int,
+    commit_ts: int | None,
 ) -> DataFrame:
     schema = lineage.schema_at(place)
     names = sorted(
@@ -232,7 +272,7 @@ def silver_rows(
         "table": F.lit(name[1]),
         "key": F.lit("[]"),
         "op": F.lit("snapshot"),
-        "commit_ts": F.lit(place[1]),
+        "commit_ts": F.lit(commit_ts),
         "encoding": F.lit("canonical"),
         "flags": F.array(F.lit("snapshot")),
         "batch": F.lit(batch),

@@ -6,7 +6,7 @@ What the records are, and who writes them, is in lakehouse/ops/records.py.
 so that Delta skips an append whose number is taken. A writer reads back what it has appended, which it knows
 by a mark of its own: two writers may say the same in the same millisecond. Where another process was quicker,
 it takes the next number, unless that process runs the same layer: then a lease has lapsed and was taken over,
-and this run stops before it writes anything else.
+and this run stops before it writes anything else. A run of gold stops where silver was built again, too.
 
 An append costs several times what its rows cost. So records that nobody else has to know at once wait for the
 next one, and are appended with it: while a run gathers them, they are in `records` and not in the table.
@@ -33,7 +33,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.pruning import known_summary, pruned
-from lakehouse.ops.records import Generation, Record, Summary, decode, encode
+from lakehouse.ops.records import Generation, Manifest, Record, Summary, decode, encode
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log_archive import Archive
@@ -229,6 +229,12 @@ class OpsLog:
             raise LakehouseError(
                 f"{self.source}: another {rival.record.writer} run has written record {rival.seq} "
                 f"({rival.kind}) while this one ran; this one stops, and nothing of it is published"
+            )
+        if Manifest.writer in writers and any(one.kind == Generation.kind for one in newer):
+            # what it has read are batches of another numbering, which the manifest would name as the new ones
+            raise LakehouseError(
+                f"{self.source}: silver was built again while this run read the former one; this one stops, "
+                "and nothing of it is published: run it again"
             )
 
     def tidy(self, began: int) -> None:

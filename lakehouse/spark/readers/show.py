@@ -195,7 +195,7 @@ class Reader:
         changes = self._all_changes()
         tables: dict[Name, list[Mode]] = {}
         for name, lineage in self.history.live(position).items():
-            mode = self._mode(lineage, position)
+            mode = self._mode(lineage, self.stands_at(lineage, position))
             tables.setdefault(split_name(mode.options.merged) if mode.options.merged else name, []).append(
                 mode
             )
@@ -203,6 +203,14 @@ class Reader:
             modes = by_name(modes)
             told = [[change for change, _ in changes.get(mode.lineage.id, [])] for mode in modes]
             yield name, self._told_lines(modes, told)
+
+    def stands_at(self, lineage: Lineage, position: Position) -> Position:
+        """Where a lineage's rows stand at a position: gold holds a table before what it can't apply, and so
+        do the moments behind that.
+        """
+        manifest = self.manifest_or_error()
+        entry = next((one for one in manifest.tables if lineage.id in one.lineages), None)
+        return position if entry is None else min(position, manifest.position_of(entry))
 
     def changes(self, table: str, at: str | None) -> Iterator[str]:
         """A table's change log up to `at`, in position order, as silver holds it."""

@@ -2,8 +2,8 @@
 typed columns.
 
     views = open_views(spark, lake)      a dict of DataFrames, each also a temp view of the same name
-    silver_<db>__<table>                 one row per change of the table, `before` and `after` as structs of
-                                         the newest schema
+    silver_<db>__<table>                 one row per change of the table that counts, `before` and `after` as
+                                         structs of the newest schema
     gold_<db>__<table>                   the table as published
     changes, schema_changes,             silver's tables, of all sources
     watermarks, dead_letters
@@ -44,7 +44,7 @@ from lakehouse.ops.records import Done, Manifest
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import TableSchema
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
-from lakehouse.spark.change_log.changes import of_lineage
+from lakehouse.spark.change_log.changes import not_aborted, not_void, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.lake import Lake
@@ -170,7 +170,8 @@ def _silver(
     if done is None:
         return {}
     lineages = load_history(log, done, said_in(settings)).lineages
-    changes = read_silver(spark, lake, source, "changes").where(F.col("batch") <= done.batch)
+    changes = read_silver(spark, lake, source, "changes")
+    changes = changes.where((F.col("batch") <= done.batch) & not_void(log) & not_aborted(log))
     tables: dict[str, DataFrame] = {}
     for lineage in sorted(
         lineages, key=lambda one: (one.end is not None, tuple(-part for part in one.start))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakehouse.events import Position
 from lakehouse.fold.continuity import Breaks, Continuity
 from lakehouse.fold.current_rows import Folded, finish, fold, rekeyings, target_step
-from lakehouse.fold.row_edits import Change, image_text
+from lakehouse.fold.row_edits import NO_KEY, ONE_KEY, Change, image_text
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.modes import Mode
@@ -200,3 +200,84 @@ def test_workers_remove_the_rows_of_a_partition_that_the_driver_removes(
         assert bag(finish(found)) == bag(small.rows)
         assert (found.problems, set(found.unknown)) == (set(small.problems), set(small.unknown))
         assert found.breaks == small.breaks
+
+
+def test_rows_that_have_lost_their_key_are_converted_by_statements_after_that() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    feed.insert(2, id=1, v="abc").insert(3, id=2, v="12")
+    feed.ddl(4, "ALTER TABLE t DROP PRIMARY KEY").ddl(5, "ALTER TABLE t MODIFY v JSON")
+
+    [(lineage, changes)] = lineages(feed.memory)
+    at, upstream = feed.memory.reach, feed.memory.upstream
+    small, found = fold(lineage, changes, at, upstream), large(lineage, changes, at, upstream)
+
+    assert bag(finish(found)) == bag(finish(small))
+    assert found.problems == small.problems == {"column v, varchar(9) to json: text that is not JSON"}
+
+
+def test_an_insert_behind_a_lossy_statement_is_no_row_that_was_deleted_before_it() -> None:
+    """The table had rows that no change has inserted: a delete of one is told, and takes no later row."""
+    types = {"v": "varchar(9)", "w": "int"}
+    feed = TiCDC().ddl(1, "CREATE TABLE t (v VARCHAR(9), w INT)")
+    feed.row(2, "DELETE", {"v": "12", "w": "1"}, types=types, key=()).ddl(3, "ALTER TABLE t MODIFY v JSON")
+    feed.row(4, "INSERT", {"v": "12", "w": "1"}, types=types | {"v": "json"}, key=())
+
+    [(lineage, changes)] = lineages(feed.memory)
+    at, upstream = feed.memory.reach, feed.memory.upstream
+    small, found = fold(lineage, changes, at, upstream), large(lineage, changes, at, upstream)
+
+    assert bag(finish(found)) == bag(finish(small)) and found.keyless
+    assert found.problems == small.problems == {"a delete of a row that no change inserted"}
+
+
+def test_what_a_table_lacked_before_it_was_emptied_is_mended_whatever_statements_lie_between() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    feed.insert(2, id=1, v="abc").insert(3, id=2, v="12")
+    feed.row(4, "INSERT", {"v": "12"}, key=()).ddl(5, "ALTER TABLE t MODIFY v JSON")
+    feed.row(6, "UPDATE", {"id": 1}, types={"id": "int"}).ddl(7, "ALTER TABLE t MODIFY v INT")
+
+    def found() -> Folded:
+        [(lineage, changes)] = lineages(feed.memory)
+        at, upstream = feed.memory.reach, feed.memory.upstream
+        small, told = fold(lineage, changes, at, upstream), large(lineage, changes, at, upstream)
+        assert (bag(finish(told)), told.problems) == (bag(finish(small)), small.problems)
+        return told
+
+    lost = "column v, varchar(9) to json: text that is not JSON"
+    assert {lost, NO_KEY} <= found().problems
+    feed.ddl(8, "TRUNCATE TABLE t").insert(9, id=3, v="1")
+    assert found().problems == set()
+    feed.ddl(10, "ALTER TABLE t MODIFY id VARCHAR(9)")
+    assert found().problems == set()
+
+
+def test_rows_that_have_one_key_once_it_is_declared_are_no_whole_table() -> None:
+    """The server has let the statement pass: the delete of one of them is lacking."""
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT NOT NULL, v VARCHAR(9))")
+    for moment, value in ((2, "a"), (3, "b")):
+        feed.row(moment, "INSERT", {"id": 1, "v": value}, key=())
+    feed.ddl(4, "ALTER TABLE t ADD PRIMARY KEY (id)").insert(5, id=2, v="c")
+
+    def found() -> set[str]:
+        [(lineage, changes)] = lineages(feed.memory)
+        at, upstream = feed.memory.reach, feed.memory.upstream
+        small, told = fold(lineage, changes, at, upstream), large(lineage, changes, at, upstream)
+        history = Mode(lineage, at, upstream, TSO, GoldOptions(mode="history")).rows(changes)
+        assert told.problems == small.problems == history.problems
+        return small.problems
+
+    assert found() == {ONE_KEY}
+    feed.ddl(6, "ALTER TABLE t MODIFY id VARCHAR(9)")
+    assert found() == {ONE_KEY}
+
+
+def test_a_row_that_goes_on_under_another_key_is_one_row() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT NOT NULL, v VARCHAR(9))")
+    feed.row(2, "INSERT", {"id": 1, "v": "a"}, key=()).row(3, "INSERT", {"id": 2, "v": "a"}, key=())
+    feed.ddl(4, "ALTER TABLE t ADD PRIMARY KEY (id)").row(5, "UPDATE", {"id": 1, "v": "b"}, {"v": "a"})
+
+    [(lineage, changes)] = lineages(feed.memory)
+    at, upstream = feed.memory.reach, feed.memory.upstream
+
+    assert large(lineage, changes, at, upstream).problems == set()
+    assert fold(lineage, changes, at, upstream).problems == set()

@@ -1,12 +1,21 @@
 """Gold goes on from what its last manifest names, whatever has been written to its tables since."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lakehouse.gold.options import GoldOptions
-from lakehouse.ops.records import Intent, Manifest
+from lakehouse.lineage import Interval, Lineage, Step
+from lakehouse.ops.records import Intent, Manifest, TableEntry
+from lakehouse.schema import make_schema
+from lakehouse.spark.gold import run as gold_run
+from lakehouse.spark.gold import tables
+from lakehouse.spark.gold.new_changes import NewChanges, Seen
+from lakehouse.spark.gold.plan import TablePlan
+from lakehouse.spark.gold.results import Size, TableResult
+from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.table_versions import history_of
@@ -94,6 +103,58 @@ def test_a_death_between_the_write_and_the_manifest_hides_no_version_of_a_row(
     assert shown(tmp_path / "lake", tmp_path / "shown") == expected(feed.messages, options)
 
 
+def test_what_a_dead_run_did_for_a_yaml_that_was_taken_back_is_taken_back_too(
+    spark: Any, tmp_path: Path
+) -> None:
+    path, feed, lake = tmp_path / "shop.jsonl", feed_of_one_row(), tmp_path / "lake"
+    feed.row(4, "t", 2, v="two")
+    feed.row(5, "t", 2, "d", v="two")
+    feed.resolved(6)
+    write_recording(path, feed.messages)
+    run_all(tmp_path, "ticdc-open", path, {"shop.t": ""})
+    with killing(type(spark), lambda name: name == "gold shop__t"), pytest.raises(Killed):
+        run_all(tmp_path, "ticdc-open", path, {"shop.t": "gold: {deletes: soft}"})
+    assert ids(spark, lake) == [1, 2]
+
+    run_all(tmp_path, "ticdc-open", path, {"shop.t": ""})
+
+    assert ids(spark, lake) == [1]
+    assert operations(spark, lake)[-1] == "RESTORE"
+
+
+@pytest.mark.parametrize("died", [True, False])
+def test_a_run_that_died_is_news_though_nothing_else_is(monkeypatch: pytest.MonkeyPatch, died: bool) -> None:
+    """Needs no session."""
+    nothing: Any = None
+    log = OpsLog(nothing, Lake("lake"), "shop")
+    published = Manifest(batch=1, watermark=(0,) * 6, consistency="resolved", tables=())
+    intent = Intent(batch=1, watermark=(0,) * 6, tables=("shop__t",))
+    records = [published, intent] if died else [intent, published]
+    log.records = [log._logged(record, number) for number, record in enumerate(records, 1)]
+
+    class Ran(Exception):
+        pass
+
+    def ran(*_: Any, **__: Any) -> Any:
+        raise Ran
+
+    monkeypatch.setattr(gold_run, "infer_columns", lambda *_: 0)
+    monkeypatch.setattr(gold_run, "is_published", lambda *_, **__: True)
+    monkeypatch.setattr(gold_run, "prepared", ran)
+    again = frozenset[str]()
+
+    def publish() -> Any:
+        return gold_run.publish_next(
+            GoldSettings("shop"), log, nothing, progress=nothing, again=again, unread=False
+        )
+
+    if died:
+        with pytest.raises(Ran):
+            publish()
+    else:
+        assert publish() is None
+
+
 def test_rows_that_somebody_deleted_by_hand_are_back_with_the_next_change(spark: Any, tmp_path: Path) -> None:
     lake, path, feed = tmp_path / "lake", tmp_path / "shop.jsonl", feed_of_one_row()
     run(write_recording(path, feed.messages), lake)
@@ -117,3 +178,56 @@ def test_a_table_that_was_only_maintained_is_merged_into_as_it_is(spark: Any, tm
 
     assert operations(spark, lake)[1:] == ["SET TBLPROPERTIES", "MERGE"]
     assert ids(spark, lake) == [1, 2]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_table_whose_published_version_is_gone_is_not_folded_from_a_window_alone(
+    monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """Of a large window a small table's changes are read with other tables'. Needs no session."""
+    name, low = ("shop", "t"), (0, 1, 2, 0, 0, 0)
+    lineage = Lineage("t@1", [Step(low, make_schema([]))], [Interval(name, low, None)])
+    known = TableEntry(
+        lineage="t@1",
+        database="shop",
+        table="t",
+        gold="shop__t",
+        version=3,
+        shape="as it is",
+        state="exact",
+        since=None,
+        notes=(),
+        names=(name,),
+    )
+    plan = TablePlan(
+        lineage,
+        (0, 9, 2, 0, 0, 0),
+        "shop__t",
+        name,
+        wanted="shop__t",
+        shape="as it is",
+        known=known,
+        before=known,
+        held=None,
+        retired=False,
+        whole=False,
+    )
+    size = Size(1, 10)
+    run: Any = SimpleNamespace(spark=None, lake=None, silver=None, unpublished=(), size=lambda _: size)
+    frame: Any = object()
+    new = NewChanges(frame, small=False, seen={name: Seen(size, 0)})
+    given: list[tuple[bool, Any]] = []
+
+    def noted(_: Any, plan: TablePlan, new: Any, read: Any) -> TableResult:
+        given.append((plan.whole, dict(read)))
+        return TableResult(known)
+
+    monkeypatch.setattr(tables, "returned_to", lambda *_: is_there)
+    monkeypatch.setattr(tables, "apply_table", noted)
+
+    work = tables.table_work(run, plan, new, lambda _: None)
+    assert work.frame is frame
+    rows: Any = "the window's rows"
+    work.work({lineage.id: rows})
+
+    assert given == ([(False, {lineage.id: rows})] if is_there else [(True, {})])

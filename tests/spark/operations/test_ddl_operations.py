@@ -121,6 +121,7 @@ def test_a_held_table_waits_and_goes_on_where_an_operator_says_while_the_others_
         "d.b": [{"id": 1, "v": 10}],
         "d.c": [{"id": 1, "v": 10}],
     }
+    assert place.shown(place.feed.last) == place.shown()
     with pytest.raises(LakehouseError, match="c: expected a table that a DDL holds, it is exact"):
         decide(str(place.lake), "d.c", "skip", "no reason")
     with pytest.raises(

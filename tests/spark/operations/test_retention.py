@@ -3,21 +3,27 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.api import open_lake
 from lakehouse.events import Position
 from lakehouse.gold.options import GoldOptions, to_plain
+from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Interval, Lineage, Step
+from lakehouse.ops.progress import TableSnapshot
 from lakehouse.ops.records import Manifest, TableEntry
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import rebuild_table
-from lakehouse.spark.operations.retention import raise_floor, reason, unread
+from lakehouse.spark.operations.retention import raise_floor, reason, silver_rows, time_at, unfinished, unread
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
-from tests.spark.gold.test_new_changes import canal_json, numbered, watermark
+from lakehouse.spark.silver.tables import silver_schema
+from tests.spark.gold.test_new_changes import canal_json, ddl, insert, numbered, watermark
 from tests.support.lakes import quiet, shown, write_recording
 
 
@@ -73,6 +79,59 @@ def test_a_table_that_shows_more_than_its_live_rows_keeps_its_log(said: GoldOpti
     assert reason(lineage, (0, 200, 0, 0, 0, 0), settings) == (why if keeps else None)
 
 
+def test_a_table_whose_snapshot_has_arrived_in_part_keeps_its_log() -> None:
+    """Its rows count for nothing yet, and the rest would be refused. Needs no session."""
+    low, at, place = (0, 10, 0, 0, 0, 0), (0, 50, 3, 0, 0, 0), (0, 200, 0, 0, 0, 0)
+    lineage = Lineage("t@10", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)])
+
+    assert unfinished(lineage, place, [TableSnapshot("d", "t", at)]) is not None
+    assert unfinished(lineage, at, [TableSnapshot("d", "t", place)]) is None
+    assert unfinished(lineage, place, [TableSnapshot("d", "o", at)]) is None
+
+
+def test_the_rows_of_a_floor_have_a_commit_time_where_positions_are_none(spark: Any) -> None:
+    """Else a moment long before the floor would find its rows."""
+    low, place = (0, 3, 4, 0, 0, 0), (0, 3, 650, 1, 1, 1)
+    lineage, schema = (
+        Lineage("t@4", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)]),
+        silver_schema("changes"),
+    )
+    told = {(0, 3, 600, 1, 1, 1): 9_000, (0, 3, 650, 1, 1, 1): 8_000, (0, 3, 700, 1, 1, 1): 10_000}
+    rows = [
+        {"position": dict(zip(PARTS, position, strict=True)), "commit_ts": time}
+        for position, time in told.items()
+    ]
+    changes = spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema)
+    images = spark.createDataFrame([("{}",)], "after string")
+
+    time = time_at(changes, place, "binlog")
+    found = silver_rows(images, lineage, ("d", "t"), place, source="s", batch=1, commit_ts=time)
+
+    assert [row.commit_ts for row in found.collect()] == [9_000]
+    assert time_at(changes, place, "tidb") == place[1]
+    assert time_at(changes, low, "arrival") is None
+
+
+@pytest.mark.parametrize("action", ["reject", "stop", "warn"])
+def test_a_table_whose_expectations_keep_rows_out_keeps_its_log(action: str) -> None:
+    """Of a row that was refused gold shows what it was before, which a floor's row does not tell. Needs no
+    session.
+    """
+    low, place = (0, 10, 0, 0, 0, 0), (0, 200, 0, 0, 0, 0)
+    lineage = Lineage("t@10", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)])
+    check: dict[str, object] = {"expect": "expect_column_values_to_not_be_null", "args": {"column": "v"}}
+    check["action"] = action
+
+    def why(table: str) -> str | None:
+        settings = SourceSettings(
+            format="ticdc-open", order="tidb", options={}, virtual=False, suites=(("d", table, (check,)),)
+        )
+        return reason(lineage, place, settings)
+
+    assert (why("t") is None) == (action == "warn")
+    assert why("other") is None
+
+
 def change(kind: str, at: int, value: str) -> dict[str, Any]:
     types = {"sqlType": {"v": 12}, "mysqlType": {"v": "varchar"}, "pkNames": []}
     return canal_json(kind, "t", at, data=[{"v": value}], **types)
@@ -125,6 +184,17 @@ def test_a_large_table_without_a_key_has_the_same_rows_at_a_floor(
     rebuild_table(lake, "d.t", None, yes=True, why="a test")
 
     assert shown(tmp_path / "lake", tmp_path / "out") == before == {"d.t": [{"v": "b", "c": None}]}
+
+
+def test_the_history_of_a_row_begins_with_what_it_was_at_the_floor(spark: Any, tmp_path: Path) -> None:
+    told = [ddl("t", 100), insert("t", 1, 110), insert("t", 2, 120), watermark(200)]
+    lake, path = str(tmp_path / "lake"), write_recording(tmp_path / "feed.jsonl", numbered(told))
+    try_recording(path, "ticdc-canal-json", {}, lake, "resolved", quiet)
+
+    raise_floor(lake, "feed", "200", None, yes=True, why="a test")
+    rows = open_lake(lake, spark=spark).history_of("d.t", 1).select("op", "after.v").collect()
+
+    assert [tuple(row) for row in rows] == [("snapshot", "t-1")]
 
 
 def test_statements_that_arrive_below_a_floor_are_refused_and_told(spark: Any, tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.progress import OffsetRange
-from lakehouse.ops.records import Generation, Planned, Rebuilding, Retired, Scan
+from lakehouse.ops.records import Generation, Intent, Planned, Rebuilding, Record, Retired, Scan
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops import log as ops_log
-from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.log import Logged, OpsLog
 
 
 def files(spark: Any, lake: Lake) -> int:
@@ -163,3 +163,27 @@ def test_a_log_reads_what_others_have_appended_since_and_takes_up_a_new_generati
     assert [nothing, first, second, third] == [False, True, True, False]
     assert log.records == OpsLog(spark, lake, "shop").load().records
     assert reader.path("silver", "shop_changes") == f"{tmp_path}/silver/shop_changes_g2"
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_run_of_gold_stops_where_silver_was_built_again_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, stops: bool
+) -> None:
+    """Its manifest would name a batch of the former silver as one of the new. Needs no session."""
+    nothing: Any = None
+    log = OpsLog(nothing, Lake("lake"), "shop")
+    stored = [log._logged(Generation(number=2), 1)]
+
+    def append(_: OpsLog, rows: list[Logged]) -> None:
+        stored.extend(one for one in rows if one.seq > stored[-1].seq)
+
+    monkeypatch.setattr(OpsLog, "_append", append)
+    monkeypatch.setattr(OpsLog, "_newer", lambda log: [one for one in stored if one.seq > log.seq])
+    record: Record = Intent(batch=7, watermark=(0,) * 6, tables=("d__t",)) if stops else Scan(checkpoint=1)
+
+    if stops:
+        with pytest.raises(LakehouseError, match="shop: silver was built again while this run read"):
+            log.add(record)
+    else:
+        assert log.add(record) == 2
+    assert [one.record for one in stored[1:]] == ([] if stops else [record])

@@ -16,10 +16,12 @@ from lakehouse.sources.dumps.snapshot import snapshot_messages
 from lakehouse.spark import limits
 from lakehouse.spark.bronze import snapshots
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.operations.rebuild import rebuild_silver
+from lakehouse.spark.operations.rebuild import rebuild_silver, rebuild_table
+from lakehouse.spark.operations.retention import raise_floor
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline import import_dump as command
 from lakehouse.spark.pipeline.run import runs
+from lakehouse.spark.readers.views import open_views
 from lakehouse.spark.source import Source, source_of
 from tests.support.lakes import quiet, shown, write_recording
 from tests.support.open_feed import OpenFeed, T
@@ -150,16 +152,47 @@ def test_an_import_that_died_shows_nothing_and_goes_on(
     place.bring(dump)
     place.run(told.messages)
     after_death = place.tables()
+    told_after_death = open_views(spark, Lake(str(place.lake)))["silver_shop__item"].collect()
     done = place.log(spark).last(Done)
     monkeypatch.setattr(READS, snapshot_messages)
     place.bring(dump)
     place.run(told.messages)
 
     assert after_death == before
+    assert told_after_death and "snapshot" not in {row.op for row in told_after_death}
     assert done is not None
     assert done.snapshots is not UNSET
     assert [one.table for one in done.snapshots.unfinished] == ["item"]
     assert place.tables() == {"shop.bag": BAG, "shop.empty": [], "shop.item": ITEMS}
+
+
+def test_a_floor_makes_no_row_of_an_import_that_died_and_lets_it_go_on(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, told = Place(tmp_path, "ticdc-open"), OpenFeed()
+    dump = dumped(tmp_path / "dump.sql", str(T + 50))
+    told.ddl(5, "item", ITEM.rstrip().rstrip(";"))
+    told.row(10, "item", 9, v="gone", w=1)
+    told.resolved(100)
+    place.run(told.messages)
+    before = place.tables()
+    monkeypatch.setattr(snapshots, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(READS, lambda *told: islice(snapshot_messages(*told), 1))
+    place.bring(dump)
+    place.run(told.messages)
+
+    found = raise_floor(str(place.lake), "shop", str(T + 100), None, yes=True, why="a test")
+    rebuild_table(str(place.lake), "shop.item", None, yes=True, why="a test")
+    after_floor = place.tables()
+    monkeypatch.setattr(READS, snapshot_messages)
+    place.bring(dump)
+    place.run(told.messages)
+
+    assert list(found["keeps_its_log"].values()) == [
+        "a snapshot of it from below the floor has not arrived as a whole"
+    ]
+    assert after_floor == before == {"shop.item": [{"id": 9, "v": "gone", "w": 1}]}
+    assert [row["id"] for row in place.tables()["shop.item"]] == [1, 2, 3]
 
 
 def test_a_dump_joins_a_feed_of_debezium_at_its_binlog_position(spark: Any, tmp_path: Path) -> None:

@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
+from lakehouse.events import Position
+from lakehouse.lineage import Interval, Lineage, Step
+from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.schema import make_schema
 from lakehouse.spark.gold import layout
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.session import Capabilities
 from lakehouse.spark.table_versions import version_of
 from tests.spark.gold.test_modes import resolved, run_all, shop
@@ -88,3 +93,32 @@ def test_a_key_is_declared_on_databricks_and_taken_back_before_the_table_is_repl
         "ALTER TABLE T ADD CONSTRAINT `d__t_pk` PRIMARY KEY (`id`, `a`)",
         "ALTER TABLE T DROP PRIMARY KEY IF EXISTS",
     ]
+
+
+def test_a_moment_of_a_table_that_is_behind_lies_no_further_than_the_table() -> None:
+    """Whatever a DDL that gold does not apply made of its rows. Needs no session."""
+    low, early, held, watermark = ((0, at, 0, 0, 0, 0) for at in (10, 20, 30, 40))
+    behind, other = (
+        Lineage(f"{name}@10", [Step(low, make_schema([]))], [Interval(("d", name), low, None)])
+        for name in "to"
+    )
+    entry = TableEntry(
+        lineage=behind.id,
+        database="d",
+        table="t",
+        gold="d__t",
+        version=1,
+        shape="",
+        state="behind",
+        since=held,
+        notes=(),
+        names=(("d", "t"),),
+    )
+    reader = object.__new__(Reader)
+    reader.manifest = Manifest(batch=1, watermark=watermark, consistency="resolved", tables=(entry,))
+
+    def stands(position: Position) -> tuple[Position, Position]:
+        return reader.stands_at(behind, position), reader.stands_at(other, position)
+
+    assert stands(early) == (early, early)
+    assert stands(watermark) == (held, watermark)
