@@ -107,7 +107,8 @@ def topic_findings(topic: Topic, settings: dict[str, str], source: SourceConfig)
             "topic", topic.name, WARN, "has no messages", fix="is the producer running, and writing here?"
         )
     else:
-        yield Finding("topic", topic.name, OK, f"{len(topic.offsets)} partitions, {held} messages")
+        partitions = counted(len(topic.offsets), "partition")
+        yield Finding("topic", topic.name, OK, f"{partitions}, {counted(held, 'message')}")
     if "compact" in settings.get("cleanup.policy", ""):
         text = "is compacted: intermediate versions and deletes are dropped before they are read"
         yield Finding("compaction", topic.name, FAIL, text, fix="set cleanup.policy=delete for the topic")

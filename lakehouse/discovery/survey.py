@@ -16,6 +16,7 @@ from lakehouse.errors import DdlError, DecodeError
 from lakehouse.events import DeadLetter, Event, Message, Position, RowChange, SchemaChange, Watermark
 from lakehouse.formats import FORMATS, order_of, sends_watermarks
 from lakehouse.formats.assemble import attachment_names
+from lakehouse.reporting.text.values import counted
 
 Name = tuple[str, str]
 SERVERS = {"mysql": "MySQL", "mariadb": "MariaDB"}
@@ -49,8 +50,8 @@ class Survey:
 
     `split_keys` counts changes whose key came from another partition before, `reinserted` inserts of a key
     that exists already, `claim_checks` messages that name a claim-check file. `created` are the tables that
-    DDL statements make. `servers` are the kinds of
-    server that messages show: mysql, mariadb, or none.
+    DDL statements make, `first_dead` the first message of each code of dead letters. `servers` are the kinds
+    of server that messages show: mysql, mariadb, or none.
     """
 
     format: str
@@ -60,6 +61,7 @@ class Survey:
     ddl: int = 0
     watermarks: int = 0
     dead_letters: Counter[str] = field(default_factory=Counter)
+    first_dead: dict[str, Message] = field(default_factory=dict)
     split_keys: int = 0
     reinserted: int = 0
     claim_checks: int = 0
@@ -137,6 +139,7 @@ def _count_event(survey: Survey, message: Message, event: Event) -> None:
             survey.watermarks += 1
         case DeadLetter():
             survey.dead_letters[event.code] += 1
+            survey.first_dead.setdefault(event.code, message)
 
 
 def created_by(event: SchemaChange) -> set[Name]:
@@ -324,14 +327,16 @@ def _loss_findings(survey: Survey) -> Iterator[ProducerFinding]:
         ),
     }
     for code, number in sorted(survey.dead_letters.items()):
-        text, fix = advice.get(
-            code,
-            (
-                "messages can't be decoded",
-                "look at them: lakehouse inspect --source FILE --topic … --offset …",
-            ),
-        )
-        yield ProducerFinding("fail", f"dead letters {code}", f"{number} {text}", fix)
+        first = survey.first_dead[code]
+        place = f"--topic {first.topic} --partition {first.partition} --offset {first.offset}"
+        if code not in advice and first.path:
+            text, fix = f"{counted(number, 'file')} can't be decoded", f"look at the first: {first.path}"
+        elif code in advice:
+            text, fix = f"{number} {advice[code][0]}", advice[code][1]
+        else:
+            text = f"{counted(number, 'message')} can't be decoded"
+            fix = f"once they have landed, look at the first: lakehouse inspect --source NAME {place}"
+        yield ProducerFinding("fail", f"dead letters {code}", text, fix)
 
 
 def _first_names(names: list[str]) -> str:

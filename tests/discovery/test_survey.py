@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from lakehouse.discovery.survey import Survey, TableSample, producer_findings
+from lakehouse.events import Message
 from lakehouse.formats import FORMATS
 
 TICDC = next(row.producer for row in FORMATS.values() if row.framed)
@@ -23,7 +24,8 @@ def with_every_loss(format: str) -> Survey:
         columns={"id": "int", "v": "text"},
     )
     lost = Counter(("unresolved", "value"))
-    return Survey(format, {}, 30, {("d", "t"): table}, dead_letters=lost, split_keys=3)
+    first = dict.fromkeys(lost, Message("t", 0, 0, None, b""))
+    return Survey(format, {}, 30, {("d", "t"): table}, dead_letters=lost, first_dead=first, split_keys=3)
 
 
 def advice(format: str) -> dict[str, str]:
@@ -38,7 +40,8 @@ def test_ticdc_is_told_the_settings_of_its_changefeed() -> None:
         "partitioning": "dispatch by table or index-value, or use one partition",
         "watermarks": "set enable-tidb-extension=true at the changefeed, or write consistency: eventual",
         "dead letters unresolved": "use claim check, or raise max-message-bytes, instead of handle-key-only",
-        "dead letters value": "look at them: lakehouse inspect --source FILE --topic … --offset …",
+        "dead letters value": "once they have landed, look at the first: lakehouse inspect --source NAME "
+        "--topic t --partition 0 --offset 0",
     }
 
 

@@ -9,6 +9,7 @@ from lakehouse.reporting.text.remedies import Step
 from lakehouse.reporting.text.rows import Row, row_lines
 from lakehouse.reporting.text.tables import (
     View,
+    no_tables,
     notes,
     problem_lines,
     step_lines,
@@ -32,6 +33,8 @@ def outcome_parts(outcome: Entry, view: View) -> Iterator[Part]:
     if outcome["tables"]:
         yield line()
         yield from tables_part(outcome["tables"], "location")
+    elif any(outcome["watermark"] or ()):
+        yield from no_tables()
     problems = [*feed_problems(outcome, view), *table_problems(outcome["tables"], outcome["source"], view)]
     if problems or outcome["tables"]:
         yield line()

@@ -5,7 +5,7 @@ from typing import Any
 
 from lakehouse.reporting.text.layout import Cell, Part, grid, heading, line, styled
 from lakehouse.reporting.text.problems import source_problems
-from lakehouse.reporting.text.tables import View, notes, problem_lines, table_problems, tables_part
+from lakehouse.reporting.text.tables import View, no_tables, notes, problem_lines, table_problems, tables_part
 from lakehouse.reporting.text.values import ago, counted, duration, millis_of, number, place, tso_of
 
 Entry = Mapping[str, Any]
@@ -27,6 +27,8 @@ def _source(entry: Entry, view: View) -> Iterator[Part]:
     if tables:
         yield line()
         yield from tables_part(tables, "version")
+    elif entry.get("gold_watermark"):
+        yield from no_tables()
     yield line()
     yield from problem_lines([*source_problems(entry, view), *table_problems(tables, entry["source"], view)])
     yield from notes(tables)

@@ -60,6 +60,14 @@ def tables_part(tables: Sequence[Mapping[str, Any]], last: str) -> list[Part]:
     return [grid(rows, ("table", "state", last))] if rows else []
 
 
+def no_tables() -> Iterator[Part]:
+    """What is said where gold is published and has no table."""
+    yield line()
+    yield line(
+        "  No table is left: the feed has told of none, or has dropped them all; silver has every change."
+    )
+
+
 def _text(value: Any) -> str:
     return number(value) if isinstance(value, int) else str(value)
 

@@ -23,6 +23,7 @@ from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.own_columns import own_columns
 from lakehouse.gold.shards import INTEGERS
 from lakehouse.lineage import Lineage, key_ids
+from lakehouse.reporting.text.values import counted
 from lakehouse.schema import TableSchema
 from lakehouse.spark.change_log.changes import between, changes_in, collect_changes, of_lineage
 from lakehouse.spark.fold.fold_job import fold_large
@@ -201,7 +202,7 @@ def whole_frame(table: GoldTable) -> Whole:
     changes, verdict = judged_changes(table, count=True)
     given = Counted(changes)
     folded = table.mode.rows(given)
-    what = f": {len(folded.rows)} rows from {folded.applied} changes"
+    what = f": {counted(len(folded.rows), 'row')} from {counted(folded.applied, 'change')}"
     frame, found = frame_of(table, folded.rows), found_in(folded, verdict)
     return Whole(frame, found, what, given.number, rows=len(folded.rows))
 

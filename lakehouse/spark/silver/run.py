@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.progress import Counts, OffsetRange
 from lakehouse.ops.records import Backfill, Done, Planned, Read
-from lakehouse.reporting.text.values import pace
+from lakehouse.reporting.text.values import counted, pace
 from lakehouse.silver import backfill
 from lakehouse.silver.read_as import differences
 from lakehouse.silver.redelivery import rule_of
@@ -68,8 +68,9 @@ def _tell(context: RunContext, name: str, plan: Planned, counts: Counts, *, seco
     """Say what a batch held, and what was odd about it."""
     rate = pace(counts.messages, seconds, left_to_do(context.log))
     context.progress(
-        f"silver  {name}: batch {plan.batch}: {counts.messages} messages, {counts.inserted} changes,"
-        f" {counts.duplicate} duplicates, {counts.ddl} DDLs, {counts.dead} dead letters{rate}"
+        f"silver  {name}: batch {plan.batch}: {counted(counts.messages, 'message')}, "
+        f"{counted(counts.inserted, 'change')}, {counted(counts.duplicate, 'duplicate')}, "
+        f"{counted(counts.ddl, 'DDL')}, {counted(counts.dead, 'dead letter')}{rate}"
     )
     if plan.again and plan.backfills:
         context.progress(f"silver  {name}: messages had come below those that were read, and are decoded now")
