@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 from io import StringIO
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -21,6 +22,8 @@ COMMANDS: dict[tuple[str, ...], str | None] = {
     ("demo",): "terminal-demo",
     ("status",): "terminal-status",
     ("init", "--recording", f"{RECORDING}", "--name", "store"): None,
+    ("run", "bronze"): None,
+    ("run", "silver"): None,
     ("plan",): "terminal-plan",
 }
 LAKEHOUSE = (sys.executable, "-c", "from lakehouse.cli.main import main; main()")
@@ -33,7 +36,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for words, name in COMMANDS.items():
-            text = printed([*LAKEHOUSE, *words])
+            text = printed([*LAKEHOUSE, *words]).replace(os.path.realpath(folder), "/srv/shop")
+            if words[0] == "init":
+                source = Path("configs/sources/store.yml")
+                source.write_text(source.read_text().replace("# time_zone:", "time_zone:"))
             if name is not None:
                 (ROOT / f"docs/{name}.svg").write_text(picture(f"lakehouse {' '.join(words)}", text))
 
