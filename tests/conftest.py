@@ -48,6 +48,9 @@ def spark() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         # it lives for a quarter of an hour: long enough for the compiler's second stage to pay
         patch.setenv("LAKEHOUSE_JAVA_OPTIONS", "-XX:TieredStopAtLevel=4")
+        # Delta keeps what it knows of a table for an hour, plans included: of the lakes of all tests that
+        # fills 2 GB, and collecting it took a quarter of the time
+        patch.setenv("LAKEHOUSE_DRIVER_MEMORY", "5g")
         session = get_session(app="tests")
     yield session
     session.stop()
