@@ -44,13 +44,22 @@ class TableSample:
     snapshot: int = 0
 
 
+class Place(NamedTuple):
+    """Where a message was; no row's value."""
+
+    topic: str
+    partition: int
+    offset: int
+    path: str | None = None
+
+
 @dataclass(slots=True)
 class Survey:
     """Counts of a sample: messages, events by kind, and dead letters by code.
 
     `split_keys` counts changes whose key came from another partition before, `reinserted` inserts of a key
     that exists already, `claim_checks` messages that name a claim-check file. `created` are the tables that
-    DDL statements make, `first_dead` the first message of each code of dead letters. `servers` are the kinds
+    DDL statements make, `first_dead` the place of each code's first dead letter. `servers` are the kinds
     of server that messages show: mysql, mariadb, or none.
     """
 
@@ -61,7 +70,7 @@ class Survey:
     ddl: int = 0
     watermarks: int = 0
     dead_letters: Counter[str] = field(default_factory=Counter)
-    first_dead: dict[str, Message] = field(default_factory=dict)
+    first_dead: dict[str, Place] = field(default_factory=dict)
     split_keys: int = 0
     reinserted: int = 0
     claim_checks: int = 0
@@ -139,7 +148,8 @@ def _count_event(survey: Survey, message: Message, event: Event) -> None:
             survey.watermarks += 1
         case DeadLetter():
             survey.dead_letters[event.code] += 1
-            survey.first_dead.setdefault(event.code, message)
+            place = Place(message.topic, message.partition, message.offset, message.path)
+            survey.first_dead.setdefault(event.code, place)
 
 
 def created_by(event: SchemaChange) -> set[Name]:

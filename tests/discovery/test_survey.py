@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from lakehouse.discovery.survey import Survey, TableSample, producer_findings
-from lakehouse.events import Message
+from lakehouse.discovery.survey import Place, Survey, TableSample, producer_findings
 from lakehouse.formats import FORMATS
 
 TICDC = next(row.producer for row in FORMATS.values() if row.framed)
@@ -24,7 +23,7 @@ def with_every_loss(format: str) -> Survey:
         columns={"id": "int", "v": "text"},
     )
     lost = Counter(("unresolved", "value"))
-    first = dict.fromkeys(lost, Message("t", 0, 0, None, b""))
+    first = dict.fromkeys(lost, Place("t", 0, 0))
     return Survey(format, {}, 30, {("d", "t"): table}, dead_letters=lost, first_dead=first, split_keys=3)
 
 

@@ -223,7 +223,8 @@ def still_given_up(log: OpsLog, lake: Lake, new_lake: Lake, batch: int) -> list[
     """What an operator had given up, said of the new generation's batches: of each code of dead letters of
     which it has none that was not given up before.
     """
-    where = ["code", *(f"origin.{name}" for name in ("topic", "incarnation", "partition", "offset", "path"))]
+    place = ("topic", "incarnation", "partition", "offset", "index", "path")
+    where = ["code", *(f"origin.{name}" for name in place)]
     old, new = (
         read_silver(log.spark, one, log.source, "dead_letters").where(F.col("code") != LOST)
         for one in (lake, new_lake)
