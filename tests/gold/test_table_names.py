@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lakehouse.gold.table_names import Live, Made, holders, made_of
-from lakehouse.ops.records import TableEntry
+from lakehouse.ops.records.gold import TableEntry
 
 A, B = ("d", "a"), ("d", "b")
 

@@ -5,7 +5,7 @@ it. Needs Spark's package, but no session.
 from types import SimpleNamespace
 from typing import Any
 
-from lakehouse.ops.records import TableEntry
+from lakehouse.ops.records.gold import TableEntry
 from lakehouse.spark.gold.plan import TablePlan
 from lakehouse.spark.gold.tables import from_published, is_written
 from lakehouse.spark.lake import Lake

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.errors import LakehouseError, did_you_mean
 from lakehouse.events import Position
 from lakehouse.lineage import Lineage
-from lakehouse.ops.records import TableEntry
+from lakehouse.ops.records.gold import TableEntry
 from lakehouse.spark.api import activity, logs
 from lakehouse.spark.api.moment_rows import difference, rows_at
 from lakehouse.spark.api.moments import Moment, Time, millis_of, position_of

@@ -15,7 +15,8 @@ from lakehouse.events import SNAPSHOT_FLAG, Position
 from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.ops.progress import TableSnapshot
-from lakehouse.ops.records import Done, Epoch
+from lakehouse.ops.records.operators import Epoch
+from lakehouse.ops.records.silver import Done
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.spark.ops.log import OpsLog
 

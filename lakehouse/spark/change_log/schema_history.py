@@ -13,8 +13,10 @@ from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.events import Position
 from lakehouse.lineage import History, Lineage
 from lakehouse.ops.progress import plain
-from lakehouse.ops.records import Decision as DecisionRecord
-from lakehouse.ops.records import Done, Imported, Inferred, Lineages
+from lakehouse.ops.records.gold import Inferred, Lineages
+from lakehouse.ops.records.operators import Decision as DecisionRecord
+from lakehouse.ops.records.operators import Imported
+from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import Said
 from lakehouse.schema_history.build import build
 from lakehouse.schema_history.identity import beginning_of, with_known_ids

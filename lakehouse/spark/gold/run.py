@@ -20,7 +20,9 @@ from pyspark.sql import functions as F
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import History
 from lakehouse.ops.progress import Disproved, Partition, TopicEnd
-from lakehouse.ops.records import Done, Epoch, Intent, Manifest, Rebuild, TableEntry
+from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
+from lakehouse.ops.records.operators import Epoch, Rebuild
+from lakehouse.ops.records.silver import Done
 from lakehouse.silver.disproved_watermarks import disproved_text
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.sources.kafka_offsets import loss_text

@@ -22,7 +22,9 @@ from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, Name, key_ids
 from lakehouse.ops.progress import TableSnapshot
-from lakehouse.ops.records import Done, Floor, Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.operators import Floor
+from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import (

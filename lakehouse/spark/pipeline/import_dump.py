@@ -14,7 +14,8 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import Message, Position
 from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.records import Place
-from lakehouse.ops.records import Done, Epoch
+from lakehouse.ops.records.operators import Epoch
+from lakehouse.ops.records.silver import Done
 from lakehouse.reporting.text.values import pace
 from lakehouse.sources.dumps.files import DumpFiles, LocalDump
 from lakehouse.sources.dumps.metadata import given_place

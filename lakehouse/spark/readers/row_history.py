@@ -15,7 +15,7 @@ from lakehouse.gold.modes import Mode
 from lakehouse.gold.shown_images import Shown, shown_image
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage
-from lakehouse.ops.records import TableEntry
+from lakehouse.ops.records.gold import TableEntry
 from lakehouse.reporting.text.values import origin
 from lakehouse.reporting.web.readings import Image, RowChange
 from lakehouse.spark.change_log.changes import not_aborted, not_void, of_lineage

@@ -20,7 +20,8 @@ from lakehouse.gold.shards import aligned, options_of
 from lakehouse.gold.table_names import shortened
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import History, Lineage, Name, split_name
-from lakehouse.ops.records import Done, Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.reporting.text.values import place
 from lakehouse.spark.change_log.changes import (

@@ -10,7 +10,12 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, SETTLED
 from lakehouse.lineage import split_name
 from lakehouse.ops.progress import Counts
-from lakehouse.ops.records import Done, Manifest, Read, Run, Verified, VerifiedTable, to_json
+from lakehouse.ops.records.bronze import Read
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.kinds import to_json
+from lakehouse.ops.records.operators import Verified, VerifiedTable
+from lakehouse.ops.records.runs import Run
+from lakehouse.ops.records.silver import Done
 from lakehouse.schema_history.table_lives import NO_CREATE
 from lakehouse.silver.partition_lives import without_later_marks
 from lakehouse.sources.kafka_offsets import loss_text, reading_of, unread

@@ -40,7 +40,8 @@ from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, key_ids
-from lakehouse.ops.records import Done, Manifest
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import TableSchema
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns, Shortfall, run_place
-from lakehouse.ops.records import Done, Planned
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.identity import RunCounter
 from lakehouse.silver.position_spans import spans_of

@@ -14,7 +14,7 @@ from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn
 from lakehouse.gold.modes import Mode
 from lakehouse.lineage import Name
-from lakehouse.ops.records import Intent, Manifest, TableEntry
+from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
 from lakehouse.schema import name_key
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import (

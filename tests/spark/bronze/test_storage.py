@@ -13,7 +13,7 @@ import pytest
 from lakehouse.config.load import load
 from lakehouse.fold.row_edits import OLD_ROW_STAYS
 from lakehouse.formats.ticdc.storage_layout import DataFile
-from lakehouse.ops.records import MissingFile
+from lakehouse.ops.records.bronze import MissingFile
 from lakehouse.sources.storage_files import FileInfo, LocalFiles, Scan, all_files, read_tree
 from lakehouse.spark.bronze import storage
 from lakehouse.spark.lake import Lake

@@ -5,7 +5,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from lakehouse.ops.progress import Counts, Shortfall
-from lakehouse.ops.records import Closing, Dismissed, Done, Gap, Generation, OffsetsLost, Record
+from lakehouse.ops.records.bronze import Gap, OffsetsLost
+from lakehouse.ops.records.operators import Dismissed, Generation
+from lakehouse.ops.records.record import Record
+from lakehouse.ops.records.silver import Closing, Done
 from lakehouse.spark.change_log.dead_letters import closings, open_losses, open_shortfalls
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import Logged, OpsLog

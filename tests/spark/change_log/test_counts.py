@@ -7,7 +7,7 @@ import pytest
 from lakehouse.formats.ticdc.storage_gaps import Held, unexplained
 from lakehouse.lineage import Interval
 from lakehouse.ops.progress import BronzeRows, Counts, TableSize
-from lakehouse.ops.records import Done
+from lakehouse.ops.records.silver import Done
 from lakehouse.spark.change_log.change_counts import ChangeCounts, change_counts
 from lakehouse.spark.change_log.reconcile import expected_rows
 from lakehouse.spark.change_log.watermark import done_at

@@ -13,7 +13,7 @@ import pytest
 from lakehouse.events import Message
 from lakehouse.formats import assemble
 from lakehouse.lineage import Lineage
-from lakehouse.ops.records import Manifest
+from lakehouse.ops.records.gold import Manifest
 from lakehouse.sources.recording import read_recording
 from lakehouse.sources.recording import write_recording as write_with_headers
 from lakehouse.sources.storage_files import LocalFiles

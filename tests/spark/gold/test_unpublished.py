@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Interval, Lineage, Step
-from lakehouse.ops.records import Intent, Manifest, TableEntry
+from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
 from lakehouse.schema import make_schema
 from lakehouse.spark.gold import run as gold_run
 from lakehouse.spark.gold import tables

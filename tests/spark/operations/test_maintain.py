@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Dismissed, Floor, Intent, Manifest, Record
+from lakehouse.ops.records.gold import Intent, Manifest
+from lakehouse.ops.records.operators import Dismissed, Floor
+from lakehouse.ops.records.record import Record
 from lakehouse.spark.gold.run import unpublished
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.maintain import is_awaited, maintain, optimize_gold

@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse.events import Position
 from lakehouse.lineage import Interval, Lineage, Step
-from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.schema import make_schema
 from lakehouse.spark.gold import layout
 from lakehouse.spark.lake import Lake
