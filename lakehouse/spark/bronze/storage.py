@@ -23,7 +23,8 @@ from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classif
 from lakehouse.ops.records.bronze import FilesMissing, MissingFile
 from lakehouse.ops.records.bronze import Scan as ScanRecord
 from lakehouse.ops.records.operators import Epoch
-from lakehouse.sources.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files
+from lakehouse.sources.file_systems import FileInfo, FileSystem, LocalFiles
+from lakehouse.sources.storage_files import Scan, new_files
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.run_context import Progress, RunContext

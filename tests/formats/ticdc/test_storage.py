@@ -13,7 +13,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats.ticdc.storage import decode
 from lakehouse.formats.ticdc.storage_csv import Dialect
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 from tests.support.paths import DATA
 from tests.support.storage_encoder import Value, encode_record
 
