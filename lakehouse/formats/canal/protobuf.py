@@ -170,12 +170,23 @@ def _row(
                 header, op, before, None, shape=old, position=here, flags=only_key or _partial("before", old)
             )
         ]
-    after = {
-        **before,
-        **after,
-    }  # with binlog_row_image=MINIMAL the new image holds what changed, the old one names the row
-    flags = _partial("before", old, new), _partial("after", new, old)
-    table = _merged(old, new)
+    return _updated(header, place, number, old=(before, old), new=(after, new))
+
+
+def _updated(
+    header: wire.Header,
+    place: _Place,
+    number: int,
+    *,
+    old: "tuple[Image, _Shape]",
+    new: "tuple[Image, _Shape]",
+) -> Sequence[Event]:
+    """An update of a row, which is two changes where its key becomes another."""
+    here, before, op = place.position(number, 1), old[0], "update"
+    # with binlog_row_image=MINIMAL the new image holds what changed, the old one names the row
+    after = {**before, **new[0]}
+    flags = _partial("before", old[1], new[1]), _partial("after", new[1], old[1])
+    table = _merged(old[1], new[1])
     if not before.keys() >= set(table.key_names):
         return [
             _change(
