@@ -15,11 +15,12 @@ from lakehouse.events import MIN_POSITION
 from lakehouse.ops import progress, source_settings
 from lakehouse.ops.records import bronze, gold, operators, runs, silver
 from lakehouse.ops.records.bronze import Gap
-from lakehouse.ops.records.gold import Beginning, Manifest, TableEntry
+from lakehouse.ops.records.gold import Beginning, Manifest
 from lakehouse.ops.records.kinds import KINDS, decode, encode
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import Said, SourceSettings
+from tests.support.records import table_entry
 
 DATA = Path(__file__).parents[1] / "data/lake-7c69826"
 # stored, and empty in each of these lakes
@@ -190,18 +191,7 @@ def test_records_of_older_lakes_are_read_with_defaults() -> None:
 
 def test_what_says_nothing_is_not_stored() -> None:
     plan = Planned(batch=1, generation="g", small=True, arrow_rows=5, ranges=())
-    entry = TableEntry(
-        lineage="a",
-        database="d",
-        table="t",
-        gold="d__t",
-        version=3,
-        shape="",
-        state="exact",
-        since=None,
-        notes=(),
-        names=(("d", "t"),),
-    )
+    entry = table_entry(version=3)
 
     assert encode(plan) == '{"batch": 1, "generation": "g", "small": true, "arrow_rows": 5, "ranges": []}'
     assert not {"stopped", "lacking", "shards", "collided", "made_for"} & set(progress.plain(entry))
