@@ -182,25 +182,16 @@ def _updated(
     new: "tuple[Image, _Shape]",
 ) -> Sequence[Event]:
     """An update of a row, which is two changes where its key becomes another."""
-    here, before, op = place.position(number, 1), old[0], "update"
+    here, (before, old_shape), (sent, new_shape) = place.position(number, 1), old, new
     # with binlog_row_image=MINIMAL the new image holds what changed, the old one names the row
-    after = {**before, **new[0]}
-    flags = _partial("before", old[1], new[1]), _partial("after", new[1], old[1])
-    table = _merged(old[1], new[1])
-    if not before.keys() >= set(table.key_names):
-        return [
-            _change(
-                header,
-                op,
-                before,
-                after,
-                shape=table,
-                position=here,
-                flags=("old_key_unknown", *flags[0], *flags[1]),
-            )
-        ]
-    if [before[name] for name in table.key_names] == [after[name] for name in table.key_names]:
-        return [_change(header, op, before, after, shape=table, position=here, flags=flags[0] + flags[1])]
+    after = {**before, **sent}
+    flags = _partial("before", old_shape, new_shape), _partial("after", new_shape, old_shape)
+    table = _merged(old_shape, new_shape)
+    names = table.key_names
+    unknown = () if before.keys() >= set(names) else ("old_key_unknown",)
+    if unknown or [before[name] for name in names] == [after[name] for name in names]:
+        told = (*unknown, *flags[0], *flags[1])
+        return [_change(header, "update", before, after, shape=table, position=here, flags=told)]
     deleted = _change(
         header, "delete", before, None, shape=table, position=place.position(number, 0), flags=flags[0]
     )
