@@ -37,7 +37,7 @@ from lakehouse.config.models import KafkaInput, SourceConfig
 from lakehouse.demo.kafka_broker import start_broker
 from lakehouse.events import Message
 from lakehouse.formats.open_frames import framed
-from lakehouse.ops.records import Done
+from lakehouse.ops.records.silver import Done
 from lakehouse.sources.kafka_produce import produce
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog

@@ -21,12 +21,12 @@ from lakehouse.cli.options import (
     Table,
     Why,
     Yes,
-    loaded,
+    configured,
     share,
 )
 from lakehouse.cli.output import print_as, print_result, progress, working
 from lakehouse.cli.views import command, lake_view
-from lakehouse.errors import ConfigError, did_you_mean
+from lakehouse.errors import ConfigError
 
 
 def ddl_approve(
@@ -109,16 +109,10 @@ def verify(
     from lakehouse.config.load import database_settings
     from lakehouse.config.value_types import seconds_of
     from lakehouse.reporting.text.lists import verify_parts
-    from lakehouse.spark.source import source_of
     from lakehouse.spark.verification import record
     from lakehouse.spark.verification.looks import Options
 
-    config = loaded(configs)
-    if source not in config.sources:
-        raise ConfigError(
-            f"verify: expected a configured source, got {source}; {did_you_mean(source, config.sources)}"
-        )
-    found = source_of(config, source, lake)
+    found = configured("verify", configs, source, lake)
     options = Options(
         tuple(tables or ()),
         sample=share(sample),

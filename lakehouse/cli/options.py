@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakehouse.cli.output import progress
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from lakehouse.config.load import Config
+    from lakehouse.spark.source import Source as OpenedSource
 
 
 class Layer(StrEnum):
@@ -80,6 +81,18 @@ def loaded(configs: Path) -> "Config":
     for warning in warnings(config):
         progress(f"warning: {warning}")
     return config
+
+
+def configured(command: str, configs: Path, source: str, lake: str | None) -> "OpenedSource":
+    """A configured source, and the lake that a command is given instead of its own."""
+    from lakehouse.spark.source import source_of
+
+    config = loaded(configs)
+    if source not in config.sources:
+        raise ConfigError(
+            f"{command}: expected a configured source, got {source}; {did_you_mean(source, config.sources)}"
+        )
+    return source_of(config, source, lake)
 
 
 def loaded_if_there(configs: Path) -> "Config | None":

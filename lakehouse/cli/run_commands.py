@@ -25,13 +25,14 @@ from lakehouse.cli.options import (
     ShownLayer,
     Source,
     SourceLake,
+    configured,
     decoding,
     loaded,
     loaded_if_there,
 )
 from lakehouse.cli.output import print_all, print_as, print_parts, print_result, print_rows, progress, working
 from lakehouse.cli.views import command, views_of
-from lakehouse.errors import ConfigError, did_you_mean
+from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
     from lakehouse.config.load import Config
@@ -165,14 +166,8 @@ def import_(
 ) -> None:
     """Import tables that were there before the feed, from a dump of mysqldump, mydumper or Dumpling."""
     from lakehouse.spark.pipeline.import_dump import Given, check_dump, import_dump
-    from lakehouse.spark.source import source_of
 
-    config = loaded(configs)
-    if source not in config.sources:
-        raise ConfigError(
-            f"import: expected a configured source, got {source}; {did_you_mean(source, config.sources)}"
-        )
-    found, given = source_of(config, source, lake), Given(folder, at, time_zone)
+    found, given = configured("import", configs, source, lake), Given(folder, at, time_zone)
     with working():
         if check:
             result: Any = check_dump(found, given, progress)
@@ -213,14 +208,8 @@ def snapshot(
 ) -> None:
     """Read tables that were there before the feed from the source's database, while they change."""
     from lakehouse.spark.pipeline.snapshot_tables import Asked, list_tables, snapshot_tables
-    from lakehouse.spark.source import source_of
 
-    config = loaded(configs)
-    if source not in config.sources:
-        raise ConfigError(
-            f"snapshot: expected a configured source, got {source}; {did_you_mean(source, config.sources)}"
-        )
-    found = source_of(config, source, lake)
+    found = configured("snapshot", configs, source, lake)
     asked = Asked(tuple(tables or ()), incomplete, parallel, rows_per_second=rows_per_second, again=again)
     with working():
         result: Any = list_tables(found, asked) if check else snapshot_tables(found, asked, progress)

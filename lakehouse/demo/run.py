@@ -16,7 +16,7 @@ from lakehouse.config.models import KafkaInput, SourceConfig
 from lakehouse.demo.kafka_broker import start_broker
 from lakehouse.discovery.detect_format import guess_format
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Manifest
+from lakehouse.ops.records.gold import Manifest
 from lakehouse.sources.kafka_admin import list_topics
 from lakehouse.sources.kafka_produce import produce
 from lakehouse.sources.recording import read_recording

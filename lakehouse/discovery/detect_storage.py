@@ -16,12 +16,12 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message, RowChange
 from lakehouse.formats import STORAGE_FORMAT, decode_message
-from lakehouse.formats.ticdc.storage_csv import Dialect, bare_words
+from lakehouse.formats.ticdc.storage_csv import META_PREFIX, Dialect, bare_words
 from lakehouse.formats.ticdc.storage_layout import DataFile, classify, setting
-from lakehouse.formats.ticdc.storage_rows import META_PREFIX
 from lakehouse.formats.ticdc.storage_schema import read_definition
 from lakehouse.schema import parse_type
-from lakehouse.sources.storage_files import LocalFiles, all_files, read_tree
+from lakehouse.sources.file_systems import LocalFiles, all_files
+from lakehouse.sources.storage_tree import read_tree
 
 _SAMPLES, _SAMPLE_BYTES = 8, 1 << 20
 _HEADER = META_PREFIX + b"operation"

@@ -19,7 +19,7 @@ from lakehouse.events import Message
 from lakehouse.formats import FORMATS, STORAGE_FORMAT
 from lakehouse.sources.kafka_admin import Topic, list_topics
 from lakehouse.sources.recording import read_recording
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 
 Progress = Callable[[str], None]
 _MAX_FILES = 2_000  # of a storage sink

@@ -12,7 +12,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats import decode_message
 from lakehouse.formats.assemble import ATTACHMENT, BatchContext, Unjoined, assembled, attachment_names
-from lakehouse.sources.storage_files import LocalFiles
+from lakehouse.sources.file_systems import LocalFiles
 
 Json = dict[str, Any]
 

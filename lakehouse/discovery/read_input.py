@@ -14,7 +14,7 @@ from lakehouse.formats import FORMATS, STORAGE_FORMAT, decode_message, sends_wat
 from lakehouse.formats.assemble import assembled
 from lakehouse.formats.row import DetectedOption, Transactions
 from lakehouse.sources.recording import read_recording
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 
 
 def shown_options(path: Path, format: str, options: Mapping[str, str]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from lakehouse.sources.kafka_admin import Topic, list_topics, topic_settings
 from lakehouse.sources.live.servers import server_of
 from lakehouse.sources.live.tables import listed
 from lakehouse.sources.recording import read_recording
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 
 DAY_MS = 86_400_000
 RECORDS = 50_000  # of a recording that are sampled

@@ -15,8 +15,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
-from lakehouse.ddl_effects import Clear, Rekey, Retype
-from lakehouse.events import MIN_POSITION, Position
+from lakehouse.events import Position
 from lakehouse.fold.continuity import (
     NO_BREAKS,
     Breaks,
@@ -43,9 +42,9 @@ from lakehouse.fold.row_edits import (
     image_text,
     row_key,
 )
-from lakehouse.fold.upcast import Carrier, Row, Upstream, may_lose
+from lakehouse.fold.steps import clears, cuts, target_step
+from lakehouse.fold.upcast import Carrier, Row, Upstream
 from lakehouse.lineage import Lineage, key_ids
-from lakehouse.values.convert import is_identity
 
 # the images of so many changes are in memory at once besides the rows that they make
 CHUNK = 4096
@@ -73,46 +72,6 @@ class Folded:
     cleared: int = 0
     breaks: Breaks = NO_BREAKS
     first: set[Key] = field(default_factory=set)
-
-
-def rekeyings(lineage: Lineage, upto: int) -> list[int]:
-    """The steps, up to `upto`, at which the key becomes another."""
-    return [index for index in range(1, upto + 1) if changes_key(lineage, index)]
-
-
-def cuts(lineage: Lineage, upto: int, upstream: Upstream) -> list[int]:
-    """The steps, up to `upto`, whose DDL is applied to rows and not to the images of changes: the key becomes
-    another, or what becomes of a row is decided by all of its cells.
-    """
-    return [
-        index
-        for index in range(1, upto + 1)
-        if changes_key(lineage, index) or may_lose(lineage, index, upstream)
-    ]
-
-
-def last_cut(lineage: Lineage, upto: int, upstream: Upstream) -> Position:
-    """Where the last of them is: what comes late below it is not told from the rows of its keys alone."""
-    return max((lineage.steps[step].position for step in cuts(lineage, upto, upstream)), default=MIN_POSITION)
-
-
-def changes_key(lineage: Lineage, index: int) -> bool:
-    """Whether a row's key before the step may be another one after it. Two keys that become equal by a
-    column's new type are different keys below it: a row that was deleted long before must not take the other
-    one with it.
-    """
-    before = key_ids(lineage, index - 1)
-    if before != key_ids(lineage, index):
-        return True
-    return any(
-        isinstance(effect, Rekey)
-        or (
-            isinstance(effect, Retype)
-            and effect.column_id in before
-            and not is_identity(effect.old, effect.new)
-        )
-        for effect in lineage.steps[index].effects
-    )
 
 
 def fold(
@@ -155,11 +114,6 @@ def _below(ordered: list[Change], position: Position, low: int) -> int:
     return bisect_right(ordered, position, lo=low, key=attrgetter("position"))
 
 
-def target_step(lineage: Lineage, at: Position) -> int:
-    """The step in force right after `at`: a DDL at `at` itself counts."""
-    return max((index for index, step in enumerate(lineage.steps) if step.position <= at), default=0)
-
-
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A stretch of steps without a cut. Not `whole`: its changes are not all."""
@@ -182,12 +136,6 @@ def _across(piece: Piece, rows: list[Row]) -> tuple[list[Row], frozenset[str]]:
     """
     carrier = Carrier(piece.lineage, piece.end, piece.end + 1, "canonical", upstream=piece.upstream)
     return [row for row in map(carrier.move, rows) if row is not None], carrier.take_lost()
-
-
-def clears(lineage: Lineage, start: int, end: int) -> bool:
-    """Whether a statement of the steps start … end empties the table, which mends what it lacked before."""
-    steps = lineage.steps[start : end + 1]
-    return any(isinstance(effect, Clear) for step in steps for effect in step.effects)
 
 
 def _with_found(folded: Folded, before: Folded, piece: Piece) -> Folded:

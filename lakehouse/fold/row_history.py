@@ -32,19 +32,19 @@ and what was done is returned.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from lakehouse.ddl_effects import Clear
 from lakehouse.events import Position
 from lakehouse.fold.continuity import NO_BREAKS, Breaks, Claim, begun_at
-from lakehouse.fold.current_rows import Watch, breaks_among, changes_key, is_odd, target_step
+from lakehouse.fold.current_rows import Watch, breaks_among, is_odd
 from lakehouse.fold.keyless import Finder
 from lakehouse.fold.row_commits import Commit, commits_of, net_edits
+from lakehouse.fold.row_ddl import apply_ddl, ddl_plan
 from lakehouse.fold.row_edits import (
     DELETE,
     NEVER_INSERTED,
     NO_KEY,
-    ONE_KEY,
     REFUSE,
     UPSTREAM,
     Change,
@@ -54,7 +54,9 @@ from lakehouse.fold.row_edits import (
     image_text,
     row_key,
 )
+from lakehouse.fold.steps import target_step
 from lakehouse.fold.tracks import (
+    Done,
     Entry,
     KeyOf,
     Shown,
@@ -62,11 +64,10 @@ from lakehouse.fold.tracks import (
     Tracks,
     Unmatched,
     add_one,
-    apply_moves,
     key_by,
     take_one,
 )
-from lakehouse.fold.upcast import Move, Row, Upstream, compile_kept, compile_moves
+from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.lineage import Lineage, StepIndex, key_ids
 
 
@@ -119,8 +120,7 @@ def row_history(
     ones no others, at this place; None: it may have had others.
     """
     changes = list(changes)
-    is_known = whole or since is not None
-    began = begun_at(lineage, 0, max(target_step(lineage, at), step), whole=is_known)
+    began = begun_at(lineage, 0, max(target_step(lineage, at), step), whole=whole or since is not None)
     watch = Watch(began is not None, upstream.continuity.inserts)
     tracks, unmatched = _seeded(known, key_by(key_ids(lineage, step))), Unmatched()
     time: int | None = None
@@ -130,25 +130,21 @@ def row_history(
         if index > step:
             plan = ddl_plan(lineage, index, upstream, time)
             time = plan.time
-            total.entries.extend(tracks.close_all(index - 1))
-            total.add(_apply_ddl(tracks, unmatched, plan, shown))
+            total.add(apply_ddl(tracks, unmatched, plan, shown))
         ids = key_ids(lineage, index)
         found = ChangeReader(lineage, index, upstream, ids).read(stretch)
         commits, time = commits_of(stretch, found.edits, by_commit, time)
-        if ids:
-            done = _apply_keyed(tracks, commits, index, ids, watch=watch)
-        else:
-            done = _apply_counted(tracks, unmatched, commits, index)
-        total.add(done)
+        total.add(_apply_commits(tracks, unmatched, commits, index, ids=ids, watch=watch))
         total.problems.update(found.problems)
         unknown = {**found.unknown, **unknown}
         applied += found.applied
-    entries = [*total.entries, *tracks.close_all(max(target_step(lineage, at), step))]
-    entries.sort(key=lambda entry: entry.position)
+    total.entries.extend(tracks.close_all(max(target_step(lineage, at), step)))
+    entries = sorted(total.entries, key=attrgetter("position"))
     met = _met(known, key_ids(lineage, step), total.odd, since=since, begun=began is not None)
     breaks = breaks_among(lineage, changes, at, upstream, keys=total.odd, whole=whole, known=met)
-    problems = frozenset(total.problems)
-    return RowHistory(entries, tracks.rows(), unknown, problems, applied=applied, breaks=breaks)
+    return RowHistory(
+        entries, tracks.rows(), unknown, frozenset(total.problems), applied=applied, breaks=breaks
+    )
 
 
 def _met(
@@ -184,59 +180,22 @@ def _stretches(
         yield index, sorted(by_step.get(index, ()), key=lambda change: change.position)
 
 
-# --- deciding
+# --- the commits of a step
 
 
-@dataclass(frozen=True, slots=True)
-class DdlPlan:
-    """What the DDL of a step does to the rows: `live` to those that are there, `kept` to the last images of
-    those that are gone. `snapshot`: it is no DDL, but the beginning of a complete snapshot, which may send
-    rows of the `columns` again.
-    """
-
-    step: int
-    position: Position
-    time: int | None
-    live: list[Move]
-    kept: list[Move]
-    rekeyed: bool
-    snapshot: bool
-    columns: frozenset[int]
-    ids: tuple[int, ...]
-
-
-def ddl_plan(lineage: Lineage, index: int, upstream: Upstream, time: int | None) -> DdlPlan:
-    """The effect of the DDL of a step on the rows; `time` is that of the commit before it."""
-    step = lineage.steps[index]
-    told = lineage.times.get(step.position)
-    return DdlPlan(
-        index,
-        step.position,
-        told if told is not None else time,
-        compile_moves(lineage, index - 1, index, upstream),
-        kept=compile_kept(lineage, index - 1, index, upstream),
-        rekeyed=changes_key(lineage, index),
-        snapshot=step.ddl is None and any(isinstance(effect, Clear) for effect in step.effects),
-        columns=frozenset(column.id for column in step.schema.columns),
-        ids=key_ids(lineage, index),
-    )
-
-
-# --- doing: commits
-
-
-class Done(NamedTuple):
-    """The entries of some commits, what they lack, and the keys of which some change looks odd."""
-
-    entries: list[Entry]
-    problems: set[str]
-    odd: set[Key]
-
-    def add(self, other: "Done") -> None:
-        """Add what the commits after these have."""
-        self.entries.extend(other.entries)
-        self.problems.update(other.problems)
-        self.odd.update(other.odd)
+def _apply_commits(
+    tracks: Tracks,
+    unmatched: Unmatched,
+    commits: Iterable[Commit],
+    step: int,
+    *,
+    ids: tuple[int, ...],
+    watch: Watch,
+) -> Done:
+    """Apply the commits of a step; `ids` are the columns of its key."""
+    if ids:
+        return _apply_keyed(tracks, commits, step, ids, watch=watch)
+    return _apply_counted(tracks, unmatched, commits, step)
 
 
 def _apply_keyed(
@@ -349,57 +308,3 @@ def _one_less(
         Entry(track.number, edit.position, time, "delete", before=track.row, after=None, step=step)
     )
     tracks.end(text, track)
-
-
-# --- doing: DDL
-
-
-def _apply_ddl(tracks: Tracks, unmatched: Unmatched, plan: DdlPlan, shown: Shown) -> Done:
-    """Take all rows over a DDL: those that are there, and the last images of those that are gone, so that a
-    row that comes back is compared with what it would be today.
-    """
-    every = tracks.all()
-    done = Done([], set(), set())
-    if plan.snapshot:
-        _open(every, plan)
-    elif plan.live or plan.kept:
-        for track in every:
-            done.entries.extend(_move(track, plan, shown, done.problems))
-    if plan.rekeyed or plan.live or plan.kept:
-        # what is unmatched is found by its image, so it goes on only where rows do
-        unmatched.move([] if plan.rekeyed or plan.snapshot else plan.live)
-        tracks.rekey(every, key_by(plan.ids))
-    if plan.rekeyed and plan.ids and not plan.snapshot:
-        done.problems.update([ONE_KEY] if any(len(same) > 1 for same in tracks.live.values()) else [])
-        done.problems.update([NO_KEY] if tracks.live.get(None) else [])
-    return done
-
-
-def _open(tracks: Iterable[Track], plan: DdlPlan) -> None:
-    """A complete snapshot begins: every row is open, until the snapshot has sent it again."""
-    for track in tracks:
-        track.last = {key: value for key, value in track.last.items() if key in plan.columns}
-        if track.row is not None:
-            track.row, track.open_since = track.last, (plan.position, plan.time)
-
-
-def _move(track: Track, plan: DdlPlan, shown: Shown, problems: set[str]) -> Iterator[Entry]:
-    """Take one row over a DDL; an entry where that changes what is shown of it. What no rule has converted is
-    added to the problems.
-    """
-    before = apply_moves(plan.kept, track.last).row
-    assert before is not None
-    if track.row is None:
-        track.last = before
-        return
-    after, lost = apply_moves(plan.live, track.row)
-    problems |= lost
-    number, position, time, step = track.number, plan.position, plan.time, plan.step
-    if after is None:
-        yield Entry(number, position, time, "delete", before=before, after=None, step=step)
-    elif shown(before) != shown(after) and plan.ids:
-        yield Entry(number, position, time, "update", before=before, after=after, step=step)
-    elif shown(before) != shown(after):
-        yield Entry(number, position, time, "delete", before=before, after=None, step=step)
-        yield Entry(number, position, time, "insert", before=None, after=after, step=step)
-    track.row, track.last = after, after if after is not None else before

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lakehouse.events import Position
-from lakehouse.fold.row_edits import image_text, row_key
+from lakehouse.fold.row_edits import Key, image_text, row_key
 from lakehouse.fold.upcast import LOST, Move, Moved, Row
 
 Shown = Callable[[Row], Any]
@@ -30,6 +30,20 @@ class Entry(NamedTuple):
     before: Row | None
     after: Row | None
     step: int
+
+
+class Done(NamedTuple):
+    """The entries of a DDL or of commits, what they lack, and the keys of which some change looks odd."""
+
+    entries: list[Entry]
+    problems: set[str]
+    odd: set[Key]
+
+    def add(self, other: "Done") -> None:
+        """Add what the commits after these have."""
+        self.entries.extend(other.entries)
+        self.problems.update(other.problems)
+        self.odd.update(other.odd)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.ddl_effects import Drop, Effect, Fill, ImpliedFill, Retype
-from lakehouse.fold.current_rows import changes_key
+from lakehouse.fold.steps import changes_key
 from lakehouse.fold.upcast import LOST, Row, Upstream, compile_moves, may_lose
 from lakehouse.gold.columns import GoldColumn
 from lakehouse.gold.options import GoldOptions

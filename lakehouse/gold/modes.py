@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 from lakehouse.events import Position
 from lakehouse.fold.continuity import NO_BREAKS, Breaks
-from lakehouse.fold.current_rows import finish, fold, rekeyings, target_step
+from lakehouse.fold.current_rows import finish, fold
 from lakehouse.fold.row_edits import Change, ChangeReader, row_key
 from lakehouse.fold.row_history import Known, RowHistory, plain, row_history
+from lakehouse.fold.steps import rekeyings, target_step
 from lakehouse.fold.tracks import Entry, Shown
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.fold.versions import Keeper, Last, Version, last_known, versions

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from lakehouse.lineage import Name
-from lakehouse.ops.records import TableEntry
+from lakehouse.ops.records.gold import TableEntry
 
 # of a folder's name on most file systems 255 are allowed; what is appended to a taken name needs some
 NAME_BYTES = 200

@@ -1,1 +1,1 @@
-"""The ops tables without Spark: the records of the ops log, and the file lock of a run."""
+"""The ops tables without Spark: the parts of records, what is pruned of them, and the file lock of a run."""

@@ -1,5 +1,5 @@
-"""The nested parts of silver's records (lakehouse/ops/records.py): the progress of each partition, and open
-runs and transactions.
+"""The nested parts of silver's records (lakehouse/ops/records/silver.py): the progress of each partition,
+and open runs and transactions.
 
 Members have the names that they have in the log. A place is (topic, incarnation, partition): the incarnation
 tells the lives of a topic apart that was deleted and created again, and is "" where a source has none.

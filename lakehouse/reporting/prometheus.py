@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lakehouse.errors import EnvironmentError_
-from lakehouse.ops.records import OffsetsLost
+from lakehouse.ops.records.bronze import OffsetsLost
 
 STATES = ("exact", "incomplete", "behind", "retired")
 Observed = Mapping[str, Any]

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from lakehouse.events import Position
 from lakehouse.lineage import History, Lineage, Name
-from lakehouse.ops.records import Beginning
+from lakehouse.ops.records.gold import Beginning
 
 
 def with_known_ids(history: History, beginnings: Iterable[Beginning]) -> History:

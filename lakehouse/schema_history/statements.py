@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
-from lakehouse.ddl.parse.statements import altered, read, rewound
+from lakehouse.ddl.parse.recover import rewound
+from lakehouse.ddl.parse.statements import altered, read
 from lakehouse.ddl.policy import Rules
 from lakehouse.ddl_effects import Clear, Unknowable
 from lakehouse.errors import DdlError

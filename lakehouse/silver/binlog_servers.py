@@ -20,7 +20,7 @@ import msgspec
 from lakehouse.events import Message, Stored
 from lakehouse.formats.binlog import Server
 from lakehouse.ops.progress import BinlogNames, BinlogPlace, ServerChange, ServerPlace, Servers
-from lakehouse.ops.records import Epoch
+from lakehouse.ops.records.operators import Epoch
 
 _SHARD = "ShardId"
 

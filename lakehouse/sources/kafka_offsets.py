@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from msgspec import UNSET
 
 from lakehouse.ops.progress import Partition, Place, TopicOffset
-from lakehouse.ops.records import Gap, OffsetsLost, Read, TopicCreatedAgain
+from lakehouse.ops.records.bronze import Gap, OffsetsLost, Read, TopicCreatedAgain
 from lakehouse.sources.kafka_admin import Topic
 
 Start = str | Mapping[str, Mapping[str, int]]

@@ -56,6 +56,15 @@ def _spans(first: int, end: int, head: int, tail: int) -> Iterator[tuple[int, in
         yield max(middle, end - tail), end
 
 
+_LOOKING = {
+    "group.id": "lakehouse-look",
+    "enable.auto.commit": False,
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+}
+
+
 def read_span(
     bootstrap: str,
     options: Mapping[str, str],
@@ -70,15 +79,7 @@ def read_span(
     """
     if start >= end:
         return
-    config = {**client_config(bootstrap, options), "group.id": "lakehouse-look", "enable.auto.commit": False}
-    consumer = Consumer(
-        {
-            **config,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-        }
-    )
+    consumer = Consumer({**client_config(bootstrap, options), **_LOOKING})
     try:
         consumer.assign([TopicPartition(topic, partition, start)])
         deadline = time.monotonic() + seconds

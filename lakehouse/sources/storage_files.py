@@ -1,5 +1,4 @@
-"""New files of a storage sink, and a whole folder as messages, over any file system that can list, stat and
-read.
+"""New files of a storage sink.
 
 `new_files` lists no folder again that can't have gained rows. A scan is *done at C* when the checkpoint C was
 read before its listing and all that it found has landed: every change at or below C was then in a whole,
@@ -23,17 +22,13 @@ schema file that is no JSON), unless the checkpoint has passed its time: a crash
 sent again. The checkpoint waits for files that are not whole.
 """
 
-import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import NamedTuple
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import Message
 from lakehouse.formats.ticdc.storage_gaps import Gap, Held, first_commit_ts, gaps_of, without_expired
 from lakehouse.formats.ticdc.storage_layout import (
     DataFile,
@@ -42,103 +37,15 @@ from lakehouse.formats.ticdc.storage_layout import (
     SchemaFile,
     classify,
     has_commit_ts,
-    join_schemas,
     read_checkpoint,
     setting,
     switch,
 )
 from lakehouse.formats.ticdc.storage_schema import read_definition
+from lakehouse.sources.file_systems import FileInfo, FileSystem
 
 _FEW = 1000  # numbers to look at one by one; a list is cheaper than more
 _SLACK = 600_000  # ms between the clocks of TiDB and of the storage, at most
-
-
-class FileInfo(NamedTuple):
-    """A file or folder; `path` is relative to the root, with slashes; `mtime` in ms."""
-
-    path: str
-    size: int
-    mtime: int
-    is_dir: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.path.rpartition("/")[2]
-
-
-class FileSystem(Protocol):
-    """The file operations that a scan needs. The root is ""; a missing path has no children, no stat and no
-    bytes.
-    """
-
-    def list_dir(self, path: str) -> list[FileInfo]: ...
-
-    def stat(self, path: str) -> FileInfo | None: ...
-
-    def read(self, path: str, start: int = 0) -> bytes: ...
-
-
-class LocalFiles:
-    """A local folder. Paths that lead out of it, by their parts or by a link, count as missing."""
-
-    def __init__(self, root: str | Path) -> None:
-        self.root = Path(root).resolve()
-
-    def list_dir(self, path: str) -> list[FileInfo]:
-        folder = self._inside(path)
-        if folder is None or not folder.is_dir():
-            return []
-        with os.scandir(folder) as children:
-            found = [self._child(f"{path}/{child.name}" if path else child.name, child) for child in children]
-        return sorted(info for info in found if info)
-
-    def _child(self, path: str, child: os.DirEntry[str]) -> FileInfo | None:
-        if child.is_symlink():
-            return self.stat(path)
-        try:
-            return _info(path, child.stat(follow_symlinks=False))
-        except OSError:
-            return None
-
-    def stat(self, path: str) -> FileInfo | None:
-        place = self._inside(path)
-        try:
-            return _info(path, place.stat()) if place else None
-        except OSError:
-            return None
-
-    def read(self, path: str, start: int = 0) -> bytes:
-        place = self._inside(path)
-        try:
-            if place is None:
-                return b""
-            with place.open("rb") as file:
-                file.seek(start)
-                return file.read()
-        except OSError:
-            return b""
-
-    def open(self, path: str) -> BinaryIO | None:
-        """The file for reading a part at a time; None for what is not there."""
-        place = self._inside(path)
-        try:
-            return None if place is None else place.open("rb")
-        except OSError:
-            return None
-
-    def _inside(self, path: str) -> Path | None:
-        if path.startswith("/") or ".." in path.split("/") or "\0" in path:
-            return None
-        place = Path(os.path.realpath(self.root / path))
-        return place if place.is_relative_to(self.root) else None
-
-
-def _info(path: str, status: os.stat_result) -> FileInfo | None:
-    """The status of a file or folder; None for other kinds."""
-    is_dir = stat.S_ISDIR(status.st_mode)
-    if not (is_dir or stat.S_ISREG(status.st_mode)):
-        return None
-    return FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000, is_dir)
 
 
 class Scan(NamedTuple):
@@ -175,7 +82,7 @@ def new_files(
     checkpoint = _checkpoint(metadata)
     walk = _Walk(files, landed, options, None if sweep else done, checkpoint=checkpoint)
     walk.tree()
-    found = sorted(walk.found, key=lambda item: _landing_order(item[0], item[1]))
+    found = sorted(walk.found, key=lambda item: landing_order(item[0], item[1]))
     whole = checkpoint is not None and not walk.torn
     return Scan(
         [info for _, info in found],
@@ -196,7 +103,8 @@ def _checkpoint(metadata: bytes) -> int | None:
         return None
 
 
-def _landing_order(file: DataFile | SchemaFile, info: FileInfo) -> tuple[int, int, int, int, str]:
+def landing_order(file: DataFile | SchemaFile, info: FileInfo) -> tuple[int, int, int, int, str]:
+    """What files land by: schema files by version, then data files by version, day and number."""
     if isinstance(file, SchemaFile):
         return (0, file.version, 0, 0, info.path)
     return (1, file.version, file.day, file.number, info.path)
@@ -446,47 +354,3 @@ def _end_of_date(name: str) -> int | None:
         return None
     end = first + timedelta(days=1) if len(name) > 7 else (first + timedelta(days=32)).replace(day=1)
     return int((end + timedelta(hours=13)).timestamp() * 1000)
-
-
-# A whole tree
-
-
-def read_tree(root: str | Path, options: Mapping[str, str], topic: str = "storage") -> Iterator[Message]:
-    """All files of a folder in landing order, schemas joined, then its checkpoint; no file is held back."""
-    files = LocalFiles(root)
-    metadata = files.read("metadata")
-    found = [(classify(info.path, options), info) for info in all_files(files, "")]
-    landing = [(file, info) for file, info in found if isinstance(file, DataFile | SchemaFile) and info.size]
-    landing.sort(key=lambda item: _landing_order(*item))
-    schemas = join_schemas(
-        (file, files.read(info.path)) for file, info in landing if isinstance(file, SchemaFile)
-    )
-    dispatchers: dict[str, set[str | None]] = {}
-    offset = 0
-    for offset, (file, info) in enumerate(landing, 1):
-        writers: set[str | None] = set()
-        if isinstance(file, DataFile):
-            writers = dispatchers.setdefault(file.folder, set())
-            writers.add(file.dispatcher)
-        headers = schemas.headers(file, len(writers)) or ()
-        yield Message(
-            topic,
-            0,
-            offset - 1,
-            key=None,
-            value=files.read(info.path),
-            headers=headers,
-            timestamp=info.mtime,
-            path=info.path,
-        )
-    if metadata:
-        yield Message(topic, 0, offset, key=None, value=metadata, path="metadata")
-
-
-def all_files(files: FileSystem, path: str) -> Iterable[FileInfo]:
-    """All files below `path`, recursively."""
-    for info in files.list_dir(path):
-        if info.is_dir:
-            yield from all_files(files, info.path)
-        else:
-            yield info

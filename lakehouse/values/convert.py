@@ -35,7 +35,9 @@ from lakehouse.values.server_value import (
     Single,
     Span,
 )
-from lakehouse.values.store_assignment import Target, labels_mask, store_of
+from lakehouse.values.store_assignment.labels import labels_mask
+from lakehouse.values.store_assignment.stores import store_of
+from lakehouse.values.store_assignment.target import Target
 from lakehouse.values.temporal import read_duration, read_moment, to_local
 
 

@@ -18,7 +18,9 @@ from lakehouse.values.charsets import charset_codec
 from lakehouse.values.convert import UNKNOWABLE
 from lakehouse.values.normal_form import ADDRESS_SIZES, address_text, vector_text
 from lakehouse.values.server_value import Cell, Label, NoRule
-from lakehouse.values.store_assignment import STORES, Target, error_value, store_of
+from lakehouse.values.store_assignment.labels import error_value
+from lakehouse.values.store_assignment.stores import STORES, store_of
+from lakehouse.values.store_assignment.target import Target
 
 _NUMBER = re.compile(r"([+-]?)\s*((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)", re.I | re.ASCII)
 _BITS = re.compile(r"(?:b'([01]*)'|0b([01]+))", re.I)

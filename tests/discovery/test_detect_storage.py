@@ -7,7 +7,7 @@ import pytest
 
 from lakehouse.discovery.detect_storage import detect_options
 from lakehouse.formats.ticdc.storage import decode
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 from tests.support.paths import DATA
 
 TREES = sorted(path.parent for path in (DATA / "storage").glob("*/expected.json"))

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from lakehouse.ddl.policy import Rules
 from lakehouse.events import Position
 from lakehouse.fold.continuity import ANOTHER_ROW, INSERTED_TWICE, NOT_THERE, Breaks, Continuity
-from lakehouse.fold.current_rows import _pieces, breaks_among, fold, target_step
+from lakehouse.fold.current_rows import _pieces, breaks_among, fold
 from lakehouse.fold.row_edits import REJECTED, Change, ChangeReader, row_key
 from lakehouse.fold.row_history import row_history
+from lakehouse.fold.steps import target_step
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Interval, Lineage, Step, key_ids
 from lakehouse.schema import Column, make_schema, parse_type

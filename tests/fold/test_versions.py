@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import finish, fold, rekeyings, target_step
+from lakehouse.fold.current_rows import finish, fold
 from lakehouse.fold.row_edits import Change, image_text, row_key
 from lakehouse.fold.row_history import row_history
+from lakehouse.fold.steps import rekeyings, target_step
 from lakehouse.fold.tracks import Entry
 from lakehouse.fold.upcast import Row
 from lakehouse.fold.versions import Keeper, Version, last_known, versions

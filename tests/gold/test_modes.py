@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import target_step
 from lakehouse.fold.row_edits import Change, row_key
 from lakehouse.fold.row_history import plain
+from lakehouse.fold.steps import target_step
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import gold_columns, type_rows
 from lakehouse.gold.modes import Clock, Mode

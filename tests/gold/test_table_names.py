@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lakehouse.gold.table_names import Live, Made, holders, made_of
-from lakehouse.ops.records import TableEntry
+from tests.support.records import table_entry
 
 A, B = ("d", "a"), ("d", "b")
 
@@ -55,18 +55,8 @@ def test_a_table_whose_yaml_gives_it_another_name_stays_where_it_is() -> None:
 
 
 def test_an_entry_of_an_older_manifest_tells_by_its_gold_name_what_it_was_made_for() -> None:
-    entry = TableEntry(
-        lineage="one",
-        database="d",
-        table="c",
-        gold="d__b_2",
-        version=3,
-        wanted="d__b",
-        shape="",
-        state="exact",
-        since=None,
-        notes=(),
-        names=(A, B, ("d", "c")),
+    entry = table_entry(
+        lineage="one", table="c", gold="d__b_2", version=3, wanted="d__b", names=(A, B, ("d", "c"))
     )
     assert made_of(entry) == made("one", B, "d__b_2")
     assert made_of(replace(entry, wanted="orders")).made_for == A

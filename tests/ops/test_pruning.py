@@ -9,23 +9,13 @@ import pytest
 
 from lakehouse.ops.progress import Counts, NextOffset, OffsetRange
 from lakehouse.ops.pruning import RUNS, closed_by_code, floor_batch, known_summary, newest, pruned, total
-from lakehouse.ops.records import (
-    Closing,
-    Done,
-    Epoch,
-    Floor,
-    Generation,
-    Intent,
-    Manifest,
-    Planned,
-    Read,
-    Record,
-    Retired,
-    Run,
-    Scan,
-    Summary,
-    encode,
-)
+from lakehouse.ops.records.bronze import Read, Scan
+from lakehouse.ops.records.gold import Intent, Manifest
+from lakehouse.ops.records.kinds import encode
+from lakehouse.ops.records.operators import Epoch, Floor, Generation, Retired
+from lakehouse.ops.records.record import Record
+from lakehouse.ops.records.runs import Run, Summary
+from lakehouse.ops.records.silver import Closing, Done, Planned
 
 ROUNDS = 150
 

@@ -12,20 +12,15 @@ from msgspec import UNSET
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION
-from lakehouse.ops import progress, records, source_settings
-from lakehouse.ops.records import (
-    KINDS,
-    Beginning,
-    Done,
-    Gap,
-    Manifest,
-    Planned,
-    Record,
-    TableEntry,
-    decode,
-    encode,
-)
+from lakehouse.ops import progress, source_settings
+from lakehouse.ops.records import bronze, gold, operators, runs, silver
+from lakehouse.ops.records.bronze import Gap
+from lakehouse.ops.records.gold import Beginning, Manifest
+from lakehouse.ops.records.kinds import KINDS, decode, encode
+from lakehouse.ops.records.record import Record
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import Said, SourceSettings
+from tests.support.records import table_entry
 
 DATA = Path(__file__).parents[1] / "data/lake-7c69826"
 # stored, and empty in each of these lakes
@@ -37,12 +32,12 @@ NEWER = {
     "Retired.read",
     "Planned.read_as",
     "Read.batch",
-    *(f"RowShape.{name}" for name in records.RowShape.__struct_fields__),
-    *(f"Sighted.{name}" for name in records.Sighted.__struct_fields__),
-    *(f"Sightings.{name}" for name in records.Sightings.__struct_fields__),
-    *(f"Intent.{name}" for name in records.Intent.__struct_fields__),
-    *(f"Verified.{name}" for name in records.Verified.__struct_fields__),
-    *(f"VerifiedTable.{name}" for name in records.VerifiedTable.__struct_fields__),
+    *(f"RowShape.{name}" for name in gold.RowShape.__struct_fields__),
+    *(f"Sighted.{name}" for name in gold.Sighted.__struct_fields__),
+    *(f"Sightings.{name}" for name in gold.Sightings.__struct_fields__),
+    *(f"Intent.{name}" for name in gold.Intent.__struct_fields__),
+    *(f"Verified.{name}" for name in operators.Verified.__struct_fields__),
+    *(f"VerifiedTable.{name}" for name in operators.VerifiedTable.__struct_fields__),
     "Manifest.disproved",
     "Manifest.silver_rows",
     "Manifest.bronze",
@@ -51,7 +46,7 @@ NEWER = {
     "Done.short",
     "Done.bronze",
     "Planned.bronze",
-    *(f"Summary.{name}" for name in records.Summary.__struct_fields__),
+    *(f"Summary.{name}" for name in runs.Summary.__struct_fields__),
     "OffsetsLost.read",
     "Manifest.ended",
     "TableSize.topics",
@@ -63,7 +58,7 @@ NEWER = {
     "Backfill.ranges",
     "Dismissed.files",
     "FilesMissing.files",
-    *(f"MissingFile.{name}" for name in records.MissingFile.__struct_fields__),
+    *(f"MissingFile.{name}" for name in bronze.MissingFile.__struct_fields__),
     "Floor.batch",
     *(f"Beginning.{name}" for name in Beginning.__struct_fields__),
     *(f"TopicEnd.{name}" for name in progress.TopicEnd.__struct_fields__),
@@ -119,7 +114,7 @@ def test_every_field_is_set_in_a_stored_record() -> None:
     """A field that no writer sets would be one that readers wait for in vain."""
     kinds = [
         one
-        for module in (records, progress, source_settings)
+        for module in (bronze, silver, gold, operators, runs, progress, source_settings)
         for one in vars(module).values()
         if isinstance(one, type)
     ]
@@ -144,11 +139,11 @@ def test_every_field_is_set_in_a_stored_record() -> None:
 
 
 def test_what_a_storage_sink_lacks_is_stored_with_its_place() -> None:
-    known = records.MissingFile("d/t/5/CDC000001.csv", ("d", "t"), (0, 5, 2, 0, 0, 1))
-    unknown = records.MissingFile("7/5/CDC000001.csv", None, (0, 5, 2, 0, 0, 1))
+    known = bronze.MissingFile("d/t/5/CDC000001.csv", ("d", "t"), (0, 5, 2, 0, 0, 1))
+    unknown = bronze.MissingFile("7/5/CDC000001.csv", None, (0, 5, 2, 0, 0, 1))
     for record in (
-        records.FilesMissing(files=(known, unknown)),
-        records.Dismissed(code=None, batch=1, gaps=0, why="w", files=("d/t/5/CDC000001.csv",)),
+        bronze.FilesMissing(files=(known, unknown)),
+        operators.Dismissed(code=None, batch=1, gaps=0, why="w", files=("d/t/5/CDC000001.csv",)),
     ):
         assert decode(record.kind, encode(record)) == record
 
@@ -196,25 +191,14 @@ def test_records_of_older_lakes_are_read_with_defaults() -> None:
 
 def test_what_says_nothing_is_not_stored() -> None:
     plan = Planned(batch=1, generation="g", small=True, arrow_rows=5, ranges=())
-    entry = TableEntry(
-        lineage="a",
-        database="d",
-        table="t",
-        gold="d__t",
-        version=3,
-        shape="",
-        state="exact",
-        since=None,
-        notes=(),
-        names=(("d", "t"),),
-    )
+    entry = table_entry(version=3)
 
     assert encode(plan) == '{"batch": 1, "generation": "g", "small": true, "arrow_rows": 5, "ranges": []}'
     assert not {"stopped", "lacking", "shards", "collided", "made_for"} & set(progress.plain(entry))
 
 
 def test_what_a_newer_lakehouse_wrote_is_read_as_far_as_it_is_known() -> None:
-    assert decode("scan", '{"checkpoint": 5, "folder": "a"}') == records.Scan(checkpoint=5)
+    assert decode("scan", '{"checkpoint": 5, "folder": "a"}') == bronze.Scan(checkpoint=5)
     assert decode("a kind of tomorrow", '{"checkpoint": 5}') is None
 
 

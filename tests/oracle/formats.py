@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.events import Message, Position
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 from tests.oracle.cases import Case
 from tests.oracle.check import OPTIONS, Judged, compare, judge, on_the_way, place, same, told
 from tests.oracle.database import Table

@@ -9,9 +9,10 @@ from typing import Any
 
 from lakehouse.ddl_effects import Retype
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import finish, fold, rekeyings, target_step
+from lakehouse.fold.current_rows import finish, fold
 from lakehouse.fold.row_edits import Change, image_text, row_key
 from lakehouse.fold.row_history import plain, row_history
+from lakehouse.fold.steps import rekeyings, target_step
 from lakehouse.fold.upcast import Row
 from lakehouse.fold.versions import Keeper, versions
 from lakehouse.gold.modes import Mode

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakehouse.ops.records import Manifest
+from lakehouse.ops.records.gold import Manifest
 from lakehouse.spark.ops.log import OpsLog
 from tests.oracle.database import Database
 from tests.oracle.formats import FORMATS

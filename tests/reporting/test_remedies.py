@@ -7,7 +7,7 @@ import pytest
 
 from lakehouse.ddl.policy import stopping
 from lakehouse.ops.progress import Disproved, NextOffset, ServerChange
-from lakehouse.ops.records import MissingFile, OffsetsLost, TopicCreatedAgain
+from lakehouse.ops.records.bronze import MissingFile, OffsetsLost, TopicCreatedAgain
 from lakehouse.reporting.text.remedies import REMEDIES, Where, of_reason, of_table
 from lakehouse.silver.binlog_servers import change_text
 from lakehouse.silver.disproved_watermarks import disproved_text

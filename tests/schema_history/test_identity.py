@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakehouse.events import Message
 from lakehouse.gold.table_names import Live, Made, holders
 from lakehouse.lineage import History, Name
-from lakehouse.ops.records import Beginning
+from lakehouse.ops.records.gold import Beginning
 from lakehouse.schema_history.identity import beginning_of, lineage_at, with_known_ids
 from tests.support.engine import Memory
 from tests.support.feeds import TiCDC

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lakehouse.events import Message, SchemaChange, Watermark
 from lakehouse.formats.binlog import server_of
-from lakehouse.ops.records import Epoch
+from lakehouse.ops.records.operators import Epoch
 from lakehouse.silver.batch_summary import from_bytes, merged, summarise, to_bytes
 from lakehouse.silver.binlog_servers import Stretches, change_text, standing, updated_servers
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS

@@ -8,7 +8,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from lakehouse.ops.progress import Place
-from lakehouse.ops.records import Read
+from lakehouse.ops.records.bronze import Read
 from lakehouse.sources.kafka_admin import Topic
 from lakehouse.sources.kafka_offsets import (
     Lost,

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from lakehouse.formats.ticdc.storage_gaps import first_commit_ts
 from lakehouse.formats.ticdc.storage_layout import DataFile, classify
-from lakehouse.sources.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files, read_tree
+from lakehouse.sources.file_systems import FileInfo, FileSystem, LocalFiles
+from lakehouse.sources.storage_files import Scan, new_files
+from lakehouse.sources.storage_tree import read_tree
 
 HOUR = 3_600_000
 NOON = 1_795_262_400_000  # 2026-11-21 12:00 UTC, in ms

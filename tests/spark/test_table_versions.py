@@ -5,12 +5,12 @@ it. Needs Spark's package, but no session.
 from types import SimpleNamespace
 from typing import Any
 
-from lakehouse.ops.records import TableEntry
 from lakehouse.spark.gold.plan import TablePlan
 from lakehouse.spark.gold.tables import from_published, is_written
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.table_versions import returned_to
 from tests.support.feeds import TiCDC
+from tests.support.records import table_entry
 
 
 class Rows:
@@ -71,18 +71,7 @@ SOME_CHANGES: Any = SimpleNamespace(any_of=lambda lineage: True)
 def plan(**more: Any) -> TablePlan:
     """The plan of a table that was published as version 0."""
     lineage = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY)").lineage()
-    entry = TableEntry(
-        lineage=lineage.id,
-        database="d",
-        table="t",
-        gold="d__t",
-        version=0,
-        shape="",
-        state="exact",
-        since=None,
-        notes=(),
-        names=(("d", "t"),),
-    )
+    entry = table_entry(lineage=lineage.id)
     plain = {"at": AT, "gold": "d__t", "made_for": ("d", "t"), "wanted": "d__t", "shape": "", "held": None}
     known = {"known": entry, "before": entry, "retired": False, "whole": False}
     return TablePlan(lineage=lineage, **{**plain, **known, **more})

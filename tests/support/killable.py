@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lakehouse.ops.records import Record
+from lakehouse.ops.records.record import Record
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 

@@ -13,7 +13,7 @@ from lakehouse.events import Message
 from lakehouse.fold.continuity import ANOTHER_ROW, INSERTED_TWICE, NOT_THERE
 from lakehouse.formats import FORMATS
 from lakehouse.schema import Column, make_schema, parse_type
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 from tests.fold.test_properties import OPTIONS, ZONE
 from tests.support.arrivals import Feed
 from tests.support.encode_binlog import binlog, feed

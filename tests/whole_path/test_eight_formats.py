@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from lakehouse.events import Message, Position
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 from tests.fold.test_properties import (
     EXAMPLES,
     OPTIONS,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import rekeyings, target_step
+from lakehouse.fold.steps import rekeyings, target_step
 from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.own_columns import _TYPES
 from tests.support.engine import Memory

@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse.discovery.detect_storage import detect_options
 from lakehouse.formats.ticdc.storage_layout import has_commit_ts
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 from tests.support.engine import Memory
 from tests.support.judging import accepted_losses, check_tables, write_tables
 from tests.support.paths import DATA

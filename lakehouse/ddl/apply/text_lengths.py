@@ -5,7 +5,7 @@ CHARACTER SET widens a type that might not hold its characters in the new charse
 from dataclasses import replace
 
 from lakehouse.schema import BINARIES, TEXTS, ColumnType
-from lakehouse.values.store_assignment import capacity
+from lakehouse.values.store_assignment.texts import capacity
 
 _ONE_BYTE = (
     "ascii latin1 latin2 latin5 latin7 cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 dec8 hp8 swe7 koi8r "

@@ -5,7 +5,7 @@ its text is read no further than needed to know that. A statement that changes r
 refused: where one stands in a log of changes, its rows come in no message.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from lakehouse.ddl.edits import (
     AddColumn,
@@ -22,8 +22,6 @@ from lakehouse.ddl.edits import (
     ModifyColumn,
     Name,
     NoEffect,
-    RecoverDatabase,
-    RecoverTable,
     RenameTable,
     Statement,
     TruncateTable,
@@ -31,10 +29,10 @@ from lakehouse.ddl.edits import (
 from lakehouse.ddl.parse.alter import read_clauses
 from lakehouse.ddl.parse.create import create_table
 from lakehouse.ddl.parse.keys import index_options, index_type, key_parts
-from lakehouse.ddl.parse.tokens import Cursor, Token, tokenize
+from lakehouse.ddl.parse.recover import flashback, recover
+from lakehouse.ddl.parse.tokens import ROUTINES, Cursor, Token, split, tokenize
 from lakehouse.errors import DdlError
 
-_ROUTINES = ("PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE")
 _OBJECTS = (
     "VIEW",
     "SEQUENCE",
@@ -65,7 +63,7 @@ _OBJECTS = (
     "HYPO",
     "IMPORT",
     "JSON",
-    *_ROUTINES,
+    *ROUTINES,
 )
 _WITHOUT_EFFECT_LIST = (
     "SET USE GRANT REVOKE BEGIN START COMMIT ROLLBACK SAVEPOINT RELEASE XA FLUSH ANALYZE OPTIMIZE CHECK "
@@ -140,43 +138,6 @@ def _set_statement(cursor: Cursor) -> None:
             cursor.group()
         else:
             cursor.at += 1
-
-
-def split(tokens: list[Token]) -> Iterator[list[Token]]:
-    """Statements end at `;`, but not inside the BEGIN … END of a routine."""
-    start = depth = 0
-    routine = False
-    for at, token in enumerate(tokens):
-        if at == start:
-            routine, depth = _is_routine(tokens[at : at + 24]), 0
-        if routine:
-            depth += _block(tokens, at)
-        if token.upper == ";" and depth <= 0:
-            if at > start:
-                yield tokens[start:at]
-            start = at + 1
-    if start < len(tokens):
-        if depth > 0:
-            raise DdlError("the end of the text: expected END of a routine's body, got nothing")
-        yield tokens[start:]
-
-
-def _block(tokens: list[Token], at: int) -> int:
-    word = tokens[at].upper
-    before = tokens[at - 1].upper if at else ""
-    after = tokens[at + 1].upper if at + 1 < len(tokens) else ""
-    if word in ("BEGIN", "CASE") and before != "END":
-        return 1
-    return -1 if word == "END" and after not in ("IF", "LOOP", "WHILE", "REPEAT", "FOR") else 0
-
-
-def _is_routine(tokens: list[Token]) -> bool:
-    if tokens[0].upper == "BEGIN":
-        return len(tokens) > 1 and tokens[1].upper == "NOT"
-    if tokens[0].upper not in ("CREATE", "ALTER"):
-        return False
-    stop = ("TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA", "USER", "ROLE", "SEQUENCE", "SERVER", *_ROUTINES)
-    return next((token.upper for token in tokens[1:] if token.upper in stop), "") in _ROUTINES
 
 
 # --- CREATE
@@ -355,7 +316,7 @@ def _wait(cursor: Cursor) -> None:
         cursor.take("NOWAIT")
 
 
-# --- DROP, TRUNCATE, RECOVER
+# --- DROP, TRUNCATE
 
 
 def _drop(cursor: Cursor) -> Statement:
@@ -405,67 +366,12 @@ def _truncate(cursor: Cursor) -> Statement:
     return TruncateTable(database, table)
 
 
-def _recover(cursor: Cursor) -> Statement:
-    """RECOVER TABLE t; by a job's number it names no table, so it is refused."""
-    cursor.need("TABLE")
-    if cursor.take("BY", "JOB"):
-        raise DdlError(f"RECOVER TABLE BY JOB names no table, and {_NO_ROWS}")
-    database, table = cursor.table()
-    if cursor.kind == "number":
-        cursor.at += 1
-    cursor.end()
-    return RecoverTable(database, table)
-
-
-def _flashback(cursor: Cursor) -> Statement:
-    """A table or a database that was dropped; what goes back in time can't be followed, so it is refused."""
-    if any(_at_time(cursor.tokens[at:]) for at in range(cursor.at, len(cursor.tokens))):
-        raise DdlError(f"FLASHBACK to a time: {_NO_ROWS}")
-    if cursor.need_one("TABLE", "DATABASE", "SCHEMA") == "TABLE":
-        database, table = cursor.table()
-        to = cursor.name("a table name") if cursor.take("TO") else None
-        cursor.end()
-        return RecoverTable(database, table, to)
-    name = cursor.name("a database name")
-    to = cursor.name("a database name") if cursor.take("TO") else None
-    cursor.end()
-    return RecoverDatabase(name, to)
-
-
-_NO_ROWS = (
-    "no message tells the rows that came back; take a snapshot of the tables, then `lakehouse ddl skip` it"
-)
-
-
-def _at_time(tokens: list[Token]) -> bool:
-    """TO TIMESTAMP 'text' or TO TSO number; a table may have either word as its name."""
-    kinds = {"TIMESTAMP": "string", "TSO": "number"}
-    return len(tokens) > 2 and tokens[0].upper == "TO" and kinds.get(tokens[1].upper) == tokens[2].kind
-
-
-def rewound(sql: str) -> tuple[list[Name], str | None]:
-    """The tables that a FLASHBACK to a time names, or the database; neither for any other text."""
-    try:
-        cursor = Cursor(sql, tokenize(sql))
-        if not cursor.take("FLASHBACK"):
-            return [], None
-        if cursor.take_one("DATABASE", "SCHEMA"):
-            return [], cursor.name("a database name")
-        cursor.need("TABLE")
-        names = [cursor.table()]
-        while cursor.take(","):
-            names.append(cursor.table())
-        return names, None
-    except DdlError:
-        return [], None
-
-
 _STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
     "CREATE": _create,
     "ALTER": _alter,
     "RENAME": _rename,
     "DROP": _drop,
     "TRUNCATE": _truncate,
-    "RECOVER": _recover,
-    "FLASHBACK": _flashback,
+    "RECOVER": recover,
+    "FLASHBACK": flashback,
 }

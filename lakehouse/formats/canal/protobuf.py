@@ -170,26 +170,28 @@ def _row(
                 header, op, before, None, shape=old, position=here, flags=only_key or _partial("before", old)
             )
         ]
-    after = {
-        **before,
-        **after,
-    }  # with binlog_row_image=MINIMAL the new image holds what changed, the old one names the row
-    flags = _partial("before", old, new), _partial("after", new, old)
-    table = _merged(old, new)
-    if not before.keys() >= set(table.key_names):
-        return [
-            _change(
-                header,
-                op,
-                before,
-                after,
-                shape=table,
-                position=here,
-                flags=("old_key_unknown", *flags[0], *flags[1]),
-            )
-        ]
-    if [before[name] for name in table.key_names] == [after[name] for name in table.key_names]:
-        return [_change(header, op, before, after, shape=table, position=here, flags=flags[0] + flags[1])]
+    return _updated(header, place, number, old=(before, old), new=(after, new))
+
+
+def _updated(
+    header: wire.Header,
+    place: _Place,
+    number: int,
+    *,
+    old: "tuple[Image, _Shape]",
+    new: "tuple[Image, _Shape]",
+) -> Sequence[Event]:
+    """An update of a row, which is two changes where its key becomes another."""
+    here, (before, old_shape), (sent, new_shape) = place.position(number, 1), old, new
+    # with binlog_row_image=MINIMAL the new image holds what changed, the old one names the row
+    after = {**before, **sent}
+    flags = _partial("before", old_shape, new_shape), _partial("after", new_shape, old_shape)
+    table = _merged(old_shape, new_shape)
+    names = table.key_names
+    unknown = () if before.keys() >= set(names) else ("old_key_unknown",)
+    if unknown or [before[name] for name in names] == [after[name] for name in names]:
+        told = (*unknown, *flags[0], *flags[1])
+        return [_change(header, "update", before, after, shape=table, position=here, flags=told)]
     deleted = _change(
         header, "delete", before, None, shape=table, position=place.position(number, 0), flags=flags[0]
     )

@@ -74,30 +74,16 @@ def _next(stream: _Stream, message: Message, number: int | None) -> list[Message
     found: list[Message | Note] = []
     missing = number - stream.ps - 1 if number is not None and stream.ps is not None else 0
     if missing > 0:
-        found.append(
-            Note(
-                "gap",
-                (message,),
-                (
-                    f"header ps: expected {stream.ps and stream.ps + 1}, got {number}: {missing} records are "
-                    "missing"
-                ),
-                missing,
-            )
-        )
+        expected = stream.ps and stream.ps + 1
+        text = f"header ps: expected {expected}, got {number}: {missing} records are missing"
+        found.append(Note("gap", (message,), text, missing))
     stream.ps = number
     if not stream.parts and message.value is not None and message.value.startswith(_WHOLE):
         return [*found, message]
     envelope = _envelope(message)
     if envelope is None:
-        found += _abandon(stream)
-        found.append(
-            Note(
-                "dead",
-                (message,),
-                "record: expected an Envelope of version 1 with index below total, got something else",
-            )
-        )
+        text = "record: expected an Envelope of version 1 with index below total, got something else"
+        found += [*_abandon(stream), Note("dead", (message,), text)]
     elif (
         stream.parts
         and missing == 0

@@ -1,4 +1,4 @@
-r"""CSV records of the TiCDC storage sink, in every dialect its settings allow.
+r"""CSV records of the TiCDC storage sink, in every dialect its settings allow, and these settings.
 
     "I","orders","shop",470607110537740288,1001,"25.5000",\N     with a quote character: texts are quoted,
                                                                  quotes in them doubled, line breaks raw
@@ -17,8 +17,11 @@ with a part of a delimiter of several characters; with any dialect, a null word 
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
+
+from lakehouse.errors import DecodeError
+from lakehouse.formats.ticdc.storage_layout import setting, switch
 
 TEXT, INTEGER, NUMBER, BOOLEAN, BITS = "text", "integer", "number", "boolean", "bits"
 _KINDS = {
@@ -51,6 +54,57 @@ class Broken(NamedTuple):
 
     code: str
     text: str
+
+
+class Settings(NamedTuple):
+    """How the sink writes: its dialect, the meta fields of a record, the encoding of binary values, the zone
+    of timestamps, and the columns that it does not send.
+    """
+
+    dialect: Dialect
+    meta: tuple[str, ...]
+    binary: str
+    zone: str
+    virtual: frozenset[str]
+
+
+META = {
+    "operation": TEXT,
+    "table": TEXT,
+    "schema": TEXT,
+    "commit-ts": INTEGER,
+    "is-update": BOOLEAN,
+    "handle-key": TEXT,
+}
+_SWITCHES = {
+    "commit-ts": "include-commit-ts",
+    "is-update": "output-old-value",
+    "handle-key": "output-handle-key",
+}
+META_PREFIX = b"ticdc-meta$"  # of their names in a header
+
+
+def read_settings(options: Mapping[str, str]) -> Settings:
+    """How the sink writes CSV."""
+    meta = tuple(name for name in META if name not in _SWITCHES or switch(options, _SWITCHES[name]))
+    delimiter, quote, null, terminator = (
+        setting(options, name).encode() for name in ("delimiter", "quote", "null", "terminator")
+    )
+    if not delimiter or len(quote) > 1 or (quote and quote in delimiter):
+        raise DecodeError(
+            "option",
+            (
+                "delimiter, quote: expected a delimiter, and a quote of one byte that is not in it, got "
+                "something else"
+            ),
+        )
+    return Settings(
+        Dialect(delimiter, quote, null, terminator or b"\r\n"),
+        meta,
+        setting(options, "binary-encoding-method"),
+        setting(options, "time_zone"),
+        virtual=frozenset(name.strip() for name in setting(options, "virtual-columns").split(",")),
+    )
 
 
 def rows(data: bytes, start: int, dialect: Dialect, kinds: tuple[str, ...]) -> Iterator[Row | Broken]:

@@ -18,9 +18,8 @@ from typing import NamedTuple
 import msgspec
 
 from lakehouse.errors import DecodeError
-from lakehouse.formats.ticdc.storage_csv import Broken, split
+from lakehouse.formats.ticdc.storage_csv import META_PREFIX, Broken, read_settings, split
 from lakehouse.formats.ticdc.storage_layout import DataFile, classify, has_commit_ts
-from lakehouse.formats.ticdc.storage_rows import META_PREFIX, read_settings
 
 Held = Mapping[str, Mapping[str | None, Mapping[int, str]]]
 """The paths of data files, by folder, writer and number."""

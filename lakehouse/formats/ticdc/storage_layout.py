@@ -12,7 +12,7 @@ rows.
 
 With use-table-id-as-path `{table id}` stands for `{schema}/{table}`, and there is no physical id. Names are
 raw: any character but a slash. Paths are relative to the sink's root. Pure functions: no I/O here
-(lakehouse.sources.storage_files has it).
+(lakehouse.sources has it).
 """
 
 import re

@@ -23,17 +23,20 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DELETE, UPSERT, DeadLetter, Event, Image, Position, RowChange
 from lakehouse.formats.ticdc.storage_csv import (
     BITS,
-    BOOLEAN,
     INTEGER,
+    META,
+    META_PREFIX,
     NUMBER,
     TEXT,
     Broken,
     Dialect,
     Row,
+    Settings,
+    read_settings,
     rows,
     split,
 )
-from lakehouse.formats.ticdc.storage_layout import DataFile, setting, switch
+from lakehouse.formats.ticdc.storage_layout import DataFile
 from lakehouse.formats.ticdc.storage_schema import read_definition, type_text
 from lakehouse.schema import parse_type
 from lakehouse.values.scalars import base64_text, number, timestamp_utc
@@ -66,64 +69,17 @@ def csv_rows(
     start, plan = _fitted(
         data, _plan(schema, virtual, place.database, place.table, settings=read_settings(options))
     )
-    kinds = tuple(_META[name] for name in plan.meta) + plan.kinds
+    kinds = tuple(META[name] for name in plan.meta) + plan.kinds
     yield from _changes(rows(data, start, plan.settings.dialect, kinds), _Reader(plan, place))
 
 
-# Settings and the plan
-
-
-class _Settings(NamedTuple):
-    dialect: Dialect
-    meta: tuple[str, ...]
-    binary: str
-    zone: str
-    virtual: frozenset[str]
-
-
-_META = {
-    "operation": TEXT,
-    "table": TEXT,
-    "schema": TEXT,
-    "commit-ts": INTEGER,
-    "is-update": BOOLEAN,
-    "handle-key": TEXT,
-}
-_SWITCHES = {
-    "commit-ts": "include-commit-ts",
-    "is-update": "output-old-value",
-    "handle-key": "output-handle-key",
-}
-META_PREFIX = b"ticdc-meta$"
-
-
-def read_settings(options: Mapping[str, str]) -> _Settings:
-    """How the sink writes CSV."""
-    meta = tuple(name for name in _META if name not in _SWITCHES or switch(options, _SWITCHES[name]))
-    delimiter, quote, null, terminator = (
-        setting(options, name).encode() for name in ("delimiter", "quote", "null", "terminator")
-    )
-    if not delimiter or len(quote) > 1 or (quote and quote in delimiter):
-        raise DecodeError(
-            "option",
-            (
-                "delimiter, quote: expected a delimiter, and a quote of one byte that is not in it, got "
-                "something else"
-            ),
-        )
-    return _Settings(
-        Dialect(delimiter, quote, null, terminator or b"\r\n"),
-        meta,
-        setting(options, "binary-encoding-method"),
-        setting(options, "time_zone"),
-        virtual=frozenset(name.strip() for name in setting(options, "virtual-columns").split(",")),
-    )
+# The plan
 
 
 class _Plan(NamedTuple):
     """How to read the rows of one table version: everything that the rows themselves do not change."""
 
-    settings: _Settings
+    settings: Settings
     meta: tuple[str, ...]
     names: tuple[str, ...]
     virtual: frozenset[str]
@@ -157,7 +113,7 @@ class _Plan(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def _plan(schema: bytes, virtual: bytes | None, database: str, table: str, settings: _Settings) -> _Plan:
+def _plan(schema: bytes, virtual: bytes | None, database: str, table: str, settings: Settings) -> _Plan:
     """The plan for all columns of a schema file."""
     columns = read_definition(schema).columns
     types = {column.column_name: type_text(column) for column in columns}
@@ -400,7 +356,7 @@ _KINDS = {"integer": INTEGER, "bit": BITS, "year": INTEGER, "float": NUMBER, "do
 _DECIMAL = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?")
 
 
-def _converter(family: str, settings: _Settings) -> Callable[[bytes], Any]:
+def _converter(family: str, settings: Settings) -> Callable[[bytes], Any]:
     """The function from a field's bytes to its canonical value; it raises ValueError for what is no value of
     the family.
     """

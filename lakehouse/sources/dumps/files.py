@@ -12,7 +12,7 @@ import zstandard
 
 from lakehouse.errors import LakehouseError
 from lakehouse.sources.dumps.window import Stream, Window
-from lakehouse.sources.storage_files import FileInfo, LocalFiles
+from lakehouse.sources.file_systems import FileInfo, LocalFiles
 
 _SUFFIX = re.compile(
     r"(?P<stem>.+?)\.(?P<kind>sql|csv|dat)(?:\.(?P<packed>gz|zst|zstd|snappy|lz4|xz|bz2))?", re.S

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lineage import History, Name
-from lakehouse.ops.records import Manifest
+from lakehouse.ops.records.gold import Manifest
 from lakehouse.reporting.text.values import place
 from lakehouse.spark.api.moments import time_of
 from lakehouse.spark.api.row_changes import counted

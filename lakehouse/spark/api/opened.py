@@ -1,10 +1,8 @@
-"""An opened lake: the Python API (lakehouse/api.py). Its methods find the source and the table; what they
-return is made by the other modules here.
+"""An opened lake: the Python API (lakehouse/api.py). Its methods find the table by its name
+(named_tables.py); what they return is made by the other modules here.
 """
 
-import functools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
@@ -12,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.errors import LakehouseError, did_you_mean
 from lakehouse.events import Position
 from lakehouse.lineage import Lineage
-from lakehouse.ops.records import TableEntry
 from lakehouse.spark.api import activity, logs
 from lakehouse.spark.api.moment_rows import difference, rows_at
 from lakehouse.spark.api.moments import Moment, Time, millis_of, position_of
+from lakehouse.spark.api.named_tables import Tables
 from lakehouse.spark.api.row_changes import (
     Key,
     changes_of_row,
@@ -26,7 +24,6 @@ from lakehouse.spark.api.row_changes import (
 )
 from lakehouse.spark.api.states import TableState, state_of, states_frame, warn_unless_exact
 from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops.gold_names import the_one
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.status import source_status
@@ -60,7 +57,7 @@ def open_lake(
         raise LakehouseError(
             f"{catalog or place.root}: expected a lake, found none; `lakehouse run` makes one"
         )
-    return OpenLake(session, place, {reader.source: reader for reader in readers})
+    return OpenLake(session, place, readers)
 
 
 class OpenLake:
@@ -72,8 +69,8 @@ class OpenLake:
     here, but for `views`. Reading a table that is not exact gives the warning `NotExact` with the reason.
     """
 
-    def __init__(self, spark: SparkSession, lake: Lake, readers: Mapping[str, Reader]) -> None:
-        self.spark, self.location, self._readers = spark, lake, dict(readers)
+    def __init__(self, spark: SparkSession, lake: Lake, readers: Iterable[Reader]) -> None:
+        self.spark, self.location, self._tables = spark, lake, Tables(readers, lake.root)
 
     def refresh(self) -> "OpenLake":
         """The lake as it is now.
@@ -93,7 +90,10 @@ class OpenLake:
         0   demo  ticdc-open             0       []
         """
         return logs.sources_frame(
-            [(one, source_status(self.spark, self.location, one.source, None)) for one in self._every()]
+            [
+                (one, source_status(self.spark, self.location, one.source, None))
+                for one in self._tables.every()
+            ]
         )
 
     def tables(self) -> pd.DataFrame:
@@ -105,7 +105,9 @@ class OpenLake:
         0  shop.clients  exact  2026-11-21 01:07:00 UTC (TSO 470606995849740288)
         1   shop.orders  exact  2026-11-21 01:07:00 UTC (TSO 470606995849740288)
         """
-        entries = ((one, entry) for one in self._every() if one.manifest for entry in one.manifest.tables)
+        entries = (
+            (one, entry) for one in self._tables.every() if one.manifest for entry in one.manifest.tables
+        )
         return states_frame([state_of(reader, entry) for reader, entry in entries])
 
     def state(self, table: str) -> TableState:
@@ -114,7 +116,7 @@ class OpenLake:
         >>> lake.state("shop.orders").state
         'exact'
         """
-        return state_of(*self._published(table))
+        return state_of(*self._tables.published(table))
 
     def key(self, table: str) -> list[str]:
         """The names of the columns of a table's key, as gold has them; none where it has no key.
@@ -122,7 +124,7 @@ class OpenLake:
         >>> lake.key("shop.orders")
         ['id']
         """
-        return [column.name for column in key_columns(*self._life(table))]
+        return [column.name for column in key_columns(*self._tables.life(table))]
 
     # --- rows
 
@@ -139,9 +141,9 @@ class OpenLake:
         +---+----------+
         """
         if manifest is None:
-            reader, entry = self._published(table)
+            reader, entry = self._tables.published(table)
         else:
-            reader, entries = self._of_manifest(manifest)
+            reader, entries = self._tables.of_manifest(manifest)
             if table not in entries:
                 advice = did_you_mean(table, entries)
                 raise LakehouseError(f"{table}: expected a table of manifest {manifest}; {advice}")
@@ -164,10 +166,10 @@ class OpenLake:
         |  3|Zoë Müller|
         +---+----------+
         """
-        reader, lineages = self._lives(table)
+        reader, lineages = self._tables.lives(table)
         position = position_of(reader, moment)
         named = {".".join(name): one for name, one in reader.history.live(position).items()}
-        then = named.get(self._named(table)[1])
+        then = named.get(self._tables.named(table)[1])
         lineages = [then] if then is not None else lineages
         self._warn(reader, lineages[0], position)
         return rows_at(reader, table, lineages, position).frame
@@ -186,7 +188,7 @@ class OpenLake:
         |  added|  4|   NULL|
         +-------+---+-------+
         """
-        reader, lineages = self._lives(table)
+        reader, lineages = self._tables.lives(table)
         positions = [position_of(reader, one) for one in (older, newer)]
         self._warn(reader, lineages[0], max(positions))
         before = rows_at(reader, table, lineages, positions[0])
@@ -210,7 +212,7 @@ class OpenLake:
         |[1001]|      [amount]|shipped|
         +------+--------------+-------+
         """
-        reader, lineage = self._life(table)
+        reader, lineage = self._tables.life(table)
         ends = [None if one is None else position_of(reader, one) for one in (since, until)]
         return changes_of_table(reader, lineage, *ends)
 
@@ -228,7 +230,7 @@ class OpenLake:
         |update|  [vip]|  1|
         +------+-------+---+
         """
-        return changes_of_row(*self._life(table), key)
+        return changes_of_row(*self._tables.life(table), key)
 
     def timeline(self, table: str, key: Key, last: int = 24) -> pd.DataFrame:
         """The last changes of one row with the statements between them (pandas): committed_at, op (`ddl` of a
@@ -239,7 +241,7 @@ class OpenLake:
         0  insert  insert
         1  update  update
         """
-        return timeline_of(*self._life(table), key, last=last)
+        return timeline_of(*self._tables.life(table), key, last=last)
 
     def rejected(self, table: str) -> DataFrame:
         """The changes that a table's expectations keep out of gold, with the `reasons`; else the columns of
@@ -248,7 +250,7 @@ class OpenLake:
         >>> lake.rejected("shop.orders").count()
         0
         """
-        return rejected_changes(*self._life(table))
+        return rejected_changes(*self._tables.life(table))
 
     # --- the source over time
 
@@ -262,9 +264,9 @@ class OpenLake:
         ...
         """
         if table is None:
-            frames = [logs.statements(one) for one in self._every() if one.done is not None]
+            frames = [logs.statements(one) for one in self._tables.every() if one.done is not None]
         else:
-            frames = [logs.statements(*self._life(table))]
+            frames = [logs.statements(*self._tables.life(table))]
         return logs.united(frames).orderBy("source", "position")
 
     def activity(self, *tables: str, since: Time = None, until: Time = None, most: int = 60) -> pd.DataFrame:
@@ -283,8 +285,8 @@ class OpenLake:
         Name: changes, dtype: int64
         """
         span = activity.Span(millis_of(since), millis_of(until))
-        names = [self._named(one)[1] for one in tables]
-        return activity.activity_of(self._every(), names, span, most)
+        names = [self._tables.named(one)[1] for one in tables]
+        return activity.activity_of(self._tables.every(), names, span, most)
 
     def lag(self) -> pd.DataFrame:
         """Silver's last batches, at most 400 of each source (pandas): when each was finished (`at`), up to
@@ -295,7 +297,7 @@ class OpenLake:
            batch  messages  changes  duplicate  ddl
         0      1        58       19          7   27
         """
-        return activity.lag_of(self._every())
+        return activity.lag_of(self._tables.every())
 
     def manifests(self, last: int = 100) -> pd.DataFrame:
         """The last published states of gold (pandas): `number`, when it was published, up to which place,
@@ -305,7 +307,7 @@ class OpenLake:
            number source  exact  incomplete  behind
         0       0   demo      2           0       0
         """
-        return activity.manifests_frame(self._every(), last)
+        return activity.manifests_frame(self._tables.every(), last)
 
     def at_manifest(self, number: int) -> dict[str, DataFrame]:
         """Every table that a manifest has published, at the version that belongs to it. LakehouseError where
@@ -314,7 +316,7 @@ class OpenLake:
         >>> sorted(lake.at_manifest(0))
         ['shop.clients', 'shop.orders']
         """
-        reader, entries = self._of_manifest(number)
+        reader, entries = self._tables.of_manifest(number)
         for entry in entries.values():
             warn_unless_exact(reader, entry)
         return {
@@ -329,7 +331,7 @@ class OpenLake:
         >>> lake.dead_letters().groupBy("code").count().count()
         0
         """
-        return logs.united([logs.dead_letters(one, with_bytes) for one in self._every()])
+        return logs.united([logs.dead_letters(one, with_bytes) for one in self._tables.every()])
 
     def quality(self) -> DataFrame:
         """How each expectation of each table did in each run: source, table, expectation, action, at,
@@ -338,7 +340,7 @@ class OpenLake:
         >>> lake.quality().count()
         0
         """
-        return logs.united([logs.quality(one) for one in self._every()])
+        return logs.united([logs.quality(one) for one in self._tables.every()])
 
     def views(self, at: str | None = None) -> dict[str, DataFrame]:
         """Every table as a temp view for SQL, by the view's name (lakehouse/spark/readers/views.py). Gold's
@@ -351,68 +353,8 @@ class OpenLake:
         """
         return open_views(self.spark, self.location, at)
 
-    # --- finding
-
-    def _every(self) -> list[Reader]:
-        return list(self._readers.values())
-
-    def _named(self, table: str) -> tuple[list[Reader], str]:
-        """The sources that may have `DB.TABLE`, or the one of `SOURCE:DB.TABLE`; and the table's name."""
-        source, _, name = table.partition(":")
-        return ([self._readers[source]], name) if source in self._readers and name else (self._every(), table)
-
-    def _published(self, table: str) -> tuple[Reader, TableEntry]:
-        """A table in its source's last manifest; a dropped one where no live one has the name."""
-        readers, name = self._named(table)
-        found: dict[str, tuple[Reader, TableEntry]] = {}
-        retired: dict[str, tuple[Reader, TableEntry]] = {}
-        for reader in readers:
-            for entry in reader.manifest.tables if reader.manifest else ():
-                if entry.name == name:
-                    (retired if entry.state == "retired" else found)[reader.source] = reader, entry
-        return the_one(found or retired, table, self.location.root)
-
-    def _of_manifest(self, number: int) -> tuple[Reader, dict[str, TableEntry]]:
-        """The live tables of a manifest by their names, and its source."""
-        every = activity.published(self._every())
-        if not 0 <= number < len(every):
-            raise LakehouseError(f"manifest {number}: expected one of the {len(every)} published ones")
-        reader, _, manifest = every[number]
-        return reader, {entry.name: entry for entry in manifest.tables if entry.state != "retired"}
-
-    def _lives(self, table: str) -> tuple[Reader, list[Lineage]]:
-        """A table's life, and its source: of the live table of that name, else of the newest that had it. Of
-        a table that several make up, those.
-        """
-        readers, name = self._named(table)
-        found: dict[str, tuple[Reader, list[Lineage]]] = {}
-        for reader in readers:
-            lineages = reader.history.lineages if reader.done else []
-            mine = [one for one in lineages if name in {".".join(each.name) for each in one.intervals}]
-            merged = [one for one in lineages if reader.options(one).merged == name]
-            if mine or merged:
-                newest = [max(mine, key=functools.partial(_claim, name))] if mine else []
-                found[reader.source] = reader, merged or newest
-        return the_one(found, table, self.location.root)
-
-    def _life(self, table: str) -> tuple[Reader, Lineage]:
-        reader, lineages = self._lives(table)
-        if reader.options(lineages[0]).merged == self._named(table)[1]:
-            names = ", ".join(".".join(one.intervals[-1].name) for one in lineages)
-            raise LakehouseError(f"{table}: expected one source table, found one of several; read {names}")
-        return reader, lineages[0]
-
     def _warn(self, reader: Reader, lineage: Lineage, position: Position) -> None:
         entries = reader.manifest.tables if reader.manifest else ()
         entry = next((one for one in entries if lineage.id in one.lineages), None)
         if entry is not None:
             warn_unless_exact(reader, entry, position, depth=4)
-
-
-def _claim(name: str, lineage: Lineage) -> tuple[bool, bool, Any]:
-    """Who is meant by a name: a live table before a dropped one, one of that name before a former one."""
-    return lineage.end is None and _is_called(lineage, name), _is_called(lineage, name), lineage.start
-
-
-def _is_called(lineage: Lineage, name: str) -> bool:
-    return ".".join(lineage.intervals[-1].name) == name

@@ -17,7 +17,7 @@ from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.gold.upstream import clock_of
 from lakehouse.lineage import Lineage, key_ids
 from lakehouse.reporting.text.values import statement
-from lakehouse.spark.change_log.changes import between, not_aborted, not_void, position_literal
+from lakehouse.spark.change_log.changes import between, counted_up_to, position_literal
 from lakehouse.spark.gold.layout import constant
 from lakehouse.spark.quality.gates import rejected_rows
 from lakehouse.spark.readers.show import Reader
@@ -40,7 +40,7 @@ def counted(reader: Reader) -> DataFrame:
             f"{reader.source}: expected a finished batch of silver; `lakehouse run silver` makes one"
         )
     rows = read_silver(reader.spark, reader.lake, reader.source, "changes")
-    return rows.where((F.col("batch") <= reader.done.batch) & not_void(reader.log) & not_aborted(reader.log))
+    return rows.where(counted_up_to(reader.log, reader.done.batch))
 
 
 def changes_of_table(

@@ -7,7 +7,7 @@ from datetime import datetime
 import pandas as pd
 
 from lakehouse.events import Position
-from lakehouse.ops.records import TableEntry
+from lakehouse.ops.records.gold import TableEntry
 from lakehouse.reporting.text.values import place
 from lakehouse.spark.api.moments import time_of
 from lakehouse.spark.readers.show import Reader

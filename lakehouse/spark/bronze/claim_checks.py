@@ -16,8 +16,8 @@ from lakehouse.events import SNAPSHOT_TOPIC
 from lakehouse.formats import FORMATS
 from lakehouse.formats.assemble import ATTACHMENT, attachment_names
 from lakehouse.ops.progress import NextOffset, OffsetRange
-from lakehouse.ops.records import Looked
-from lakehouse.sources.storage_files import LocalFiles
+from lakehouse.ops.records.bronze import Looked
+from lakehouse.sources.file_systems import LocalFiles
 from lakehouse.spark.bronze.offsets import unread, within
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
 from lakehouse.spark.ops.log import OpsLog

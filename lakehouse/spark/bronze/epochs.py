@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.ops.progress import NextOffset, Place
-from lakehouse.ops.records import Epoch
+from lakehouse.ops.records.operators import Epoch
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog

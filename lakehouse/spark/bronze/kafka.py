@@ -21,7 +21,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import ConfigError, EnvironmentError_
 from lakehouse.ops.progress import Partition
-from lakehouse.ops.records import OffsetsLost, Partitions, Read, Record, TopicCreatedAgain
+from lakehouse.ops.records.bronze import OffsetsLost, Partitions, Read, TopicCreatedAgain
+from lakehouse.ops.records.record import Record
 from lakehouse.reporting.text.values import pace
 from lakehouse.sources.kafka_admin import Topic, list_topics, offsets_at
 from lakehouse.sources.kafka_offsets import (

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import Message
 from lakehouse.ops.progress import Place
-from lakehouse.ops.records import Backfill
+from lakehouse.ops.records.bronze import Backfill
 from lakehouse.silver.backfill import landed_below
 from lakehouse.spark.bronze.epochs import bronze_ends
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA

@@ -20,9 +20,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lakehouse.events import DDL, SNAPSHOT_TOPIC, just_above, tidb_position
 from lakehouse.formats.ticdc.storage_gaps import unexplained
 from lakehouse.formats.ticdc.storage_layout import DataFile, SchemaFile, classify, has_commit_ts
-from lakehouse.ops.records import Epoch, FilesMissing, MissingFile
-from lakehouse.ops.records import Scan as ScanRecord
-from lakehouse.sources.storage_files import FileInfo, FileSystem, LocalFiles, Scan, new_files
+from lakehouse.ops.records.bronze import FilesMissing, MissingFile
+from lakehouse.ops.records.bronze import Scan as ScanRecord
+from lakehouse.ops.records.operators import Epoch
+from lakehouse.sources.file_systems import FileInfo, FileSystem, LocalFiles
+from lakehouse.sources.storage_files import Scan, new_files
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.run_context import Progress, RunContext

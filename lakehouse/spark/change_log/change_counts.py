@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import Position
 from lakehouse.lineage import Lineage, Name
-from lakehouse.ops.records import Done
+from lakehouse.ops.records.silver import Done
 from lakehouse.spark.change_log.changes import between, of_any
 from lakehouse.spark.silver.done_record import count_by_table
 

@@ -15,7 +15,8 @@ from lakehouse.events import SNAPSHOT_FLAG, Position
 from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import History, Lineage, Name
 from lakehouse.ops.progress import TableSnapshot
-from lakehouse.ops.records import Done, Epoch
+from lakehouse.ops.records.operators import Epoch
+from lakehouse.ops.records.silver import Done
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.spark.ops.log import OpsLog
 
@@ -64,6 +65,11 @@ def between(low: Position | None, high: Position | None) -> Column:
     return condition
 
 
+def counted_up_to(log: OpsLog, batch: int) -> Column:
+    """The condition of the changes that count, of batches up to `batch`."""
+    return (F.col("batch") <= batch) & not_void(log) & _not_aborted(log)
+
+
 def not_void(log: OpsLog) -> Column:
     """The condition that leaves out changes of an epoch that an upstream restore has voided."""
     condition = F.lit(True)
@@ -74,7 +80,7 @@ def not_void(log: OpsLog) -> Column:
     return condition
 
 
-def not_aborted(log: OpsLog) -> Column:
+def _not_aborted(log: OpsLog) -> Column:
     """Rows of a full snapshot that was broken off are void; the complete one has them all again. So are those
     of a table's snapshot until its last one has arrived.
     """

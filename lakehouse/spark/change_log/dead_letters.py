@@ -11,16 +11,9 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.ops.progress import Shortfall
-from lakehouse.ops.records import (
-    Closing,
-    Dismissed,
-    Done,
-    Epoch,
-    FilesMissing,
-    Gap,
-    Generation,
-    MissingFile,
-)
+from lakehouse.ops.records.bronze import FilesMissing, Gap, MissingFile
+from lakehouse.ops.records.operators import Dismissed, Epoch, Generation
+from lakehouse.ops.records.silver import Closing, Done
 from lakehouse.silver.binlog_servers import change_text, standing
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog

@@ -15,7 +15,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import Position
 from lakehouse.ops.progress import Disproved, NextOffset
-from lakehouse.ops.records import Done, Manifest
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.silver import Done
 from lakehouse.silver.disproved_watermarks import disproved_text, promised, standing
 from lakehouse.spark.change_log.changes import between
 from lakehouse.spark.change_log.watermark import done_at, partition_watermarks

@@ -12,7 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.ops.progress import Place
 from lakehouse.ops.pruning import floor_batch
-from lakehouse.ops.records import Done, Floor, Planned
+from lakehouse.ops.records.operators import Floor
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.backfill import merged
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
 from lakehouse.spark.column_types import columns

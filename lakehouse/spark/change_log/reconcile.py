@@ -18,7 +18,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.ops.progress import BronzeRows
-from lakehouse.ops.records import Dismissed, Done, Floor, Manifest, Planned
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.operators import Dismissed, Floor
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.spark.bronze.offsets import unread
 from lakehouse.spark.change_log.dead_letters import LOST, open_shortfalls, shortfall_text
 from lakehouse.spark.change_log.layer_counts import bronze_findings

@@ -13,15 +13,17 @@ from lakehouse.ddl.policy import Decision, Rules
 from lakehouse.events import Position
 from lakehouse.lineage import History, Lineage
 from lakehouse.ops.progress import plain
-from lakehouse.ops.records import Decision as DecisionRecord
-from lakehouse.ops.records import Done, Imported, Inferred, Lineages
+from lakehouse.ops.records.gold import Inferred, Lineages
+from lakehouse.ops.records.operators import Decision as DecisionRecord
+from lakehouse.ops.records.operators import Imported
+from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import Said
 from lakehouse.schema_history.build import build
 from lakehouse.schema_history.identity import beginning_of, with_known_ids
 from lakehouse.schema_history.late_statements import report_refused, without_late
 from lakehouse.schema_history.ordering_problems import SentStatement, Spread, report_disorder, report_repeats
 from lakehouse.schema_history.schema_records import Record
-from lakehouse.spark.change_log.changes import not_aborted, not_void
+from lakehouse.spark.change_log.changes import counted_up_to, not_void
 from lakehouse.spark.change_log.sightings import SilverSightings
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import raised_floors
@@ -43,9 +45,7 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
     )
     told = without_late(((_record(row), row.batch) for row in rows), raised_floors(log))
     records = [*told.counted, *recorded(log)]
-    changes = read_silver(log.spark, log.lake, log.source, "changes").where(
-        (F.col("batch") <= done.batch) & not_void(log) & not_aborted(log)
-    )
+    changes = read_silver(log.spark, log.lake, log.source, "changes").where(counted_up_to(log, done.batch))
     sightings = SilverSightings(log, done, changes, {(one.database, one.table) for one in records})
     rules, ordered = rules_of(log, said), is_ordered(done)
     history = build(records, sightings, rules, whole_snapshots(done), ordered=ordered, virtual=said.virtual)

@@ -15,7 +15,9 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Name
-from lakehouse.ops.records import Done, Epoch, RowShape, Sighted, Sightings
+from lakehouse.ops.records.gold import RowShape, Sighted, Sightings
+from lakehouse.ops.records.operators import Epoch
+from lakehouse.ops.records.silver import Done
 from lakehouse.schema_history.schema_records import Shape, shape_of_rows
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.spark.change_log.changes import between, unfinished_snapshots

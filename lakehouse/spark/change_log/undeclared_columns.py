@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.events import Position
 from lakehouse.lineage import Held, Lineage
-from lakehouse.ops.records import Done, HeldAt, Inferred, InferredColumn, Manifest, TableEntry
+from lakehouse.ops.records.gold import HeldAt, Inferred, InferredColumn, Manifest, TableEntry
+from lakehouse.ops.records.silver import Done
 from lakehouse.spark.change_log.changes import not_void
 from lakehouse.spark.change_log.sightings import Span, shape_of, shapes_of
 from lakehouse.spark.ops.log import OpsLog

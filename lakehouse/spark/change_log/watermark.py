@@ -11,7 +11,10 @@ from pyspark.sql import functions as F
 from lakehouse.events import Position
 from lakehouse.lineage import History, Name
 from lakehouse.ops.progress import NextOffset, Partition
-from lakehouse.ops.records import Done, Manifest, Partitions, Planned, Read, Retired
+from lakehouse.ops.records.bronze import Partitions, Read
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.operators import Retired
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.partition_lives import (
     Counting,
     Listing,

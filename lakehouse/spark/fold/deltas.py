@@ -13,8 +13,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import MIN_POSITION
 from lakehouse.fold.continuity import begun_at
-from lakehouse.fold.current_rows import clears, cuts
 from lakehouse.fold.row_edits import NO_KEY, Change, RowEdit
+from lakehouse.fold.steps import clears, cuts
 from lakehouse.fold.upcast import RowMover, Upstream
 from lakehouse.lineage import Lineage, StepIndex, key_ids
 from lakehouse.spark.column_types import columns as parse_columns

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import rekeyings
+from lakehouse.fold.steps import rekeyings
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import GoldColumn
 from lakehouse.lineage import Lineage

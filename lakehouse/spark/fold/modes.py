@@ -17,8 +17,8 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from lakehouse.ddl_effects import Clear, RemoveRows
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import rekeyings
 from lakehouse.fold.row_edits import DELETE, Change, ChangeReader, image_text, row_key
+from lakehouse.fold.steps import rekeyings
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, type_rows
 from lakehouse.gold.modes import Mode

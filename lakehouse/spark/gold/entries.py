@@ -12,7 +12,7 @@ from lakehouse.fold.row_edits import OLD_ROW_STAYS
 from lakehouse.fold.upcast import lost_since
 from lakehouse.gold.options import to_plain
 from lakehouse.lineage import Held, Lineage, split_name
-from lakehouse.ops.records import TableEntry
+from lakehouse.ops.records.gold import TableEntry
 from lakehouse.silver.disproved_watermarks import disproved_text
 from lakehouse.spark.change_log.change_counts import Folded, Taken, folded_changes
 from lakehouse.spark.change_log.dead_letters import missing_text

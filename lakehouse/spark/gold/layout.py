@@ -15,7 +15,7 @@ from pyspark.sql.types import StructField, StructType
 from lakehouse.gold.columns import RAW, GoldColumn
 from lakehouse.gold.ddl_in_place import InPlace
 from lakehouse.gold.options import PLAIN, GoldOptions, from_plain
-from lakehouse.ops.records import TableEntry
+from lakehouse.ops.records.gold import TableEntry
 from lakehouse.schema import TableSchema
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.lake import Lake, literal, quote

@@ -22,7 +22,9 @@ from lakehouse.gold.shards import options_for, options_of, split_shards
 from lakehouse.gold.table_names import Live, free_of, holders, made_of, numbered, plain_name
 from lakehouse.lineage import Held, History, Lineage, Name, key_ids, shape_of, split_name
 from lakehouse.ops.progress import Disproved
-from lakehouse.ops.records import Epoch, MissingFile, TableEntry
+from lakehouse.ops.records.bronze import MissingFile
+from lakehouse.ops.records.gold import TableEntry
+from lakehouse.ops.records.operators import Epoch
 from lakehouse.spark.change_log.change_counts import NO_COUNTS, ChangeCounts
 from lakehouse.spark.change_log.undeclared_columns import still_waiting
 from lakehouse.spark.gold.results import Size, Window, total

@@ -12,7 +12,7 @@ from lakehouse.events import Position
 from lakehouse.fold.continuity import NO_BREAKS, Breaks
 from lakehouse.fold.row_edits import Key
 from lakehouse.fold.upcast import Row
-from lakehouse.ops.records import TableEntry
+from lakehouse.ops.records.gold import TableEntry
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between
 from lakehouse.spark.quality.gates import NO_VERDICT, Verdict

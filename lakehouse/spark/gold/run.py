@@ -14,18 +14,19 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from msgspec import UNSET
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import History
 from lakehouse.ops.progress import Disproved, Partition, TopicEnd
-from lakehouse.ops.records import Done, Epoch, Intent, Manifest, Rebuild, TableEntry
+from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
+from lakehouse.ops.records.operators import Epoch, Rebuild
+from lakehouse.ops.records.silver import Done
 from lakehouse.silver.disproved_watermarks import disproved_text
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.sources.kafka_offsets import loss_text
-from lakehouse.spark.change_log.change_counts import NO_COUNTS, change_counts
-from lakehouse.spark.change_log.changes import not_aborted, not_void
+from lakehouse.spark.change_log.change_counts import NO_COUNTS, ChangeCounts, change_counts
+from lakehouse.spark.change_log.changes import counted_up_to
 from lakehouse.spark.change_log.dead_letters import missing_files, open_counts, open_losses, server_changes
 from lakehouse.spark.change_log.late_changes import disproved
 from lakehouse.spark.change_log.reconcile import Reconciled, is_counted, reconciled
@@ -227,9 +228,8 @@ def open_run(
     done, epochs = log.last(Done), tuple(log.all(Epoch))
     entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
     silver = read_silver(log.spark, log.lake, feed.name, "changes")
-    silver = silver.where((F.col("batch") <= window.batch) & not_void(log) & not_aborted(log))
+    silver = silver.where(counted_up_to(log, window.batch))
     gates = gates_of(log, feed, history, window)
-    goes_on = last is not None and is_counted(log, last)
     return GoldRun(
         spark=log.spark,
         lake=log.lake,
@@ -251,10 +251,14 @@ def open_run(
         gates=gates,
         stops=gates.stops(silver, entries, window.condition) if stops else {},
         unpublished=unpublished(log),
-        counts=change_counts(done_at(log, window.batch), silver, window.position, goes_on=goes_on)
-        if stops
-        else NO_COUNTS,
+        counts=counts_of(log, window, last, silver) if stops else NO_COUNTS,
     )
+
+
+def counts_of(log: OpsLog, window: Window, last: Manifest | None, silver: DataFrame) -> ChangeCounts:
+    """How many changes silver has, to compare with those that the last manifest counted, where it did."""
+    goes_on = last is not None and is_counted(log, last)
+    return change_counts(done_at(log, window.batch), silver, window.position, goes_on=goes_on)
 
 
 def gates_of(log: OpsLog, feed: GoldSettings, history: History, window: Window) -> Gates:

@@ -13,21 +13,20 @@ from lakehouse.gold.modes import Clock
 from lakehouse.gold.options import GoldOptions, to_plain
 from lakehouse.lineage import Name
 from lakehouse.ops.progress import Partition
-from lakehouse.ops.records import (
+from lakehouse.ops.records.bronze import FilesMissing, Gap
+from lakehouse.ops.records.gold import Inferred
+from lakehouse.ops.records.operators import (
     Accepted,
     Decision,
     Dismissed,
-    Done,
     Epoch,
-    FilesMissing,
-    Gap,
     Generation,
     Imported,
-    Inferred,
     Rebuild,
-    Record,
     Retired,
 )
+from lakehouse.ops.records.record import Record
+from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import Said
 from lakehouse.quality.suite import Suite
 from lakehouse.spark.change_log.watermark import source_watermark

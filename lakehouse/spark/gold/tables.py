@@ -18,7 +18,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import Position, just_below
 from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import Lineage
-from lakehouse.ops.records import Intent
+from lakehouse.ops.records.gold import Intent
 from lakehouse.reporting.steps import Steps
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, changes_in, of_lineage

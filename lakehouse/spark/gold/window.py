@@ -8,8 +8,9 @@ from pyspark.sql import DataFrame
 
 from lakehouse.events import Position
 from lakehouse.fold.continuity import NO_BREAKS, Breaks, Claim, begun_at
-from lakehouse.fold.current_rows import breaks_among, cuts, finish, fold, last_cut, settle
+from lakehouse.fold.current_rows import breaks_among, finish, fold, settle
 from lakehouse.fold.row_edits import Change, Key, row_key
+from lakehouse.fold.steps import cuts, last_cut
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import lacking_cells
 from lakehouse.spark import limits

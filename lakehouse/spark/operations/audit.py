@@ -15,7 +15,8 @@ from typing import Any
 from msgspec import UNSET
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Done, Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.change_log.layer_counts import bronze_findings, silver_findings
 from lakehouse.spark.lake import Lake

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.config.load import Config
 from lakehouse.errors import EnvironmentError_, LakehouseError, QualityError
-from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.quality.suite import Suite, gx_suite
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources

@@ -10,7 +10,8 @@ from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import ConfigError, DdlError, LakehouseError
 from lakehouse.events import just_above
 from lakehouse.gold.upstream import upstream_of
-from lakehouse.ops.records import Decision, HeldAt
+from lakehouse.ops.records.gold import HeldAt
+from lakehouse.ops.records.operators import Decision
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import gold_entry
 from lakehouse.spark.ops.lake_record import sources

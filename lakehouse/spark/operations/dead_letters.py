@@ -7,7 +7,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Dismissed, Done, Gap, Manifest, MissingFile, Planned, to_json
+from lakehouse.ops.records.bronze import Gap, MissingFile
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.kinds import to_json
+from lakehouse.ops.records.operators import Dismissed
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.sources.kafka_offsets import loss_text
 from lakehouse.spark.bronze.claim_checks import land_named
 from lakehouse.spark.change_log.dead_letters import (

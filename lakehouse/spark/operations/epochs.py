@@ -5,7 +5,10 @@ silver applies it too.
 from typing import Any
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Done, Read, Retired, to_json
+from lakehouse.ops.records.bronze import Read
+from lakehouse.ops.records.kinds import to_json
+from lakehouse.ops.records.operators import Retired
+from lakehouse.ops.records.silver import Done
 from lakehouse.reporting.text.values import instant
 from lakehouse.spark.bronze.epochs import begin_epoch, bronze_ends
 from lakehouse.spark.change_log.watermark import counting_partitions, read_of

@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Dismissed, Floor, Intent, Manifest
+from lakehouse.ops.records.gold import Intent, Manifest
+from lakehouse.ops.records.operators import Dismissed, Floor
 from lakehouse.spark.bronze.claim_checks import attachments_table
 from lakehouse.spark.lake import SILVER_TABLES, Lake
 from lakehouse.spark.ops.lake_record import sources

@@ -21,19 +21,11 @@ from pyspark.sql import types as T
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position
 from lakehouse.ops.pruning import added
-from lakehouse.ops.records import (
-    Backfill,
-    Dismissed,
-    Done,
-    Epoch,
-    Generation,
-    Manifest,
-    Planned,
-    Rebuild,
-    Rebuilding,
-    Summary,
-    TableEntry,
-)
+from lakehouse.ops.records.bronze import Backfill
+from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.operators import Dismissed, Epoch, Generation, Rebuild, Rebuilding
+from lakehouse.ops.records.runs import Summary
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.reporting.logs import say
 from lakehouse.spark.change_log.dead_letters import LOST, dismissals, is_closed, is_open

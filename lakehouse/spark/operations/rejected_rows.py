@@ -9,7 +9,9 @@ from lakehouse.config.load import Config
 from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.gold.upstream import upstream_of
-from lakehouse.ops.records import Accepted, Done, Manifest
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.operators import Accepted
+from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.quality.suite import suite_of
 from lakehouse.spark.change_log.changes import not_void, of_lineage

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from lakehouse.formats import FORMATS
 from lakehouse.formats.ticdc.storage_layout import DataFile, classify
 from lakehouse.ops.progress import OffsetRange
-from lakehouse.ops.records import Done, Planned, to_json
+from lakehouse.ops.records.kinds import to_json
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.spark.change_log.dead_letters import closing, is_open
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext

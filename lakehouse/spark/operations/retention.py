@@ -22,14 +22,15 @@ from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, Name, key_ids
 from lakehouse.ops.progress import TableSnapshot
-from lakehouse.ops.records import Done, Floor, Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.operators import Floor
+from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import (
     between,
     collect_changes,
-    not_aborted,
-    not_void,
+    counted_up_to,
     of_any,
     of_lineage,
     unfinished_snapshots,
@@ -63,26 +64,12 @@ def raise_floor(
         )
     with layer_lock(spark, lake, source, ["silver", "gold"]) as lake:
         log = OpsLog(spark, lake, source).load()
-        done, manifest = log.last(Done), log.last(Manifest)
-        if done is None or manifest is None or manifest.batch != done.batch:
-            raise LakehouseError(
-                f"{source}: gold has not taken all that silver has; `lakehouse run gold` first"
-            )
+        done, manifest = taken_by_gold(log)
         place = floor_below(moment(settings, at, older_than, manifest.watermark))
         lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
-        entries = {lineage: entry for entry in manifest.tables for lineage in entry.lineages}
-        reasons = {
-            one.id: reason(one, place, settings)
-            or unread(one, place, entries.get(one.id))
-            or unfinished(one, place, unfinished_snapshots(done))
-            for one in lineages
-        }
-        told = {lineage: why_kept for lineage, why_kept in reasons.items() if why_kept is not None}
-        kept = with_namesakes(told, lineages, place)
+        kept = kept_logs(lineages, place, settings, done=done, manifest=manifest)
         folded = [one for one in lineages if one.id not in kept]
-        changes = read_silver(spark, lake, source, "changes").where(
-            (F.col("batch") <= done.batch) & not_void(log) & not_aborted(log)
-        )
+        changes = read_silver(spark, lake, source, "changes").where(counted_up_to(log, done.batch))
         outcome = {
             "source": source,
             "floor": list(place),
@@ -92,21 +79,36 @@ def raise_floor(
         if not yes or not folded:
             return {**outcome, "done": False}
         names = sorted({i.name for one in folded for i in one.intervals if i.low < place})
-        floor = Floor(generation=log.generation, place=place, names=tuple(names), why=why, batch=done.batch)
-        log.add(floor)
+        log.add(Floor(generation=log.generation, place=place, names=tuple(names), why=why, batch=done.batch))
         with many_rows(spark), keeping():
-            rows = snapshot_rows(
-                spark,
-                lake,
-                source,
-                changes,
-                lineages=folded,
-                place=place,
-                settings=settings,
-                batch=done.batch,
-            )
+            rows = snapshot_rows(log, changes, folded, place, settings=settings, batch=done.batch)
             lake.replace_where(rows, "silver", f"{source}_changes", predicate(folded, place))
         return {**outcome, "done": True}
+
+
+def taken_by_gold(log: OpsLog) -> tuple[Done, Manifest]:
+    """Silver's last batch, and gold's manifest of it; LakehouseError where gold is not as far as silver."""
+    done, manifest = log.last(Done), log.last(Manifest)
+    if done is None or manifest is None or manifest.batch != done.batch:
+        raise LakehouseError(
+            f"{log.source}: gold has not taken all that silver has; `lakehouse run gold` first"
+        )
+    return done, manifest
+
+
+def kept_logs(
+    lineages: list[Lineage], place: Position, settings: SourceSettings, *, done: Done, manifest: Manifest
+) -> dict[str, str]:
+    """Why tables keep their logs, by lineage; those that may be folded are not in it."""
+    entries = {lineage: entry for entry in manifest.tables for lineage in entry.lineages}
+    reasons = {
+        one.id: reason(one, place, settings)
+        or unread(one, place, entries.get(one.id))
+        or unfinished(one, place, unfinished_snapshots(done))
+        for one in lineages
+    }
+    told = {lineage: why for lineage, why in reasons.items() if why is not None}
+    return with_namesakes(told, lineages, place)
 
 
 def moment(
@@ -179,30 +181,29 @@ def struct(position: Position) -> str:
 
 
 def snapshot_rows(
-    spark: SparkSession,
-    lake: Lake,
-    source: str,
+    log: OpsLog,
     changes: DataFrame,
     lineages: list[Lineage],
     place: Position,
+    *,
     settings: SourceSettings,
     batch: int,
 ) -> DataFrame:
     """Silver rows for what lives at the floor."""
     upstream = upstream_of(settings.format, settings.options)
     schema, time_ = silver_schema("changes"), time_at(changes, place, settings.order)
-    rows = spark.createDataFrame(pa.Table.from_pylist([], schema=_arrow(schema)), schema)
+    rows = log.spark.createDataFrame(pa.Table.from_pylist([], schema=_arrow(schema)), schema)
     for lineage in lineages:
         name = lineage.name_at(place)
         if name is not None:
             table_changes = changes.where(of_lineage(lineage) & between(None, place))
             rows = rows.unionByName(
                 silver_rows(
-                    images(spark, table_changes, lineage, place, upstream=upstream),
+                    images(log.spark, table_changes, lineage, place, upstream=upstream),
                     lineage,
                     name,
                     place,
-                    source=source,
+                    source=log.source,
                     batch=batch,
                     commit_ts=time_,
                 )

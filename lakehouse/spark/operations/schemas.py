@@ -7,7 +7,8 @@ from lakehouse.ddl.apply.schema import create
 from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.events import Position
-from lakehouse.ops.records import Imported, ImportedColumn, Manifest
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.operators import Imported, ImportedColumn
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.gold_names import named, the_one
 from lakehouse.spark.ops.lake_record import opened

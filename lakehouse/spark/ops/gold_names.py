@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
 from lakehouse.gold.table_names import free_of
-from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources

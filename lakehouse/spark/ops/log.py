@@ -1,6 +1,6 @@
 """The log of a source's progress: one small append-only Delta table, `ops.<source>_log`, of JSON records.
 
-What the records are, and who writes them, is in lakehouse/ops/records.py.
+What the records are, and who writes them, is in lakehouse/ops/records/.
 
 `seq` grows by one per record, and a number exists once: it is the version of the append's Delta transaction,
 so that Delta skips an append whose number is taken. A writer reads back what it has appended, which it knows
@@ -33,7 +33,11 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.pruning import known_summary, pruned
-from lakehouse.ops.records import Generation, Manifest, Record, Summary, decode, encode
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.kinds import decode, encode
+from lakehouse.ops.records.operators import Generation
+from lakehouse.ops.records.record import Record
+from lakehouse.ops.records.runs import Summary
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log_archive import Archive

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lakehouse import DISTRIBUTION, __version__
-from lakehouse.ops.records import Manifest, Run
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.runs import Run
 from lakehouse.reporting.openlineage import (
     GOLD_READS,
     SILVER_TABLES,

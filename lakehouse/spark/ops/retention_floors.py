@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from lakehouse.events import Position
 from lakehouse.lineage import Name
-from lakehouse.ops.records import Floor
+from lakehouse.ops.records.operators import Floor
 from lakehouse.schema_history.late_statements import RaisedFloor
 from lakehouse.spark.ops.log import OpsLog
 

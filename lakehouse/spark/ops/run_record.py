@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Run, RunInput
+from lakehouse.ops.records.runs import Run, RunInput
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.openlineage import emit_run
 

@@ -14,13 +14,14 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import Message, Position
 from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.records import Place
-from lakehouse.ops.records import Done, Epoch
+from lakehouse.ops.records.operators import Epoch
+from lakehouse.ops.records.silver import Done
 from lakehouse.reporting.text.values import counted, pace
 from lakehouse.sources.dumps.files import DumpFiles, LocalDump
 from lakehouse.sources.dumps.metadata import given_place
 from lakehouse.sources.dumps.read import Dump, find_dump
 from lakehouse.sources.dumps.snapshot import Found, checked, place_in, snapshot_messages
-from lakehouse.sources.storage_files import FileInfo
+from lakehouse.sources.file_systems import FileInfo
 from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.bronze.storage import SparkFiles, is_remote
 from lakehouse.spark.ops.lake_record import register

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
-from lakehouse.ops.records import Manifest, RunInput
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.runs import RunInput
 from lakehouse.sources.recording import read_recording
 from lakehouse.spark.bronze.claim_checks import land_attachments
 from lakehouse.spark.bronze.kafka import land_topics

@@ -18,7 +18,9 @@ from lakehouse.events import SNAPSHOT_TOPIC, Message
 from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.records import Place
 from lakehouse.lineage import READ_WHILE, Name
-from lakehouse.ops.records import Done, Epoch, Manifest
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.operators import Epoch
+from lakehouse.ops.records.silver import Done
 from lakehouse.reporting.text.values import counted, pace
 from lakehouse.sources.database import SESSION, Database, connect
 from lakehouse.sources.dumps.records import Place as ServerPlace

@@ -30,8 +30,8 @@ from lakehouse.fold.continuity import (
     key_text,
     known_at,
 )
-from lakehouse.fold.current_rows import clears, cuts, target_step
 from lakehouse.fold.row_edits import ChangeReader, row_key
+from lakehouse.fold.steps import clears, cuts, target_step
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Lineage, StepIndex, key_ids
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, changes_of, position_literal

@@ -21,7 +21,8 @@ from lakehouse.events import Position
 from lakehouse.fold.row_edits import REJECTED, Change
 from lakehouse.fold.upcast import Upstream
 from lakehouse.lineage import Held, History, Lineage, Name
-from lakehouse.ops.records import Accepted, TableEntry
+from lakehouse.ops.records.gold import TableEntry
+from lakehouse.ops.records.operators import Accepted
 from lakehouse.quality.suite import Suite
 from lakehouse.spark.change_log.changes import between, named_changes, of_lineage
 from lakehouse.spark.column_types import columns

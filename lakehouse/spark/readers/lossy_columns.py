@@ -13,7 +13,7 @@ from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.gold.lossy_columns import as_text, beyond, left_out
 from lakehouse.gold.shards import options_of
 from lakehouse.lineage import Lineage
-from lakehouse.ops.records import TableEntry
+from lakehouse.ops.records.gold import TableEntry
 from lakehouse.spark.lake import Lake, quote
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.readers.show import Reader

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.config.load import Config
 from lakehouse.events import Position
-from lakehouse.ops.records import Done, Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.reporting.text.values import origin
 from lakehouse.reporting.web.readings import (

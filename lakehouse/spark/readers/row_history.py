@@ -15,10 +15,10 @@ from lakehouse.gold.modes import Mode
 from lakehouse.gold.shown_images import Shown, shown_image
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage
-from lakehouse.ops.records import TableEntry
+from lakehouse.ops.records.gold import TableEntry
 from lakehouse.reporting.text.values import origin
 from lakehouse.reporting.web.readings import Image, RowChange
-from lakehouse.spark.change_log.changes import not_aborted, not_void, of_lineage
+from lakehouse.spark.change_log.changes import counted_up_to, of_lineage
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.timeline import commit_millis
 from lakehouse.spark.silver.tables import read_silver
@@ -73,7 +73,7 @@ def shown_changes(reader: Reader, entry: TableEntry, chosen: Column, number: int
     frame = read_silver(reader.spark, reader.lake, reader.source, "changes")
     rows = (
         frame.where(mine & chosen)
-        .where((F.col("batch") <= done) & not_void(reader.log) & not_aborted(reader.log))
+        .where(counted_up_to(reader.log, done))
         .orderBy("position")
         .limit(number)
         .collect()

@@ -20,15 +20,15 @@ from lakehouse.gold.shards import aligned, options_of
 from lakehouse.gold.table_names import shortened
 from lakehouse.gold.upstream import clock_of, upstream_of
 from lakehouse.lineage import History, Lineage, Name, split_name
-from lakehouse.ops.records import Done, Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.reporting.text.values import place
 from lakehouse.spark.change_log.changes import (
     between,
     by_lineage,
     collect_changes,
-    not_aborted,
-    not_void,
+    counted_up_to,
     of_lineage,
 )
 from lakehouse.spark.change_log.schema_history import load_history
@@ -248,7 +248,7 @@ class Reader:
         if self._changes is None:
             assert self.done is not None
             silver = read_silver(self.spark, self.lake, self.source, "changes").where(
-                (F.col("batch") <= self.done.batch) & not_void(self.log) & not_aborted(self.log)
+                counted_up_to(self.log, self.done.batch)
             )
             changes = silver.where(between(None, self.watermark()))
             self._changes, _ = by_lineage(self.history, collect_changes(changes))

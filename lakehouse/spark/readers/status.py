@@ -10,7 +10,12 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import MIN_POSITION, SETTLED
 from lakehouse.lineage import split_name
 from lakehouse.ops.progress import Counts
-from lakehouse.ops.records import Done, Manifest, Read, Run, Verified, VerifiedTable, to_json
+from lakehouse.ops.records.bronze import Read
+from lakehouse.ops.records.gold import Manifest, TableEntry
+from lakehouse.ops.records.kinds import to_json
+from lakehouse.ops.records.operators import Verified, VerifiedTable
+from lakehouse.ops.records.runs import Run
+from lakehouse.ops.records.silver import Done
 from lakehouse.schema_history.table_lives import NO_CREATE
 from lakehouse.silver.partition_lives import without_later_marks
 from lakehouse.sources.kafka_offsets import loss_text, reading_of, unread
@@ -91,10 +96,7 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
     position, holder = source_watermark(done, log)
     ends = without_later_marks(published_ends(manifest), marks)
     tables = manifest.tables if manifest else ()
-    met = {table.name for table in done.tables}
-    known = {name for entry in tables for name in entry.names}
     eventual = is_eventual(source, manifest)
-    unknown = [] if manifest and manifest.auto else sorted(".".join(name) for name in met - known)
     return {
         "source": name,
         "last_silver_batch": done.batch,
@@ -112,21 +114,31 @@ def source_status(spark: SparkSession, lake: Lake, name: str, source: Source | N
         "consistency": manifest.consistency if manifest else None,
         "dead_letters": sum(open_counts(spark, lake, name, log).values()),
         "books": reconciliation(done.counts),
-        "not_configured": unknown,
+        "not_configured": not_configured(done, manifest),
         "gaps": [*map(loss_text, open_losses(log)), *map(missing_text, missing_files(log))],
         "problems": list(manifest.problems) if manifest else [],
-        "tables": [
-            {
-                "table": entry.name,
-                "state": entry.state,
-                "why": entry.why,
-                "notes": list(entry.notes),
-                "version": entry.version,
-            }
-            for entry in tables
-        ],
+        "tables": [table_status(entry) for entry in tables],
         **verified(log, {entry.name for entry in tables}),
         **lag(source, log),
+    }
+
+
+def not_configured(done: Done, manifest: Manifest | None) -> list[str]:
+    """The tables that silver has and gold does not, where gold does not take all."""
+    if manifest and manifest.auto:
+        return []
+    known = {name for entry in (manifest.tables if manifest else ()) for name in entry.names}
+    return sorted(".".join(name) for name in {table.name for table in done.tables} - known)
+
+
+def table_status(entry: TableEntry) -> dict[str, Any]:
+    """A table's part of its source's status."""
+    return {
+        "table": entry.name,
+        "state": entry.state,
+        "why": entry.why,
+        "notes": list(entry.notes),
+        "version": entry.version,
     }
 
 

@@ -11,7 +11,11 @@ from pyspark.sql import functions as F
 from lakehouse.events import MIN_POSITION
 from lakehouse.formats import FORMATS
 from lakehouse.ops.pruning import total
-from lakehouse.ops.records import Done, Epoch, Manifest, Planned, Run, to_json
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.kinds import to_json
+from lakehouse.ops.records.operators import Epoch
+from lakehouse.ops.records.runs import Run
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.spark.change_log.dead_letters import missing_files, missing_text, open_losses
 from lakehouse.spark.change_log.watermark import source_watermark

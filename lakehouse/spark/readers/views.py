@@ -40,11 +40,12 @@ from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import Lineage, key_ids
-from lakehouse.ops.records import Done, Manifest
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import TableSchema
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
-from lakehouse.spark.change_log.changes import not_aborted, not_void, of_lineage
+from lakehouse.spark.change_log.changes import counted_up_to, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.lake import Lake
@@ -171,7 +172,7 @@ def _silver(
         return {}
     lineages = load_history(log, done, said_in(settings)).lineages
     changes = read_silver(spark, lake, source, "changes")
-    changes = changes.where((F.col("batch") <= done.batch) & not_void(log) & not_aborted(log))
+    changes = changes.where(counted_up_to(log, done.batch))
     tables: dict[str, DataFrame] = {}
     for lineage in sorted(
         lineages, key=lambda one: (one.end is not None, tuple(-part for part in one.start))

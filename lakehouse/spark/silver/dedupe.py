@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import SNAPSHOT_TOPIC, Position
 from lakehouse.lineage import Name
-from lakehouse.ops.records import Planned
+from lakehouse.ops.records.silver import Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.position_spans import Span, spans_of
 from lakehouse.spark.column_types import columns

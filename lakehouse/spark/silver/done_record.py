@@ -22,7 +22,8 @@ from lakehouse.ops.progress import (
     TableSize,
     TableSnapshots,
 )
-from lakehouse.ops.records import Done, Floor, Planned
+from lakehouse.ops.records.operators import Floor
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.binlog_servers import updated_servers
 from lakehouse.silver.transaction_watermark import TransactionEvents, advance

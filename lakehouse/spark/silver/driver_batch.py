@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from lakehouse.events import Position
 from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns, Shortfall, run_place
-from lakehouse.ops.records import Done, Planned
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.identity import RunCounter
 from lakehouse.silver.position_spans import spans_of
@@ -189,14 +190,8 @@ def run_local_batch(
     if summary.keyless:
         runs = number_rows(events, runs)
     changes = [event for event in events if event["kind"] == "change"]
-    known = {}
     top = highest_known(feed.order, plan, done.top if done else None)
-    if overlaps(summary, top):
-        below = [event for event in changes if top is not None and tuple(event["position"]) <= top]
-        for row in known_afters(log, feed, below, batch=plan.batch):
-            known[identity_of({**row, "position": tuple(row["position"].values())}, feed.order)] = row[
-                "after"
-            ]
+    known = stored_images(log, feed, changes, top, batch=plan.batch) if overlaps(summary, top) else {}
     new, conflicts, duplicates = distinct_rows(changes, known, feed.order)
     summary.inserted = dict(Counter((event["database"], event["table"]) for event in new))
     for letter in conflicts:
@@ -208,18 +203,34 @@ def run_local_batch(
         "dead_letters": [event for event in events if event["kind"] == "dead_letter"] + conflicts,
         "watermarks": risen(summary, done),
     }
+    write_rows(log, feed, plan, writes)
+    counts = {"inserted": len(new), "duplicate": duplicates, "conflict": len(conflicts)}
+    return summary, runs, {**summary.counts, **counts}
+
+
+def stored_images(
+    log: OpsLog, feed: "SilverSettings", changes: list[Event], top: Position | None, *, batch: int
+) -> dict[tuple[Any, ...], str | None]:
+    """The after-images that silver has of those changes that lie at or below its highest position, by the
+    changes' identity.
+    """
+    below = [event for event in changes if top is not None and tuple(event["position"]) <= top]
+    known = {}
+    for row in known_afters(log, feed, below, batch=batch):
+        identity = identity_of({**row, "position": tuple(row["position"].values())}, feed.order)
+        known[identity] = row["after"]
+    return known
+
+
+def write_rows(log: OpsLog, feed: "SilverSettings", plan: Planned, tables: dict[str, list[Event]]) -> None:
+    """Append to several of silver's tables at a time."""
     with ThreadPoolExecutor(4) as pool:
         for written in [
             pool.submit(append_rows, log, feed, plan, name=name, events=rows)
-            for name, rows in writes.items()
+            for name, rows in tables.items()
             if rows
         ]:
             written.result()
-    return (
-        summary,
-        runs,
-        {**summary.counts, "inserted": len(new), "duplicate": duplicates, "conflict": len(conflicts)},
-    )
 
 
 def risen(summary: Summary, done: Done | None) -> list[Event]:

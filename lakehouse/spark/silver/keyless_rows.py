@@ -18,6 +18,18 @@ OUT = (
     "topic string, incarnation string, partition int, offset bigint, index int, rank bigint, n "
     "bigint, runs string"
 )
+_ARROW = pa.schema(  # the same in Arrow's words; a row without one of the columns has null there
+    [
+        ("topic", pa.string()),
+        ("incarnation", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("index", pa.int32()),
+        ("rank", pa.int64()),
+        ("n", pa.int64()),
+        ("runs", pa.string()),
+    ]
+)
 
 
 def number_halves(changes: DataFrame, others: DataFrame, runs: OpenRuns) -> tuple[DataFrame, OpenRuns]:
@@ -61,7 +73,7 @@ def _number(runs: OpenRuns) -> Callable[[pa.Table], pa.Table]:
         from lakehouse.silver.identity import RunCounter
 
         rows = sorted(group.to_pylist(), key=lambda row: (row["offset"], row["index"], row["rank"] or 0))
-        place = {name: rows[0][name] for name in ("topic", "incarnation", "partition")}
+        place = {name: rows[0][name] for name in PLACE}
         counter = RunCounter(runs.get(run_place(**place)))
         out = []
         for row in rows:
@@ -69,36 +81,8 @@ def _number(runs: OpenRuns) -> Callable[[pa.Table], pa.Table]:
                 counter.resolved(row["resolved_ts"])
                 continue
             n = counter.number(row["name"], row["commit_ts"], f"{row['rank']}:{row['half']}")
-            out.append(
-                {
-                    **place,
-                    "offset": row["offset"],
-                    "index": row["index"],
-                    "rank": row["rank"],
-                    "n": n,
-                    "runs": None,
-                }
-            )
-        out.append(
-            {
-                **place,
-                "offset": None,
-                "index": None,
-                "rank": None,
-                "n": None,
-                "runs": msgspec.json.encode(counter.runs).decode(),
-            }
-        )
-        types = [
-            ("topic", pa.string()),
-            ("incarnation", pa.string()),
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("index", pa.int32()),
-            ("rank", pa.int64()),
-            ("n", pa.int64()),
-            ("runs", pa.string()),
-        ]
-        return pa.Table.from_pylist(out, schema=pa.schema(types))
+            out.append({**place, **{name: row[name] for name in ("offset", "index", "rank")}, "n": n})
+        out.append({**place, "runs": msgspec.json.encode(counter.runs).decode()})
+        return pa.Table.from_pylist(out, schema=_ARROW)
 
     return number

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.formats.row import Redelivery
 from lakehouse.ops.progress import OffsetRange, Place, SentState
-from lakehouse.ops.records import Done
+from lakehouse.ops.records.silver import Done
 from lakehouse.silver.redelivery import Aligner, Sent, restarted
 from lakehouse.spark.bronze.offsets import of_place, within
 

@@ -22,7 +22,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.progress import Counts, OffsetRange
-from lakehouse.ops.records import Backfill, Done, Planned, Read
+from lakehouse.ops.records.bronze import Backfill, Read
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.reporting.text.values import counted, pace
 from lakehouse.silver import backfill
 from lakehouse.silver.read_as import differences

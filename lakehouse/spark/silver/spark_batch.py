@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from lakehouse.events import Position
 from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns
-from lakehouse.ops.records import Done, Planned
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.batch_summary import Summary, from_bytes, merged
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, keeping, many_rows

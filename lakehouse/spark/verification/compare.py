@@ -14,15 +14,14 @@ from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn
 from lakehouse.gold.modes import Mode
 from lakehouse.lineage import Name
-from lakehouse.ops.records import Intent, Manifest, TableEntry
+from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
 from lakehouse.schema import name_key
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import (
     FOLD_COLUMNS,
     between,
     changes_of,
-    not_aborted,
-    not_void,
+    counted_up_to,
     of_lineage,
 )
 from lakehouse.spark.operations.audit import why_left_out
@@ -178,7 +177,7 @@ class Window(NamedTuple):
         table, reader = self.table, self.table.reader
         batch = reader.manifest_or_error().batch
         silver = read_silver(reader.spark, reader.lake, reader.source, "changes")
-        published = (F.col("batch") <= batch) & not_void(reader.log) & not_aborted(reader.log)
+        published = counted_up_to(reader.log, batch)
         mine = silver.where(published & of_lineage(table.mode.lineage) & between(self.low, table.at))
         return mine.select(*FOLD_COLUMNS)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse.ops.records import Verified, VerifiedTable
+from lakehouse.ops.records.operators import Verified, VerifiedTable
 from lakehouse.sources.database import DatabaseSettings
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import get_session

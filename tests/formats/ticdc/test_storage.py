@@ -13,7 +13,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
 from lakehouse.formats.ticdc.storage import decode
 from lakehouse.formats.ticdc.storage_csv import Dialect
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 from tests.support.paths import DATA
 from tests.support.storage_encoder import Value, encode_record
 
@@ -379,7 +379,9 @@ def test_without_commit_ts_files_and_rows_are_the_order() -> None:
     assert isinstance(inserted, RowChange)
     assert isinstance(record, SchemaChange)
     assert [deleted.position, inserted.position] == [(0, 400, 20261121, 3, 1, 0), (0, 400, 20261121, 3, 3, 0)]
-    assert record.position < events_of(file_message(data, "d/t/400/CDC000001.csv"), options)[0].position  # type: ignore[union-attr]
+    first = events_of(file_message(data, "d/t/400/CDC000001.csv"), options)[0]
+    assert isinstance(first, RowChange)
+    assert record.position < first.position
     assert events_of(metadata, options) == []
 
 

@@ -10,7 +10,7 @@ from lakehouse.config.load import load
 from lakehouse.discovery.source_checks import source_findings
 from lakehouse.events import RowChange
 from lakehouse.formats.ticdc.storage import decode
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 from tests.support.sink_trees import old_layout
 from tests.whole_path.test_eight_formats import write_tree
 

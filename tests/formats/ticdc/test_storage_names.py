@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakehouse.events import DDL
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 from tests.support.engine import Memory
 from tests.support.lakes import in_order
 from tests.support.sink_trees import schema_file

@@ -21,7 +21,7 @@ from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.own_columns import own_columns
 from lakehouse.gold.shards import options_of
 from lakehouse.lineage import Lineage, Name
-from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.spark.gold.settings import GoldSettings
 from lakehouse.spark.source import Source
 from tests.oracle.check import OPTIONS, Judged, compare

@@ -20,7 +20,7 @@ from lakehouse.events import Message, Position
 from lakehouse.formats import FORMATS, order_of
 from lakehouse.formats.proto import subscribe_pb2
 from lakehouse.sources.recording import write_recording
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 from tests.oracle.check import delivered as delivered_open
 from tests.oracle.formats import BINLOG, OPEN, STORAGE, delivered, told_apart, with_shapes
 from tests.oracle.pipeline.plan import SourcePlan

@@ -14,7 +14,7 @@ from typing import Any
 from lakehouse.config.load import Config, load
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.formats import FORMATS
-from lakehouse.ops.records import Manifest
+from lakehouse.ops.records.gold import Manifest
 from lakehouse.spark import limits
 from lakehouse.spark.gold import merge
 from lakehouse.spark.lake import Lake

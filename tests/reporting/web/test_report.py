@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.ops.records import OffsetsLost
+from lakehouse.ops.records.bronze import OffsetsLost
 from lakehouse.reporting.text.tables import View
 from lakehouse.reporting.web.charts import (
     Bar,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.sources.storage_files import LocalFiles
+from lakehouse.sources.file_systems import LocalFiles
 from lakehouse.spark.bronze.claim_checks import _local
 
 NAMES = ["whole.json", "cut.json", "gone.json", "empty.json"]

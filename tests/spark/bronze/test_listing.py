@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.ops.records import Partitions, Read, Record
+from lakehouse.ops.records.bronze import Partitions, Read
+from lakehouse.ops.records.record import Record
 from lakehouse.sources.kafka_admin import Topic
 from lakehouse.sources.kafka_offsets import Reading
 from lakehouse.spark.bronze import kafka

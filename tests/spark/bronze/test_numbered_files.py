@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from lakehouse.ops.records import FilesMissing, Record
-from lakehouse.sources.storage_files import LocalFiles, new_files
+from lakehouse.ops.records.bronze import FilesMissing
+from lakehouse.ops.records.record import Record
+from lakehouse.sources.file_systems import LocalFiles
+from lakehouse.sources.storage_files import new_files
 from lakehouse.spark.bronze.storage import reconcile_numbers
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog

@@ -13,8 +13,10 @@ import pytest
 from lakehouse.config.load import load
 from lakehouse.fold.row_edits import OLD_ROW_STAYS
 from lakehouse.formats.ticdc.storage_layout import DataFile
-from lakehouse.ops.records import MissingFile
-from lakehouse.sources.storage_files import FileInfo, LocalFiles, Scan, all_files, read_tree
+from lakehouse.ops.records.bronze import MissingFile
+from lakehouse.sources.file_systems import FileInfo, LocalFiles, all_files
+from lakehouse.sources.storage_files import Scan
+from lakehouse.sources.storage_tree import read_tree
 from lakehouse.spark.bronze import storage
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.dead_letters import dismiss_dead_letters, list_dead_letters

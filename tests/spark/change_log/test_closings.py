@@ -1,14 +1,14 @@
 """Which dead letters and losses are closed, by the log alone. Needs Spark's package, but no session."""
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from lakehouse.ops.progress import Counts, Shortfall
-from lakehouse.ops.records import Closing, Dismissed, Done, Gap, Generation, OffsetsLost, Record
+from lakehouse.ops.records.bronze import OffsetsLost
+from lakehouse.ops.records.operators import Dismissed, Generation
+from lakehouse.ops.records.record import Record
+from lakehouse.ops.records.silver import Closing, Done
 from lakehouse.spark.change_log.dead_letters import closings, open_losses, open_shortfalls
-from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops.log import Logged, OpsLog
+from tests.support.records import log_of
 
 LOST = OffsetsLost(topic="t", incarnation="", partition=0, first=1, last=2, missing=2, seen_at=0)
 GIVEN_UP = Dismissed(code=None, batch=900, gaps=1, why="garbage")
@@ -20,13 +20,6 @@ SWITCHED: list[Record] = [
     Generation(number=2),
     replace(DONE, batch=12, short=(SHORT,)),
 ]
-
-
-def log_of(*records: Record) -> OpsLog:
-    no_session: Any = None
-    kinds = [(Gap.kind if isinstance(one, Gap) else one.kind, one) for one in records]
-    stored = [Logged(n, kind, n, "{}", _record=one, _is_read=True) for n, (kind, one) in enumerate(kinds, 1)]
-    return OpsLog(no_session, Lake("nowhere"), "shop", records=stored)
 
 
 def test_what_was_given_up_of_batches_of_one_generation_closes_none_of_the_next() -> None:

@@ -7,14 +7,13 @@ import pytest
 from lakehouse.formats.ticdc.storage_gaps import Held, unexplained
 from lakehouse.lineage import Interval
 from lakehouse.ops.progress import BronzeRows, Counts, TableSize
-from lakehouse.ops.records import Done
+from lakehouse.ops.records.silver import Done
 from lakehouse.spark.change_log.change_counts import ChangeCounts, change_counts
 from lakehouse.spark.change_log.reconcile import expected_rows
 from lakehouse.spark.change_log.watermark import done_at
 from lakehouse.spark.gold.merge import Merged
-from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops.log import Logged, OpsLog
 from lakehouse.spark.table_versions import Commit
+from tests.support.records import log_of
 
 KNOWN = BronzeRows(4, 100, 90)
 
@@ -70,9 +69,7 @@ def test_a_table_is_counted_under_all_of_its_names() -> None:
 
 def test_changes_of_a_batch_that_is_done_while_gold_runs_are_not_counted_yet() -> None:
     no_session: Any = None
-    records = [done(batch, rows) for batch, rows in ((3, 7), (4, 12))]
-    stored = [Logged(n, one.kind, n, "{}", _record=one, _is_read=True) for n, one in enumerate(records, 1)]
-    log = OpsLog(no_session, Lake("nowhere"), "shop", records=stored)
+    log = log_of(done(3, 7), done(4, 12))
 
     counts = change_counts(done_at(log, 3), no_session, (0, 9, 0, 0, 0, 0), goes_on=True)
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.fold.current_rows import cuts, fold
+from lakehouse.fold.current_rows import fold
 from lakehouse.fold.row_edits import Change, Key, row_key
+from lakehouse.fold.steps import cuts
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.options import PLAIN
 from lakehouse.lineage import key_ids

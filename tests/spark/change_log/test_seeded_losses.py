@@ -13,10 +13,10 @@ import pytest
 from lakehouse.events import Message
 from lakehouse.formats import assemble
 from lakehouse.lineage import Lineage
-from lakehouse.ops.records import Manifest
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.sources.file_systems import LocalFiles
 from lakehouse.sources.recording import read_recording
 from lakehouse.sources.recording import write_recording as write_with_headers
-from lakehouse.sources.storage_files import LocalFiles
 from lakehouse.spark import limits
 from lakehouse.spark.bronze import kafka, recordings, storage
 from lakehouse.spark.change_log.changes import named_changes

@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse.lineage import History
-from lakehouse.ops.records import Done, RowShape, Sightings
+from lakehouse.ops.records.gold import RowShape, Sightings
+from lakehouse.ops.records.silver import Done
 from lakehouse.spark.change_log import sightings
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.lake import Lake

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from lakehouse.events import Position
 from lakehouse.fold.continuity import Breaks, Continuity
-from lakehouse.fold.current_rows import Folded, finish, fold, rekeyings, target_step
+from lakehouse.fold.current_rows import Folded, finish, fold
 from lakehouse.fold.row_edits import NO_KEY, ONE_KEY, Change, image_text
+from lakehouse.fold.steps import rekeyings, target_step
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.modes import Mode

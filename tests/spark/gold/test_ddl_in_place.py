@@ -2,12 +2,14 @@
 table is what a fold of its whole log gives, its schema included.
 """
 
+from functools import partial
+from operator import eq
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakehouse.ops.records import Manifest
+from lakehouse.ops.records.gold import Manifest
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
@@ -212,7 +214,7 @@ def test_a_run_that_dies_in_the_middle_of_a_change_is_done_again(
     run(write_recording(path, feed.messages), lake)
     write_recording(path, changed(feed, statements).messages)
     for name in ("ALTER gold/shop__t", "gold shop__u"):
-        with killing(type(spark), lambda found, name=name: found == name) as writes, pytest.raises(Killed):  # type: ignore[misc]
+        with killing(type(spark), partial(eq, name)) as writes, pytest.raises(Killed):
             run(path, lake)
         assert writes.dead
     run(path, lake)

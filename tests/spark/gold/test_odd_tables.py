@@ -11,7 +11,8 @@ from typing import Any
 
 from lakehouse.events import Message
 from lakehouse.fold.row_edits import OLD_ROW_STAYS
-from lakehouse.ops.records import Done, Manifest
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.silver import Done
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording

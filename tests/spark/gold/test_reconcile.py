@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.ops.records import Manifest
+from lakehouse.ops.records.gold import Manifest
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from tests.spark.gold.test_unpublished import feed_of_one_row

@@ -9,7 +9,8 @@ import pytest
 
 from lakehouse.events import Message
 from lakehouse.lineage import Held, Lineage, Name
-from lakehouse.ops.records import Epoch, MissingFile
+from lakehouse.ops.records.bronze import MissingFile
+from lakehouse.ops.records.operators import Epoch
 from lakehouse.spark.gold.entries import EXACT, State, state_of
 from tests.support.feeds import TiCDC
 

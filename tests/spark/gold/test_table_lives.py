@@ -7,7 +7,7 @@ from typing import Any
 
 from lakehouse.config.load import load
 from lakehouse.gold.options import GoldOptions
-from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.schemas import import_schema
 from lakehouse.spark.ops.log import OpsLog

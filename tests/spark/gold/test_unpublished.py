@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Interval, Lineage, Step
-from lakehouse.ops.records import Intent, Manifest, TableEntry
+from lakehouse.ops.records.gold import Intent, Manifest
 from lakehouse.reporting.steps import Steps
 from lakehouse.schema import make_schema
 from lakehouse.spark.gold import run as gold_run
@@ -24,6 +24,7 @@ from tests.spark.gold.test_modes import expected, run_all
 from tests.support.killable import Killed, killing
 from tests.support.lakes import engine, run, shown, write_recording
 from tests.support.open_feed import OpenFeed, T
+from tests.support.records import log_of, manifest, table_entry
 
 SAID: dict[str, dict[str, Any]] = {
     "gold: {mode: history}": {"mode": "history"},
@@ -127,11 +128,8 @@ def test_what_a_dead_run_did_for_a_yaml_that_was_taken_back_is_taken_back_too(
 def test_a_run_that_died_is_news_though_nothing_else_is(monkeypatch: pytest.MonkeyPatch, died: bool) -> None:
     """Needs no session."""
     nothing: Any = None
-    log = OpsLog(nothing, Lake("lake"), "shop")
-    published = Manifest(batch=1, watermark=(0,) * 6, consistency="resolved", tables=())
     intent = Intent(batch=1, watermark=(0,) * 6, tables=("shop__t",))
-    records = [published, intent] if died else [intent, published]
-    log.records = [log._logged(record, number) for number, record in enumerate(records, 1)]
+    log = log_of(manifest(), intent) if died else log_of(intent, manifest())
 
     class Ran(Exception):
         pass
@@ -188,18 +186,7 @@ def test_a_table_whose_published_version_is_gone_is_not_folded_from_a_window_alo
     """Of a large window a small table's changes are read with other tables'. Needs no session."""
     name, low = ("shop", "t"), (0, 1, 2, 0, 0, 0)
     lineage = Lineage("t@1", [Step(low, make_schema([]))], [Interval(name, low, None)])
-    known = TableEntry(
-        lineage="t@1",
-        database="shop",
-        table="t",
-        gold="shop__t",
-        version=3,
-        shape="as it is",
-        state="exact",
-        since=None,
-        notes=(),
-        names=(name,),
-    )
+    known = table_entry(database="shop", gold="shop__t", version=3, shape="as it is", names=(name,))
     plan = TablePlan(
         lineage,
         (0, 9, 2, 0, 0, 0),

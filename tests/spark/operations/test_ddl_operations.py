@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lakehouse.config.load import load
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.ddl_decisions import decide
 from lakehouse.spark.operations.epochs import raise_epoch

@@ -6,27 +6,23 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Dismissed, Floor, Intent, Manifest, Record
+from lakehouse.ops.records.gold import Intent
+from lakehouse.ops.records.operators import Dismissed, Floor
+from lakehouse.ops.records.record import Record
 from lakehouse.spark.gold.run import unpublished
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.maintain import is_awaited, maintain, optimize_gold
 from lakehouse.spark.ops.lease import layer_lock
-from lakehouse.spark.ops.log import Logged, OpsLog
 from lakehouse.spark.table_versions import history_of
 from tests.support.lakes import quiet, run, write_recording
 from tests.support.open_feed import OpenFeed
+from tests.support.records import log_of, manifest
 
 ZERO = (0, 0, 0, 0, 0, 0)
-PUBLISHED = Manifest(batch=1, watermark=ZERO, consistency="resolved", tables=())
+PUBLISHED = manifest()
 WRITES = Intent(batch=2, watermark=ZERO, tables=("shop__t",))
 FLOOR = Floor(generation=1, place=ZERO, names=(), why="", batch=1)
 GIVEN_UP = Dismissed(code="lost", batch=1, gaps=0, why="")
-
-
-def log_of(*records: Record) -> OpsLog:
-    no_session: Any = None
-    stored = [Logged(n, one.kind, n, "{}", _record=one, _is_read=True) for n, one in enumerate(records, 1)]
-    return OpsLog(no_session, Lake("nowhere"), "shop", records=stored)
 
 
 @pytest.mark.parametrize("after", [WRITES, FLOOR, GIVEN_UP])

@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse.events import Message
 from lakehouse.formats.open_frames import framed, frames
-from lakehouse.ops.records import Done, Planned
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.requeue import decode_again, ranges_of

@@ -13,7 +13,7 @@ from lakehouse.gold.options import GoldOptions, to_plain
 from lakehouse.gold.own_columns import PARTS
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.ops.progress import TableSnapshot
-from lakehouse.ops.records import Manifest, TableEntry
+from lakehouse.ops.records.gold import Manifest, TableEntry
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import make_schema
 from lakehouse.spark import limits
@@ -25,6 +25,7 @@ from lakehouse.spark.pipeline.try_recording import try_recording
 from lakehouse.spark.silver.tables import silver_schema
 from tests.spark.gold.test_new_changes import canal_json, ddl, insert, numbered, watermark
 from tests.support.lakes import quiet, shown, write_recording
+from tests.support.records import table_entry
 
 
 def test_a_table_that_gold_has_not_folded_up_to_the_floor_keeps_its_log() -> None:
@@ -33,18 +34,7 @@ def test_a_table_that_gold_has_not_folded_up_to_the_floor_keeps_its_log() -> Non
     lineage = Lineage("t@10", [Step(low, make_schema([]))], [Interval(("d", "t"), low, None)])
 
     def entry(state: str, since: Position | None) -> TableEntry:
-        return TableEntry(
-            lineage="t@10",
-            database="d",
-            table="t",
-            gold="d__t",
-            version=1,
-            shape="",
-            state=state,
-            since=since,
-            notes=(),
-            names=(("d", "t"),),
-        )
+        return table_entry(lineage="t@10", state=state, since=since)
 
     assert unread(lineage, place, None) is not None
     assert unread(lineage, place, entry("behind", (0, 150, 0, 0, 0, 0))) == "gold is behind the floor"

@@ -13,7 +13,7 @@ import pytest
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.file_lock import has_flock, is_remote
-from lakehouse.ops.records import Scan
+from lakehouse.ops.records.bronze import Scan
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lease import Table, layer_lock, lease
 from lakehouse.spark.ops.log import OpsLog

@@ -8,7 +8,11 @@ import pytest
 
 from lakehouse.errors import LakehouseError
 from lakehouse.ops.progress import OffsetRange
-from lakehouse.ops.records import Generation, Intent, Planned, Rebuilding, Record, Retired, Scan
+from lakehouse.ops.records.bronze import Scan
+from lakehouse.ops.records.gold import Intent
+from lakehouse.ops.records.operators import Generation, Rebuilding, Retired
+from lakehouse.ops.records.record import Record
+from lakehouse.ops.records.silver import Planned
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops import log as ops_log
 from lakehouse.spark.ops.log import Logged, OpsLog

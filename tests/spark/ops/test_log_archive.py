@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from lakehouse.events import Message
-from lakehouse.ops.records import Done, Manifest, Planned, Scan, Summary
+from lakehouse.ops.records.bronze import Scan
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.runs import Summary
+from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.spark import limits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.audit import audit

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from lakehouse.errors import LakehouseError
-from lakehouse.ops.records import Done, Manifest
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.silver import Done
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.maintain import maintain
 from lakehouse.spark.operations.rebuild import rebuild_table

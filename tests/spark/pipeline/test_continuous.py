@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.demo.run import RECORDING
-from lakehouse.ops.records import Manifest, Run
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.runs import Run
 from lakehouse.sources.recording import read_recording
 from lakehouse.sources.recording import write_recording as write
 from lakehouse.spark.ops.log import OpsLog

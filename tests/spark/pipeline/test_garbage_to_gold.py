@@ -26,7 +26,7 @@ from lakehouse.gold.columns import gold_columns, type_rows
 from lakehouse.lineage import History, Interval, Lineage, Step
 from lakehouse.schema import Column, make_schema, parse_type
 from lakehouse.sources.recording import read_recording
-from lakehouse.sources.storage_files import read_tree
+from lakehouse.sources.storage_tree import read_tree
 from lakehouse.spark.change_log.changes import parse_change
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.fold.deltas import decode_row, encode_row

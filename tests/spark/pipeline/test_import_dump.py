@@ -11,7 +11,8 @@ from msgspec import UNSET
 from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
-from lakehouse.ops.records import Done, Manifest
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.silver import Done
 from lakehouse.sources.dumps.snapshot import Found, TableFound, checked, snapshot_messages
 from lakehouse.spark import limits
 from lakehouse.spark.bronze import snapshots

@@ -19,7 +19,8 @@ from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats.snapshot.records import Place
-from lakehouse.ops.records import Epoch, Manifest
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.operators import Epoch
 from lakehouse.sources.live.parallel import Progress as Reached
 from lakehouse.sources.live.tables import Listed
 from lakehouse.spark.bronze.snapshots import land_snapshot

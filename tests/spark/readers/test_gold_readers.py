@@ -9,7 +9,6 @@ import pytest
 
 from lakehouse.events import Position
 from lakehouse.lineage import Interval, Lineage, Step
-from lakehouse.ops.records import Manifest, TableEntry
 from lakehouse.schema import make_schema
 from lakehouse.spark.gold import layout
 from lakehouse.spark.lake import Lake
@@ -19,6 +18,7 @@ from lakehouse.spark.table_versions import version_of
 from tests.spark.gold.test_modes import resolved, run_all, shop
 from tests.support.feeds import TiCDC
 from tests.support.lakes import write_recording
+from tests.support.records import manifest, table_entry
 
 
 def run_with(folder: Path, feed: TiCDC, text: str) -> dict[str, Any]:
@@ -102,20 +102,9 @@ def test_a_moment_of_a_table_that_is_behind_lies_no_further_than_the_table() -> 
         Lineage(f"{name}@10", [Step(low, make_schema([]))], [Interval(("d", name), low, None)])
         for name in "to"
     )
-    entry = TableEntry(
-        lineage=behind.id,
-        database="d",
-        table="t",
-        gold="d__t",
-        version=1,
-        shape="",
-        state="behind",
-        since=held,
-        notes=(),
-        names=(("d", "t"),),
-    )
+    entry = table_entry(lineage=behind.id, state="behind", since=held)
     reader = object.__new__(Reader)
-    reader.manifest = Manifest(batch=1, watermark=watermark, consistency="resolved", tables=(entry,))
+    reader.manifest = manifest(entry, watermark=watermark)
 
     def stands(position: Position) -> tuple[Position, Position]:
         return reader.stands_at(behind, position), reader.stands_at(other, position)

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import SNAPSHOT_TOPIC
 from lakehouse.ops.progress import OffsetRange
-from lakehouse.ops.records import Planned
+from lakehouse.ops.records.silver import Planned
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.dedupe import highest_known, known_afters

@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse.events import Message
 from lakehouse.formats import order_of
-from lakehouse.ops.records import Done
+from lakehouse.ops.records.silver import Done
 from lakehouse.spark import limits
 from lakehouse.spark.bronze.recordings import land_messages
 from lakehouse.spark.lake import Lake

@@ -1,7 +1,7 @@
 """What a batch's record says is lacking or cut. Needs Spark's package, but no session."""
 
 from lakehouse.ops.progress import OffsetRange, Shortfall
-from lakehouse.ops.records import Planned
+from lakehouse.ops.records.silver import Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.spark.silver.done_record import _short
 

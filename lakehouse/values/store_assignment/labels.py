@@ -1,0 +1,86 @@
+"""Cells stored into columns of ENUM and SET."""
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+
+from lakehouse.values.charsets import charset_codec
+from lakehouse.values.server_value import Bits, Cell, Document, Label, NoRule, as_integer, as_text
+from lakehouse.values.store_assignment.target import Target
+
+
+def store_enum(cell: Cell, target: Target) -> str | int:
+    """By text, else by index; '' for what is no member, 0 where '' is one. MySQL reads numbers by their text
+    first, the others by their value.
+    """
+    members = target.type.members
+    if not members:
+        raise NoRule("ENUM without labels")
+    if _by_value(cell, target):
+        return _at(members, as_integer(cell, target.server))
+    if isinstance(cell, Label) and cell.number == 0:
+        return error_value(members)
+    text = _label_text(cell, target)
+    found = _member(text, members, target.server)
+    if found is not None:
+        return found
+    is_index = text.isdecimal() and text.isascii() and len(text) < 6
+    return _at(members, int(text)) if is_index else error_value(members)
+
+
+def store_set(cell: Cell, target: Target) -> str:
+    """By labels, unknown ones dropped; else by mask."""
+    members = target.type.members
+    if not members:
+        raise NoRule("SET without labels")
+    if _by_value(cell, target):
+        number = as_integer(cell, target.server)
+        return _labels(members, min(number, (1 << 63) - 1) if isinstance(cell, Decimal) else number)
+    text = _label_text(cell, target)
+    words = text.split(",") if text else []
+    known = [found for word in words if (found := _member(word, members, target.server)) is not None]
+    if not known and text.removeprefix("-").isdecimal() and text.isascii():
+        return _labels(members, int(text))
+    return _labels(members, labels_mask(known, members))
+
+
+def _label_text(cell: Cell, target: Target) -> str:
+    """Bytes are looked for among the labels as text of the labels' charset."""
+    if isinstance(cell, Document) and target.server == "mysql":
+        raise NoRule("a label out of a JSON document")
+    if isinstance(cell, bytes):
+        return cell.decode(charset_codec(target.type.charset) or "utf-8", "replace")
+    return as_text(cell, target.server)
+
+
+def _by_value(cell: Cell, target: Target) -> bool:
+    return isinstance(cell, Bits) or (isinstance(cell, int | float | Decimal) and target.server != "mysql")
+
+
+def _member(text: str, members: Sequence[str], server: str) -> str | None:
+    """The member that a text names: TiDB's default collation tells case apart, the others' do not; no one's
+    last spaces count.
+    """
+    if text in members:
+        return text
+    fold: Callable[[str], str] = str if server == "tidb" else str.casefold
+    plain = fold(text).rstrip(" ")
+    return next((member for member in members if fold(member).rstrip(" ") == plain), None)
+
+
+def _at(members: Sequence[str], index: int) -> str | int:
+    return members[index - 1] if 0 < index <= len(members) else error_value(members)
+
+
+def error_value(members: Sequence[str]) -> str | int:
+    """The canonical value of an ENUM's index 0, which prints as '': 0 where '' is a member."""
+    return 0 if "" in members else ""
+
+
+def _labels(members: Sequence[str], mask: int) -> str:
+    mask = max(-1 << 63, min(mask, (1 << 64) - 1))
+    return ",".join(member for bit, member in enumerate(members) if mask >> bit & 1)
+
+
+def labels_mask(labels: Sequence[str], members: Sequence[str]) -> int:
+    """The bits of a SET's labels; a label that is no member has none."""
+    return sum(1 << bit for bit, member in enumerate(members) if member in labels)

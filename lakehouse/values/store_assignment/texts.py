@@ -1,0 +1,144 @@
+"""Cells stored into columns of text, bytes, addresses and JSON."""
+
+import codecs
+
+from lakehouse.schema import ColumnType
+from lakehouse.values.charsets import charset_codec
+from lakehouse.values.mysql_json import stored
+from lakehouse.values.normal_form import ADDRESS_SIZES, address_bytes, address_text, text_of
+from lakehouse.values.server_value import (
+    Address,
+    Bits,
+    Cell,
+    Dated,
+    Document,
+    Label,
+    NoRule,
+    Span,
+    as_text,
+    is_json,
+)
+from lakehouse.values.store_assignment.target import Target
+
+_TIERS = {"tiny": 255, "": 65535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
+
+
+def store_text(cell: Cell, target: Target) -> str:
+    """Cut at the column's length; CHAR drops its last spaces; a character that the charset lacks
+    becomes `?`.
+    """
+    column = target.type
+    codec = charset_codec(column.charset)
+    if codec is None:
+        raise NoRule(f"charset {column.charset}")
+    text = _decoded(cell, target, codec)
+    if not text.isascii() and codec != "utf-8":
+        text = text.encode(codec, "replace").decode(codec)
+    if column.charset in ("utf8", "utf8mb3", "ucs2"):
+        text = "".join(char if char <= "\uffff" else "?" for char in text)
+    if column.base in ("char", "varchar"):
+        text = text[: column.length or 1]
+        return text.rstrip(" ") if column.base == "char" else text
+    return (
+        text
+        if len(text) * 4 <= capacity(column)
+        else text.encode(codec)[: capacity(column)].decode(codec, "ignore")
+    )
+
+
+def _decoded(cell: Cell, target: Target, codec: str) -> str:
+    if isinstance(cell, Bits):
+        if target.server == "tidb" or target.type.base in ("char", "varchar"):
+            return as_text(cell, target.server)
+        cell = _bit_bytes(cell)
+    if not isinstance(cell, bytes):
+        return as_text(cell, target.server)
+    try:
+        return cell.decode(codec, "lakehouse.question" if target.server == "mariadb" else "strict")
+    except UnicodeDecodeError:
+        raise NoRule("bytes that are no text of the column's charset") from None
+
+
+def _question(error: UnicodeError) -> tuple[str, int]:
+    """MariaDB puts a question mark for each byte that is no text."""
+    assert isinstance(error, UnicodeDecodeError)
+    return "?" * (error.end - error.start), error.end
+
+
+codecs.register_error("lakehouse.question", _question)
+
+
+def store_binary(cell: Cell, target: Target) -> str:
+    """The bytes of the old column's text, cut at the length; BINARY(n) is filled with zero bytes."""
+    column = target.type
+    data = _encoded(cell, target)
+    if column.base in ("binary", "varbinary"):
+        data = data[: column.length or 1]
+        return text_of(data.ljust(column.length or 1, b"\0") if column.base == "binary" else data)
+    return text_of(data[: capacity(column)])
+
+
+def _encoded(cell: Cell, target: Target) -> bytes:
+    if isinstance(cell, bytes):
+        return cell
+    if isinstance(cell, Address):
+        return cell.data
+    if isinstance(cell, Document):
+        return as_text(cell, target.server).encode()
+    if isinstance(cell, Bits) and target.server != "tidb" and target.type.base.endswith("blob"):
+        return _bit_bytes(cell)
+    text = as_text(cell, target.server)
+    if target.codec is None and not text.isascii():
+        raise NoRule("the old column's charset")
+    return text.encode(target.codec or "ascii", "replace")
+
+
+def _bit_bytes(cell: Bits) -> bytes:
+    return cell.value.to_bytes((cell.width + 7) // 8, "big")
+
+
+def capacity(column: ColumnType) -> int:
+    """The bytes that a TEXT or BLOB holds; TEXT(n) and BLOB(n) are the smallest of them that hold n."""
+    family = "text" if column.base.endswith("text") else "blob"
+    if column.length is None or column.base not in ("text", "blob"):
+        return _TIERS[column.base.removesuffix(family)]
+    needed = column.length * (4 if family == "text" else 1)
+    return next((size for size in _TIERS.values() if size >= needed), _TIERS["long"])
+
+
+def store_address(cell: Cell, target: Target) -> str | None:
+    """INET4, INET6 or UUID (MariaDB's): text that prints one, or as many bytes as it has; NULL for any
+    other.
+    """
+    base = target.type.base
+    match cell:
+        case Address("inet4", data) if base == "inet6":
+            return address_text(base, bytes(10) + b"\xff\xff" + data)
+        case bytes():
+            return address_text(base, cell) if len(cell) == ADDRESS_SIZES[base] else None
+        case str() | Label():
+            read = address_bytes(base, as_text(cell, target.server))
+            return None if read is None else address_text(base, read)
+        case _:
+            raise NoRule(f"no rule into {base}")
+
+
+def store_json(cell: Cell, target: Target) -> str:
+    """Text that is JSON stays as it is, but for MySQL, which prints it in its own way; a number is its own
+    text. Anything else the server refuses.
+    """
+    if isinstance(cell, Document):
+        return cell.text
+    if isinstance(cell, Dated | Span | Bits | bytes | Address):
+        raise NoRule("no rule into JSON")
+    text = as_text(cell, target.server)
+    if not is_json(text):
+        raise NoRule("text that is not JSON")
+    return text if target.server != "mysql" else _json_stored(text)
+
+
+def _json_stored(text: str) -> str:
+    try:
+        return stored(text)
+    except (ValueError, OverflowError):
+        raise NoRule("JSON with a member twice, or a number beyond a double") from None

@@ -1,0 +1,118 @@
+"""Cells stored into columns of dates and times."""
+
+from decimal import Decimal
+
+from lakehouse.values.normal_form import duration_text, fraction
+from lakehouse.values.server_value import (
+    Address,
+    Bits,
+    Cell,
+    Dated,
+    Document,
+    NoRule,
+    Single,
+    Span,
+    as_decimal,
+    as_text,
+    rounded,
+)
+from lakehouse.values.store_assignment.target import Target
+from lakehouse.values.temporal import (
+    MAX_DURATION,
+    ZERO,
+    Moment,
+    day_text,
+    duration_of_number,
+    moment_of_number,
+    moment_text,
+    parse_duration,
+    parse_moment,
+    time_of_day,
+    to_digits,
+    to_utc,
+)
+
+_LAST_NUMBER = 99991231235959
+
+
+def _moment(cell: Cell, target: Target) -> Moment:
+    """The date and time that a cell is. MySQL reads numbers by their text, the others by their value."""
+    match cell:
+        case Dated(moment, _):
+            return moment
+        case Span():
+            raise NoRule("the date on which the statement ran")
+        case Bits(value, _):
+            return moment_of_number(value)
+        case Document():
+            raise NoRule("a date out of a JSON document")
+        case Address():
+            raise NoRule("a date out of an address")
+        case int() | float() | Decimal() if target.server != "mysql":
+            return _number_moment(as_decimal(cell))
+        case _:
+            return parse_moment(as_text(cell, target.server), rounds=target.rounds)
+
+
+def _number_moment(number: Decimal) -> Moment:
+    if number < 0:
+        return ZERO
+    whole = int(number)
+    return moment_of_number(whole, int((number - whole) * 1_000_000))
+
+
+def store_date(cell: Cell, target: Target) -> str:
+    return day_text(rounded(_moment(cell, target), 0, rounds=target.rounds))
+
+
+def store_datetime(cell: Cell, target: Target) -> str:
+    digits = target.type.length or 0
+    return moment_text(rounded(_moment(cell, target), digits, rounds=target.rounds), digits)
+
+
+def store_timestamp(cell: Cell, target: Target) -> str:
+    """In UTC; what is no instant of TIMESTAMP's range is the zero timestamp."""
+    digits = target.type.length or 0
+    instant = to_utc(rounded(_moment(cell, target), digits, rounds=target.rounds), target.zone)
+    return moment_text(instant, digits) + ("Z" if instant != ZERO else "")
+
+
+def store_time(cell: Cell, target: Target) -> str:
+    """Within 838:59:59 either way; MariaDB's bound has the column's fraction digits, all nines."""
+    digits = target.type.length or 0
+    bound = MAX_DURATION + (0 if target.rounds else 1_000_000 - 10 ** (6 - digits))
+    micros = max(-bound, min(to_digits(_micros(cell, target), digits, rounds=target.rounds), bound))
+    return fraction(duration_text(micros), digits)
+
+
+def _micros(cell: Cell, target: Target) -> int:
+    match cell:
+        case Span(micros, _):
+            return micros
+        case Dated(moment, _):
+            return time_of_day(moment)
+        case Document():
+            raise NoRule("a time out of a JSON document")
+        case Address():
+            raise NoRule("a time out of an address")
+        case int() | float() | Decimal() | Bits() if target.server == "mariadb":
+            return _number_micros(cell)
+        case int():
+            return parse_duration(str(int(cell)), rounds=target.rounds)
+        case _:
+            return parse_duration(as_text(cell, target.server), rounds=target.rounds)
+
+
+def _number_micros(cell: Cell) -> int:
+    """MariaDB's reading of a number; that of a negative one has the time part alone, a float beyond any date
+    none.
+    """
+    number = Decimal(f"{cell:.6g}") if isinstance(cell, Single) else as_decimal(cell)
+    size = number.copy_abs()
+    if isinstance(cell, float) and size > _LAST_NUMBER:
+        return 0
+    whole = int(size)
+    micro = int((size - whole) * 1_000_000)
+    if number < 0:
+        return -duration_of_number(whole if whole <= 9_999_999 else 9_999_999, micro)
+    return duration_of_number(whole, micro)
