@@ -20,6 +20,7 @@ Key = tuple[Any, ...]
 PUT, PATCH, DELETE, REFUSE = "put", "patch", "delete", "refuse"
 REJECTED = "rejected"
 OLD_KEY_UNKNOWN = "old_key_unknown"
+PARTIAL_AFTER = "partial_after"
 OLD_ROW_STAYS = "a change does not tell which row was before it: the old one may still be there"
 NO_KEY = "an image without its key"
 ONE_KEY = "several rows have one key since a statement has changed it: changes before it were not delivered"
@@ -202,7 +203,7 @@ def lacks_old_row(change: Change, before: Row | None, ids: tuple[int, ...]) -> b
 
 def is_partial(change: Change) -> bool:
     """A full image replaces the row; in one that may lack columns, absent keeps the earlier value."""
-    return change.op == "update" or "partial_after" in change.flags
+    return change.op == "update" or PARTIAL_AFTER in change.flags
 
 
 def row_key(row: Row, ids: tuple[int, ...]) -> Key | None:

@@ -4,6 +4,8 @@ partitioned by key.
     silver rows ──carry──▶ (key, position, kind, image) ──by key, in position order──▶ net
                 ──▶ (op, image) ──type──▶ gold's columns
 
+So is folded what can't be grouped by silver's key (by_key.py), which takes one pass through Python instead.
+
 Images travel as JSON by column id, each with the step whose schema it has: where a DDL is applied to rows and
 not to images, it is applied to the net row of each key. Between two changes of the key the net rows are
 carried over as the first images of the new key. A keyless row's key is its whole image, and netting counts.
@@ -29,6 +31,7 @@ from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import GoldColumn
 from lakehouse.lineage import Lineage
 from lakehouse.spark.change_log.changes import FOLD_COLUMNS, position_literal
+from lakehouse.spark.fold.by_key import OTHER_KEY, can_group, grouped, key_worker
 from lakehouse.spark.fold.deltas import (
     DELTAS,
     NETTED,
@@ -68,14 +71,30 @@ def fold_large(
     task = FoldTask(lineage, at, target, upstream, all_changes=whole)
     typing = typing_of(columns, OP, needed)
     every = frozenset(column.column.id for column in columns if column.column.id > 0)
-    frame = fold_frame(changes, task, partitions=partitions_for(rows), whole=every, typing=typing)
-    folded = looked_over(kept(frame), columns, without)
+    frame = _grouped_frame(changes, task, partitions=partitions_for(rows), whole=every, typing=typing)
+    folded = None if frame is None else looked_over(kept(frame), columns, without)
+    if folded is None or OTHER_KEY in folded.problems:
+        frame = fold_frame(changes, task, partitions=partitions_for(rows), whole=every, typing=typing)
+        folded = looked_over(kept(frame), columns, without)
     if SHORT in folded.problems:
         return looked_over(kept(fold_alone(changes, task, typing)), columns, without)
     if ODD not in folded.problems:
         return folded
     breaks = breaks_in(changes, lineage, at, upstream, whole=whole, partitions=partitions_for(rows))
     return replace(folded, problems=folded.problems - {ODD}, breaks=breaks)
+
+
+def _grouped_frame(
+    changes: DataFrame, task: "FoldTask", *, partitions: int, whole: frozenset[int], typing: Typing
+) -> DataFrame | None:
+    """What `fold_frame` gives with `typing`, in one pass through Python, or a note that says OTHER_KEY. None
+    where changes can't be grouped by silver's key.
+    """
+    if not can_group(changes, task.lineage, task.target):
+        return None
+    piece = Piece(task.lineage, 0, task.target, task.upstream, whole=task.all_changes)
+    groups = grouped(changes.where(F.col("position") <= position_literal(task.at)), piece, partitions)
+    return groups.mapInArrow(key_worker(piece, whole, typing), typing.schema)
 
 
 def partitions_for(rows: int) -> int:

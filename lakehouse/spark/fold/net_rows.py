@@ -66,12 +66,13 @@ def net_group(
     *,
     begun: frozenset[int] = frozenset(),
     cleared: int = -1,
+    start: tuple[str, str] = ("", ""),
 ) -> Iterator[Netted]:
     """One outcome for the changes of one key, which come in position order, in the schema of the step `end`;
     and notes of what could not be decided of the row, and that a change looks odd. `begun` and `cleared` as
-    in Piece.
+    in Piece; `start` is the outcome of earlier changes, kind and image, in the schema of `end`.
     """
-    kind, image, at, odd, refused, carried = "", "", end, False, False, False
+    (kind, image), at, odd, refused, carried = start, end, False, False, False
     for told in group:
         _, following, text, step, hint = told
         if hint == CARRIED and carried:

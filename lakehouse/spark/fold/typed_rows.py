@@ -1,6 +1,6 @@
 """Folded rows as gold's columns, typed by the workers that fold them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.events import Position
 from lakehouse.fold.continuity import Breaks
-from lakehouse.gold.columns import GoldColumn
+from lakehouse.fold.upcast import Row
+from lakehouse.gold.columns import GoldColumn, gold_column, lacking_cells, type_rows
 from lakehouse.spark.column_types import data_type
-from lakehouse.spark.fold.notes import NOTE, Worker, found_in, note
+from lakehouse.spark.fold.notes import NOTE, found_in, note
 
 # a column of folded frames: what is done with the row. No source's column has so long a name
 OP = "_lakehouse_put_or_delete_" + "_" * 64
@@ -35,12 +36,51 @@ class LargeFold:
     breaks: Breaks
 
 
+class RowTyper:
+    """Makes gold's columns of rows, in a worker."""
+
+    def __init__(self, typing: "Typing") -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        self._columns = [gold_column(*each) for each in typing.told]
+        self._arrow, self._needed = to_arrow_schema(typing.schema), typing.needed
+
+    def batch(self, rows: Sequence[tuple[str, Row]]) -> pa.RecordBatch:
+        """Rows with their kinds, and notes of the needed columns that some of them lack."""
+        there = (row for kind, row in rows if kind in ("put", "patch"))
+        notes = list(map(note, sorted(lacking_cells(there, self._needed))))
+        typed = type_rows([*(row for _, row in rows), *({} for _ in notes)], self._columns)
+        nothing = [None] * typed.count
+        values = [typed.columns[column.name] for column in self._columns] + [
+            typed.raw.get(column.companion, nothing) for column in self._columns
+        ]
+        values.append([*(kind for kind, _ in rows), *notes])
+        arrays = [pa.array(v, f.type) for v, f in zip(values, self._arrow, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
+
+
 @dataclass(frozen=True, slots=True)
 class Typing:
-    """What makes gold's columns of netted rows, and their schema."""
+    """What makes gold's columns of netted rows: the columns as plain data, their schema, and the columns of
+    which every row has to have a cell.
+    """
 
-    worker: Worker
+    told: list[tuple[Any, str, str, str | None]]
     schema: StructType
+    needed: dict[int, str]
+
+    def typer(self) -> RowTyper:
+        """The columns' rules, compiled."""
+        return RowTyper(self)
+
+    def worker(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Gold's columns of netted rows."""
+        from lakehouse.spark.fold.deltas import decode_row
+
+        typer = self.typer()
+        for batch in batches:
+            rows = map(decode_row, batch.column("image").to_pylist())
+            yield typer.batch(list(zip(batch.column("kind").to_pylist(), rows, strict=True)))
 
 
 def typing_of(columns: list[GoldColumn], op: str, needed: Mapping[int, str]) -> Typing:
@@ -51,36 +91,7 @@ def typing_of(columns: list[GoldColumn], op: str, needed: Mapping[int, str]) -> 
     fields += [StructField(f"r{i}", StringType()) for i in range(len(columns))]
     schema = StructType([*fields, StructField(op, StringType())])
     told = [(column.column, column.spark, column.companion, column.mask) for column in columns]
-    return Typing(type_worker(told, schema, dict(needed)), schema)
-
-
-def type_worker(
-    told: list[tuple[Any, str, str, str | None]], schema: StructType, needed: dict[int, str]
-) -> Worker:
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        from lakehouse.gold.columns import gold_column, lacking_cells, type_rows
-        from lakehouse.spark.fold.deltas import decode_row
-
-        columns = [gold_column(*each) for each in told]
-        arrow = to_arrow_schema(schema)
-        for batch in batches:
-            kinds = batch.column("kind").to_pylist()
-            rows = [decode_row(text) for text in batch.column("image").to_pylist()]
-            there = (row for row, kind in zip(rows, kinds, strict=True) if kind in ("put", "patch"))
-            notes = list(map(note, sorted(lacking_cells(there, needed))))
-            typed = type_rows([*rows, *({} for _ in notes)], columns)
-            nothing = [None] * typed.count
-            values = [typed.columns[column.name] for column in columns] + [
-                typed.raw.get(column.companion, nothing) for column in columns
-            ]
-            values.append([*kinds, *notes])
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(v, f.type) for v, f in zip(values, arrow, strict=True)], schema=arrow
-            )
-
-    return work
+    return Typing(told, schema, dict(needed))
 
 
 def looked_over(typed: DataFrame, columns: list[GoldColumn], without: str = "") -> LargeFold:

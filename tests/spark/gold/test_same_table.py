@@ -41,10 +41,10 @@ class Shop:
         self.now += 1
         return self.now << 18
 
-    def create(self, table: str, key: str) -> None:
+    def create(self, table: str, key: str, *, told: bool) -> None:
         self.feed.ddl(self.at(), f"CREATE TABLE `{table}` (`id` INT{key}, `a` INT)", table=table)
         for number in range(ROWS):
-            self.row(table, "INSERT", {"id": number, "a": number})
+            (self.keyed if told else self.row)(table, "INSERT", {"id": number, "a": number})
 
     def row(self, table: str, kind: str, new: Values, old: Values | None = None) -> None:
         types = {name: INTS.get(name, "datetime") for name in new}
@@ -64,6 +64,13 @@ def all_is_told(shop: Shop, table: str) -> None:
     shop.keyed(table, "UPDATE", {"id": 1, "a": 70}, {"a": 1})
     shop.keyed(table, "UPDATE", {"id": 20, "a": 2}, {"id": 2})
     shop.keyed(table, "DELETE", {"id": 3, "a": 3})
+
+
+def a_change_is_lost(shop: Shop, table: str) -> None:
+    """Changes of one row that fit, and one of another whose old image is not the row before it."""
+    shop.keyed(table, "UPDATE", {"id": 0, "a": 5}, {"a": 0})
+    shop.keyed(table, "UPDATE", {"id": 0, "a": 6}, {"a": 5})
+    shop.keyed(table, "UPDATE", {"id": 4, "a": 6}, {"a": 77})
 
 
 def keyless(shop: Shop, table: str) -> None:
@@ -96,15 +103,18 @@ def unknown_cells(shop: Shop, table: str) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """What happens to a table in the feed's first and in its second part."""
+    """What happens to a table in the feed's first and in its second part. `told`: messages have its key."""
 
     key: bool
     late: Callable[[Shop, str], None]
     early: Callable[[Shop, str], None] = lambda shop, table: None
+    told: bool = False
 
 
 CASES = {
     "all_is_told": Case(True, all_is_told),
+    "key_is_told": Case(True, all_is_told, told=True),
+    "a_change_is_lost": Case(True, all_is_told, early=a_change_is_lost, told=True),
     "keyless": Case(False, keyless),
     "no_old_image": Case(False, no_old_image),
     "nobody_inserted_it": Case(False, nobody_inserted_it),
@@ -128,7 +138,7 @@ def recorded(folder: Path) -> list[Path]:
     """The feed up to its first watermark, and all of it."""
     shop = Shop()
     for table in TABLES:
-        shop.create(table, " PRIMARY KEY" if case(table).key else "")
+        shop.create(table, " PRIMARY KEY" if case(table).key else "", told=case(table).told)
         case(table).early(shop, table)
     first = shop.resolved()
     for table in TABLES:
