@@ -111,17 +111,19 @@ def distinct_rows(
     """(new changes, conflicts as dead letters, how many duplicates). `known` maps identities that silver has
     to after-images.
 
-    Of equal identities the first to arrive stands, inside one message the later row. What stands is silver's,
-    else the batch's first; every other change is held against it.
+    Of equal identities the first to arrive stands, inside one message the later row, whether or not the
+    message came before. What stands is silver's, else the batch's first; every other message is held against
+    it.
     """
     twins: dict[tuple[Any, ...], list[Event]] = {}
     for event in sorted(
         changes, key=lambda event: (*(event[name] for name in PLACE), event["offset"], -event["index"])
     ):
-        twins.setdefault(identity_of(event, order), []).append(event)
+        mine = twins.setdefault(identity_of(event, order), [])
+        if not mine or not _one_message(mine[-1], event):
+            mine.append(event)
     new, conflicts = [], []
-    for identity, (first, *others) in twins.items():
-        rest = [event for event in others if not _one_message(first, event)]
+    for identity, (first, *rest) in twins.items():
         standing = known[identity] if identity in known else _text(first["after"])
         suspects = [first, *rest] if identity in known else rest
         conflicts += [
