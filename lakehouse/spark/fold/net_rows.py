@@ -135,7 +135,8 @@ def count_group(key: str, group: Iterable[Told], *, ordered: bool) -> Iterator[N
     left, short, image = 0, 0, ""
     for _, told in groupby(group, key=itemgetter(3)):
         refused = owed = 0
-        for _, kind, image, *_ in told:
+        for _, kind, text, *_ in told:
+            image = text
             if kind == "refuse":
                 refused += 1
             elif kind != "delete":
