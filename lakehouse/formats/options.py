@@ -41,6 +41,14 @@ LARGE = {
         same_events=True,
     ),
 }
+OPEN_OLD_VALUE = {
+    "output-old-value": Option(
+        "true",
+        "output-old-value of the changefeed: where it is off, an update of a table without a key looks like "
+        "an insert, and the table is incomplete",
+        _BOOLEAN,
+    )
+}
 TIDB_EXTENSION = Option(
     "auto",
     "enable-tidb-extension: without it order is arrival and there is no watermark",
