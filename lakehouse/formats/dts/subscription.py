@@ -8,7 +8,7 @@
 Specification: Tencent Cloud's pages on consuming subscribed data; the messages stand in
 proto/subscribe.proto. Order: Header.fileName's number and position, then the row in its event; seqId and the
 header `ps` are of one task only. Outcomes: RowChange, SchemaChange, Watermark (a CHECKPOINT), DeadLetter for
-an entry or row that can't be read; DecodeError for bytes that are no Entries. Zero values are absent on the
+an entry or row that can't be read, and for a transaction that was rolled back after its rows; DecodeError for bytes that are no Entries. Zero values are absent on the
 wire, so nothing is told by presence. Text that its charset can't read, and bytes of a column whose type is
 not told, are `{"base64": …}` for the schema: encoding "tencent-dts". Not supported: Avro and JSON
 subscriptions, PostgreSQL and Oracle sources.
@@ -16,6 +16,7 @@ subscriptions, PostgreSQL and Oracle sources.
 
 import functools
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -46,8 +47,9 @@ FORMAT = "tencent-dts"
 STREAMED = 1
 _LAST_ROW = 2**63 - 1
 _SHARD_BITS = 32
+_UNDOES = re.compile(r"\s*(?:XA\s+)?ROLLBACK\b(?!\s+(?:WORK\s+)?TO\b)", re.I)
 _ENTRIES_TAG = b"\x0a"
-_SILENT = frozenset({pb.BEGIN, pb.COMMIT, pb.ROLLBACK, pb.HEARTBEAT})
+_SILENT = frozenset({pb.BEGIN, pb.COMMIT, pb.HEARTBEAT})
 _OPS = {pb.INSERT: "insert", pb.UPDATE: "update", pb.DELETE: "delete"}
 _NOT_PROTOBUF = "value: expected an Envelope or Entries of the subscription's messages, got other bytes"
 
@@ -87,11 +89,13 @@ def decode_stored(message: Message, options: Mapping[str, str]) -> list[Stored]:
     """The events of one whole Entries, most changes as JSON text as silver stores them."""
     zone = options.get("time_zone", "UTC")
     events: list[Stored] = []
-    for entry in (
-        _entries(message.value).items[:] if message.value else ()
-    ):  # a slice: protobuf's own iterators cost three times as much
+    # a slice: protobuf's own iterators cost three times as much
+    entries = _entries(message.value).items[:] if message.value else []
+    for number, entry in enumerate(entries):
         header = entry.header
-        if header.messageType not in _SILENT:
+        if header.messageType == pb.ROLLBACK:
+            _add_rollback(events, entries[:number])
+        elif header.messageType not in _SILENT:
             _add_events(events, entry, header, message.epoch, zone=zone)
     return events
 
@@ -121,6 +125,8 @@ def _add_events(events: list[Stored], entry: pb.Entry, header: pb.Header, epoch:
             raise DecodeError("source_type", "Header.sourceType: expected MySQL or MariaDB, got PostgreSQL")
         if kind == pb.DML:
             _add_rows(events, header, entry.event.dmlEvent, epoch, zone=zone)
+        elif kind == pb.DDL and _UNDOES.match(entry.event.ddlEvent.sql):
+            _add_rollback(events, [])
         elif kind == pb.DDL:
             events.append(_schema_change(header, entry.event.ddlEvent, epoch, len(events)))
         elif kind == pb.CHECKPOINT:
@@ -130,6 +136,30 @@ def _add_events(events: list[Stored], entry: pb.Entry, header: pb.Header, epoch:
             raise DecodeError("message_type", f"Header.messageType: expected 0 to 6, got {kind}")
     except DecodeError as error:
         events.append(_dead_letter(header, error, len(events)))
+
+
+def _add_rollback(events: list[Stored], before: Sequence[pb.Entry]) -> None:
+    """Add a dead letter for each table that had rows in the transaction which ends here, or for the source
+    where its beginning is in an earlier message. Rows of tables with transactions are undone, those of others
+    stay: nothing tells which they are.
+    """
+    names: dict[tuple[str, str], None] = {}
+    kind = None
+    for entry in reversed(before):
+        kind = entry.header.messageType
+        if kind in (pb.BEGIN, pb.COMMIT, pb.ROLLBACK):
+            break
+        if kind == pb.DML:
+            names[entry.header.schemaName, entry.header.tableName] = None
+    tables = [*names] if kind == pb.BEGIN else [("", "")]
+    for database, table in sorted(tables):
+        letter = DeadLetter("rollback", _ROLLED_BACK, len(events), database or None, table or None)
+        events.append(letter)
+
+
+_ROLLED_BACK = (
+    "a transaction was rolled back after its rows had been sent, and nothing tells which are undone"
+)
 
 
 def _dead_letter(header: pb.Header, error: DecodeError, index: int) -> DeadLetter:
