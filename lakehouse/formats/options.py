@@ -64,6 +64,12 @@ DEBEZIUM = {
         _BOOLEAN,
         same_events=True,
     ),
+    "binlog_transaction_compression": Option(
+        "false",
+        "whether a MySQL source with GTIDs has it on: all rows of a transaction have one place then, and "
+        "only their numbers in it (provide.transaction.metadata) tell their order",
+        _BOOLEAN,
+    ),
     "decimal_handling_mode": Option(
         "precise",
         "decimal.handling.mode, where schemas are off",

@@ -8,10 +8,10 @@
 Specification: Tencent Cloud's pages on consuming subscribed data; the messages stand in
 proto/subscribe.proto. Order: Header.fileName's number and position, then the row in its event; seqId and the
 header `ps` are of one task only. Outcomes: RowChange, SchemaChange, Watermark (a CHECKPOINT), DeadLetter for
-an entry or row that can't be read, and for a transaction that was rolled back after its rows; DecodeError for bytes that are no Entries. Zero values are absent on the
-wire, so nothing is told by presence. Text that its charset can't read, and bytes of a column whose type is
-not told, are `{"base64": …}` for the schema: encoding "tencent-dts". Not supported: Avro and JSON
-subscriptions, PostgreSQL and Oracle sources.
+an entry or row that can't be read, and for a transaction that was rolled back after its rows; DecodeError for
+bytes that are no Entries. Zero values are absent on the wire, so nothing is told by presence. Text that its
+charset can't read, and bytes of a column whose type is not told, are `{"base64": …}` for the schema: encoding
+"tencent-dts". Not supported: Avro and JSON subscriptions, PostgreSQL and Oracle sources.
 """
 
 import functools
@@ -153,13 +153,11 @@ def _add_rollback(events: list[Stored], before: Sequence[pb.Entry]) -> None:
             names[entry.header.schemaName, entry.header.tableName] = None
     tables = [*names] if kind == pb.BEGIN else [("", "")]
     for database, table in sorted(tables):
-        letter = DeadLetter("rollback", _ROLLED_BACK, len(events), database or None, table or None)
-        events.append(letter)
+        place = {"database": database or None, "table": table or None}
+        events.append(DeadLetter("rollback", _ROLLED_BACK, len(events), **place))
 
 
-_ROLLED_BACK = (
-    "a transaction was rolled back after its rows had been sent, and nothing tells which are undone"
-)
+_ROLLED_BACK = "a transaction was rolled back after its rows had been sent, and nothing tells which"
 
 
 def _dead_letter(header: pb.Header, error: DecodeError, index: int) -> DeadLetter:

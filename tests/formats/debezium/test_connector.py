@@ -391,9 +391,12 @@ def test_rows_of_a_snapshot_that_have_no_key_differ_by_their_place_in_the_topic(
     assert {place[:4] for place in places} == {(1, 12, 345, 0)}
 
 
+MYSQL_GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
+
+
 def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it() -> None:
     """binlog_transaction_compression: its row events have one place, and `row` begins anew in each."""
-    silver = Memory("debezium", tidb=False)
+    silver = Memory("debezium", {"binlog_transaction_compression": "true"}, tidb=False)
 
     silver.add(
         message(
@@ -415,7 +418,7 @@ def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it() ->
     assert silver.tables(silver.reach) == {"d.t": [{"id": "1", "v": "b"}]}
 
 
-@pytest.mark.parametrize("id_", ["0-4001-17", "file=mysql-bin.000012,pos=40"])
+@pytest.mark.parametrize("id_", ["0-4001-17", "file=mysql-bin.000012,pos=40", MYSQL_GTID])
 def test_a_row_that_is_sent_again_with_another_number_in_its_transaction_is_the_same_row(id_: str) -> None:
     """Connectors before 3.6.1 that restart within a transaction count its rows from 1 again (DBZ-5127)."""
     silver = Memory("debezium", tidb=False)
@@ -431,6 +434,26 @@ def test_a_row_that_is_sent_again_with_another_number_in_its_transaction_is_the_
     )
 
     assert silver.tables(silver.reach) == {"d.t": [{"v": "a"}, {"v": "a"}, {"v": "b"}]}
+
+
+def test_rows_of_one_event_stay_in_order_where_a_restart_falls_between_them() -> None:
+    """The second row was not sent before the connector died, and is number 1 after it."""
+    silver = Memory("debezium", tidb=False)
+    sent = [
+        (0, 11, {"id": 1, "v": "a"}, {"id": 1, "v": "b"}),
+        (1, 1, {"id": 1, "v": "b"}, {"id": 1, "v": "c"}),
+    ]
+
+    silver.add(
+        message(
+            row("u", before, after, row=place) | {"transaction": {"id": MYSQL_GTID, "total_order": order}},
+            {"id": 1},
+        )
+        for place, order, before, after in sent
+    )
+
+    assert silver.tables(silver.reach) == {"d.t": [{"id": "1", "v": "c"}]}
+    assert not silver.breaks
 
 
 def test_a_compressed_transaction_without_gtid_is_told_by_the_place_of_its_begin() -> None:
