@@ -24,7 +24,14 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.binlog import file_number, rules_of_gtid, server_of
 from lakehouse.formats.debezium.connect_schema import structured
-from lakehouse.formats.debezium.envelope import NULL, TableChange, key_image, primary_key, schema_columns
+from lakehouse.formats.debezium.envelope import (
+    NULL,
+    TableChange,
+    is_bytes_as_text,
+    key_image,
+    primary_key,
+    schema_columns,
+)
 from lakehouse.formats.debezium.records import (
     SNAPSHOT,
     STREAMED,
@@ -77,6 +84,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         yield from _row_event(record, options)
     elif payload.ddl is not None and payload.position == NULL:
         yield _schema_change(message, payload, payload.source)
+        yield from _bytes_as_text(payload, payload.source)
 
 
 # Row events
@@ -267,6 +275,16 @@ def _schema_change(message: Message, payload: Payload, source: Source) -> Schema
         primary_key=primary_key(change) if change else None,
         server=None if snapshot else server_of(source.server_id, source.file),
     )
+
+
+def _bytes_as_text(payload: Payload, source: Source) -> Iterator[DeadLetter]:
+    """A dead letter of each table with a text column in the character set `binary`: its bytes come as
+    characters, which base64 can't always be told from.
+    """
+    text = "column: expected bytes as bytes, got the character set binary, whose bytes come as characters"
+    for number, change in enumerate(filter(is_bytes_as_text, payload.tableChanges or ()), 1):
+        database = source.db or payload.databaseName or None
+        yield DeadLetter("type", text, number, database=database, table=_table(source, change))
 
 
 def _table(source: Source, change: TableChange | None) -> str | None:

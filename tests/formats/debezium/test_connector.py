@@ -555,3 +555,26 @@ def test_garbage_gives_events_or_a_decode_error() -> None:
     whole = [told for told, _ in recorded(DATA / "debezium/inventory/withschema.jsonl.gz") if told.value]
     flat = [told for told, _ in recorded(DATA / "debezium/orders_small/noschema.jsonl.gz") if told.value]
     assert mutations(decode, [whole[1], whole[8], whole[-300], flat[1], flat[40]], 500) > 200
+
+
+def statement(ddl: str, *columns: tuple[str, str | None]) -> list[Any]:
+    """The events of a schema change that leaves d.t with columns of these types and character sets."""
+    told = [{"name": f"c{n}", "typeName": type, "charsetName": set} for n, (type, set) in enumerate(columns)]
+    change = {"type": "ALTER", "id": '"d"."t"', "table": {"columns": told}}
+    return list(decode(message({"source": SOURCE, "ddl": ddl, "tableChanges": [change]}), {}))
+
+
+@pytest.mark.parametrize("type", ["TEXT", "longtext", "VARCHAR", "CHAR", "CHARACTER VARYING"])
+def test_bytes_that_come_as_characters_are_a_dead_letter_of_their_table(type: str) -> None:
+    ddl, letter = statement("ALTER TABLE t …", ("INT", None), (type, "binary"))
+
+    assert isinstance(ddl, SchemaChange) and isinstance(letter, DeadLetter)
+    assert (letter.code, letter.database, letter.table, letter.index) == ("type", "d", "t", 1)
+
+
+def test_bytes_that_come_as_bytes_and_text_in_a_charset_are_none() -> None:
+    columns = [("BLOB", "binary"), ("BINARY", None), ("VARBINARY", "binary"), ("TEXT BINARY", "utf8mb4")]
+
+    [event] = statement("ALTER TABLE t …", *columns, ("VARCHAR", None))
+
+    assert isinstance(event, SchemaChange)
