@@ -129,20 +129,7 @@ def updated_servers(known: Servers | None, stretches: Iterable[Stretch]) -> Serv
         if before is None or before.epoch < stretch.epoch:
             before = BinlogPlace(*place, epoch=stretch.epoch, high=(), ids=(), was=None)
         ids, called = before.ids, names.get((stretch.epoch, stretch.shard), ())
-        beside = _shard_beside(stretch, places.values(), changes)
-        if beside is not None:
-            (server_id, base), first = stretch.met[0].server, stretch.met[0]
-            change = ServerChange(
-                *place,
-                stretch.epoch,
-                first.offset,
-                None,
-                server=server_id,
-                base=base,
-                number=first.at[0],
-                beside=beside,
-            )
-            changes.append(change)
+        changes += _shard_change(stretch, places.values(), changes)
         for met in stretch.met:
             server_id, base = met.server
             lower = server_id not in ids and met.at < max(before.high, met.before)
@@ -164,16 +151,27 @@ def updated_servers(known: Servers | None, stretches: Iterable[Stretch]) -> Serv
     return Servers(tuple(told), tuple(places.values()), tuple(changes))
 
 
-def _shard_beside(
+def _shard_change(
     stretch: Stretch, places: Iterable[BinlogPlace], changes: Iterable[ServerChange]
-) -> str | None:
-    """Another shard of the stretch's epoch, where it is the first time that there are several."""
-    if any(change.beside is not None and change.epoch == stretch.epoch for change in changes):
-        return None
-    return next(
-        (one.shard for one in places if (one.epoch, one.shard != stretch.shard) == (stretch.epoch, True)),
+) -> list[ServerChange]:
+    """The first stretch of an epoch beside another shard's."""
+    known = any(change.beside is not None and change.epoch == stretch.epoch for change in changes)
+    others = [one.shard for one in places if one.epoch == stretch.epoch and one.shard != stretch.shard]
+    if known or not others:
+        return []
+    place = (stretch.topic, stretch.incarnation, stretch.partition, stretch.shard)
+    (server_id, base), first = stretch.met[0].server, stretch.met[0]
+    change = ServerChange(
+        *place,
+        stretch.epoch,
+        first.offset,
         None,
+        server=server_id,
+        base=base,
+        number=first.at[0],
+        beside=others[0],
     )
+    return [change]
 
 
 def _is_among(changes: Iterable[ServerChange], epoch: int, server: Server) -> bool:
