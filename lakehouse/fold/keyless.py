@@ -172,9 +172,11 @@ class Multiset:
             self.problems.add(found.problem)
 
     def _delete(self, text: str) -> None:
-        self.short[text] += 1
-        for counts in (self.refused, self.there):
-            _take(counts, text, self.short, text)
+        counts = self.refused if self.refused and self.refused[text] else self.there
+        if counts[text]:
+            counts[text] -= 1
+        else:
+            self.short[text] += 1
 
     def settle(self) -> list[Row]:
         """The rows that are there in the end. Each delete that found none of exactly its image takes one of
