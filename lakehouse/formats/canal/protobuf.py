@@ -120,8 +120,10 @@ def _entry(data: bytes, message: Message, rows: dict[_Place, _Seen], zone: str) 
         return [_ddl(entry.header, change, _place(entry.header, message.epoch))]
     if change.eventType in _DML:
         place = _place(entry.header, message.epoch)
-        if _is_cut(entry.header, change):
-            place = place._replace(partition=message.partition)
+        cut = _Place(*place[:3], message.partition)
+        # of a compressed transaction all events have one place: what comes behind cut rows stays behind them
+        if cut in rows or _is_cut(entry.header, change):
+            place = cut
         return list(_rows(entry.header, change, place, rows, zone=zone))
     if change.eventType == wire.EVENT_XAROLLBACK:
         raise DecodeError("rollback", ROLLED_BACK)

@@ -341,6 +341,20 @@ def test_a_key_that_one_row_of_an_event_takes_and_a_later_one_in_its_partition_l
     assert not memory.breaks
 
 
+def test_a_whole_event_at_the_place_of_one_that_was_cut_comes_behind_it() -> None:
+    """binlog_transaction_compression: all row events of a transaction have one place."""
+    first = cut("EVENT_INSERT", 0, ([], [column(0, "id", "1", key=True), column(1, "v", "1")]))
+    second = cut("EVENT_DELETE", 0, ([column(0, "id", "1", key=True), column(1, "v", "1")], []))
+    whole = (second.value or b"").replace(b"rowsCount\x12\x015", b"rowsCount\x12\x011")
+    assert whole != second.value
+    entries = [wire.Packet.FromString(value or b"").body for value in (first.value, whole)]
+    told = wire.Packet(type=wire.PACKET_MESSAGES, body=b"".join(entries)).SerializeToString()
+
+    memory = Memory("canal-protobuf", tidb=False).add([Message("x", 0, 0, None, told)])
+
+    assert memory.tables(memory.reach) == {"d.t": []}
+
+
 def test_rows_without_a_key_of_one_event_in_several_partitions_have_places_of_their_own() -> None:
     rows: list[Pair] = [([column(0, "v", value)], []) for value in "123"]
     sent = [cut("EVENT_DELETE", 0, rows[0]), cut("EVENT_DELETE", 1, *rows[1:])]
