@@ -7,7 +7,6 @@ have one place and count their rows from 0 each: rows may have been taken for on
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 from lakehouse.events import DeadLetter, Message, Position, RowChange, Stored
 
@@ -18,42 +17,33 @@ SHARED_PLACE = (
 )
 
 
-class _Last(NamedTuple):
-    offset: int
-    transaction: str
-    number: int
-    position: Position
-
-
 class TransactionOrder:
-    """The last row of each table of a partition, in the order of the partition's records."""
+    """The last row of each partition that names its transaction, in the order of the partition's records."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[Any, ...], _Last] = {}
+        # the record's offset, the flag without the row's number, that number, the position
+        self._last: dict[tuple[str, int], tuple[int, str, int, Position]] = {}
 
     def checked(self, message: Message, events: Sequence[Stored]) -> Sequence[Stored]:
         """A record's events, and a dead letter of its table where its row shows a shared place."""
-        letters: list[Stored] = []
         for event in events:
             if type(event) is not RowChange or event.op == "snapshot":
                 continue
-            flag = next((flag for flag in event.flags if flag.startswith(_FLAG)), None)
-            if flag is None:
-                continue
-            transaction, _, number = flag.rpartition(";")
-            now = _Last(message.offset, transaction, int(number), event.position)
-            key = (message.topic, message.incarnation, message.partition, event.database, event.table)
-            last, self._last[key] = self._last.get(key), now
-            if last is not None and _shares(last, now):
-                place = {"database": event.database, "table": event.table}
-                letters.append(DeadLetter("position", SHARED_PLACE, len(events), **place))
-        return [*events, *letters[:1]] if letters else events
+            for flag in event.flags:
+                if flag.startswith(_FLAG) and self._shares(message, flag, event.position):
+                    place = {"database": event.database, "table": event.table}
+                    return [*events, DeadLetter("position", SHARED_PLACE, len(events), **place)]
+        return events
 
-
-def _shares(last: _Last, now: _Last) -> bool:
-    return (
-        now.offset > last.offset
-        and now.transaction == last.transaction
-        and now.number > last.number
-        and now.position <= last.position
-    )
+    def _shares(self, message: Message, flag: str, position: Position) -> bool:
+        """Whether a row is not above the one before it, whose number in their transaction is lower."""
+        transaction, _, text = flag.rpartition(";")
+        offset, number, key = message.offset, int(text), (message.topic, message.partition)
+        last, self._last[key] = self._last.get(key), (offset, transaction, number, position)
+        return (
+            last is not None
+            and last[1] == transaction
+            and last[0] < offset
+            and last[2] < number
+            and last[3] >= position
+        )
