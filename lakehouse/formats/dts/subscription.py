@@ -16,7 +16,6 @@ charset can't read, and bytes of a column whose type is not told, are `{"base64"
 
 import functools
 import operator
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -39,6 +38,7 @@ from lakehouse.events import (
 )
 from lakehouse.formats.binlog import Server, server_of
 from lakehouse.formats.dts.fast_values import Read
+from lakehouse.formats.dts.rollbacks import rolled_back, undoes
 from lakehouse.formats.dts.values import ABSENT, Cells, Open
 from lakehouse.formats.proto import subscribe_pb2 as pb
 from lakehouse.formats.row_images import halves, image_flags
@@ -47,7 +47,6 @@ FORMAT = "tencent-dts"
 STREAMED = 1
 _LAST_ROW = 2**63 - 1
 _SHARD_BITS = 32
-_UNDOES = re.compile(r"\s*(?:XA\s+)?ROLLBACK\b(?!\s+(?:WORK\s+)?TO\b)", re.I)
 _ENTRIES_TAG = b"\x0a"
 _SILENT = frozenset({pb.BEGIN, pb.COMMIT, pb.HEARTBEAT})
 _OPS = {pb.INSERT: "insert", pb.UPDATE: "update", pb.DELETE: "delete"}
@@ -94,7 +93,7 @@ def decode_stored(message: Message, options: Mapping[str, str]) -> list[Stored]:
     for number, entry in enumerate(entries):
         header = entry.header
         if header.messageType == pb.ROLLBACK:
-            _add_rollback(events, entries[:number])
+            events += rolled_back(entries[:number], len(events))
         elif header.messageType not in _SILENT:
             _add_events(events, entry, header, message.epoch, zone=zone)
     return events
@@ -125,8 +124,8 @@ def _add_events(events: list[Stored], entry: pb.Entry, header: pb.Header, epoch:
             raise DecodeError("source_type", "Header.sourceType: expected MySQL or MariaDB, got PostgreSQL")
         if kind == pb.DML:
             _add_rows(events, header, entry.event.dmlEvent, epoch, zone=zone)
-        elif kind == pb.DDL and _UNDOES.match(entry.event.ddlEvent.sql):
-            _add_rollback(events, [])
+        elif kind == pb.DDL and undoes(entry.event.ddlEvent.sql):
+            events += rolled_back([], len(events))
         elif kind == pb.DDL:
             events.append(_schema_change(header, entry.event.ddlEvent, epoch, len(events)))
         elif kind == pb.CHECKPOINT:
@@ -136,28 +135,6 @@ def _add_events(events: list[Stored], entry: pb.Entry, header: pb.Header, epoch:
             raise DecodeError("message_type", f"Header.messageType: expected 0 to 6, got {kind}")
     except DecodeError as error:
         events.append(_dead_letter(header, error, len(events)))
-
-
-def _add_rollback(events: list[Stored], before: Sequence[pb.Entry]) -> None:
-    """Add a dead letter for each table that had rows in the transaction which ends here, or for the source
-    where its beginning is in an earlier message. Rows of tables with transactions are undone, those of others
-    stay: nothing tells which they are.
-    """
-    names: dict[tuple[str, str], None] = {}
-    kind = None
-    for entry in reversed(before):
-        kind = entry.header.messageType
-        if kind in (pb.BEGIN, pb.COMMIT, pb.ROLLBACK):
-            break
-        if kind == pb.DML:
-            names[entry.header.schemaName, entry.header.tableName] = None
-    tables = [*names] if kind == pb.BEGIN else [("", "")]
-    for database, table in sorted(tables):
-        place = {"database": database or None, "table": table or None}
-        events.append(DeadLetter("rollback", _ROLLED_BACK, len(events), **place))
-
-
-_ROLLED_BACK = "a transaction was rolled back after its rows had been sent, and nothing tells which"
 
 
 def _dead_letter(header: pb.Header, error: DecodeError, index: int) -> DeadLetter:
