@@ -157,7 +157,7 @@ def _fold_piece(piece: Piece, changes: list[Change], base: list[Row]) -> Folded:
     reader = ChangeReader(piece.lineage, piece.end, piece.upstream, ids)
     read = (reader.read(changes[at : at + CHUNK]) for at in range(0, len(changes), CHUNK))
     if not ids:
-        folded = count_keyless(rows, read)
+        folded = count_keyless(rows, read, ordered=piece.whole and piece.upstream.continuity.rows)
     else:
         watch = Watch(piece.begun is not None, piece.upstream.continuity.inserts)
         folded, odd = net_keyed(rows, read, ids, watch)
@@ -323,11 +323,11 @@ def _put(folded: Folded, key: Key, row: Row) -> bool:
     return patched is not None or len(folded.rows) == count
 
 
-def count_keyless(base: list[Row], read: Iterable[Edits]) -> Folded:
-    """A keyless table is a multiset: one more per after image, one less per before image, whatever the order
-    of images that are whole.
+def count_keyless(base: list[Row], read: Iterable[Edits], *, ordered: bool) -> Folded:
+    """A keyless table is a multiset: one more per after image, one less per before image. Not `ordered`:
+    whatever the order of images that are whole.
     """
-    folded, found = Folded(), Multiset()
+    folded, found = Folded(), Multiset(ordered)
     for row in base:
         found.add(row)
     for edits in _noted(folded, read):

@@ -133,73 +133,86 @@ class Finder:
 
 @dataclass(slots=True)
 class Multiset:
-    """How many rows were put, deleted and refused of each image. A delete of a refused image takes that
-    image: it was never here.
+    """How many rows there are of each image, and how many deletes found none. A delete of a refused image
+    takes that image: it was never here.
+
+    `ordered`: positions are the order in which the source made its changes, so that an insert puts another
+    row than the one that was deleted before it. Else a delete may come before its insert.
     """
 
+    ordered: bool = False
     images: Images = field(default_factory=Images)
-    put: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    there: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     refused: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    deleted: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    short: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     problems: set[str] = field(default_factory=set)
 
     def live(self, text: str) -> int:
-        """How many rows of an image are there so far; below 0 where deletes came first."""
-        return self.put[text] - max(0, self.deleted[text] - self.refused[text])
+        """How many rows of an image are there so far."""
+        return self.there[text]
 
     def add(self, row: Row) -> None:
-        self.put[self.images.add(row)] += 1
+        self.there[self.images.add(row)] += 1
 
     def apply(self, edit: RowEdit) -> None:
-        """Apply an edit; those with a partial old image come in the order of their places."""
+        """Apply an edit; edits come in the order of their places."""
         if edit.old is not None:
             self._replace(completed(edit, self.images, self.live))
-            return
-        text = self.images.add(edit.row)
-        kinds = {REFUSE: self.refused, DELETE: self.deleted}
-        kinds.get(edit.kind, self.put)[text] += 1
+        elif edit.kind == DELETE:
+            self._delete(self.images.add(edit.row))
+        else:
+            counts = self.refused if edit.kind == REFUSE else self.there
+            counts[self.images.add(edit.row)] += 1
 
     def _replace(self, found: Completed) -> None:
-        self.deleted[self.images.add(found.old)] += 1
+        self._delete(self.images.add(found.old))
         if found.new is not None:
             self.add(found.new)
         if found.problem is not None:
             self.problems.add(found.problem)
 
+    def _delete(self, text: str) -> None:
+        counts = self.refused if self.refused and self.refused[text] else self.there
+        if counts[text]:
+            counts[text] -= 1
+        else:
+            self.short[text] += 1
+
     def settle(self) -> list[Row]:
         """The rows that are there in the end. Each delete that found none of exactly its image takes one of
         which some cells are not known.
         """
-        rows, counts = self.images.rows, {text: self.live(text) for text in self.images.rows}
-        _take_all_alike(counts, rows)
-        if any(count < 0 for count in counts.values()):
-            self.problems.add(NEVER_INSERTED)
-        return [dict(rows[text]) for text, count in counts.items() for _ in range(count)]
+        if not self.ordered:
+            for text in self.short:
+                for counts in (self.refused, self.there):
+                    _take(counts, text, self.short, text)
+        rows = self.images.rows
+        gone = sorted(text for text, count in self.short.items() if count)
+        # in an order of the images' own: of several that are alike the same one is taken however changes
+        # arrive
+        candidates = sorted(text for text, count in self.there.items() if count) if gone else []
+        for null_agrees in (False, True):
+            for text in gone:
+                self._take_alike(candidates, text, null_agrees=null_agrees)
+            if any(self.short[text] for text in gone):
+                self.problems.add(NEVER_INSERTED)
+        return [dict(rows[text]) for text, count in self.there.items() for _ in range(count)]
+
+    def _take_alike(self, candidates: list[str], gone: str, *, null_agrees: bool) -> None:
+        """A row of which some cells are not known is taken for an image that agrees on the rest. Such cells
+        are absent, or NULL where no rule has converted them: NULL agrees with anything only when no row is
+        left that is alike without it, and may as well be the value of another row.
+        """
+        rows = self.images.rows
+        for text in candidates:
+            if self.short[gone] == 0:
+                return
+            if text != gone and _agree(rows[text], rows[gone], null_agrees=null_agrees):
+                _take(self.there, text, self.short, gone)
 
 
-def _take_all_alike(counts: dict[str, int], rows: dict[str, Row]) -> None:
-    """Take a row for each delete that has none of exactly its image."""
-    short = sorted(text for text, count in counts.items() if count < 0)
-    # in an order of the images' own: of several that are alike the same one is taken however changes arrive
-    candidates = sorted(counts) if short else []
-    for null_agrees in (False, True):
-        for text in short:
-            _take_alike(counts, rows, candidates, text, null_agrees=null_agrees)
-
-
-def _take_alike(
-    counts: dict[str, int], rows: dict[str, Row], candidates: list[str], gone: str, *, null_agrees: bool
-) -> None:
-    """A row of which some cells are not known is taken for an image that agrees on the rest. Such cells are
-    absent, or NULL where no rule has converted them: NULL agrees with anything only when no row is left that
-    is alike without it.
-    """
-    image = rows[gone]
-    for text in candidates:
-        count = counts[text]
-        if counts[gone] == 0:
-            return
-        if count > 0 and _agree(rows[text], image, null_agrees=null_agrees):
-            taken = min(count, -counts[gone])
-            counts[text] -= taken
-            counts[gone] += taken
+def _take(counts: dict[str, int], text: str, short: dict[str, int], gone: str) -> None:
+    """Take rows of an image for deletes that found none yet."""
+    taken = min(counts[text], short[gone])
+    counts[text] -= taken
+    short[gone] -= taken

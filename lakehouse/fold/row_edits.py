@@ -25,6 +25,7 @@ OLD_ROW_STAYS = "a change does not tell which row was before it: the old one may
 NO_KEY = "an image without its key"
 ONE_KEY = "several rows have one key since a statement has changed it: changes before it were not delivered"
 NEVER_INSERTED = "a delete of a row that no change inserted"
+NULL_FOR_TEXT = "column {}: it is NOT NULL and came as NULL: the producer writes some other value so"
 UPSTREAM = Upstream()
 
 
@@ -103,6 +104,7 @@ class ChangeReader:
         for change in changes:
             carrier = self._carrier(self._step_at(change.position), change.encoding)
             before = None if change.before is None else carrier(change.before)
+            carrier.nulls.clear()
             after = None if change.after is None else carrier(change.after)
             if carrier.unknown:
                 unknown = {**dict.fromkeys(carrier.take_unknown(), change.position), **unknown}
@@ -112,6 +114,8 @@ class ChangeReader:
                 cleared += 1
                 continue
             applied += 1
+            if carrier.nulls and after is not None:
+                problems |= set(map(NULL_FOR_TEXT.format, carrier.nulls))
             if lacks_old_row(change, before, self._ids):
                 problems.add(OLD_ROW_STAYS)
             partial = before is not None and not self._ids and not carrier.tells_all(change.before or {})

@@ -122,7 +122,8 @@ def row_history(
     changes = list(changes)
     began = begun_at(lineage, 0, max(target_step(lineage, at), step), whole=whole or since is not None)
     watch = Watch(began is not None, upstream.continuity.inserts)
-    tracks, unmatched = _seeded(known, key_by(key_ids(lineage, step))), Unmatched()
+    tracks = _seeded(known, key_by(key_ids(lineage, step)))
+    unmatched = Unmatched(is_known and upstream.continuity.rows)
     time: int | None = None
     unknown: dict[str, Position] = {}
     total, applied = Done([], set(), set()), 0
@@ -270,6 +271,9 @@ def _apply_counted(tracks: Tracks, unmatched: Unmatched, commits: Iterable[Commi
                 if edit.kind == REFUSE:
                     add_one(unmatched.refused, text, edit.row)
                 elif edit.kind != DELETE or not take_one(unmatched.refused, text):
+                    if edit.kind == DELETE and unmatched.ordered and tracks.settled(text) + counts[text] < 1:
+                        done.problems.add(NEVER_INSERTED)
+                        continue
                     counts[text] += -1 if edit.kind == DELETE else 1
                     last[text] = edit
         for text, count in counts.items():

@@ -112,6 +112,10 @@ class Tracks:
             for track in [track for track in tracks if track.open_since is not None]
         ]
 
+    def settled(self, key: Any) -> int:
+        """How many live rows of a key no snapshot has left open."""
+        return sum(track.open_since is None for track in self.live.get(key, ()))
+
     def all(self) -> list[Track]:
         """Every track, the live ones first."""
         return [track for by_key in (self.live, self.gone) for same in by_key.values() for track in same]
@@ -132,9 +136,11 @@ class Tracks:
 class Unmatched:
     """Images of a table without a key whose other half is to come, by their text, each with its number:
     `owed` were deleted before any change inserted them, `refused` were inserted and an expectation refused
-    them, so that their delete takes nothing.
+    them, so that their delete takes nothing. `ordered`: positions are the order in which the source made its
+    changes, so that none is owed.
     """
 
+    ordered: bool = False
     owed: dict[str, tuple[Row, int]] = field(default_factory=dict)
     refused: dict[str, tuple[Row, int]] = field(default_factory=dict)
 

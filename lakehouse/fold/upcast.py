@@ -56,21 +56,30 @@ class Upstream(NamedTuple):
         return (f" {self.server}{self.version}" if said else "") + zone + compacted
 
 
+# families of types whose values may be spelled as a producer's word for NULL
+_SPELLED = ("text", "binary", "json")
+
+
 class Carrier:
     """Carries images of one step of a lineage, in one encoding, to a target step. Compiled once, applied per
     row.
 
     `unknown` are the names that were looked up since `take_unknown`, and that the schema does not have: a DDL
     that is still to come, or was filtered upstream. Each name is looked up once. `lost` says which values no
-    rule has converted since `take_lost`: their cells are NULL.
+    rule has converted since `take_lost`: their cells are NULL. `nulls` are the names of text, binary and JSON
+    columns that are NOT NULL and have come as NULL: what was there, some producers write so.
     """
 
     def __init__(self, lineage: Lineage, source: int, target: int, encoding: str, upstream: Upstream) -> None:
         self.unknown: set[str] = set()
         self.lost: set[str] = set()
+        self.nulls: set[str] = set()
         self._schema = lineage.steps[source].schema
         self._gone: Row = dict.fromkeys(column.id for column in self._schema.keeps.dropped)
         self._sent = frozenset(c.id for c in self._schema.columns if c.generated != "virtual")
+        self._never_null = frozenset(
+            c.id for c in self._schema.columns if c.not_null and c.type.family in _SPELLED
+        )
         self._encoding = encoding
         self._columns: dict[str, tuple[int, Callable[[Any], Any] | None] | None] = {}
         self._moves = compile_moves(lineage, source, target, upstream)
@@ -87,6 +96,8 @@ class Carrier:
             if found is not None:
                 column_id, resolve = found
                 row[column_id] = value if resolve is None or value is None else resolve(value)
+                if value is None and column_id in self._never_null:
+                    self.nulls.add(name)
         return self.move(row)
 
     def tells_all(self, image: Mapping[str, Any]) -> bool:

@@ -102,7 +102,7 @@ FORMATS: dict[str, Format] = {
     "ticdc-open": Format(
         _lazy("ticdc.open_protocol"),
         order="tidb",
-        options=_TIME_ZONE | _options.LARGE,
+        options=_TIME_ZONE | _options.OPEN_OLD_VALUE | _options.LARGE,
         has_watermarks=True,
         producer=_TICDC,
         harmful_settings=_settings.TICDC | _settings.TICDC_KAFKA | _settings.OPEN_PROTOCOL,

@@ -41,6 +41,14 @@ LARGE = {
         same_events=True,
     ),
 }
+OPEN_OLD_VALUE = {
+    "output-old-value": Option(
+        "true",
+        "output-old-value of the changefeed: where it is off, an update of a table without a key looks like "
+        "an insert, and the table is incomplete",
+        _BOOLEAN,
+    )
+}
 TIDB_EXTENSION = Option(
     "auto",
     "enable-tidb-extension: without it order is arrival and there is no watermark",
@@ -55,6 +63,12 @@ DEBEZIUM = {
         "reason to call a table incomplete, and changes that were lost are not noticed by those around them",
         _BOOLEAN,
         same_events=True,
+    ),
+    "binlog_transaction_compression": Option(
+        "false",
+        "whether a MySQL source with GTIDs has it on: all rows of a transaction have one place then, and "
+        "only their numbers in it (provide.transaction.metadata) tell their order",
+        _BOOLEAN,
     ),
     "decimal_handling_mode": Option(
         "precise",

@@ -273,9 +273,9 @@ class BinlogPlace(msgspec.Struct, frozen=True):
         return ServerPlace(self.topic, self.incarnation, self.partition, self.shard)
 
 
-class ServerChange(msgspec.Struct, frozen=True):
+class ServerChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """A record from which on the binlog is another server's: its id and that of the server before it, its
-    file's base name and number."""
+    file's base name and number; `beside`: the shard that the feed had before, where it is one of several."""
 
     topic: str
     incarnation: str
@@ -287,6 +287,7 @@ class ServerChange(msgspec.Struct, frozen=True):
     server: int
     base: str
     number: int
+    beside: str | None = None
 
 
 class Servers(msgspec.Struct, frozen=True):

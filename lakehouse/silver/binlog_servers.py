@@ -6,6 +6,7 @@ offsets, at what was streamed:
 
     another base name    `mysql-bin` where the source's files, in this epoch, are called otherwise
     a lower position     of a server id that this place has not had before, below the highest that it had
+    another shard        beside one that the feed has had in this epoch, in any place
 
 A connector that restarts goes back with ids that are known. A replica passes on its primaries' ids, each
 first met above what came before. Neither is a change; nor is server id 0, which snapshots carry. What changed
@@ -128,6 +129,7 @@ def updated_servers(known: Servers | None, stretches: Iterable[Stretch]) -> Serv
         if before is None or before.epoch < stretch.epoch:
             before = BinlogPlace(*place, epoch=stretch.epoch, high=(), ids=(), was=None)
         ids, called = before.ids, names.get((stretch.epoch, stretch.shard), ())
+        changes += _shard_change(stretch, places.values(), changes)
         for met in stretch.met:
             server_id, base = met.server
             lower = server_id not in ids and met.at < max(before.high, met.before)
@@ -149,6 +151,29 @@ def updated_servers(known: Servers | None, stretches: Iterable[Stretch]) -> Serv
     return Servers(tuple(told), tuple(places.values()), tuple(changes))
 
 
+def _shard_change(
+    stretch: Stretch, places: Iterable[BinlogPlace], changes: Iterable[ServerChange]
+) -> list[ServerChange]:
+    """The first stretch of an epoch beside another shard's."""
+    known = any(change.beside is not None and change.epoch == stretch.epoch for change in changes)
+    others = [one.shard for one in places if one.epoch == stretch.epoch and one.shard != stretch.shard]
+    if known or not others:
+        return []
+    place = (stretch.topic, stretch.incarnation, stretch.partition, stretch.shard)
+    (server_id, base), first = stretch.met[0].server, stretch.met[0]
+    change = ServerChange(
+        *place,
+        stretch.epoch,
+        first.offset,
+        None,
+        server=server_id,
+        base=base,
+        number=first.at[0],
+        beside=others[0],
+    )
+    return [change]
+
+
 def _is_among(changes: Iterable[ServerChange], epoch: int, server: Server) -> bool:
     return any((change.epoch, change.server, change.base) == (epoch, *server) for change in changes)
 
@@ -163,6 +188,12 @@ def standing(known: Servers | None, epochs: Iterable[Epoch], reached: int) -> li
 
 def change_text(source: str, change: ServerChange) -> str:
     """A change of servers as a sentence."""
+    if change.beside is not None:
+        return (
+            f"the feed has rows of several shards ({change.beside}, and {change.shard} from "
+            f"{change.topic}/{change.partition} offset {change.offset} on), each with a binlog of its own: "
+            "their rows stand in no order, and no checkpoint holds for all of them"
+        )
     ids = f"{change.server}" if change.was is None else f"{change.was} → {change.server}"
     return (
         f"the upstream's binlog changed servers at {change.topic}/{change.partition} offset {change.offset} "

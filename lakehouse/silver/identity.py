@@ -4,8 +4,9 @@ A keyed change is identified by table, key and position (TiCDC: epoch, commit_ts
 arrival: with the partition). An update of a keyless table is stored as two halves, its before and its after
 image. Each half is identified by its row id where the feed sends them, else by (hash of the image, n): n
 counts equal halves within one run. A run is one (table, physical table, commit_ts) in one partition, ended by
-another commit_ts of the same table or by a resolved event at or above its commit_ts. A replay is a run of its
-own, so it counts from 0 again and merges.
+another commit_ts of the same table or by a resolved event at or above its commit_ts; one that falls ends all,
+since the changefeed begins again below it. A replay is a run of its own, so it counts from 0 again and
+merges.
 """
 
 import hashlib
@@ -14,8 +15,10 @@ from collections.abc import Mapping
 import msgspec
 
 from lakehouse.events import DELETE, UPSERT, Image, Position, RowChange
-from lakehouse.ops.progress import OpenRun
+from lakehouse.ops.progress import OpenRun, OpenRuns
 
+# the name, in a partition's runs, of what holds its last resolved_ts: no table's name is without a NUL
+_RESOLVED = ""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -59,7 +62,23 @@ class RunCounter:
         return n
 
     def resolved(self, resolved_ts: int) -> None:
-        """A resolved event ends every run at or below it."""
+        """A resolved event ends every run at or below it, and every run where it is below the last one."""
+        last = self.runs.pop(_RESOLVED, None)
+        falls = last is not None and resolved_ts < last.commit_ts
         for table, run in self.runs.items():
-            if run.commit_ts <= resolved_ts:
+            if falls or run.commit_ts <= resolved_ts:
                 self.runs[table] = OpenRun(run.commit_ts, True, {})
+        self.runs[_RESOLVED] = OpenRun(resolved_ts, True, {})
+
+
+def resolved_runs(runs: OpenRuns, resolved: Mapping[str, int]) -> OpenRuns:
+    """The runs after a batch that has no rows of tables without a key; `resolved` is the highest resolved_ts
+    of each partition in it.
+    """
+    after = dict(runs)
+    for place, resolved_ts in resolved.items():
+        if place in runs:
+            counter = RunCounter(runs[place])
+            counter.resolved(resolved_ts)
+            after[place] = counter.runs
+    return after

@@ -237,7 +237,7 @@ def test_a_file_that_ends_in_yaml_is_not_passed_over_in_silence(tmp_path: Path) 
         (
             "format: ticdc-open\nrecording: a\noptions: {server: mariadb}\n",
             "3:11: options.server: is no option of ticdc-open; valid names: claim_check, "
-            "claim_check_raw, compression, time_zone",
+            "claim_check_raw, compression, output-old-value, time_zone",
         ),
         (
             "format: ticdc-open\nrecording: a\ntime_zone: ${env:TZ}\n",

@@ -11,7 +11,7 @@ from lakehouse.fold.row_edits import NEVER_INSERTED, Change
 from lakehouse.gold.modes import Clock, Mode, ModeRows
 from lakehouse.gold.options import GoldOptions
 from tests.gold.test_modes import MODES
-from tests.support.feeds import Canal
+from tests.support.feeds import Canal, TiCDC
 
 TYPES = {"a": "int", "b": "text", "c": "int"}
 EVERY = {"upsert": GoldOptions(), **MODES}
@@ -26,7 +26,7 @@ def row(feed: Canal, at: int, kind: str, new: dict[str, Any], old: dict[str, Any
     return feed.row(at, kind, new, old, types={name: TYPES[name] for name in new}, key=())
 
 
-def made(feed: Canal, mode: str) -> ModeRows:
+def made(feed: TiCDC, mode: str) -> ModeRows:
     memory, lineage = feed.memory, feed.lineage()
     changes = [
         Change(c.position, c.op, c.before, c.after, c.encoding, c.flags, c.commit_ts)
@@ -113,3 +113,52 @@ def test_a_partial_change_of_a_row_that_nobody_inserted_says_so(mode: str) -> No
 
     assert NOTHING_TO_REPLACE in made(update, mode).problems
     assert made(delete, mode).problems == {NEVER_INSERTED}
+
+
+def whole(feed: TiCDC, at: int, kind: str, image: dict[str, Any], old: dict[str, Any] | None = None) -> TiCDC:
+    return feed.row(at, kind, image, old, types={name: TYPES[name] for name in image}, key=())
+
+
+X, Y = {"a": 1, "b": "x"}, {"a": 2, "b": "y"}
+
+
+@pytest.mark.parametrize("mode", EVERY)
+@pytest.mark.parametrize("insert", [3, 4])
+def test_a_delete_of_a_row_from_before_the_feed_takes_no_equal_row_that_is_inserted_later(
+    mode: str, insert: int
+) -> None:
+    feed = whole(TiCDC(), 3, "DELETE", X)
+    whole(whole(feed, insert, "INSERT", X), 5, "INSERT", Y)
+
+    found = made(feed, mode)
+
+    assert found.problems == {NEVER_INSERTED}
+    assert images(found) == [{1: 1, 2: "x"}, {1: 2, 2: "y"}]
+
+
+@pytest.mark.parametrize("mode", EVERY)
+def test_an_update_that_changes_nothing_is_of_a_row_that_is_there(mode: str) -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (a INT, b TEXT)")
+    whole(whole(feed, 2, "INSERT", X), 3, "UPDATE", X, X)
+
+    found = made(feed, mode)
+
+    assert not found.problems
+    assert {1: 1, 2: "x"} in images(found)
+
+
+def test_a_row_with_a_null_is_not_silently_the_one_that_a_delete_means() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (a INT, b TEXT)")
+    whole(whole(feed, 2, "INSERT", {"a": 1, "b": None}), 3, "DELETE", X)
+
+    assert made(feed, "upsert").problems == {NEVER_INSERTED}
+
+
+def test_in_order_of_arrival_a_delete_may_come_before_its_insert() -> None:
+    feed = Canal().ddl(1, "CREATE TABLE t (a INT, b TEXT)")
+    whole(whole(feed, 2, "DELETE", X), 3, "INSERT", X)
+
+    found = made(feed, "upsert")
+
+    assert images(found) == []
+    assert not found.problems

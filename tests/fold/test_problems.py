@@ -3,7 +3,7 @@
 from typing import Any
 
 from lakehouse.fold.current_rows import fold
-from lakehouse.fold.row_edits import OLD_ROW_STAYS, Change
+from lakehouse.fold.row_edits import NULL_FOR_TEXT, OLD_ROW_STAYS, Change
 from lakehouse.fold.row_history import row_history
 from tests.support.feeds import TiCDC
 
@@ -68,3 +68,24 @@ def test_a_first_update_or_delete_of_a_key_is_no_problem() -> None:
 
     assert feed.table() == [{"id": 1, "a": "y"}]
     assert not problems(feed)
+
+
+def test_a_null_in_a_text_column_that_is_not_null_is_another_value_that_nothing_tells() -> None:
+    """TiCDC 8.5.4's canal-json writes the text 'null' as NULL."""
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) NOT NULL, w TEXT)")
+    feed.insert(2, id=1, v="a", w=None)
+    feed.row(3, "UPDATE", {"id": 1, "v": "b", "w": None}, {"id": 1, "v": None, "w": None})
+    assert problems(feed) == set()
+
+    feed.insert(4, id=2, v=None, w=None)
+
+    assert problems(feed) == {NULL_FOR_TEXT.format("v")}
+
+
+def test_a_null_that_came_before_a_column_was_not_null_or_before_the_table_was_emptied_is_no_problem() -> (
+    None
+):
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)").insert(2, id=1, v=None)
+    feed.ddl(3, "ALTER TABLE t MODIFY v TEXT NOT NULL").insert(4, id=2, v=None).ddl(5, "TRUNCATE TABLE t")
+
+    assert problems(feed) == set()

@@ -63,6 +63,7 @@ NEWER = {
     *(f"Beginning.{name}" for name in Beginning.__struct_fields__),
     *(f"TopicEnd.{name}" for name in progress.TopicEnd.__struct_fields__),
     *(f"BronzeRows.{name}" for name in progress.BronzeRows.__struct_fields__),
+    "ServerChange.beside",
     *(f"Shortfall.{name}" for name in progress.Shortfall.__struct_fields__),
     *(f"Disproved.{name}" for name in progress.Disproved.__struct_fields__),
 }

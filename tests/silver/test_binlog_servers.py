@@ -109,13 +109,21 @@ def test_a_server_met_first_where_nothing_tells_is_told_where_it_is_lower() -> N
     assert changes(before, rare, [("a", 1, 2, "bin.000003", 6)]) == [("a", 1, 1, 2, "bin")]
 
 
-def test_shards_of_one_topic_have_positions_of_their_own() -> None:
+def test_of_several_shards_no_positions_can_be_compared_which_is_told_once_an_epoch() -> None:
     one, two = (
-        collected([("a", 0, 1, "bin.000009", 5)], shard="1"),
-        collected([("a", 1, 2, "bin.000002", 5)], shard="2"),
+        collected([("a", 0, 1, "bin.000009", 5), ("a", 2, 1, "bin.000009", 9)], shard="1"),
+        collected([("a", 1, 2, "bin.000002", 5), ("a", 3, 2, "bin.000002", 9)], shard="2"),
     )
+    alone = updated_servers(updated_servers(None, one[:1]), one)
+    both = updated_servers(updated_servers(None, one), [*two, *one, *two])
+    assert alone is not None and both is not None
 
-    assert updated_servers(updated_servers(None, one), two).changes == ()  # type: ignore[union-attr]
+    assert alone.changes == ()
+    [change] = both.changes
+    assert (change.shard, change.beside, change.offset) == ("2", "1", 1)
+    assert "several shards (1, and 2 from a/0 offset 1 on)" in change_text("s", change)
+    later = collected([("a", 4, 1, "bin.000009", 10)], epoch=1, shard="1")
+    assert standing(updated_servers(both, later), [Epoch(epoch=1, places=(), why="")], 1) == []
 
 
 def test_a_change_stands_until_an_epoch_above_it_is_reached_and_the_next_one_counts_again() -> None:

@@ -5,7 +5,11 @@
 import pytest
 
 from lakehouse.events import RowChange
-from lakehouse.silver.identity import RunCounter, image_hash, split_keyless
+from lakehouse.ops.progress import run_place
+from lakehouse.silver.batch_summary import resolved_of, summarise
+from lakehouse.silver.event_rows import OtherRow
+from lakehouse.silver.identity import RunCounter, image_hash, resolved_runs, split_keyless
+from lakehouse.spark.silver.columns import CHANGE_COLUMNS
 
 TABLE, OTHER = "d\0t\0", "d\0u\0"
 
@@ -99,3 +103,29 @@ def test_a_run_goes_on_over_batches() -> None:
 
     assert numbers(RunCounter(first.runs), 7) == [2]
     assert numbers(first, 7) == [2], "what another batch counts does not change the state that it began from"
+
+
+def test_a_resolved_event_below_the_last_one_ends_all_runs() -> None:
+    counter = RunCounter()
+    counter.resolved(5)
+    assert numbers(counter, 7, 7) == [0, 1]
+
+    counter.resolved(5)
+    assert numbers(RunCounter(counter.runs), 7) == [2], "it stands still"
+    counter.resolved(4)
+    assert numbers(RunCounter(counter.runs), 7) == [0], "the changefeed has begun again"
+
+
+@pytest.mark.parametrize(("resolved_ts", "number"), [(6, 1), (7, 0), (9, 0)])
+def test_a_batch_without_rows_of_keyless_tables_ends_the_runs_that_its_resolved_events_end(
+    resolved_ts: int, number: int
+) -> None:
+    place, counter = run_place("x", "", 0), RunCounter()
+    assert numbers(counter, 7) == [0]
+    mark = OtherRow("watermark", position=(0, resolved_ts, 2, 0, 0, 0), resolved_ts=resolved_ts, topic="x")
+    between = summarise({name: [] for name in CHANGE_COLUMNS}, [mark], 1, 0)
+
+    runs = resolved_runs({place: counter.runs}, resolved_of(between))
+
+    assert numbers(RunCounter(runs[place]), 7) == [number]
+    assert numbers(counter, 7) == [1], "what a batch ends does not change the state that it began from"

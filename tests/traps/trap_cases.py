@@ -312,7 +312,7 @@ CASES: dict[str, tuple[str, str]] = {
     "T103": (
         "Control messages are no data.",
         "test_heartbeats_tombstones_and_transaction_markers_give_no_event "
-        "test_begin_commit_rollback_and_heartbeat_give_no_event"
+        "test_begin_commit_heartbeat_and_the_rollback_of_nothing_give_no_event"
         " test_what_is_neither_a_change_nor_a_statement_gives_no_event "
         "test_a_heartbeat_packet_gives_no_event",
     ),

@@ -6,7 +6,9 @@
 
 Producer: Canal 1.1.x (seen: 1.1.7). Fields: proto/canal.proto.
 Order: the binlog's, positions (epoch, file number, offset, 1, row, half) from the entry's header, DDL at row
-0, half 0. A row's number counts within its binlog event, which partitionHash cuts into several entries.
+0, half 0. A row's number counts within its binlog event. partitionHash cuts the event into entries of one row
+each (`rowsCount` says how many it had), and every partition counts its own: their numbers have the partition
+behind them, and the deletes of key changes come before all else, since a key is free before it is taken.
 `commit_ts` is executeTime, milliseconds of the statement's start, which runs backwards inside a binlog.
 Transaction ends, heartbeats, XA COMMIT and the SQL text of row events give no event. Both images are on the
 wire; with binlog_row_image other than FULL the new one is completed from the old one and both are flagged
@@ -18,6 +20,7 @@ ROLLBACK a DeadLetter `rollback`. An entry that can't be read is a DeadLetter in
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError as ProtobufError
@@ -33,28 +36,44 @@ from lakehouse.values.normal_form import PRINTED
 # the java.sql.Types code of what Canal spells as bytes: MariaDB's JSON too, and a TEXT with a length
 _BLOB = 2004
 _DML = {wire.EVENT_INSERT: "insert", wire.EVENT_UPDATE: "update", wire.EVENT_DELETE: "delete"}
+_PARTITION_BITS = 16
+# rows of an event that was cut, above all deletes of its key changes
+_CUT = 1 << 40
 _FILE_NUMBER = re.compile(r"\.(\d{1,18})\Z", re.A)
 
 
 class _Place(NamedTuple):
-    """A binlog event."""
+    """A binlog event. `partition`: the one of its entry, where it was cut into several."""
 
     epoch: int
     file: int
     offset: int
+    partition: int | None = None
 
     def position(self, row: int, half: int) -> Position:
+        if self.partition is not None:
+            row = (row << _PARTITION_BITS | self.partition) + _CUT * half
         return (self.epoch, self.file, self.offset, 1, row, half)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """How many rows of an event the message has had so far, and, where the event was cut, the keys that they
+    took.
+    """
+
+    rows: int = 0
+    taken: set[str] = field(default_factory=set)
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one message."""
     zone = options.get("time_zone", "UTC")
-    rows: dict[_Place, int] = {}
+    rows: dict[_Place, _Seen] = {}
     index = 0
     for data in _entries(message.value):
         try:
-            events = _entry(data, message.epoch, rows, zone)
+            events = _entry(data, message, rows, zone)
         except DecodeError as error:
             events = [DeadLetter(error.code, str(error), 0)]
         for event in events:
@@ -82,7 +101,7 @@ def _entries(value: bytes | None) -> Sequence[bytes]:
         raise DecodeError("protobuf", "message: expected a Canal packet, got other bytes") from None
 
 
-def _entry(data: bytes, epoch: int, rows: dict[_Place, int], zone: str) -> Sequence[Event]:
+def _entry(data: bytes, message: Message, rows: dict[_Place, _Seen], zone: str) -> Sequence[Event]:
     try:
         entry = wire.Entry.FromString(data)
         if entry.entryType in (
@@ -98,9 +117,14 @@ def _entry(data: bytes, epoch: int, rows: dict[_Place, int], zone: str) -> Seque
     except ProtobufError:
         raise DecodeError("protobuf", "entry: expected a Canal entry, got other bytes") from None
     if change.isDdl:
-        return [_ddl(entry.header, change, _place(entry.header, epoch))]
+        return [_ddl(entry.header, change, _place(entry.header, message.epoch))]
     if change.eventType in _DML:
-        return list(_rows(entry.header, change, _place(entry.header, epoch), rows, zone=zone))
+        place = _place(entry.header, message.epoch)
+        cut = _Place(*place[:3], message.partition)
+        # of a compressed transaction all events have one place: what comes behind cut rows stays behind them
+        if cut in rows or _is_cut(entry.header, change):
+            place = cut
+        return list(_rows(entry.header, change, place, rows, zone=zone))
     if change.eventType == wire.EVENT_XAROLLBACK:
         raise DecodeError("rollback", ROLLED_BACK)
     return []
@@ -113,6 +137,14 @@ def _place(header: wire.Header, epoch: int) -> _Place:
             "position", "entry: expected a binlog file with a number and an offset, got another position"
         )
     return _Place(epoch, int(number[1]), header.logfileOffset)
+
+
+def _is_cut(header: wire.Header, change: wire.RowChange) -> bool:
+    """Whether the entry has one of several rows of its event."""
+    if len(change.rowDatas) != 1:
+        return False
+    count = next((pair.value for pair in header.props[:] if pair.key == "rowsCount"), "")
+    return count.isdecimal() and count.isascii() and count.lstrip("0") not in ("", "1")
 
 
 # Events
@@ -137,24 +169,38 @@ def _ddl(header: wire.Header, change: wire.RowChange, place: _Place) -> SchemaCh
 
 
 def _rows(
-    header: wire.Header, change: wire.RowChange, place: _Place, rows: dict[_Place, int], zone: str
+    header: wire.Header, change: wire.RowChange, place: _Place, rows: dict[_Place, _Seen], zone: str
 ) -> Iterator[Event]:
     if not change.rowDatas:
         raise DecodeError(
             "statement", "entry: expected rows, got a statement alone: is the source's binlog_format ROW?"
         )
+    seen = rows.get(place)
+    if seen is None:
+        seen = rows[place] = _Seen()
     for row in change.rowDatas[:]:  # a slice: protobuf's own iterators cost three times as much
-        number = rows.get(place, 0)
-        rows[place] = number + 1
+        number = seen.rows
+        seen.rows += 1
         try:
-            yield from _row(header, _DML[change.eventType], row, place, number=number, zone=zone)
+            events = _row(header, _DML[change.eventType], row, place, number=number, zone=zone)
+            yield from events if place.partition is None else _in_chain(events, seen.taken)
         except DecodeError as error:
             yield DeadLetter(error.code, str(error), 0, database=header.schemaName, table=header.tableName)
 
 
+def _in_chain(events: Sequence[RowChange], taken: set[str]) -> Sequence[RowChange]:
+    """The changes of a row of a cut event; a key that a row before it took is left after that."""
+    for event in events:
+        if event.after is not None:
+            taken.add(str(event.key))
+        elif event.position[5] == 0 and str(event.key) in taken:
+            event.position = (*event.position[:4], event.position[4] + _CUT, 0)
+    return events
+
+
 def _row(
     header: wire.Header, op: str, row: wire.RowData, place: _Place, number: int, zone: str
-) -> Sequence[Event]:
+) -> Sequence[RowChange]:
     old_columns, new_columns = row.beforeColumns[:], row.afterColumns[:]
     old, new = _shape_of(old_columns, zone), _shape_of(new_columns, zone)
     before, after = _image(old_columns, old), _image(new_columns, new)

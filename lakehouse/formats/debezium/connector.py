@@ -24,7 +24,14 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.binlog import file_number, rules_of_gtid, server_of
 from lakehouse.formats.debezium.connect_schema import structured
-from lakehouse.formats.debezium.envelope import NULL, TableChange, key_image, primary_key, schema_columns
+from lakehouse.formats.debezium.envelope import (
+    NULL,
+    TableChange,
+    is_bytes_as_text,
+    key_image,
+    primary_key,
+    schema_columns,
+)
 from lakehouse.formats.debezium.records import (
     SNAPSHOT,
     STREAMED,
@@ -40,6 +47,7 @@ from lakehouse.formats.debezium.values import embedded_columns, encoding, modes
 from lakehouse.formats.row_images import Half, halves, image_flags
 
 _PARTITION_BITS = 16
+COMPRESSION = "binlog_transaction_compression"
 _BEGIN = re.compile(r"file=(.*),pos=(\d{1,19})", re.A)
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 _OLD_KEY_DELETE = "__debezium.newkey"
@@ -76,6 +84,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         yield from _row_event(record, options)
     elif payload.ddl is not None and payload.position == NULL:
         yield _schema_change(message, payload, payload.source)
+        yield from _bytes_as_text(payload, payload.source)
 
 
 # Row events
@@ -125,7 +134,7 @@ def _changes(record: RowRecord, database: str, table: str, options: Mapping[str,
             half.key,
             key_names=key_names if half.key else (),
             commit_ts=source.ts_ms,
-            position=(*_place(record, op, half), _half(record.message, op, half)),
+            position=(*_place(record, op, half, options), _half(record.message, op, half)),
             before=half.before,
             after=half.after,
             index=index,
@@ -184,20 +193,22 @@ def _structures(row: Image | None) -> Image | None:
     return row
 
 
-def _place(record: RowRecord, op: str, half: Half) -> tuple[int, int, int, int, int]:
+def _place(
+    record: RowRecord, op: str, half: Half, options: Mapping[str, str]
+) -> tuple[int, int, int, int, int]:
     """The position without its half. All rows of a snapshot have the same offset: those without a key, of
     which several may be equal, are distinguished by their Kafka offset and partition.
     """
     message, source = record.message, record.source
     if op != "snapshot":
-        return (message.epoch, file_number(source.file), source.pos, STREAMED, _row_number(record))
+        return (message.epoch, file_number(source.file), source.pos, STREAMED, _row_number(record, options))
     row = source.row or 0
     if not half.key:
         row = message.offset << _PARTITION_BITS | message.partition
     return (message.epoch, file_number(source.file), source.pos, SNAPSHOT, row)
 
 
-def _row_number(record: RowRecord) -> int:
+def _row_number(record: RowRecord, options: Mapping[str, str]) -> int:
     """The row's number at its offset in the binlog.
 
     In a compressed binlog (binlog_transaction_compression) all row events of a transaction have the same
@@ -207,19 +218,20 @@ def _row_number(record: RowRecord) -> int:
     """
     source, transaction = record.source, record.transaction
     number = transaction.total_order if transaction else None
-    if transaction is None or not number or (source.row is not None and _is_plain(transaction.id, source)):
-        return source.row or 0
-    return number
+    if transaction is None or not number or source.row is None:
+        return source.row or number or 0
+    return number if _is_compressed(transaction.id, source, options) else source.row
 
 
-def _is_plain(transaction: str, source: Source) -> bool:
-    """Whether a transaction's id tells that it is not compressed: MariaDB, whose ids are its GTIDs, does not
-    compress them, and an id without GTID names the offset of BEGIN, which is that of the rows where they are.
+def _is_compressed(transaction: str, source: Source, options: Mapping[str, str]) -> bool:
+    """Whether a transaction is compressed. An id without GTID names the offset of BEGIN, which is that of the
+    rows where they are. MariaDB, whose ids are its GTIDs, does not compress them. Of MySQL's GTIDs nothing
+    tells it but the source's settings (lakehouse/silver/transaction_order.py finds where they are wrong).
     """
     begin = _BEGIN.fullmatch(transaction)
     if begin is not None:
-        return (begin[1], int(begin[2])) != (source.file, source.pos)
-    return rules_of_gtid(transaction) == "mariadb"
+        return (begin[1], int(begin[2])) == (source.file, source.pos)
+    return options.get(COMPRESSION) == "true" and rules_of_gtid(transaction) != "mariadb"
 
 
 def _half(message: Message, op: str, half: Half) -> int:
@@ -263,6 +275,16 @@ def _schema_change(message: Message, payload: Payload, source: Source) -> Schema
         primary_key=primary_key(change) if change else None,
         server=None if snapshot else server_of(source.server_id, source.file),
     )
+
+
+def _bytes_as_text(payload: Payload, source: Source) -> Iterator[DeadLetter]:
+    """A dead letter of each table with a text column in the character set `binary`: its bytes come as
+    characters, which base64 can't always be told from.
+    """
+    text = "column: expected bytes as bytes, got the character set binary, whose bytes come as characters"
+    for number, change in enumerate(filter(is_bytes_as_text, payload.tableChanges or ()), 1):
+        database = source.db or payload.databaseName or None
+        yield DeadLetter("type", text, number, database=database, table=_table(source, change))
 
 
 def _table(source: Source, change: TableChange | None) -> str | None:

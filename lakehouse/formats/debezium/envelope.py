@@ -7,6 +7,7 @@ of unwrapped rows.
                      CHANGE = {"type", "id", "table": {"columns": […], …}}
 """
 
+import re
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -118,6 +119,19 @@ def _column(column: _Column) -> dict[str, Any]:
 def _label(value: str) -> str:
     """Debezium keeps the quotes of an ENUM's members, TiCDC does not."""
     return unquote(value[1:-1]) if len(value) > 1 and value[0] == value[-1] == "'" else value
+
+
+def is_bytes_as_text(change: TableChange) -> bool:
+    """Whether the connector writes bytes of some column as characters, one each: a text in the character set
+    `binary` is bytes to the server. (A server itself spells such a column BLOB, BINARY or VARBINARY.)
+    """
+    return change.table is not None and any(
+        (column.charsetName or "").lower() == "binary" and _TEXT_TYPE.match(column.typeName)
+        for column in change.table.columns
+    )
+
+
+_TEXT_TYPE = re.compile(r"(?:TINY|MEDIUM|LONG)?TEXT\b|(?:VAR)?CHAR(?:ACTER)?\b|LONG\b", re.I)
 
 
 def primary_key(change: TableChange) -> tuple[str, ...] | None:

@@ -8,10 +8,10 @@
 Specification: Tencent Cloud's pages on consuming subscribed data; the messages stand in
 proto/subscribe.proto. Order: Header.fileName's number and position, then the row in its event; seqId and the
 header `ps` are of one task only. Outcomes: RowChange, SchemaChange, Watermark (a CHECKPOINT), DeadLetter for
-an entry or row that can't be read; DecodeError for bytes that are no Entries. Zero values are absent on the
-wire, so nothing is told by presence. Text that its charset can't read, and bytes of a column whose type is
-not told, are `{"base64": …}` for the schema: encoding "tencent-dts". Not supported: Avro and JSON
-subscriptions, PostgreSQL and Oracle sources.
+an entry or row that can't be read, and for a transaction that was rolled back after its rows; DecodeError for
+bytes that are no Entries. Zero values are absent on the wire, so nothing is told by presence. Text that its
+charset can't read, and bytes of a column whose type is not told, are `{"base64": …}` for the schema: encoding
+"tencent-dts". Not supported: Avro and JSON subscriptions, PostgreSQL and Oracle sources.
 """
 
 import functools
@@ -38,6 +38,7 @@ from lakehouse.events import (
 )
 from lakehouse.formats.binlog import Server, server_of
 from lakehouse.formats.dts.fast_values import Read
+from lakehouse.formats.dts.rollbacks import rolled_back, undoes
 from lakehouse.formats.dts.values import ABSENT, Cells, Open
 from lakehouse.formats.proto import subscribe_pb2 as pb
 from lakehouse.formats.row_images import halves, image_flags
@@ -47,7 +48,7 @@ STREAMED = 1
 _LAST_ROW = 2**63 - 1
 _SHARD_BITS = 32
 _ENTRIES_TAG = b"\x0a"
-_SILENT = frozenset({pb.BEGIN, pb.COMMIT, pb.ROLLBACK, pb.HEARTBEAT})
+_SILENT = frozenset({pb.BEGIN, pb.COMMIT, pb.HEARTBEAT})
 _OPS = {pb.INSERT: "insert", pb.UPDATE: "update", pb.DELETE: "delete"}
 _NOT_PROTOBUF = "value: expected an Envelope or Entries of the subscription's messages, got other bytes"
 
@@ -87,11 +88,13 @@ def decode_stored(message: Message, options: Mapping[str, str]) -> list[Stored]:
     """The events of one whole Entries, most changes as JSON text as silver stores them."""
     zone = options.get("time_zone", "UTC")
     events: list[Stored] = []
-    for entry in (
-        _entries(message.value).items[:] if message.value else ()
-    ):  # a slice: protobuf's own iterators cost three times as much
+    # a slice: protobuf's own iterators cost three times as much
+    entries = _entries(message.value).items[:] if message.value else []
+    for number, entry in enumerate(entries):
         header = entry.header
-        if header.messageType not in _SILENT:
+        if header.messageType == pb.ROLLBACK:
+            events += rolled_back(entries[:number], len(events))
+        elif header.messageType not in _SILENT:
             _add_events(events, entry, header, message.epoch, zone=zone)
     return events
 
@@ -121,6 +124,8 @@ def _add_events(events: list[Stored], entry: pb.Entry, header: pb.Header, epoch:
             raise DecodeError("source_type", "Header.sourceType: expected MySQL or MariaDB, got PostgreSQL")
         if kind == pb.DML:
             _add_rows(events, header, entry.event.dmlEvent, epoch, zone=zone)
+        elif kind == pb.DDL and undoes(entry.event.ddlEvent.sql):
+            events += rolled_back([], len(events))
         elif kind == pb.DDL:
             events.append(_schema_change(header, entry.event.ddlEvent, epoch, len(events)))
         elif kind == pb.CHECKPOINT:

@@ -9,9 +9,10 @@ Producers: all TiCDC releases; the oldest (columns without `f`) too. Specificati
 Open Protocol". Order: commit_ts, then delete before upsert before DDL, positions (epoch, ts, rank). `t` 3 is
 a watermark of the partition. Outcomes: framing that does not add up is a DecodeError for the whole message; a
 row that can't be read, or of which only the handle key was sent (`ohk`, or `ccl` whose file was not joined),
-is a DeadLetter in its place and the others go on. `u` without `p` is an upsert and given as insert. Old
-images that hold only what changed are completed from `u`. ENUM and SET are index and mask, a TIME may lack
-its fraction: such tables' rows are `encoding` "ticdc-open".
+is a DeadLetter in its place and the others go on. `u` without `p` is an upsert and given as insert; of a row
+without a key in a feed without old values, as an update. Old images that hold only what changed are completed
+from `u`. ENUM and SET are index and mask, a TIME may lack its fraction: such tables' rows are `encoding`
+"ticdc-open".
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,7 +77,8 @@ _STATEMENT = msgspec.json.Decoder(_Statement)
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     """The events of one message."""
-    reading = Reading(options.get("time_zone", "UTC"))
+    old_values = options.get("output-old-value", "true") == "true"
+    reading = Reading(options.get("time_zone", "UTC"), old_values=old_values)
     keys, values = frames(message.key, message.value)
     index = 0
     for key_bytes, value in zip(keys, values, strict=True):
@@ -139,7 +141,9 @@ def _row(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[Even
     plan = plan_of(row.u, reading)
     after = read_image(row.u, plan)
     if row.p is None:
-        return [_change(key, "insert", None, after, plan=plan, rank=UPSERT, epoch=epoch)]
+        # without its key nothing tells which row an update replaces: it must not pass for an insert
+        op = "insert" if reading.old_values or plan.key_names else "update"
+        return [_change(key, op, None, after, plan=plan, rank=UPSERT, epoch=epoch)]
     before, flags = _old_image(row.p, row.u, after, plan, intact=intact)
     return _update(key, before, after, plan, epoch=epoch, flags=flags)
 

@@ -36,12 +36,13 @@ COLUMN = msgspec.json.Decoder(Column)
 
 
 class Reading(NamedTuple):
-    """How a message's values are read: the server's time zone, and whether TEXT that is not valid UTF-8 is
-    accepted (and kept as base64).
+    """How a message is read: the server's time zone, whether TEXT that is not valid UTF-8 is accepted (and
+    kept as base64), and whether the feed sends old values.
     """
 
     zone: str
     is_loose: bool = False
+    old_values: bool = True
 
 
 class ImagePlan(NamedTuple):

@@ -26,7 +26,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.events import Position
-from lakehouse.fold.current_rows import rekeyings
 from lakehouse.fold.row_edits import (
     NO_KEY,
     OLD_KEY_UNKNOWN,
@@ -36,6 +35,7 @@ from lakehouse.fold.row_edits import (
     ChangeReader,
     row_key,
 )
+from lakehouse.fold.steps import rekeyings
 from lakehouse.fold.upcast import Carrier, Row, RowMover
 from lakehouse.lineage import Lineage, StepIndex, key_ids
 from lakehouse.spark.change_log.changes import position_literal

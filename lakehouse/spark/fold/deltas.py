@@ -43,6 +43,11 @@ class Piece:
     whole: bool = True
 
     @property
+    def ordered(self) -> bool:
+        """Whether positions are the order in which the source made its changes, and no change is lacking."""
+        return self.whole and self.upstream.continuity.rows
+
+    @property
     def stretches(self) -> list[int]:
         """The last steps of its stretches, within which DDL is applied to images."""
         found = cuts(self.lineage, self.end, self.upstream)

@@ -132,7 +132,8 @@ def fold_frame(
             deltas = deltas.unionByName(
                 netted.where("kind <> 'delete'").mapInArrow(cross_worker(piece), DELTAS)
             )
-        ordered = deltas.repartition(partitions, "key").sortWithinPartitions("key", "position")
+        # of an update that changes nothing, in a table without a key, the delete comes first
+        ordered = deltas.repartition(partitions, "key").sortWithinPartitions("key", "position", "kind")
         net = net_worker(piece, whole)
         if typing is not None and end == target:
             netted = ordered.mapInArrow(_after(net, typing.worker), typing.schema)

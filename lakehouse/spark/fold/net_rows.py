@@ -40,7 +40,7 @@ def net_worker(piece: Piece, whole: frozenset[int]) -> Worker:
             elif keyed:
                 found = net_group(key, group, mover, piece.end, begun=begun, cleared=cleared)
             else:
-                found = count_group(key, group)
+                found = count_group(key, group, ordered=piece.ordered)
             for name, kind, image in found:
                 settled = "put" if kind == "patch" and whole <= decode_row(image).keys() else kind
                 out.append((name, settled, image))
@@ -128,19 +128,31 @@ def _moved_image(mover: RowMover, row: tuple[str, str], at: int, step: int) -> t
     return (kind, encode_row(moved.row), notes) if moved.row is not None else ("", "", notes)
 
 
-def count_group(key: str, group: Iterable[Told]) -> Iterator[Netted]:
+def count_group(key: str, group: Iterable[Told], *, ordered: bool) -> Iterator[Netted]:
     """As many equal rows as were inserted more often than deleted, one stretch after another; a note where it
-    is the other way round in one: what comes behind it is another row.
+    is the other way round in one: what comes behind it is another row. So it is behind each delete where
+    positions are the source's own order.
     """
-    left, image = 0, ""
+    left, short, image = 0, 0, ""
     for _, told in groupby(group, key=itemgetter(3)):
-        counts = {"put": left, "patch": 0, "delete": 0, "refuse": 0}
+        refused = owed = 0
         for _, kind, text, *_ in told:
-            counts[kind] += 1
             image = text
-        left = counts["put"] + counts["patch"] - max(0, counts["delete"] - counts["refuse"])
-        if left < 0:
-            yield NOTE, note(SHORT), "{}"
-            left = 0
+            if kind == "refuse":
+                refused += 1
+            elif kind != "delete":
+                left += 1
+            elif refused:
+                refused -= 1
+            elif left:
+                left -= 1
+            else:
+                owed += 1
+        if not ordered:
+            owed -= min(owed, refused)
+            owed, left = max(0, owed - left), max(0, left - owed)
+        short += owed
+    if short:
+        yield NOTE, note(SHORT), "{}"
     for _ in range(left):
         yield key, "put", image

@@ -31,6 +31,7 @@ from lakehouse.silver.event_rows import (
     other_row,
     transaction_rows,
 )
+from lakehouse.silver.transaction_order import TransactionOrder
 from lakehouse.spark.bronze.epochs import Epochs, epoch_of
 from lakehouse.spark.silver.columns import CHANGE_COLUMNS, INPUT, PACKED, PLACE
 from lakehouse.spark.silver.packed import Taken
@@ -119,6 +120,7 @@ def decoded(
     row = FORMATS[format_]
     servers = Stretches(ordered=row.parts is not None) if row.tells_servers else None
     transactions = None if row.transactions is None else row.transactions()
+    order = None if row.transactions is None else TransactionOrder()
     held = _Held()
     for found in assembled(_counted(records, beside.starts, held), format_, options, beside):
         if isinstance(found, Resume):
@@ -127,6 +129,7 @@ def decoded(
             held.short.append(Shortfall(*found.place, found.offset, kind="skipped", n=found.n))
         else:
             message, events = _events(found, decode_stored, format_, options)
+            events = events if order is None else order.checked(message, events)
             before = len(held.changes)
             held.bytes += writer.write(message, events, held.changes, held.others)
             held.silent += not events

@@ -94,17 +94,20 @@ def distinct_changes(
 
 
 def _firsts(keyed: DataFrame, order: str) -> DataFrame:
-    """One row per identity, the first to arrive, with its twins of other messages. Within one message the
-    later row stands.
+    """One row per identity, the first to arrive, with its twins of other messages. Within one message, also
+    of one that came before, the later row stands.
     """
     window = Window.partitionBy(*identity(order))
     ordered = window.orderBy("topic", "incarnation", "partition", "offset", F.col("index").desc())
     message = F.concat_ws("/", "topic", "incarnation", "partition", "offset")
-    ranked = keyed.withColumn("_rank", F.row_number().over(ordered)).withColumn(
-        "_first", F.first(message).over(ordered)
+    ranked = (
+        keyed.withColumn("_rank", F.row_number().over(ordered))
+        .withColumn("_first", F.first(message).over(ordered))
+        .withColumn("_previous", F.lag(message).over(ordered))
     )
-    twins = F.collect_list(F.when(message != F.col("_first"), F.struct("after", *ORIGIN))).over(window)
-    return ranked.withColumn("_twins", twins).where("_rank = 1").drop("_rank", "_first")
+    is_twin = (message != F.col("_first")) & (message != F.col("_previous"))
+    twins = F.collect_list(F.when(is_twin, F.struct("after", *ORIGIN))).over(window)
+    return ranked.withColumn("_twins", twins).where("_rank = 1").drop("_rank", "_first", "_previous")
 
 
 def overlaps(summary: Summary, top: Position | None) -> bool:

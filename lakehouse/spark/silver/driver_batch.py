@@ -16,8 +16,8 @@ from lakehouse.events import Position
 from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns, Shortfall, run_place
 from lakehouse.ops.records.silver import Done, Planned
-from lakehouse.silver.batch_summary import Summary
-from lakehouse.silver.identity import RunCounter
+from lakehouse.silver.batch_summary import Summary, resolved_of
+from lakehouse.silver.identity import RunCounter, resolved_runs
 from lakehouse.silver.position_spans import spans_of
 from lakehouse.silver.transaction_watermark import TransactionEvents
 from lakehouse.spark.ops.log import OpsLog
@@ -112,17 +112,19 @@ def distinct_rows(
     """(new changes, conflicts as dead letters, how many duplicates). `known` maps identities that silver has
     to after-images.
 
-    Of equal identities the first to arrive stands, inside one message the later row. What stands is silver's,
-    else the batch's first; every other change is held against it.
+    Of equal identities the first to arrive stands, inside one message the later row, whether or not the
+    message came before. What stands is silver's, else the batch's first; every other message is held against
+    it.
     """
     twins: dict[tuple[Any, ...], list[Event]] = {}
     for event in sorted(
         changes, key=lambda event: (*(event[name] for name in PLACE), event["offset"], -event["index"])
     ):
-        twins.setdefault(identity_of(event, order), []).append(event)
+        mine = twins.setdefault(identity_of(event, order), [])
+        if not mine or not _one_message(mine[-1], event):
+            mine.append(event)
     new, conflicts = [], []
-    for identity, (first, *others) in twins.items():
-        rest = [event for event in others if not _one_message(first, event)]
+    for identity, (first, *rest) in twins.items():
         standing = known[identity] if identity in known else _text(first["after"])
         suspects = [first, *rest] if identity in known else rest
         conflicts += [
@@ -187,8 +189,7 @@ def run_local_batch(
     if FORMATS[feed.format].transactions is not None:
         summary.told, summary.settled = transactions_told_rows(events), feed.settled
     runs = done.runs if done else {}
-    if summary.keyless:
-        runs = number_rows(events, runs)
+    runs = number_rows(events, runs) if summary.keyless else resolved_runs(runs, resolved_of(summary))
     changes = [event for event in events if event["kind"] == "change"]
     top = highest_known(feed.order, plan, done.top if done else None)
     known = stored_images(log, feed, changes, top, batch=plan.batch) if overlaps(summary, top) else {}

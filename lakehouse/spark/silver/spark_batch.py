@@ -12,7 +12,8 @@ from lakehouse.events import Position
 from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns
 from lakehouse.ops.records.silver import Done, Planned
-from lakehouse.silver.batch_summary import Summary, from_bytes, merged
+from lakehouse.silver.batch_summary import Summary, from_bytes, merged, resolved_of
+from lakehouse.silver.identity import resolved_runs
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, keeping, many_rows
 from lakehouse.spark.silver.decode import decode
@@ -49,6 +50,8 @@ def run_spark_batch(
         runs, top = (done.runs, highest_known(feed.order, plan, done.top)) if done else ({}, None)
         if summary.keyless:
             changes, runs = number_halves(changes, others, runs)
+        else:
+            runs = resolved_runs(runs, resolved_of(summary))
         hashes = (row.hashes for row in books)
         result = without_duplicates(log, feed, changes, hashes, summary=summary, batch=plan.batch, top=top)
         summary.inserted = dict(result.tables)

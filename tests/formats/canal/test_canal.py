@@ -3,6 +3,7 @@ no change.
 """
 
 import json
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
@@ -17,6 +18,7 @@ from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.schema import parse_type
 from lakehouse.sources.recording import read_recording
 from lakehouse.values.decode_with_schema import resolve
+from tests.support.engine import Memory
 from tests.support.events import changes_of, letter_of
 from tests.support.paths import DATA
 from tests.support.recorded_truth import fold, wrong_cells
@@ -284,6 +286,82 @@ def test_rows_of_one_event_that_was_cut_into_entries_go_on_counting() -> None:
                 by_partition[place] = by_partition.get(place, 0) + 1
     assert len(events) == 375
     assert set(by_partition.values()) == {1}
+
+
+Pair = tuple[list[wire.Column], list[wire.Column]]
+
+
+def cut(event: str, partition: int, *pairs: Pair, offset: int = 500) -> Message:
+    """What partitionHash sends to one partition of an event of five rows: an entry for each row."""
+    header = wire.Header(
+        logfileName="bin.000007",
+        logfileOffset=offset,
+        schemaName="d",
+        tableName="t",
+        props=[wire.Pair(key="rowsCount", value="5")],
+    )
+    changes = [
+        wire.RowChange(eventType=event, rowDatas=[wire.RowData(beforeColumns=old, afterColumns=new)])
+        for old, new in pairs
+    ]
+    entries = [
+        wire.Entry(header=header, entryType=wire.ENTRY_ROWDATA, storeValue=change.SerializeToString())
+        for change in changes
+    ]
+    body = wire.Messages(messages=[entry.SerializeToString() for entry in entries])
+    told = wire.Packet(type=wire.PACKET_MESSAGES, body=body.SerializeToString())
+    return Message("x", partition, offset, None, told.SerializeToString())
+
+
+def test_a_key_that_one_row_of_an_event_leaves_and_one_in_another_partition_takes_is_there() -> None:
+    """UPDATE t SET id = id + 1 of 1 to 5, from the last one on: rows go where their new key is."""
+
+    def image(id: int, value: int) -> list[wire.Column]:
+        return [column(0, "id", str(id), key=True), column(1, "v", str(value))]
+
+    def moved(*ids: int) -> list[Pair]:
+        return [(image(id, id), image(id + 1, id)) for id in ids]
+
+    before = cut("EVENT_INSERT", 0, *(([], image(id, id)) for id in range(1, 6)), offset=400)
+    sent = [cut("EVENT_UPDATE", 0, *moved(5, 3, 2)), cut("EVENT_UPDATE", 1, *moved(4, 1))]
+
+    for order in (sent, sent[::-1], [*sent, *sent]):
+        memory = Memory("canal-protobuf", tidb=False).add([before, *order])
+        assert memory.tables(memory.reach) == {"d.t": [{"id": id + 1, "v": id} for id in range(1, 6)]}
+        assert not memory.breaks
+
+
+def test_a_key_that_one_row_of_an_event_takes_and_a_later_one_in_its_partition_leaves_is_gone() -> None:
+    ids = [[column(0, "id", id, key=True)] for id in "123"]
+    sent = [cut("EVENT_INSERT", 0, ([], ids[0]), offset=400), cut("EVENT_UPDATE", 0, *pairwise(ids))]
+
+    memory = Memory("canal-protobuf", tidb=False).add(sent)
+
+    assert memory.tables(memory.reach) == {"d.t": [{"id": 3}]}
+    assert not memory.breaks
+
+
+def test_a_whole_event_at_the_place_of_one_that_was_cut_comes_behind_it() -> None:
+    """binlog_transaction_compression: all row events of a transaction have one place."""
+    first = cut("EVENT_INSERT", 0, ([], [column(0, "id", "1", key=True), column(1, "v", "1")]))
+    second = cut("EVENT_DELETE", 0, ([column(0, "id", "1", key=True), column(1, "v", "1")], []))
+    whole = (second.value or b"").replace(b"rowsCount\x12\x015", b"rowsCount\x12\x011")
+    assert whole != second.value
+    entries = [wire.Packet.FromString(value or b"").body for value in (first.value, whole)]
+    told = wire.Packet(type=wire.PACKET_MESSAGES, body=b"".join(entries)).SerializeToString()
+
+    memory = Memory("canal-protobuf", tidb=False).add([Message("x", 0, 0, None, told)])
+
+    assert memory.tables(memory.reach) == {"d.t": []}
+
+
+def test_rows_without_a_key_of_one_event_in_several_partitions_have_places_of_their_own() -> None:
+    rows: list[Pair] = [([column(0, "v", value)], []) for value in "123"]
+    sent = [cut("EVENT_DELETE", 0, rows[0]), cut("EVENT_DELETE", 1, *rows[1:])]
+
+    places = [change.position for message in sent for change in changes_of(decode_packet(message, {}))]
+
+    assert len(set(places)) == len(places) == 3
 
 
 def test_a_minimal_row_image_is_completed_from_the_old_one_and_flagged() -> None:

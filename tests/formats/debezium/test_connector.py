@@ -391,9 +391,12 @@ def test_rows_of_a_snapshot_that_have_no_key_differ_by_their_place_in_the_topic(
     assert {place[:4] for place in places} == {(1, 12, 345, 0)}
 
 
+MYSQL_GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
+
+
 def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it() -> None:
     """binlog_transaction_compression: its row events have one place, and `row` begins anew in each."""
-    silver = Memory("debezium", tidb=False)
+    silver = Memory("debezium", {"binlog_transaction_compression": "true"}, tidb=False)
 
     silver.add(
         message(
@@ -415,7 +418,7 @@ def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it() ->
     assert silver.tables(silver.reach) == {"d.t": [{"id": "1", "v": "b"}]}
 
 
-@pytest.mark.parametrize("id_", ["0-4001-17", "file=mysql-bin.000012,pos=40"])
+@pytest.mark.parametrize("id_", ["0-4001-17", "file=mysql-bin.000012,pos=40", MYSQL_GTID])
 def test_a_row_that_is_sent_again_with_another_number_in_its_transaction_is_the_same_row(id_: str) -> None:
     """Connectors before 3.6.1 that restart within a transaction count its rows from 1 again (DBZ-5127)."""
     silver = Memory("debezium", tidb=False)
@@ -431,6 +434,26 @@ def test_a_row_that_is_sent_again_with_another_number_in_its_transaction_is_the_
     )
 
     assert silver.tables(silver.reach) == {"d.t": [{"v": "a"}, {"v": "a"}, {"v": "b"}]}
+
+
+def test_rows_of_one_event_stay_in_order_where_a_restart_falls_between_them() -> None:
+    """The second row was not sent before the connector died, and is number 1 after it."""
+    silver = Memory("debezium", tidb=False)
+    sent = [
+        (0, 11, {"id": 1, "v": "a"}, {"id": 1, "v": "b"}),
+        (1, 1, {"id": 1, "v": "b"}, {"id": 1, "v": "c"}),
+    ]
+
+    silver.add(
+        message(
+            row("u", before, after, row=place) | {"transaction": {"id": MYSQL_GTID, "total_order": order}},
+            {"id": 1},
+        )
+        for place, order, before, after in sent
+    )
+
+    assert silver.tables(silver.reach) == {"d.t": [{"id": "1", "v": "c"}]}
+    assert not silver.breaks
 
 
 def test_a_compressed_transaction_without_gtid_is_told_by_the_place_of_its_begin() -> None:
@@ -532,3 +555,26 @@ def test_garbage_gives_events_or_a_decode_error() -> None:
     whole = [told for told, _ in recorded(DATA / "debezium/inventory/withschema.jsonl.gz") if told.value]
     flat = [told for told, _ in recorded(DATA / "debezium/orders_small/noschema.jsonl.gz") if told.value]
     assert mutations(decode, [whole[1], whole[8], whole[-300], flat[1], flat[40]], 500) > 200
+
+
+def statement(ddl: str, *columns: tuple[str, str | None]) -> list[Any]:
+    """The events of a schema change that leaves d.t with columns of these types and character sets."""
+    told = [{"name": f"c{n}", "typeName": type, "charsetName": set} for n, (type, set) in enumerate(columns)]
+    change = {"type": "ALTER", "id": '"d"."t"', "table": {"columns": told}}
+    return list(decode(message({"source": SOURCE, "ddl": ddl, "tableChanges": [change]}), {}))
+
+
+@pytest.mark.parametrize("type", ["TEXT", "longtext", "VARCHAR", "CHAR", "CHARACTER VARYING"])
+def test_bytes_that_come_as_characters_are_a_dead_letter_of_their_table(type: str) -> None:
+    ddl, letter = statement("ALTER TABLE t …", ("INT", None), (type, "binary"))
+
+    assert isinstance(ddl, SchemaChange) and isinstance(letter, DeadLetter)
+    assert (letter.code, letter.database, letter.table, letter.index) == ("type", "d", "t", 1)
+
+
+def test_bytes_that_come_as_bytes_and_text_in_a_charset_are_none() -> None:
+    columns = [("BLOB", "binary"), ("BINARY", None), ("VARBINARY", "binary"), ("TEXT BINARY", "utf8mb4")]
+
+    [event] = statement("ALTER TABLE t …", *columns, ("VARCHAR", None))
+
+    assert isinstance(event, SchemaChange)

@@ -67,7 +67,7 @@ def test_a_dead_row_holds_no_transaction(dead: Any) -> None:
 
     silver = Memory("debezium", tidb=False).add(told)
 
-    assert (len(silver.dead), silver.watermark) == (1, (0, 12, 30, 1, 1, 1))
+    assert (len(silver.dead), silver.watermark) == (1, (0, 12, 30, 1, 2, 1))
     assert silver.transactions is not None
     assert (silver.transactions.open, silver.transactions.ends) == ({}, ())
 

@@ -296,9 +296,49 @@ def test_what_is_no_envelope_is_dead_and_breaks_the_parts_around_it() -> None:
 # Entries
 
 
-def test_begin_commit_rollback_and_heartbeat_give_no_event() -> None:
-    silent = [pb.Entry(header=header(kind)) for kind in (pb.BEGIN, pb.COMMIT, pb.ROLLBACK, pb.HEARTBEAT)]
-    assert events(*silent) == []
+def ends(*kinds: pb.MessageType) -> list[pb.Entry]:
+    return [pb.Entry(header=header(kind, schemaName="", tableName="")) for kind in kinds]
+
+
+def test_begin_commit_heartbeat_and_the_rollback_of_nothing_give_no_event() -> None:
+    assert events(*ends(pb.BEGIN, pb.COMMIT, pb.HEARTBEAT, pb.BEGIN, pb.HEARTBEAT, pb.ROLLBACK)) == []
+
+
+def test_a_rollback_is_a_dead_letter_of_each_table_that_had_rows_in_its_transaction() -> None:
+    [begin, commit, rollback] = ends(pb.BEGIN, pb.COMMIT, pb.ROLLBACK)
+    row: tuple[list[pb.Data], list[pb.Data]] = ([], [number(1), text("x")])
+    rows = {name: dml(pb.INSERT, COLUMNS, row, tableName=name) for name in ("kept", "t", "u")}
+
+    found = events(begin, rows["kept"], commit, begin, rows["t"], rows["u"], rows["t"], rollback)
+
+    letters = [event for event in found if isinstance(event, DeadLetter)]
+    assert [(one.code, one.database, one.table) for one in letters] == [
+        ("rollback", "d", "t"),
+        ("rollback", "d", "u"),
+    ]
+    assert [event.index for event in found] == list(range(6))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *ends(pb.ROLLBACK),
+        *(
+            pb.Entry(header=header(pb.DDL), event=pb.Event(ddlEvent=pb.DDLEvent(sql=sql)))
+            for sql in ("XA ROLLBACK X'31',X'',1", " rollback")
+        ),
+    ],
+)
+def test_a_rollback_whose_rows_came_earlier_is_a_dead_letter(entry: pb.Entry) -> None:
+    (letter,) = events(*ends(pb.HEARTBEAT), entry)
+    assert isinstance(letter, DeadLetter)
+    assert (letter.code, letter.database, letter.table) == ("rollback", None, None)
+
+
+def test_what_only_goes_back_to_a_savepoint_or_commits_undoes_nothing_that_was_sent() -> None:
+    for sql in ("ROLLBACK TO SAVEPOINT a", "ROLLBACK WORK TO a", "XA COMMIT X'31',X'',1"):
+        [found] = events(pb.Entry(header=header(pb.DDL), event=pb.Event(ddlEvent=pb.DDLEvent(sql=sql))))
+        assert isinstance(found, SchemaChange)
 
 
 def test_rows_of_one_event_and_of_its_shards_have_their_own_positions() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Message, RowChange
+from lakehouse.fold.row_edits import OLD_ROW_STAYS
 from lakehouse.formats import decode_message
 from lakehouse.formats.open_frames import framed, frames
 from lakehouse.formats.ticdc.open_protocol import decode
@@ -340,3 +341,21 @@ def test_rows_of_one_shape_share_their_types() -> None:
     first, second = row({"u": {"id": ID}}), row({"u": {"id": ID}})
 
     assert first.types is second.types
+
+
+@pytest.mark.parametrize(("old_value", "lacking"), [("true", set()), ("false", {OLD_ROW_STAYS})])
+def test_without_old_values_an_update_of_a_row_without_a_key_is_not_taken_for_an_insert_in_silence(
+    old_value: str, lacking: set[str]
+) -> None:
+    value = {"t": 3, "f": 65, "v": 1}
+    sent = [message({"u": {"a": value}}), message({"u": {"a": {**value, "v": 2}}}, ts=TS + 1)]
+    memory = Memory("ticdc-open", {"output-old-value": old_value}).add(sent)
+
+    assert memory.tables(memory.reach) == {"d.t": [{"a": 1}, {"a": 2}]}
+    assert memory.problems.get("d.t", frozenset()) == lacking
+
+
+def test_without_old_values_a_row_with_a_key_is_an_upsert() -> None:
+    (event,) = decode(message({"u": {"id": ID}}), {"output-old-value": "false"})
+
+    assert isinstance(event, RowChange) and event.op == "insert"

@@ -412,6 +412,24 @@ def test_defaults_that_ticdc_fills_in_itself_are_text() -> None:
     assert event.before == {"id": 1, "n": 5, "b": 261, "c": 5}
 
 
+def test_a_binary_default_that_ticdc_fills_in_itself_is_no_bytes_in_silence() -> None:
+    """Releases before 6.5.9, 7.1.5 and 7.5.2 write it as it is: what is base64 by chance is the old image of
+    a row that is deleted by its key, what is none is a dead letter.
+    """
+    columns = [{"ColumnName": "id", "ColumnType": "INT", "ColumnIsPk": "true"}]
+    columns += [{"ColumnName": "b", "ColumnType": "VARBINARY"}]
+    schema = {**SCHEMA, "TableColumns": columns}
+    data = b'"D","t","d",1,"abcd"\r\n"D","t","d",2,"none"\r\n"D","t","d",3,"no base64"\r\n'
+
+    *deleted, letter = events_of(file_message(data, schema=schema), {"protocol": "csv"})
+
+    assert [(one.op, one.key) for one in deleted if isinstance(one, RowChange)] == [
+        ("delete", (1,)),
+        ("delete", (2,)),
+    ]
+    assert isinstance(letter, DeadLetter) and (letter.code, letter.table) == ("value", "t")
+
+
 def test_virtual_columns_are_in_the_schema_and_in_no_row() -> None:
     data = b'"I","t","d",1,"","1.00",1.5,\\N\r\n'
 

@@ -14,8 +14,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.fold.continuity import NOT_THERE, Continuity
-from lakehouse.fold.current_rows import cuts, fold, rekeyings, settle, target_step
+from lakehouse.fold.current_rows import fold, settle
 from lakehouse.fold.row_edits import NO_KEY, OLD_KEY_UNKNOWN, PARTIAL_AFTER, REJECTED, Change, row_key
+from lakehouse.fold.steps import cuts, rekeyings, target_step
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import gold_columns
 from lakehouse.gold.own_columns import PARTS

@@ -60,6 +60,14 @@ def test_of_equal_identities_inside_one_message_the_later_row_stands() -> None:
     assert kept(twice[::-1]) == ([{"v": 2}], 0, 2)
 
 
+def test_a_message_with_one_identity_twice_that_comes_again_in_its_batch_is_no_conflict() -> None:
+    again = [change({"v": value}, offset=offset, index=value) for offset in range(3) for value in range(2)]
+
+    assert kept(again) == ([{"v": 1}], 0, 5)
+    assert kept(again, known={"v": 1}) == ([], 0, 6)
+    assert kept([*again, change({"v": 7}, offset=9)]) == ([{"v": 1}], 1, 5)
+
+
 def test_another_value_of_a_known_change_is_a_conflict_and_the_first_stands() -> None:
     other = [change({"v": 1}), change({"v": 2}, offset=1)]
 

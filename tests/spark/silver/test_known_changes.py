@@ -15,7 +15,7 @@ from lakehouse.ops.progress import OffsetRange
 from lakehouse.ops.records.silver import Planned
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.silver.dedupe import highest_known, known_afters
+from lakehouse.spark.silver.dedupe import _firsts, highest_known, known_afters
 from lakehouse.spark.silver.driver_batch import identity_of
 from lakehouse.spark.silver.tables import SilverSettings, silver_schema
 
@@ -103,3 +103,19 @@ def test_a_feed_in_order_of_arrival_that_goes_on_has_nothing_that_silver_has(
     plan = Planned(batch=4, generation="g", small=True, ranges=ranges, again=again)
 
     assert highest_known(order, plan, TOP) == known
+
+
+def test_in_spark_too_a_message_with_one_identity_twice_has_one_twin_per_message_that_repeats_it(
+    spark: Any,
+) -> None:
+    place = ("d", "t", "[1]", (0,), "", "x", "", 0)
+    rows = [(*place, offset, index, None, f"{index}") for offset in range(3) for index in range(2)]
+    columns = (
+        "database string, `table` string, key string, position struct<epoch:bigint>, row_id string, "
+        "topic string, incarnation string, partition int, offset bigint, index int, path string, after string"
+    )
+
+    [first] = _firsts(spark.createDataFrame(rows, columns), "tidb").collect()
+
+    assert (first["offset"], first["after"]) == (0, "1")
+    assert sorted((twin["offset"], twin["after"]) for twin in first["_twins"]) == [(1, "1"), (2, "1")]
