@@ -20,6 +20,7 @@ from lakehouse.events import Image
 from lakehouse.values.scalars import base64_bytes, base64_text, bit_bytes, integer, number, timestamp_utc
 
 _BINARY, _HANDLE, _UNSIGNED = 1, 2, 128
+BIT = 16
 # ENUM and SET, which are index and mask, and TIME, whose fraction some releases cut off
 _OPEN = (247, 248, 11)
 
@@ -173,7 +174,7 @@ _WORDS = {
     8: "bigint",
     9: "mediumint",
     13: "year",
-    16: "bit",
+    BIT: "bit",
     4: "float",
     5: "double",
     246: "decimal",
@@ -206,7 +207,7 @@ _BINARY_WORDS = {
     252: "blob",
 }
 _FAMILIES = {
-    **dict.fromkeys((1, 2, 3, 8, 9, 13, 16, 247, 248), "integer"),
+    **dict.fromkeys((1, 2, 3, 8, 9, 13, BIT, 247, 248), "integer"),
     **dict.fromkeys((4, 5), "float"),
     7: "timestamp",
     **dict.fromkeys((249, 250, 251, 252), "base64 text"),

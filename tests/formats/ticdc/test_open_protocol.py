@@ -138,6 +138,27 @@ def test_an_old_value_that_is_null_or_empty_and_not_told_which_is_not_made_up() 
     assert (clear.before, clear.flags) == ({"id": 1, "v": None, "w": "y", "d": "5.00"}, ())
 
 
+def test_an_old_row_that_changed_in_every_column_has_no_values_made_up_either() -> None:
+    new, old = ({"v": {"t": 15, "f": flags, "v": value}} for flags, value in ((64, "x"), (0, None)))
+
+    event = row({"u": new, "p": old})
+
+    assert (event.before, event.flags) == ({}, ("partial_before",))
+
+
+def test_an_old_bit_that_may_not_have_been_sent_is_not_made_up() -> None:
+    """writeColumnFieldValueIfUpdated of the same releases compares a BIT with itself."""
+    number = {"t": 3, "f": 65}
+    new = {"id": ID, "a": {**number, "v": 2}, "b": {"t": 16, "f": 193, "v": 1}}
+    flags_of_tidb, flags = {"a": {"t": 3, "f": 128, "v": 1}}, {"a": {**number, "v": 1}}
+
+    lost, nothing, kept = (row({"u": new, "p": old}) for old in (flags_of_tidb, {}, flags))
+
+    assert (lost.before, lost.flags) == ({"id": 1, "a": 1}, ("partial_before",))
+    assert (nothing.before, nothing.flags) == ({"id": 1, "a": 2}, ("partial_before",))
+    assert (kept.before, kept.flags) == ({"id": 1, "a": 1, "b": 1}, ())
+
+
 def test_a_time_whose_fraction_was_cut_off_is_no_value() -> None:
     """The new architecture 8.5.4 and 8.5.5; other releases write all digits of the column."""
     ddl = message({"q": "CREATE TABLE t (id INT PRIMARY KEY, a TIME(3), b TIME)", "t": 3}, t=2)
