@@ -100,6 +100,8 @@ def _events(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[E
     """The events of one key and value; the caller sets their `index`."""
     match key.t:
         case 1:
+            if key.ptn is not None and key.rid is None:
+                reading = reading._replace(may_lack_flags=True)
             try:
                 return _row(key, value, epoch, reading)
             except UnicodeDecodeError:

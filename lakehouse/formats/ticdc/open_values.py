@@ -37,12 +37,13 @@ COLUMN = msgspec.json.Decoder(Column)
 
 
 class Reading(NamedTuple):
-    """How a message's values are read: the server's time zone, and whether TEXT that is not valid UTF-8 is
-    accepted (and kept as base64).
+    """How a message's values are read: the server's time zone, whether TEXT that is not valid UTF-8 is
+    accepted (and kept as base64), and whether a column's flags may be missing (`_unflagged`).
     """
 
     zone: str
     is_loose: bool = False
+    may_lack_flags: bool = False
 
 
 class ImagePlan(NamedTuple):
@@ -86,10 +87,16 @@ def _plan(
             name: "loose text" if family == "base64 text" and name not in handle else family
             for name, family in families.items()
         }
+    encoding = "ticdc-open" if reading.is_loose or any(code in _OPEN for code, _, _ in kinds) else "canonical"
+    if reading.may_lack_flags and (unflagged := _unflagged(names, kinds)):
+        families = {
+            name: _UNFLAGGED.get(family, family) if name in unflagged else _TOLD.get(family, family)
+            for name, family in families.items()
+        }
+        encoding = "ticdc-open-unflagged"
     converters = {
         name: _CONVERTERS[family](reading.zone) for name, family in families.items() if family in _CONVERTERS
     }
-    encoding = "ticdc-open" if reading.is_loose or any(code in _OPEN for code, _, _ in kinds) else "canonical"
     return ImagePlan(
         _types_of(name for name, family in families.items() if family == "integer"),
         _types_of(name for name, family in families.items() if family not in ("integer", "float")),
@@ -98,6 +105,23 @@ def _plan(
         key_names=tuple(sorted(handle)),
         encoding="ticdc-open-legacy" if legacy else encoding,
         reading=reading,
+    )
+
+
+def _unflagged(names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...]) -> frozenset[str]:
+    """The columns whose flags are 0 though they may be binary.
+
+    The new architecture keeps a table's flags until a DDL of that table's id; a partition's id is never a
+    DDL's. A column that was added or renamed has no flags there from then on, nor has a text that is NOT NULL
+    and in no index. Only the table's schema knows which it is: texts stay as they are, binary values are
+    told as such, which a key can't be.
+    """
+    if any(marked and (flags or 0) & _BINARY and code in _BINARY_WORDS for code, flags, marked in kinds):
+        return frozenset()
+    return frozenset(
+        name
+        for name, (code, flags, marked) in zip(names, kinds, strict=True)
+        if flags == 0 and not marked and code in _BINARY_WORDS
     )
 
 
@@ -270,6 +294,18 @@ def _loose_text(text: str) -> str | dict[str, str]:
         return {"base64": text}
 
 
+def _unflagged_text(text: str) -> str | dict[str, str]:
+    """A CHAR or, in Go's quotes, a BINARY: the same text but for a backslash in it."""
+    try:
+        return {"text": text, "base64": base64_text(go_unquote(text))} if "\\" in text else text
+    except ValueError:
+        return text
+
+
+_UNFLAGGED = {"text": "unflagged text", "base64 text": "loose text"}
+_TOLD = {"quoted": "told quoted", "base64": "told base64"}
+
+
 def _float(value: Any) -> float:
     return number(value) if type(value) is str else float(value)
 
@@ -282,4 +318,7 @@ _CONVERTERS: dict[str, Callable[[str], Callable[[Any], Any]]] = {
     "base64": lambda _: _checked_base64,
     "base64 text": lambda _: lambda text: base64_bytes(text).decode(),
     "loose text": lambda _: _loose_text,
+    "unflagged text": lambda _: _unflagged_text,
+    "told quoted": lambda _: lambda text: {"base64": base64_text(go_unquote(text))},
+    "told base64": lambda _: lambda text: {"base64": _checked_base64(text)},
 }

@@ -176,6 +176,32 @@ def test_a_time_whose_fraction_was_cut_off_is_no_value() -> None:
     ]
 
 
+def test_a_column_that_was_added_to_a_partitioned_table_is_read_by_its_schema() -> None:
+    """fetchColumnFlags of the new architecture has no flags of it: the cache is by partition, and no DDL
+    empties it.
+    """
+    columns = "v VARBINARY(9), b BLOB, c CHAR(9) NOT NULL, t TEXT NOT NULL, old BLOB"
+    ddl = f"CREATE TABLE t (id INT PRIMARY KEY, {columns}) PARTITION BY HASH (id) PARTITIONS 2"
+    quoted = go_quote(b"\\x00\xff")
+    told = [(15, 0, quoted), (252, 0, "/w=="), (254, 0, "a\\b"), (252, 0, "YQ=="), (252, 65, "/w==")]
+    plain = [(15, 0, "abcd"), (252, 0, "YWJjZA=="), (254, 0, "abcd"), (252, 0, "YQ=="), (252, 65, None)]
+    rows = [
+        {
+            "id": {**ID, "v": number},
+            **{n: {"t": t, "f": f, "v": v} for n, (t, f, v) in zip("vbcto", row, strict=True)},
+        }
+        for number, row in enumerate((told, plain), 1)
+    ]
+    sent = [message({"u": {"old" if n == "o" else n: c for n, c in row.items()}}, ptn=81) for row in rows]
+
+    silver = Memory("ticdc-open").add([message({"q": ddl, "t": 3}, t=2, ts=TS - 1), *sent])
+
+    assert silver.tables(silver.reach)["d.t"] == [
+        {"id": 1, "v": "XHgwMP8=", "b": "/w==", "c": "a\\b", "t": "a", "old": "/w=="},
+        {"id": 2, "v": "YWJjZA==", "b": "YWJjZA==", "c": "abcd", "t": "a", "old": None},
+    ]
+
+
 def test_columns_that_a_malformed_old_image_lost_are_not_made_up() -> None:
     """A column that became NULL is written without its name, and spills its members into `p`."""
     new = {
