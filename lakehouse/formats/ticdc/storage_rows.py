@@ -34,7 +34,7 @@ from lakehouse.formats.ticdc.storage_csv import (
     split,
 )
 from lakehouse.formats.ticdc.storage_layout import DataFile, setting, switch
-from lakehouse.formats.ticdc.storage_schema import read_definition, type_text
+from lakehouse.formats.ticdc.storage_schema import is_hidden, read_definition, type_text
 from lakehouse.schema import parse_type
 from lakehouse.values.scalars import base64_text, number, timestamp_utc
 
@@ -169,7 +169,7 @@ def _plan(schema: bytes, virtual: bytes | None, database: str, table: str, setti
         settings,
         settings.meta,
         tuple(column.column_name for column in columns),
-        frozenset([*named, *known]),
+        frozenset([*named, *known, *filter(is_hidden, types)]),
         converters=tuple(_converter(family, settings) for family in families),
         kinds=tuple(_KINDS.get(family, TEXT) for family in families),
         key_names=tuple(sorted(column.column_name for column in columns if column.column_is_pk)),
