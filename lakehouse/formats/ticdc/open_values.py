@@ -111,10 +111,10 @@ def _plan(
 def _unflagged(names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...]) -> frozenset[str]:
     """The columns whose flags are 0 though they may be binary.
 
-    The new architecture keeps a table's flags until a DDL of that table's id; a partition's id is never a
-    DDL's. A column that was added or renamed has no flags there from then on, nor has a text that is NOT NULL
-    and in no index. Only the table's schema knows which it is: texts stay as they are, binary values are
-    told as such, which a key can't be.
+    The new architecture keeps the flags of each partition until a DDL event has its id, which it has of one
+    partition at most. In the others a column that was added or renamed has none from then on, like a text
+    that is NOT NULL and in no index. Only the table's schema knows which it is: texts stay as they are, and
+    binary values are told as such, which a key can't be.
     """
     if any(marked and (flags or 0) & _BINARY and code in _BINARY_WORDS for code, flags, marked in kinds):
         return frozenset()
