@@ -177,8 +177,8 @@ def test_a_time_whose_fraction_was_cut_off_is_no_value() -> None:
 
 
 def test_a_column_that_was_added_to_a_partitioned_table_is_read_by_its_schema() -> None:
-    """fetchColumnFlags of the new architecture has no flags of it: a DDL empties the cache of one partition at
-    most.
+    """fetchColumnFlags of the new architecture has no flags of it: a DDL empties the cache of one partition
+    at most.
     """
     columns = "v VARBINARY(9), b BLOB, c CHAR(9) NOT NULL, t TEXT NOT NULL, old BLOB"
     ddl = f"CREATE TABLE t (id INT PRIMARY KEY, {columns}) PARTITION BY HASH (id) PARTITIONS 2"

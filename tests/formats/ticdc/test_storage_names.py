@@ -114,8 +114,8 @@ def test_the_watermark_is_the_checkpoints(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_named", [False, True])
 def test_the_column_of_an_expression_index_is_no_column(tmp_path: Path, is_named: bool) -> None:
-    """TiDB stores an expression as a hidden VIRTUAL column, which the schema file lists and, before July 2026,
-    the header names.
+    """TiDB stores an expression as a hidden VIRTUAL column, which the schema file lists and, before July
+    2026, the header names.
     """
     columns = ("id", "a", "_V$_by_half_0")
     head = (
