@@ -101,7 +101,7 @@ def _events(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[E
     match key.t:
         case 1:
             if key.ptn is not None and key.rid is None:
-                reading = reading._replace(may_lack_flags=True)
+                reading = reading._replace(is_unflagged=True)
             try:
                 return _row(key, value, epoch, reading)
             except UnicodeDecodeError:

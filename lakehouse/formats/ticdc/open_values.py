@@ -38,12 +38,12 @@ COLUMN = msgspec.json.Decoder(Column)
 
 class Reading(NamedTuple):
     """How a message's values are read: the server's time zone, whether TEXT that is not valid UTF-8 is
-    accepted (and kept as base64), and whether a column's flags may be missing (`_unflagged`).
+    accepted (and kept as base64), and whether columns may lack their flags (`_texts`).
     """
 
     zone: str
     is_loose: bool = False
-    may_lack_flags: bool = False
+    is_unflagged: bool = False
 
 
 class ImagePlan(NamedTuple):
@@ -88,11 +88,8 @@ def _plan(
             for name, family in families.items()
         }
     encoding = "ticdc-open" if reading.is_loose or any(code in _OPEN for code, _, _ in kinds) else "canonical"
-    if reading.may_lack_flags and (unflagged := _unflagged(names, kinds)):
-        families = {
-            name: _UNFLAGGED.get(family, family) if name in unflagged else _TOLD.get(family, family)
-            for name, family in families.items()
-        }
+    if reading.is_unflagged and (texts := _texts(names, kinds, handle)):
+        families |= {name: _UNFLAGGED[code] for name, code in texts.items()}
         encoding = "ticdc-open-unflagged"
     converters = {
         name: _CONVERTERS[family](reading.zone) for name, family in families.items() if family in _CONVERTERS
@@ -108,21 +105,23 @@ def _plan(
     )
 
 
-def _unflagged(names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...]) -> frozenset[str]:
-    """The columns whose flags are 0 though they may be binary.
+def _texts(
+    names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], handle: list[str]
+) -> dict[str, int]:
+    """The type codes of the columns whose flags alone would say whether they are text or bytes.
 
     The new architecture keeps the flags of each partition until a DDL event has its id, which it has of one
-    partition at most. In the others a column that was added or renamed has none from then on, like a text
-    that is NOT NULL and in no index. Only the table's schema knows which it is: texts stay as they are, and
-    binary values are told as such, which a key can't be.
+    partition at most: in the others a column that was added or renamed has none, until a restart. So nothing
+    is read from such flags, and values are what they are in both readings, or told in both. A key can't be.
     """
-    if any(marked and (flags or 0) & _BINARY and code in _BINARY_WORDS for code, flags, marked in kinds):
-        return frozenset()
-    return frozenset(
-        name
-        for name, (code, flags, marked) in zip(names, kinds, strict=True)
-        if flags == 0 and not marked and code in _BINARY_WORDS
-    )
+    texts = {
+        name: (code, (flags or 0) & _BINARY)
+        for name, (code, flags, _) in zip(names, kinds, strict=True)
+        if code in _BINARY_WORDS and flags is not None
+    }
+    if any(texts.get(name, (0, 0))[1] for name in handle):
+        return {}
+    return {name: code for name, (code, _) in texts.items() if name not in handle}
 
 
 def _types_of(names: Iterator[str]) -> Callable[[Image], set[type]]:
@@ -302,8 +301,9 @@ def _unflagged_text(text: str) -> str | dict[str, str]:
         return text
 
 
-_UNFLAGGED = {"text": "unflagged text", "base64 text": "loose text"}
-_TOLD = {"quoted": "told quoted", "base64": "told base64"}
+_UNFLAGGED = dict.fromkeys((15, 253, 254), "unflagged text") | dict.fromkeys(
+    (249, 250, 251, 252), "loose text"
+)
 
 
 def _float(value: Any) -> float:
@@ -319,6 +319,4 @@ _CONVERTERS: dict[str, Callable[[str], Callable[[Any], Any]]] = {
     "base64 text": lambda _: lambda text: base64_bytes(text).decode(),
     "loose text": lambda _: _loose_text,
     "unflagged text": lambda _: _unflagged_text,
-    "told quoted": lambda _: lambda text: {"base64": base64_text(go_unquote(text))},
-    "told base64": lambda _: lambda text: {"base64": _checked_base64(text)},
 }
