@@ -126,6 +126,8 @@ def _events(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[E
 
 
 def _row(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[Event]:
+    if value == b"{}":  # in 6.5 and 7.1 a delete of a row without a key, of which only the key is sent
+        return [_delete(key, {}, epoch, reading)]
     row, intact = _read_row(value)
     if row.d is not None:
         return [_delete(key, row.d, epoch, reading)]

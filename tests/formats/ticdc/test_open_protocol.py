@@ -253,7 +253,9 @@ def test_a_row_sent_as_its_key_alone_is_unresolved_unless_it_is_deleted() -> Non
 
 
 def test_a_delete_without_any_column_names_no_row_and_says_so() -> None:
-    assert row({"d": {}}).flags == ("old_key_unknown", "partial_before")
+    for value in ({"d": {}}, {}):  # rowChangeToMsg of 6.5 and 7.1 leaves `d` out where it is empty
+        found = row(value)
+        assert (found.op, found.flags) == ("delete", ("old_key_unknown", "partial_before"))
 
 
 def test_columns_without_flags_are_the_oldest_form_where_varchar_is_base64() -> None:
