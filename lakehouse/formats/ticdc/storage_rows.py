@@ -204,12 +204,14 @@ def _fitted(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
 
 def _fitted_to_header(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
     """The same of a file with a header. Until July 2026 a header names the VIRTUAL columns too, which no row
-    has.
+    has; that of the classic architecture leaves out the handle key, which rows have.
     """
     start, named = _read_header(data, plan)
-    sent = named.without_virtual()
+    fits = [named, named.without_virtual()]
+    if "handle-key" in plan.meta:
+        fits.append(named._replace(meta=(*named.meta, "handle-key")))
     counts = _first_counts(data, start, plan)
-    return start, sent if sent.width in counts and named.width not in counts else named
+    return start, next((fit for fit in fits if fit.width in counts), named)
 
 
 def _first_counts(data: bytes, start: int, plan: _Plan) -> list[int]:
