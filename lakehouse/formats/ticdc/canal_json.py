@@ -180,6 +180,7 @@ class _Table(NamedTuple):
     encoding: str
     row_id: str | None
     unresolved: str
+    may_lose_bytes: bool
 
 
 def _rows(wire: _Message, order: _Order, zone: str) -> Iterator[Event]:
@@ -203,7 +204,10 @@ def _table(wire: _Message, order: _Order, zone: str) -> _Table:
     types = wire.mysqlType or {}
     columns = tuple(wire.data[0]) if wire.data else ()
     texts = tuple([types.get(name) for name in columns])
-    read = _reading(columns, texts, zone, _in_utf8(wire, _binaries(columns, texts)))
+    read, binaries = _reading(columns, texts, zone)
+    in_utf8 = _in_utf8(wire, binaries) if binaries else ()
+    if in_utf8:
+        read = _reading_of_utf8(columns, texts, zone, in_utf8)
     extension = wire.extension or _NO_EXTENSION
     unresolved = "its claim-check file is missing or unreadable" if extension.claimCheckLocation else ""
     if extension.onlyHandleKey:
@@ -218,30 +222,32 @@ def _table(wire: _Message, order: _Order, zone: str) -> _Table:
         encoding=encoding,
         row_id=extension.rowkey,
         unresolved=unresolved,
-    )
-
-
-@functools.lru_cache(maxsize=4096)
-def _binaries(names: tuple[str, ...], texts: tuple[str | None, ...]) -> tuple[str, ...]:
-    """The columns of type BINARY and VARBINARY."""
-    return tuple(
-        name for name, text in zip(names, texts, strict=True) if text and text.partition("(")[0] in _BINARY
+        may_lose_bytes=bool(in_utf8),
     )
 
 
 _BINARY = ("binary", "varbinary")
 
 
+@functools.lru_cache(maxsize=4096)
+def _reading(
+    names: tuple[str, ...], texts: tuple[str | None, ...], zone: str
+) -> tuple[Reading, tuple[str, ...]]:
+    """How rows of these types are read, and which columns are BINARY and VARBINARY."""
+    binaries = [
+        name for name, text in zip(names, texts, strict=True) if text and text.partition("(")[0] in _BINARY
+    ]
+    return reading(names, texts, zone), tuple(binaries)
+
+
 def _in_utf8(wire: _Message, binaries: tuple[str, ...]) -> tuple[str, ...]:
     """The BINARY and VARBINARY columns whose bytes are sent as UTF-8, as TiCDC before 5.4 does."""
-    if not binaries:
-        return ()
     sql_types = read_json(_SQL_TYPES, wire.sqlType, "sqlType") or {}
     return tuple(name for name in binaries if sql_types.get(name) in (_CHAR, _VARCHAR))
 
 
 @functools.lru_cache(maxsize=4096)
-def _reading(
+def _reading_of_utf8(
     names: tuple[str, ...], texts: tuple[str | None, ...], zone: str, in_utf8: tuple[str, ...]
 ) -> Reading:
     read = reading(names, texts, zone)
@@ -295,7 +301,7 @@ def _key(row: Image, table: _Table) -> tuple[object, ...]:
         raise DecodeError(
             "shape", "row: expected the columns that pkNames names, got a row without one"
         ) from None
-    if dict in map(type, key):
+    if table.may_lose_bytes and dict in map(type, key):
         raise DecodeError(
             "value", "key: expected bytes that are UTF-8, as TiCDC before 5.4 sends them, got others"
         )
