@@ -120,7 +120,8 @@ def row_history(
     ones no others, at this place; None: it may have had others.
     """
     changes = list(changes)
-    began = begun_at(lineage, 0, max(target_step(lineage, at), step), whole=whole or since is not None)
+    is_known = whole or since is not None
+    began = begun_at(lineage, 0, max(target_step(lineage, at), step), whole=is_known)
     watch = Watch(began is not None, upstream.continuity.inserts)
     tracks = _seeded(known, key_by(key_ids(lineage, step)))
     unmatched = Unmatched(is_known and upstream.continuity.rows)

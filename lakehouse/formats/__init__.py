@@ -108,7 +108,7 @@ FORMATS: dict[str, Format] = {
         harmful_settings=_settings.TICDC | _settings.TICDC_KAFKA | _settings.OPEN_PROTOCOL,
         large=_later("ticdc.large_messages", "OPEN_PROTOCOL"),
         framed=True,
-        schema_encodings=("ticdc-open", "ticdc-open-legacy"),
+        schema_encodings=("ticdc-open", "ticdc-open-legacy", "ticdc-open-unflagged"),
         sends_row_ids=True,
         counts_partitions=True,
         hides_updates="set output-old-value=true (the default) at the changefeed",

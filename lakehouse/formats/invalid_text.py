@@ -20,7 +20,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, RowChange
 from lakehouse.formats.open_frames import framed, frames
 
-_MARK = "\uf8ff\\base64:"
+_MARK = "\uf8ff\\:base64:"
 
 
 def decode_again(

@@ -112,6 +112,21 @@ def _read_cut_time(column_type: ColumnType, _: Modes) -> Rule | None:
     return lambda value: {"seconds": value} if type(value) is str and "." not in value else value
 
 
+def _read_unflagged_text(_: ColumnType, __: Modes) -> Rule:
+    return lambda value: value["text"] if type(value) is dict and "text" in value else value
+
+
+def _read_unflagged_binary(_: ColumnType, __: Modes) -> Rule:
+    """Text that Open Protocol did not say to be bytes."""
+
+    def binary(value: Any) -> Any:
+        if type(value) is str:
+            return text_of(value.encode())
+        return value if _told_bytes(value) is None else value["base64"]
+
+    return binary
+
+
 # --- DTS and Canal: bytes in base64, whose kind or charset the message does not tell
 # ------------------------------------------------
 
@@ -373,6 +388,11 @@ _DEBEZIUM: dict[str, Callable[[ColumnType, Modes], Rule | None]] = {
 READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
     "ticdc-open": {"time": _read_cut_time},
     "ticdc-open-legacy": {"text": _read_legacy_text},
+    "ticdc-open-unflagged": {
+        "time": _read_cut_time,
+        "text": _read_unflagged_text,
+        "binary": _read_unflagged_binary,
+    },
     "canal": _TEXTS | {"text": _read_other_text},
     "canal-protobuf": _TEXTS | {"text": _read_other_text},
     "tencent-dts": _TEXTS

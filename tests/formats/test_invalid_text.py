@@ -39,8 +39,16 @@ def with_text(wire: Wire, raw: bytes, column: str = "code") -> list[Event]:
     rows: list[Image] = [{"id": 1, "code": "a", "doc": LETTERS}, {"id": 2, "code": "b", "doc": "{}"}]
     if column == "code":
         rows[0] = {"id": 1, "code": LETTERS, "doc": "{}"}
+    if column == "bin":
+        rows[0] = {"id": 1, "code": "a", "bin": base64_text(LETTERS.encode())}
     message = wire.rows("insert", [(None, row) for row in rows])
     return decode_message(wire.format, replaced(wire, message, LETTERS.encode(), raw), {})
+
+
+def test_text_that_is_none_is_no_quoted_binary_either() -> None:
+    (event,) = with_text(WIRES["ticdc-open"], rb"\\xff" + b"\xff", "bin")[:1]
+
+    assert letter_of(event).message == "column bin: expected a varbinary, got something else"
 
 
 @every_json_format

@@ -226,7 +226,7 @@ def _updated(
     *,
     old: "tuple[Image, _Shape]",
     new: "tuple[Image, _Shape]",
-) -> Sequence[Event]:
+) -> Sequence[RowChange]:
     """An update of a row, which is two changes where its key becomes another."""
     here, (before, old_shape), (sent, new_shape) = place.position(number, 1), old, new
     # with binlog_row_image=MINIMAL the new image holds what changed, the old one names the row

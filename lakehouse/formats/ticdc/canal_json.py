@@ -16,6 +16,7 @@ is left to the schema. A row of which only the handle key was sent is a DeadLett
 a delete. ENUM and SET are index and mask: such rows' `encoding` is "ticdc-canal-json".
 """
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
@@ -37,6 +38,7 @@ from lakehouse.events import (
 )
 from lakehouse.formats.canal.values import Reading, image, reading
 from lakehouse.formats.wire_json import read_json
+from lakehouse.values.scalars import base64_text
 
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=2**45 - 1)]
@@ -61,6 +63,7 @@ class _Message(msgspec.Struct):
     sql: str = ""
     pkNames: list[str] | None = None
     mysqlType: dict[str, str] | None = None
+    sqlType: msgspec.Raw = msgspec.Raw(b"null")
     data: list[_Row] | None = None
     old: list[_Row | None] | None = None
     extension: _Extension | None = msgspec.field(default=None, name="_tidb")
@@ -68,6 +71,8 @@ class _Message(msgspec.Struct):
 
 _NO_EXTENSION = _Extension()
 _MESSAGE = msgspec.json.Decoder(_Message)
+_SQL_TYPES = msgspec.json.Decoder(dict[str, int] | None)
+_CHAR, _VARCHAR = 1, 12  # of JDBC; since 5.4 a BINARY is a BLOB there
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
@@ -175,6 +180,7 @@ class _Table(NamedTuple):
     encoding: str
     row_id: str | None
     unresolved: str
+    may_lose_bytes: bool
 
 
 def _rows(wire: _Message, order: _Order, zone: str) -> Iterator[Event]:
@@ -197,7 +203,11 @@ def _rows(wire: _Message, order: _Order, zone: str) -> Iterator[Event]:
 def _table(wire: _Message, order: _Order, zone: str) -> _Table:
     types = wire.mysqlType or {}
     columns = tuple(wire.data[0]) if wire.data else ()
-    read = reading(columns, tuple([types.get(name) for name in columns]), zone)
+    texts = tuple([types.get(name) for name in columns])
+    read, binaries = _reading(columns, texts, zone)
+    in_utf8 = _in_utf8(wire, binaries) if binaries else ()
+    if in_utf8:
+        read = _reading_of_utf8(columns, texts, zone, in_utf8)
     extension = wire.extension or _NO_EXTENSION
     unresolved = "its claim-check file is missing or unreadable" if extension.claimCheckLocation else ""
     if extension.onlyHandleKey:
@@ -212,7 +222,42 @@ def _table(wire: _Message, order: _Order, zone: str) -> _Table:
         encoding=encoding,
         row_id=extension.rowkey,
         unresolved=unresolved,
+        may_lose_bytes=bool(in_utf8),
     )
+
+
+_BINARY = ("binary", "varbinary")
+
+
+@functools.lru_cache(maxsize=4096)
+def _reading(
+    names: tuple[str, ...], texts: tuple[str | None, ...], zone: str
+) -> tuple[Reading, tuple[str, ...]]:
+    """How rows of these types are read, and which columns are BINARY and VARBINARY."""
+    binaries = [
+        name for name, text in zip(names, texts, strict=True) if text and text.partition("(")[0] in _BINARY
+    ]
+    return reading(names, texts, zone), tuple(binaries)
+
+
+def _in_utf8(wire: _Message, binaries: tuple[str, ...]) -> tuple[str, ...]:
+    """The BINARY and VARBINARY columns whose bytes are sent as UTF-8, as TiCDC before 5.4 does."""
+    sql_types = read_json(_SQL_TYPES, wire.sqlType, "sqlType") or {}
+    return tuple(name for name in binaries if sql_types.get(name) in (_CHAR, _VARCHAR))
+
+
+@functools.lru_cache(maxsize=4096)
+def _reading_of_utf8(
+    names: tuple[str, ...], texts: tuple[str | None, ...], zone: str, in_utf8: tuple[str, ...]
+) -> Reading:
+    read = reading(names, texts, zone)
+    converters = [(name, _bytes_of_utf8 if name in in_utf8 else convert) for name, convert in read.converters]
+    return read._replace(converters=converters)
+
+
+def _bytes_of_utf8(text: str) -> str | dict[str, str]:
+    """Bytes that are no UTF-8 were replaced on the way, and are lost."""
+    return {"text": text} if "\ufffd" in text else base64_text(text.encode())
 
 
 def _row(kind: str, data: _Row, old: _Row | None, table: _Table, number: int) -> list[Event]:
@@ -228,6 +273,8 @@ def _row(kind: str, data: _Row, old: _Row | None, table: _Table, number: int) ->
         return [_change("insert", None, after, table, number=number)]
     if old is None:
         return [_change("update", None, after, table, number=number)]
+    if not old.keys() <= after.keys():  # 8.5.4 sends what column selectors leave out there, as ''
+        old = {name: value for name, value in old.items() if name in after}
     before = {**after, **image(old, table.reading.converters)}  # what `old` leaves out has not changed
     if _key(before, table) == _key(after, table):
         return [_change("update", before, after, table, number=number)]
@@ -249,11 +296,16 @@ def _delete_flags(before: Image, table: _Table) -> _Flags:
 
 def _key(row: Image, table: _Table) -> tuple[object, ...]:
     try:
-        return tuple([row[name] for name in table.key_names])
+        key = tuple([row[name] for name in table.key_names])
     except KeyError:
         raise DecodeError(
             "shape", "row: expected the columns that pkNames names, got a row without one"
         ) from None
+    if table.may_lose_bytes and dict in map(type, key):
+        raise DecodeError(
+            "value", "key: expected bytes that are UTF-8, as TiCDC before 5.4 sends them, got others"
+        )
+    return key
 
 
 def _change(

@@ -36,6 +36,7 @@ from lakehouse.formats.debezium.connect_schema import (
 )
 from lakehouse.formats.debezium.envelope import Frame, TableChange, key_image, primary_key, schema_columns
 from lakehouse.formats.row_images import halves, image_flags
+from lakehouse.formats.ticdc.storage_schema import is_hidden
 from lakehouse.formats.wire_json import read_json
 
 FORMAT = "ticdc-debezium"
@@ -124,7 +125,10 @@ def _row_changes(message: Message, payload: _Payload, op: str, schema: bytes | N
 
 @cached
 def _columns(schema: bytes) -> Columns | None:
-    return embedded(schema, "after", _column) or embedded(schema, "before", _column)
+    found = embedded(schema, "after", _column) or embedded(schema, "before", _column)
+    if found is None or found.types is None:
+        return found
+    return found._replace(types={name: text for name, text in found.types.items() if not is_hidden(name)})
 
 
 def _column(field: Field) -> Column:

@@ -34,7 +34,7 @@ from lakehouse.events import (
     Watermark,
 )
 from lakehouse.formats.open_frames import frames
-from lakehouse.formats.ticdc.open_values import COLUMN, Columns, ImagePlan, Reading, plan_of, read_image
+from lakehouse.formats.ticdc.open_values import BIT, COLUMN, Columns, ImagePlan, Reading, plan_of, read_image
 from lakehouse.formats.wire_json import read_json
 
 _SPILLED = frozenset("tfvh")  # member names that the malformed `p` writes in place of a column's
@@ -102,6 +102,8 @@ def _events(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[E
     """The events of one key and value; the caller sets their `index`."""
     match key.t:
         case 1:
+            if key.ptn is not None and key.rid is None:
+                reading = reading._replace(is_unflagged=True)
             try:
                 return _row(key, value, epoch, reading)
             except UnicodeDecodeError:
@@ -126,6 +128,8 @@ def _events(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[E
 
 
 def _row(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[Event]:
+    if value == b"{}":  # in 6.5 and 7.1 a delete of a row without a key, of which only the key is sent
+        return [_delete(key, {}, epoch, reading)]
     row, intact = _read_row(value)
     if row.d is not None:
         return [_delete(key, row.d, epoch, reading)]
@@ -178,7 +182,7 @@ def _old_image(
     """The old image: `p`, completed from the new image, since columns that `p` leaves out have not changed.
 
     A malformed `p` has lost the names of columns that became NULL, and columns named as its spilled members:
-    those stay out. So do those that were NULL or empty (`_nulled`).
+    those stay out. So do those that were NULL or empty (`_nulled`), or a BIT (`_unsent_bits`).
     """
     same_shape = columns.keys() == new.keys()
     sent = read_image(
@@ -187,15 +191,15 @@ def _old_image(
         new,
         after,
     )
-    if same_shape:
+    if same_shape and None not in sent.values():
         return sent, ()
-    nulled = _nulled(columns, new)
-    if intact and not nulled:
+    unknown = _nulled(columns, new) | _unsent_bits(columns, new)
+    if intact and not unknown:
         return {**after, **sent}, ()
     kept = {
         name: value
         for name, value in {**after, **sent}.items()
-        if name not in nulled and (intact or name in sent or (value is not None and name not in _SPILLED))
+        if name not in unknown and (intact or name in sent or (value is not None and name not in _SPILLED))
     }
     return kept, ("partial_before",)
 
@@ -209,6 +213,19 @@ def _nulled(columns: Columns, new: Columns) -> frozenset[str]:
         name
         for name, column in columns.items()
         if column.v is None and name in new and column.f != new[name].f
+    )
+
+
+def _unsent_bits(columns: Columns, new: Columns) -> frozenset[str]:
+    """The BIT columns that a `p` of changed columns leaves out though they may have changed: the same
+    releases compare the new value with itself. Flags tell them; where nothing else changed, nothing does.
+    """
+    if any(name in new and column.f == new[name].f for name, column in columns.items()):
+        return frozenset()
+    return frozenset(
+        name
+        for name, column in new.items()
+        if column.t == BIT and column.v is not None and name not in columns
     )
 
 

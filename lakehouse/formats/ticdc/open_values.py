@@ -20,6 +20,7 @@ from lakehouse.events import Image
 from lakehouse.values.scalars import base64_bytes, base64_text, bit_bytes, integer, number, timestamp_utc
 
 _BINARY, _HANDLE, _UNSIGNED = 1, 2, 128
+BIT = 16
 # ENUM and SET, which are index and mask, and TIME, whose fraction some releases cut off
 _OPEN = (247, 248, 11)
 
@@ -36,13 +37,15 @@ COLUMN = msgspec.json.Decoder(Column)
 
 
 class Reading(NamedTuple):
-    """How a message is read: the server's time zone, whether TEXT that is not valid UTF-8 is accepted (and
-    kept as base64), and whether the feed sends old values.
+    """How a message's values are read: the server's time zone, whether TEXT that is not valid UTF-8 is
+    accepted (and kept as base64), whether the feed sends old values, and whether columns may lack their flags
+    (`_texts`).
     """
 
     zone: str
     is_loose: bool = False
     old_values: bool = True
+    is_unflagged: bool = False
 
 
 class ImagePlan(NamedTuple):
@@ -86,10 +89,13 @@ def _plan(
             name: "loose text" if family == "base64 text" and name not in handle else family
             for name, family in families.items()
         }
+    encoding = "ticdc-open" if reading.is_loose or any(code in _OPEN for code, _, _ in kinds) else "canonical"
+    if reading.is_unflagged and (texts := _texts(names, kinds, handle)):
+        families |= {name: _UNFLAGGED[code] for name, code in texts.items()}
+        encoding = "ticdc-open-unflagged"
     converters = {
         name: _CONVERTERS[family](reading.zone) for name, family in families.items() if family in _CONVERTERS
     }
-    encoding = "ticdc-open" if reading.is_loose or any(code in _OPEN for code, _, _ in kinds) else "canonical"
     return ImagePlan(
         _types_of(name for name, family in families.items() if family == "integer"),
         _types_of(name for name, family in families.items() if family not in ("integer", "float")),
@@ -99,6 +105,25 @@ def _plan(
         encoding="ticdc-open-legacy" if legacy else encoding,
         reading=reading,
     )
+
+
+def _texts(
+    names: tuple[str, ...], kinds: tuple[tuple[int, int | None, bool], ...], handle: list[str]
+) -> dict[str, int]:
+    """The type codes of the columns whose flags alone would say whether they are text or bytes.
+
+    The new architecture keeps the flags of each partition until a DDL event has its id, which it has of one
+    partition at most: in the others a column that was added or renamed has none, until a restart. So nothing
+    is read from such flags, and values are what they are in both readings, or told in both. A key can't be.
+    """
+    texts = {
+        name: (code, (flags or 0) & _BINARY)
+        for name, (code, flags, _) in zip(names, kinds, strict=True)
+        if code in _BINARY_WORDS and flags is not None
+    }
+    if any(texts.get(name, (0, 0))[1] for name in handle):
+        return {}
+    return {name: code for name, (code, _) in texts.items() if name not in handle}
 
 
 def _types_of(names: Iterator[str]) -> Callable[[Image], set[type]]:
@@ -174,7 +199,7 @@ _WORDS = {
     8: "bigint",
     9: "mediumint",
     13: "year",
-    16: "bit",
+    BIT: "bit",
     4: "float",
     5: "double",
     246: "decimal",
@@ -207,7 +232,7 @@ _BINARY_WORDS = {
     252: "blob",
 }
 _FAMILIES = {
-    **dict.fromkeys((1, 2, 3, 8, 9, 13, 16, 247, 248), "integer"),
+    **dict.fromkeys((1, 2, 3, 8, 9, 13, BIT, 247, 248), "integer"),
     **dict.fromkeys((4, 5), "float"),
     7: "timestamp",
     **dict.fromkeys((249, 250, 251, 252), "base64 text"),
@@ -270,6 +295,19 @@ def _loose_text(text: str) -> str | dict[str, str]:
         return {"base64": text}
 
 
+def _unflagged_text(text: str) -> str | dict[str, str]:
+    """A CHAR or, in Go's quotes, a BINARY: the same text but for a backslash in it."""
+    try:
+        return {"text": text, "base64": base64_text(go_unquote(text))} if "\\" in text else text
+    except ValueError:
+        return text
+
+
+_UNFLAGGED = dict.fromkeys((15, 253, 254), "unflagged text") | dict.fromkeys(
+    (249, 250, 251, 252), "loose text"
+)
+
+
 def _float(value: Any) -> float:
     return number(value) if type(value) is str else float(value)
 
@@ -282,4 +320,5 @@ _CONVERTERS: dict[str, Callable[[str], Callable[[Any], Any]]] = {
     "base64": lambda _: _checked_base64,
     "base64 text": lambda _: lambda text: base64_bytes(text).decode(),
     "loose text": lambda _: _loose_text,
+    "unflagged text": lambda _: _unflagged_text,
 }

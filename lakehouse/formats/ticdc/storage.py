@@ -50,7 +50,7 @@ from lakehouse.formats.ticdc.storage_layout import (
     setting,
 )
 from lakehouse.formats.ticdc.storage_rows import Place, csv_rows
-from lakehouse.formats.ticdc.storage_schema import TableDefinition, column_record, read_definition
+from lakehouse.formats.ticdc.storage_schema import TableDefinition, column_record, is_hidden, read_definition
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
@@ -79,7 +79,8 @@ def _schema_change(
     """A DDL, or a schema record."""
     database, table = _name(file, definition, message)
     commit_ts = definition.table_version or file.version
-    columns = [column_record(column) for column in definition.columns] if table else None
+    seen = (column for column in definition.columns if not is_hidden(column.column_name))
+    columns = [column_record(column) for column in seen] if table else None
     primary_key = definition.primary_key if table else None
     position = (message.epoch, commit_ts, rank, 0, 0, 0)
     return SchemaChange(

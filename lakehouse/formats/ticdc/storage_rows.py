@@ -37,7 +37,7 @@ from lakehouse.formats.ticdc.storage_csv import (
     split,
 )
 from lakehouse.formats.ticdc.storage_layout import DataFile
-from lakehouse.formats.ticdc.storage_schema import read_definition, type_text
+from lakehouse.formats.ticdc.storage_schema import is_hidden, read_definition, type_text
 from lakehouse.schema import parse_type
 from lakehouse.values.scalars import base64_text, number, timestamp_utc
 
@@ -125,7 +125,7 @@ def _plan(schema: bytes, virtual: bytes | None, database: str, table: str, setti
         settings,
         settings.meta,
         tuple(column.column_name for column in columns),
-        frozenset([*named, *known]),
+        frozenset([*named, *known, *filter(is_hidden, types)]),
         converters=tuple(_converter(family, settings) for family in families),
         kinds=tuple(_KINDS.get(family, TEXT) for family in families),
         key_names=tuple(sorted(column.column_name for column in columns if column.column_is_pk)),
@@ -160,12 +160,14 @@ def _fitted(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
 
 def _fitted_to_header(data: bytes, plan: _Plan) -> tuple[int, _Plan]:
     """The same of a file with a header. Until July 2026 a header names the VIRTUAL columns too, which no row
-    has.
+    has; that of the classic architecture leaves out the handle key, which rows have.
     """
     start, named = _read_header(data, plan)
-    sent = named.without_virtual()
+    fits = [named, named.without_virtual()]
+    if "handle-key" in plan.meta:
+        fits.append(named._replace(meta=(*named.meta, "handle-key")))
     counts = _first_counts(data, start, plan)
-    return start, sent if sent.width in counts and named.width not in counts else named
+    return start, next((fit for fit in fits if fit.width in counts), named)
 
 
 def _first_counts(data: bytes, start: int, plan: _Plan) -> list[int]:

@@ -16,6 +16,11 @@ from lakehouse.errors import DecodeError
 from lakehouse.schema import parse_type
 
 
+def is_hidden(name: str) -> bool:
+    """Whether TiDB gives this name to the hidden VIRTUAL column of an expression in an index."""
+    return name.startswith("_V$_") and name.rpartition("_")[2].isdecimal()
+
+
 class TableColumn(msgspec.Struct, rename="pascal"):
     """One column, as the file spells it."""
 

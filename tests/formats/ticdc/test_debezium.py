@@ -216,6 +216,13 @@ def test_a_double_is_open_only_where_it_may_be_a_decimal(tidb_type: str, encodin
     assert (event.after, event.encoding, event.types) == ({"f": 1.5}, encoding, {"f": tidb_type})
 
 
+def test_the_column_of_an_expression_index_is_no_column() -> None:
+    fields = [{"type": "int32", "field": "id"}, {"type": "string", "field": "_V$_by_name_0"}]
+    schema = {"type": "struct", "fields": [{"type": "struct", "fields": fields, "field": "after"}]}
+
+    assert one(message(row("c", None, {"id": 1}), schema=schema)).types == {"id": "int"}
+
+
 def test_an_enum_s_label_is_as_it_is_and_only_the_list_of_labels_has_commas_escaped() -> None:
     field = {
         "type": "string",

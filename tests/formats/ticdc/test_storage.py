@@ -465,6 +465,22 @@ def test_a_header_may_name_virtual_columns_that_no_row_has(rows_have_it: bool) -
     assert event.after == {"id": 1, "n": 2} | ({"v": 5} if rows_have_it else {})
 
 
+def test_a_header_leaves_out_the_handle_key_that_rows_have() -> None:
+    """encodeHeader of the classic architecture 26.3; the new one writes the handle key nowhere."""
+    schema = {**SCHEMA, "TableColumns": [{"ColumnName": "id", "ColumnType": "INT"}]}
+    head = b"ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema,id\r\n"
+    options = {"protocol": "csv", "output-handle-key": "true"}
+
+    [with_it], [without] = (
+        events_of(file_message(head + row, schema=schema), options)
+        for row in (b'"I","t","d","7",1\r\n', b'"I","t","d",1\r\n')
+    )
+
+    assert isinstance(with_it, RowChange)
+    assert with_it.after == {"id": 1}
+    assert with_it == without
+
+
 def test_a_schema_file_is_a_statement_or_a_record_with_types_as_sql_has_them() -> None:
     columns: list[tuple[str, dict[str, Any]]] = [
         ("tinyint(1)", {"ColumnType": "TINYINT", "ColumnPrecision": "1"}),

@@ -110,3 +110,21 @@ def test_the_watermark_is_the_checkpoints(tmp_path: Path) -> None:
     write_tree(tmp_path, tree())
 
     assert Memory("ticdc-storage", CSV).add(read_tree(tmp_path, CSV)).watermark == (0, 900, DDL, 0, 0, 0)
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_the_column_of_an_expression_index_is_no_column(tmp_path: Path, is_named: bool) -> None:
+    """TiDB stores an expression as a hidden VIRTUAL column, which the schema file lists and, before July
+    2026, the header names.
+    """
+    columns = ("id", "a", "_V$_by_half_0")
+    head = (
+        b"ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema,ticdc-meta$commit-ts,id,a,_V$_by_half_0\r\n"
+    )
+    files = {
+        "metadata": b'{"checkpoint-ts": 900}',
+        "k/t/meta/schema_400_1.json": schema_file(400, "", "t", "k", *columns),
+        "k/t/400/CDC000001.csv": (head if is_named else b"") + b'"I","t","k",500,1,10\r\n',
+    }
+
+    assert tables(tmp_path, files) == {"k.t": [{"id": 1, "a": 10}]}
