@@ -6,7 +6,7 @@ ended.
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
@@ -88,6 +88,20 @@ class Context:
 def statements_of(sql: str) -> tuple[E.Statement, ...]:
     """The statements of a text; DdlError where it is not understood. The same ones are read run after run."""
     return tuple(read(sql))
+
+
+def with_created_schema(record: Record) -> Record:
+    """A snapshot's record with the schema of its CREATE TABLE, where its message has no columns: Debezium's
+    MySQL connector sends none before 1.5.
+    """
+    if record.kind != "snapshot" or record.columns or not record.table:
+        return record
+    try:
+        statements = statements_of(record.ddl or "")
+        schemas = [create(one) for one in statements if isinstance(one, E.CreateTable) and one.columns]
+    except DdlError:
+        return record
+    return replace(record, schema=schemas[0]) if schemas else record
 
 
 def renames_of(context: Context) -> list[tuple[Name, Name]]:

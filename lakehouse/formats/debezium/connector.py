@@ -1,4 +1,4 @@
-"""Debezium's MySQL and MariaDB connectors as JSON (2.x and 3.x), with or without embedded schemas.
+"""Debezium's MySQL and MariaDB connectors as JSON (1.x to 3.x), with or without embedded schemas.
 
     table topics         key {columns}; value {"op": c|u|d|r|t, "before", "after", "source", "transaction"},
                          or null: a tombstone
@@ -31,6 +31,7 @@ from lakehouse.formats.debezium.records import (
     Payload,
     RowRecord,
     Source,
+    operation,
     read_record,
     snapshot_flags,
     transaction_flags,
@@ -61,13 +62,14 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     if payload is None or payload.source is None:
         return
     if payload.op is not None:
-        flags = snapshot_flags(payload.source, payload.op) + transaction_flags(payload.transaction)
+        code = operation(payload.op, payload.source)
+        flags = snapshot_flags(payload.source, code) + transaction_flags(payload.transaction)
         record = RowRecord(
             message,
             schema,
             "after",
             payload.source,
-            op=payload.op,
+            op=code,
             before=payload.before,
             after=payload.after,
             transaction=payload.transaction,

@@ -134,14 +134,23 @@ def transaction_end(message: Message) -> TransactionEnd | None:
     return TransactionEnd(payload.id, payload.event_count or 0, counts)
 
 
+def operation(code: str, source: Source) -> str:
+    """The record's op: a row that connectors before 1.4 read in a snapshot is a `c` like any other."""
+    return "r" if code == "c" and _marker(source) != "false" else code
+
+
 def snapshot_flags(source: Source, code: str) -> tuple[str, ...]:
     """The flags of a snapshot's row: `snapshot`, and the marker of its place in the snapshot, such as
     last.
     """
     if code != "r":
         return ()
-    marker = str(source.snapshot or "true").lower()
+    marker = _marker(source)
     return ("snapshot",) if marker in ("true", "false") else ("snapshot", f"snapshot={marker}")
+
+
+def _marker(source: Source) -> str:
+    return str(source.snapshot or "false").lower()
 
 
 def transaction_flags(transaction: Transaction | None) -> tuple[str, ...]:

@@ -391,6 +391,26 @@ def test_rows_of_a_snapshot_that_have_no_key_differ_by_their_place_in_the_topic(
     assert {place[:4] for place in places} == {(1, 12, 345, 0)}
 
 
+@pytest.mark.parametrize(("marker", "flags"), [("true", ()), ("last", ("snapshot=last",))])
+def test_a_row_that_an_old_connector_read_in_a_snapshot_is_no_insert(
+    marker: str, flags: tuple[str, ...]
+) -> None:
+    """The MySQL connector before 1.4 writes them as `c`; several without a key may be equal."""
+    told = message(row("c", None, {"a": 1}, snapshot=marker, server_id=0))
+    flat = message(
+        {"a": 1, "__op": "c"}
+        | {f"__source_{name}": value for name, value in SOURCE.items()}
+        | {"__source_snapshot": marker}
+    )
+
+    for read in (told, flat):
+        places = {one(msgspec.structs.replace(read, offset=offset)).position for offset in (0, 1)}
+        assert (one(read).op, one(read).flags) == ("snapshot", ("snapshot", *flags))
+        assert {place[:4] for place in places} == {(1, 12, 345, 0)}
+        assert len(places) == 2
+    assert one(message(row("c", None, {"a": 1}, snapshot="false"))).op == "insert"
+
+
 def test_rows_of_a_compressed_transaction_are_ordered_by_their_number_in_it() -> None:
     """binlog_transaction_compression: its row events have one place, and `row` begins anew in each."""
     silver = Memory("debezium", tidb=False)
