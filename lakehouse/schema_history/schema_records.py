@@ -11,7 +11,7 @@ from lakehouse.schema import Column, ColumnType, TableSchema, make_schema, name_
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row of silver's schema_changes; `schema` is that of its statement where its message has no columns."""
+    """A row of silver's schema_changes; where its message has no columns, `schema` is its statement's."""
 
     kind: str
     database: str

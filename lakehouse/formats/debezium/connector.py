@@ -200,7 +200,8 @@ def _place(record: RowRecord, op: str, half: Half) -> tuple[int, int, int, int, 
 
 
 def _row_number(record: RowRecord) -> int:
-    """The row's number at its offset in the binlog.
+    """The row's number at its offset in the binlog; DecodeError where nothing tells it from equal rows of one
+    statement.
 
     In a compressed binlog (binlog_transaction_compression) all row events of a transaction have the same
     offset, and `row` restarts in each: the row's number in the transaction, if sent, orders them. Elsewhere
@@ -210,6 +211,12 @@ def _row_number(record: RowRecord) -> int:
     source, transaction = record.source, record.transaction
     number = transaction.total_order if transaction else None
     if transaction is None or not number or (source.row is not None and _is_plain(transaction.id, source)):
+        if source.row is None and not record.message.key:
+            raise DecodeError(
+                "position",
+                "unwrapped row without a key: expected __source_row (add.fields), got none: nothing tells it "
+                "from equal rows of its statement",
+            )
         return source.row or 0
     return number
 

@@ -18,7 +18,7 @@ from lakehouse.formats.row import TransactionEnd
 from lakehouse.schema import parse_type
 from tests.support.debezium_records import SOURCE, message, one, row
 from tests.support.engine import Memory
-from tests.support.events import changes_of
+from tests.support.events import changes_of, letter_of
 from tests.support.garbage import mutations
 from tests.support.paths import DATA
 from tests.support.recorded_truth import fold, recorded, wrong_cells
@@ -226,7 +226,7 @@ def test_an_unwrapped_row_may_have_columns_named_as_an_envelope() -> None:
         "__source_db": "d",
         "__source_table": "t",
     }
-    assert one(message({"op": "u", "source": "s", "ddl": "x"} | told)).after == {
+    assert one(message({"op": "u", "source": "s", "ddl": "x"} | told, {"op": "u"})).after == {
         "op": "u",
         "source": "s",
         "ddl": "x",
@@ -331,7 +331,7 @@ def test_an_unwrapped_row_may_begin_with_a_column_named_as_the_frame() -> None:
         "__source_table": "t",
     }
 
-    assert one(message({"payload": "x", "id": 1} | told)).after == {"payload": "x", "id": 1}
+    assert one(message({"payload": "x", "id": 1} | told, {"id": 1})).after == {"payload": "x", "id": 1}
 
 
 @pytest.mark.parametrize("write", [bytes, base64.b64encode, lambda text: text.hex().encode()])
@@ -389,6 +389,17 @@ def test_rows_of_a_snapshot_that_have_no_key_differ_by_their_place_in_the_topic(
 
     assert len(places) == 3
     assert {place[:4] for place in places} == {(1, 12, 345, 0)}
+
+
+def test_an_unwrapped_row_that_neither_key_nor_number_tells_from_others_is_a_dead_letter() -> None:
+    """`INSERT INTO t VALUES (1), (1)` is one row event, with one position."""
+    told = {"a": 1, "__op": "c"} | {
+        f"__source_{name}": value for name, value in SOURCE.items() if name != "row"
+    }
+
+    assert letter_of(one(message(told))).code == "position"
+    assert one(message(told, {"a": 1})).position == (1, 12, 345, 1, 0, 1)
+    assert one(message(told | {"__transaction_id": "u:1", "__transaction_total_order": 3})).position[4] == 3
 
 
 @pytest.mark.parametrize(("marker", "flags"), [("true", ()), ("last", ("snapshot=last",))])
