@@ -15,6 +15,11 @@ from lakehouse.schema import parse_type
 from lakehouse.values.normal_form import normal_form
 from lakehouse.values.scalars import base64_text, bit_bytes, integer, latin1_base64, number, timestamp_utc
 
+# the java.sql.Types codes of bytes: BLOB, and before 1.1.7, whose NULLs have the code of the binlog's own
+# type, BINARY to LONGVARBINARY
+_BYTES = frozenset({2004, -2, -3, -4})
+# what LogEventConvert.isText knows, and decodes
+_TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})
 Convert = Callable[[str], Any]
 Converters = list[tuple[str, Convert]]
 WireRow = Mapping[str, str | None]
@@ -35,6 +40,18 @@ class Reading(NamedTuple):
     types: dict[str, str]
     indexed: bool
     typed: bool
+
+
+def is_spelled(type_text: str, code: int | None) -> bool:
+    """Whether Canal spells a column's bytes as characters though they are text, by its `mysqlType` and
+    `sqlType`: MariaDB's JSON, a TEXT with a length. Of a message the last row has set the code, which may be
+    a NULL's.
+    """
+    return (
+        code in _BYTES
+        and type_text.lower() not in _TEXTS
+        and parse_type(type_text).family in ("json", "text")
+    )
 
 
 @functools.lru_cache(maxsize=4096)

@@ -111,6 +111,21 @@ def test_a_text_that_canal_takes_for_a_blob_is_text_again(type: str) -> None:
     assert event.after["t"] == packed.after["t"] == "ж"
 
 
+@pytest.mark.parametrize(("type", "code"), [("JSON", -4), ("TEXT(100)", -3), ("varchar(9) binary", -3)])
+def test_a_null_in_the_last_row_hides_no_text_that_canal_takes_for_bytes(type: str, code: int) -> None:
+    """The last row of a message sets its sqlType; before 1.1.7 a NULL has the code of the binlog's type."""
+    spelled = '"ж"'.encode().decode("latin-1")
+    rows_ = [{"id": "1", "t": spelled, "u": "ж"}, {"id": "2", "t": None, "u": None}]
+
+    first, _ = flat(
+        data=rows_,
+        mysqlType={"id": "INT", "t": type, "u": "TEXT"},
+        sqlType={"id": 4, "t": code, "u": -4},
+    )
+
+    assert first.after == {"id": 1, "t": '"ж"', "u": "ж"}
+
+
 def test_text_bytes_of_another_charset_are_read_by_the_table_s_schema() -> None:
     (event,) = flat(
         data=[{"id": "1", "t": "中".encode("gbk").decode("latin-1")}],
