@@ -297,12 +297,13 @@ def _scaled(field: Field) -> Read:
     scale = int(field.parameters["scale"]) if "scale" in field.parameters else 0
     if not 0 <= scale <= 65:
         raise ValueError("no scale")
-    precision = int(field.parameters.get("connect.decimal.precision", 65))
 
     def read(value: Any) -> Any:
-        """Base64, or the number that decimal.format=NUMERIC makes of it."""
+        """Base64, or the number that decimal.format=NUMERIC makes of it, of which a long one is text."""
         if type(value) is float:
-            return decimal_of_double(value, precision)
+            return decimal_of_double(value, scale)
+        if type(value) is str and "." in value:
+            return value
         return decimal_text(value * 10**scale if type(value) is int else unscaled(value), scale)
 
     return read

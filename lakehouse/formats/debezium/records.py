@@ -18,7 +18,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import Image, Message
 from lakehouse.formats.debezium.envelope import NULL, Frame, TableChange
 from lakehouse.formats.row import TransactionEnd
-from lakehouse.formats.wire_json import read_json
+from lakehouse.formats.wire_json import number_or_text, read_json
 
 SNAPSHOT, STREAMED = 0, 1
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -80,10 +80,10 @@ class RowRecord(NamedTuple):
     flags: tuple[str, ...]
 
 
-_FLAT = msgspec.json.Decoder(Payload)
-_FRAMED = msgspec.json.Decoder(Frame[Payload])
-_MEMBERS = msgspec.json.Decoder(dict[str, Any])
-_FRAMED_MEMBERS = msgspec.json.Decoder(Frame[dict[str, Any]])
+_FLAT = msgspec.json.Decoder(Payload, float_hook=number_or_text)
+_FRAMED = msgspec.json.Decoder(Frame[Payload], float_hook=number_or_text)
+_MEMBERS = msgspec.json.Decoder(dict[str, Any], float_hook=number_or_text)
+_FRAMED_MEMBERS = msgspec.json.Decoder(Frame[dict[str, Any]], float_hook=number_or_text)
 _is_framed = re.compile(rb'\s*\{\s*"(?:schema|payload)"\s*:\s*(?:\{|null)').match
 
 
