@@ -377,6 +377,23 @@ def test_a_date_or_time_in_parts_is_read_with_and_without_its_schema(
     ]
 
 
+def test_the_year_0_is_one_as_another() -> None:
+    """enable.time.adjuster=false; the server takes it, and gold keeps its text."""
+    fields = [
+        {"field": "d", "type": "int32", "name": "io.debezium.time.Date"},
+        {"field": "t", "type": "int64", "name": "io.debezium.time.Timestamp"},
+        {"field": "u", "type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+    ]
+    first, last = -719528, -719528 * 86_400_000 + 366 * 86_400_000 - 1
+    event = one(message(with_schema({"d": first, "t": last, "u": first * 86_400_000_000}, fields)))
+
+    assert event.after == {
+        "d": "0000-01-01",
+        "t": "0000-12-31 23:59:59.999",
+        "u": "0000-01-01 00:00:00",
+    }
+
+
 def test_geometries_and_vectors_need_no_schema() -> None:
     wkb = base64.b64encode(b"\x01" * 21).decode()
     event = one(
