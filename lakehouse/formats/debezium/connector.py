@@ -76,7 +76,7 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
             flags=flags,
         )
         yield from _row_event(record, options)
-    elif payload.ddl is not None and payload.position == NULL:
+    elif payload.position == NULL:
         yield _schema_change(message, payload, payload.source)
 
 
@@ -257,11 +257,12 @@ def _truncate(message: Message, source: Source, database: str, table: str) -> Sc
 
 
 def _schema_change(message: Message, payload: Payload, source: Source) -> SchemaChange:
+    """A statement, or a record that only shows a table: of a snapshot, or of the signal `schema-changes`."""
     snapshot = str(source.snapshot or "false").lower() != "false"
     changes = payload.tableChanges or []
     change = changes[0] if len(changes) == 1 else None
     return SchemaChange(
-        "snapshot" if snapshot else "ddl",
+        "snapshot" if snapshot else "ddl" if payload.ddl is not None else "schema",
         source.db or payload.databaseName or "",
         _table(source, change),
         commit_ts=source.ts_ms,

@@ -511,14 +511,36 @@ def test_a_notification_gives_no_event() -> None:
     assert list(decode(message(told), {})) == []
 
 
+def test_a_signal_gives_no_event() -> None:
+    """signal.kafka.topic, which lies beside the tables' topics; a table may have such columns."""
+    told = {"type": "execute-snapshot", "data": {"data-collections": ["d.t"], "type": "incremental"}}
+
+    assert list(decode(message(told, "p"), {})) == []
+    with pytest.raises(DecodeError):
+        list(decode(message(told | {"type": "x"}, {"id": 1}), {}))
+
+
+def test_a_table_that_a_signal_asked_for_is_shown_without_a_statement() -> None:
+    """The signal schema-changes."""
+    column = {"name": "id", "typeName": "INT", "optional": False}
+    table = {"columns": [column], "primaryKeyColumnNames": ["id"]}
+    changes = [{"type": "ALTER", "id": '"d"."t"', "table": table}]
+    told = {"source": SOURCE, "databaseName": "d", "ddl": None, "tableChanges": changes}
+
+    event = one(message(told, {"databaseName": "d"}))
+
+    assert (event.kind, event.table, event.ddl, event.primary_key) == ("schema", "t", None, ("id",))
+    assert event.columns == [{"name": "id", "type": "int", "not_null": True}]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
         (
             {"a": 1},
             (
-                "value: expected a row, schema change, transaction, heartbeat or notification record, got "
-                "none of them"
+                "value: expected a row, schema change, transaction, heartbeat, notification or signal "
+                "record, got none of them"
             ),
         ),
         (row("c", None, {"id": 1}, table=None), "source: expected the names of database and table, got none"),
