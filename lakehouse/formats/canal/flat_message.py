@@ -23,7 +23,15 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.binlog import rules_of_gtid
-from lakehouse.formats.canal.values import IMPLICIT_KEYS, ROLLED_BACK, Reading, image, is_spelled, reading
+from lakehouse.formats.canal.values import (
+    IMPLICIT_KEYS,
+    ROLLED_BACK,
+    Reading,
+    image,
+    is_bytes,
+    is_spelled,
+    reading,
+)
 from lakehouse.formats.wire_json import read_json
 from lakehouse.schema import parse_type
 from lakehouse.values.normal_form import PRINTED
@@ -83,7 +91,7 @@ class _Table(NamedTuple):
     commit_ts: int
     key_names: tuple[str, ...]
     reading: Reading
-    printed_key: bool
+    open_key: bool
 
 
 def _rows(wire: _Message, message: Message, zone: str) -> Iterator[Event]:
@@ -121,14 +129,18 @@ def _table(wire: _Message, zone: str) -> _Table:
     types, codes = wire.mysqlType or {}, wire.sqlType or {}
     spelled = tuple(name for name, text in types.items() if is_spelled(text, codes.get(name)))
     names = tuple(sorted(wire.pkNames or ()))
-    printed_key = any(parse_type(types.get(name, "")).base in PRINTED for name in names)
+    coded = bool(codes)
+    open_key = any(
+        parse_type(text).base in PRINTED or (not coded and is_bytes(text))
+        for text in (types.get(name, "") for name in names)
+    )
     return _Table(
         wire.database,
         wire.table,
         wire.es,
         names,
-        reading=reading(tuple(types), tuple(types.values()), zone, spelled),
-        printed_key=printed_key,
+        reading=reading(tuple(types), tuple(types.values()), zone, spelled, coded=coded),
+        open_key=open_key,
     )
 
 
@@ -163,7 +175,7 @@ def _key(row: Image, table: _Table) -> tuple[object, ...]:
         raise DecodeError(
             "shape", "row: expected the columns that pkNames names, got a row without one"
         ) from None
-    if table.printed_key and any(type(value) is dict for value in key):
+    if table.open_key and any(type(value) is dict for value in key):
         raise DecodeError("value", "key: expected text, got bytes that are none")
     return key
 

@@ -126,6 +126,31 @@ def test_a_null_in_the_last_row_hides_no_text_that_canal_takes_for_bytes(type: s
     assert first.after == {"id": 1, "t": '"ж"', "u": "ж"}
 
 
+def test_canal_json_of_another_service_is_read_as_far_as_it_tells() -> None:
+    """Tencent's DTS leaves sqlType empty, writes TIMESTAMP with its zone, and binaries in hex or as Canal
+    does, by a setting that nothing tells.
+    """
+    types = {"id": "int", "t": "timestamp(3)", "b": "varbinary(9)", "c": "blob"}
+    rows_ = [{"id": "1", "t": "2021-05-17 07:22:42.125 +00:00", "b": "6162", "c": "x\xff"}]
+
+    for codes in ({}, None):
+        (event,) = flat(data=rows_, mysqlType=types, sqlType=codes)
+        assert event.after == {
+            "id": 1,
+            "t": "2021-05-17 07:22:42.125Z",
+            "b": {"hex or characters": "6162"},
+            "c": "eP8=",
+        }
+    (canals,) = flat(data=rows_, mysqlType=types, sqlType={"id": 4, "t": 93, "b": 2004, "c": 2004})
+    assert canals.after["b"] == "NjE2Mg=="
+
+
+def test_a_key_that_may_be_hex_is_a_dead_letter() -> None:
+    (letter,) = flat(data=[{"id": "6162"}], mysqlType={"id": "varbinary(9)"})
+
+    assert letter_of(letter).code == "value"
+
+
 def test_text_bytes_of_another_charset_are_read_by_the_table_s_schema() -> None:
     (event,) = flat(
         data=[{"id": "1", "t": "中".encode("gbk").decode("latin-1")}],
