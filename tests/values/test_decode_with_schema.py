@@ -274,3 +274,19 @@ def test_a_geometry_is_its_srid_in_four_bytes_and_its_wkb() -> None:
 def test_a_size_that_no_server_has_fills_no_memory(word: str, value: str) -> None:
     assert parse_type(word).length is None
     assert resolve(value, parse_type(word), "canonical") == value
+
+
+@pytest.mark.parametrize(
+    ("spelled", "plain"),
+    [
+        ("NATIONAL VARCHAR(10)", "varchar(10)"),
+        ("national character varying(4)", "varchar(4)"),
+        ("nchar varchar(3)", "varchar(3)"),
+        ("NATIONAL CHARACTER(2)", "char(2)"),
+        ("SERIAL", "bigint unsigned"),
+        ("enum('a national b')", "enum('a national b')"),
+    ],
+)
+def test_a_type_is_the_same_in_each_of_its_names(spelled: str, plain: str) -> None:
+    """Canal and Debezium spell a type as its statement does."""
+    assert parse_type(spelled) == parse_type(plain)
