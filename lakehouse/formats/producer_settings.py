@@ -82,6 +82,9 @@ DEBEZIUM: Settings = {
         None, "warn|skip", "rows of tables that the connector has no schema of are left out"
     ),
     "errors.tolerance": Setting(None, "all", "records that a transform or converter can't take are left out"),
+    "snapshot.new.tables": Setting(
+        None, "parallel", "the snapshot of new tables looks like one of all, so that the others are retired"
+    ),
     "post.processors": Setting(
         None, ".+", "a column that is read again has a later value than its change gave it"
     ),
