@@ -256,3 +256,18 @@ def test_the_statement_of_a_table_tells_its_columns_where_its_record_has_none() 
     feed.row("a", "r", 900, 1, 7, "last").row("a", "c", 950, 2, None)
 
     assert feed.tables() == {"d.a": [{"id": 1, "v": "7.00"}, {"id": 2, "v": None}]}
+
+
+def test_the_statement_of_a_table_tells_the_labels_that_its_record_lacks() -> None:
+    """Before 2.0; an ENUM's label comes with its comma escaped."""
+    columns = [*COLUMNS, {"name": "e", "typeName": "ENUM", "length": 1, "optional": True}]
+    feed = Feed().drop("DATABASE", 100).table("a", 100, columns)
+    ddl = "CREATE TABLE `a` (`id` INT PRIMARY KEY, `v` INT, `e` ENUM('x','y,z'))"
+    feed.messages[-1] = msgspec.structs.replace(
+        feed.messages[-1], value=(feed.messages[-1].value or b"").replace(b"CREATE TABLE a", ddl.encode())
+    )
+    feed.row("a", "r", 100, 1, 7, "last")
+    row = (feed.messages[-1].value or b"").replace(b'"v": 7', b'"v": 7, "e": "y\\\\,z"')
+    feed.messages[-1] = msgspec.structs.replace(feed.messages[-1], value=row)
+
+    assert feed.tables() == {"d.a": [{"id": 1, "v": 7, "e": "y,z"}]}
