@@ -192,7 +192,7 @@ def _place(record: RowRecord, op: str, half: Half) -> tuple[int, int, int, int, 
     """
     message, source = record.message, record.source
     if op != "snapshot":
-        return (message.epoch, file_number(source.file), source.pos, STREAMED, _row_number(record))
+        return (message.epoch, file_number(source.file), _streamed(source), STREAMED, _row_number(record))
     row = source.row or 0
     if not half.key:
         row = message.offset << _PARTITION_BITS | message.partition
@@ -286,4 +286,14 @@ def _table(source: Source, change: TableChange | None) -> str | None:
 
 def _position(message: Message, source: Source, phase: int) -> Position:
     """The position of a statement: always row 0."""
-    return (message.epoch, file_number(source.file), source.pos, phase, 0, 0)
+    offset = _streamed(source) if phase == STREAMED else source.pos
+    return (message.epoch, file_number(source.file), offset, phase, 0, 0)
+
+
+def _streamed(source: Source) -> int:
+    """The offset of an event, which is never 0: a binlog begins with its magic number. Events of MariaDB's
+    binlog in InnoDB have none, nor have those whose `pos` was taken out.
+    """
+    if not source.pos:
+        raise DecodeError("position", "source.pos: expected the event's offset in the binlog, got none")
+    return source.pos

@@ -133,7 +133,8 @@ def test_canal_json_of_another_service_is_read_as_far_as_it_tells() -> None:
     types = {"id": "int", "t": "timestamp(3)", "b": "varbinary(9)", "c": "blob"}
     rows_ = [{"id": "1", "t": "2021-05-17 07:22:42.125 +00:00", "b": "6162", "c": "x\xff"}]
 
-    for codes in ({}, None):
+    none: dict[str, int] = {}
+    for codes in (none, None):
         (event,) = flat(data=rows_, mysqlType=types, sqlType=codes)
         assert event.after == {
             "id": 1,

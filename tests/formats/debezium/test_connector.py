@@ -571,6 +571,11 @@ def test_what_is_no_message_of_the_format_says_what_was_expected(value: Any, tex
             "binlog file: expected a name that ends in a number, got another",
         ),
         (
+            row("d", {"id": 1}, None, pos=0),
+            "position",
+            "source.pos: expected the event's offset in the binlog, got none",
+        ),
+        (
             row("c", None, {"g": {"wkb": 1}}),
             "value",
             "column g: expected a geometry, a vector, or a date or time in parts, got another structure",
