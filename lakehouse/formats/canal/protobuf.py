@@ -106,7 +106,7 @@ def _entry(data: bytes, epoch: int, rows: dict[_Place, int], zone: str) -> Seque
 
 def _place(header: wire.Header, epoch: int) -> _Place:
     number = _FILE_NUMBER.search(header.logfileName)
-    if number is None or header.logfileOffset < 0:
+    if number is None or header.logfileOffset <= 0:
         raise DecodeError(
             "position", "entry: expected a binlog file with a number and an offset, got another position"
         )

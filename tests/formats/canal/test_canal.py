@@ -310,6 +310,25 @@ def test_a_position_of_protobuf_is_the_binlog_s_own() -> None:
     ]
 
 
+@pytest.mark.parametrize(("file", "offset"), [("bin.000007", 0), ("bin.000007", -4), ("bin.ibb", 4)])
+def test_an_entry_without_a_place_in_the_binlog_is_a_dead_letter(file: str, offset: int) -> None:
+    """A binlog begins with its magic number, so that no event is at 0."""
+    change = wire.RowChange(
+        eventType="EVENT_INSERT", rowDatas=[wire.RowData(afterColumns=[column(0, "id", "1")])]
+    )
+    entry = wire.Entry(
+        header=wire.Header(logfileName=file, logfileOffset=offset, schemaName="demo", tableName="t"),
+        entryType=wire.ENTRY_ROWDATA,
+        storeValue=change.SerializeToString(),
+    )
+    body = wire.Messages(messages=[entry.SerializeToString()]).SerializeToString()
+    value = wire.Packet(type=wire.PACKET_MESSAGES, body=body).SerializeToString()
+
+    (event,) = decode_packet(Message("t", 0, 0, None, value), {})
+
+    assert letter_of(event).code == "position"
+
+
 def test_rows_of_one_event_that_was_cut_into_entries_go_on_counting() -> None:
     events = [
         event
