@@ -48,7 +48,7 @@ def decimal_wire(value: Decimal, scale: int, precision: int | None, mode: str) -
     parameters = {"scale": str(scale)} | (
         {} if precision is None else {"connect.decimal.precision": str(precision)}
     )
-    return unscaled(int(value.scaleb(scale))), {
+    return unscaled(int(value.scaleb(scale, Context(prec=65)))), {
         "type": "bytes",
         "name": CONNECT + "Decimal",
         "parameters": parameters,
