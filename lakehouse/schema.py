@@ -44,6 +44,10 @@ SYNONYMS = {
     "nchar": "char",
     "nvarchar": "varchar",
     "character varying": "varchar",
+    "char varying": "varchar",
+    "nchar varchar": "varchar",
+    "nchar varying": "varchar",
+    "serial": "bigint",
     "geomcollection": "geometrycollection",
     "long": "mediumtext",
     "long varchar": "mediumtext",
@@ -222,6 +226,7 @@ _TYPE = re.compile(
     r"(?:\(([^()']*+)\)|\(((?:'(?:[^'\\]|''|\\.)*+'|[\s,])*+)\))?\s*+([a-z0-9_\s]*+)$",
     re.I,
 )
+_NATIONAL = re.compile(r"\A\s*national\s+", re.I)
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
 # Sizes that values are filled up to.
 _LARGEST = {"binary": 255, "decimal": 65, "datetime": 6, "timestamp": 6, "time": 6}
@@ -241,11 +246,11 @@ def parse_type(text: str) -> ColumnType:
 
     A word that is not known is kept as it is; its family is `unknown`. Sizes that no server has are no sizes.
     """
-    match = _TYPE.match(text)
+    match = _TYPE.match(_NATIONAL.sub("", text))
     if not match:
         return ColumnType(text.strip().lower())
     words = f"{match[1]} {match[4]}".lower().split()
-    unsigned = "unsigned" in words or "zerofill" in words
+    unsigned = not {"unsigned", "zerofill", "serial"}.isdisjoint(words)
     charset = _word_behind(words, "character", "set")
     base = " ".join(
         word for word in match[1].lower().split() if word not in ("unsigned", "zerofill", "signed")

@@ -75,6 +75,19 @@ CANAL_PROTOBUF: Settings = {
     )
 }
 DEBEZIUM: Settings = {
+    "event.processing.failure.handling.mode": Setting(
+        None, "warn|skip|ignore", "events that the connector can't process are left out"
+    ),
+    "inconsistent.schema.handling.mode": Setting(
+        None, "warn|skip", "rows of tables that the connector has no schema of are left out"
+    ),
+    "errors.tolerance": Setting(None, "all", "records that a transform or converter can't take are left out"),
+    "snapshot.new.tables": Setting(
+        None, "parallel", "the snapshot of new tables looks like one of all, so that the others are retired"
+    ),
+    "post.processors": Setting(
+        None, ".+", "a column that is read again has a later value than its change gave it"
+    ),
     "skipped.operations": Setting("t", "(.*,)?\\s*t\\s*(,.*)?", "truncates never arrive"),
     "bigint.unsigned.handling.mode": Setting(
         "long",

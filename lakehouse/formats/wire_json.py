@@ -2,16 +2,36 @@
 text.
 """
 
+import math
 import re
+from decimal import Decimal
 from typing import TypeVar
 
 import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.values.mysql_json import MAX_DEPTH
+from lakehouse.values.scalars import DOUBLE_DIGITS
 
 T = TypeVar("T")
+_MOST_DIGITS = 65  # of a DECIMAL
 _BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
+
+
+def number_or_text(text: str) -> float | str:
+    """A JSON number with a point or an exponent: a double, or its text where it has more digits than every
+    double keeps, for it may be a DECIMAL. A `float_hook` of msgspec's decoders.
+    """
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError("number out of range")
+    if len(text) <= DOUBLE_DIGITS + 1:
+        return value
+    mantissa, _, exponent = text.lower().partition("e")
+    digits = len(mantissa.replace(".", "").lstrip("-0"))
+    if not DOUBLE_DIGITS < digits <= _MOST_DIGITS or not -_MOST_DIGITS <= int(exponent or 0) <= 0:
+        return value
+    return f"{Decimal(text):f}"
 
 
 def read_json(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, what: str) -> T:

@@ -28,7 +28,7 @@ from lakehouse.schema_history.rulings import (
     with_schema_record,
 )
 from lakehouse.schema_history.schema_records import Record, recorded_schema
-from lakehouse.schema_history.statements import Context, apply_ddl, renames_of
+from lakehouse.schema_history.statements import Context, apply_ddl, renames_of, with_created_schema
 from lakehouse.schema_history.table_lives import NO_CREATE, Lives, Sightings
 
 NO_RULES = Rules()
@@ -49,7 +49,7 @@ def build(
     of the full snapshots that are complete. Not `ordered`: rows lie in several partitions, whose places do
     not compare. `virtual`: rows carry VIRTUAL columns.
     """
-    records = sorted(records, key=lambda record: record.position)
+    records = sorted(map(with_created_schema, records), key=lambda record: record.position)
     lives, spelling = Lives(sightings, ordered, rules.logs), Spelling(sightings.names(), records)
     whole, taken = set(snapshots), dict[Name, Taken]()
     problems: list[tuple[Position, str]] = []
@@ -134,7 +134,7 @@ def _apply_columns_of_ddl(lives: Lives, record: Record) -> None:
 
 
 def _apply_schema_record(lives: Lives, record: Record) -> None:
-    if record.table is None or not record.columns:
+    if record.table is None or not record.tells_columns:
         return
     name = (record.database, record.table)
     lineage = lives.find(name, record.position)
@@ -173,7 +173,7 @@ def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record])
     known = {
         (record.database, record.table): record
         for record in records
-        if record.table is not None and record.columns
+        if record.table is not None and record.tells_columns
     }
     for name, record in known.items():
         lineage = lives.find(name, position)
@@ -192,7 +192,7 @@ def _apply_snapshot_of_some(contexts: list[Context]) -> list[tuple[Position, str
     """A snapshot that clears nothing: what its records do, and what its rows leave open."""
     for context in contexts:
         record, name = context.record, (context.record.database, context.record.table or "")
-        if record.table and record.columns:
+        if record.table and record.tells_columns:
             lineage = context.lives.find(name, context.position)
             if lineage is not None:
                 rule_on_snapshot_of_some(lineage, record).apply(lineage)

@@ -11,7 +11,7 @@ from lakehouse.schema import Column, ColumnType, TableSchema, make_schema, name_
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row of silver's schema_changes."""
+    """A row of silver's schema_changes; where its message has no columns, `schema` is its statement's."""
 
     kind: str
     database: str
@@ -21,6 +21,11 @@ class Record:
     columns: list[dict[str, Any]] | None = None
     primary_key: tuple[str, ...] | None = None
     commit_ts: int | None = None
+    schema: TableSchema | None = None
+
+    @property
+    def tells_columns(self) -> bool:
+        return bool(self.columns) or self.schema is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,9 @@ def replaced(before: TableSchema, after: TableSchema) -> tuple[Effect, ...]:
 
 
 def recorded_schema(record: Record) -> TableSchema:
-    """The schema of a schema file or a tableChanges record."""
+    """The schema of a schema file, a tableChanges record or a snapshot's CREATE TABLE."""
+    if record.schema is not None:
+        return record.schema
     columns = [
         Column(
             0,

@@ -6,7 +6,7 @@ ended.
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakehouse.ddl import edits as E
 from lakehouse.ddl.apply.schema import create
@@ -17,10 +17,10 @@ from lakehouse.ddl_effects import Clear, Unknowable
 from lakehouse.errors import DdlError
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import Lineage, Name, Step
-from lakehouse.schema import TableSchema, name_key
+from lakehouse.schema import ColumnType, TableSchema, name_key, parse_type
 from lakehouse.schema_history.name_matching import Spelling, of_database
 from lakehouse.schema_history.rulings import rule_on_alter, rule_on_table, rule_on_unread
-from lakehouse.schema_history.schema_records import Record
+from lakehouse.schema_history.schema_records import Record, recorded_schema
 from lakehouse.schema_history.table_lives import EMPTY, Lives
 
 RECOVERED = "it was recovered upstream, which sends no rows"
@@ -89,6 +89,36 @@ class Context:
 def statements_of(sql: str) -> tuple[E.Statement, ...]:
     """The statements of a text; DdlError where it is not understood. The same ones are read run after run."""
     return tuple(read(sql))
+
+
+def with_created_schema(record: Record) -> Record:
+    """A snapshot's record with the schema of its CREATE TABLE, or the labels of its ENUMs and SETs, where its
+    message has none: Debezium's MySQL connector sends no columns before 1.5, and no labels before 2.0.
+    """
+    types = [parse_type(column["type"]) for column in record.columns or ()]
+    if record.kind != "snapshot" or not record.table or (types and not any(map(_is_bare, types))):
+        return record
+    try:
+        statements = statements_of(record.ddl or "")
+        schemas = [create(one) for one in statements if isinstance(one, E.CreateTable) and one.columns]
+    except DdlError:
+        return record
+    if not schemas:
+        return record
+    return replace(record, schema=_with_labels(recorded_schema(record), schemas[0]) if types else schemas[0])
+
+
+def _is_bare(type_: ColumnType) -> bool:
+    return type_.family in ("enum", "set") and not type_.members
+
+
+def _with_labels(told: TableSchema, created: TableSchema) -> TableSchema:
+    same = [(column, created.column(column.name)) for column in told.columns]
+    columns = [
+        replace(column, type=other.type) if other is not None and _is_bare(column.type) else column
+        for column, other in same
+    ]
+    return replace(told, columns=tuple(columns))
 
 
 def renames_of(context: Context) -> list[tuple[Name, Name]]:

@@ -16,6 +16,7 @@ own names and words).
 """
 
 import functools
+import re
 import struct
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -36,6 +37,7 @@ from lakehouse.values.normal_form import (
 from lakehouse.values.scalars import ZONED, decimal_of_double, timestamp_utc
 
 Modes = Mapping[str, str]
+_LONG_NUMBER = re.compile(r"-?\d{1,65}\.(\d{1,130})", re.A)
 
 # what a number of any type of the server stays far below, and JSON and Python can write
 _MAX_BYTES = 400
@@ -237,13 +239,26 @@ def _read_decimal(column_type: ColumnType, modes: Modes) -> Rule:
 
 
 def _read_native_decimal(column_type: ColumnType, modes: Modes) -> Rule:
-    """The same of a connector, whose doubles are DECIMALs in mode `double`; elsewhere decimal.format=NUMERIC
-    has written them in full.
+    """The same of a connector, whose doubles are DECIMALs in mode `double`. Elsewhere decimal.format=NUMERIC
+    has written them in full, long ones as text: with other decimals than the column's it was a double.
     """
-    read, precision = _read_decimal(column_type, modes), column_type.length or 10
-    if modes.get("decimal.handling.mode") == "double":
-        return read
-    return lambda value: decimal_of_double(value, precision) if type(value) is float else read(value)
+    read, mode, scale = (
+        _read_decimal(column_type, modes),
+        modes.get("decimal.handling.mode"),
+        column_type.scale,
+    )
+
+    def decimal(value: Any) -> Any:
+        if type(value) is str and (found := _LONG_NUMBER.fullmatch(value)) is not None:
+            if mode == "double":
+                return float(value)
+            if mode is None and len(found[1]) != (scale or 0) and column_type.length is not None:
+                return {"double": float(value)}
+        if type(value) is float and mode != "double":
+            return decimal_of_double(value, scale or 0)
+        return read(value)
+
+    return decimal
 
 
 def _scaled(value: Any, scale: Any) -> Any:

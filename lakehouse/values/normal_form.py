@@ -13,13 +13,15 @@ import binascii
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal, DecimalException, Inexact
 from typing import Any
 
 from lakehouse.schema import ColumnType
 
 Rule = Callable[[Any], Any]
+# of a label in a statement that a server prints
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\0": "\\0", "\x1a": "\\Z"})
 
 PRINTED = {
     "inet4": re.compile(r"\d{1,3}(?:\.\d{1,3}){3}", re.A),
@@ -181,23 +183,14 @@ def duration_text(micros: int) -> str:
 
 
 def _enum_form(column_type: ColumnType) -> Rule | None:
-    """Index -> label. Native Debezium escapes a comma in a label (`with\\,comma`): undone where only that
-    makes it a member.
-    """
+    """Index -> label."""
+    if not column_type.members:
+        return None
     # index 0 is the error value, which prints as '' too: where that is a member, the error value stays 0
     labels: dict[int, str | int] = dict(enumerate(("", *column_type.members)))
     if "" in column_type.members:
         labels[0] = 0
-    known = {label: label for label in column_type.members}
-    known.update(
-        {
-            label.replace(",", "\\,"): label
-            for label in column_type.members
-            if label.replace(",", "\\,") not in known
-        }
-    )
-    if not column_type.members:
-        return None
+    known = _spelled(column_type.members)
     return lambda value: (
         labels.get(value, value)
         if type(value) is int
@@ -207,12 +200,27 @@ def _enum_form(column_type: ColumnType) -> Rule | None:
     )
 
 
+def _spelled(members: Sequence[str]) -> dict[str, str]:
+    """Labels by how they may be spelled. Native Debezium takes them from the statement's text: it leaves
+    escapes in it as they are, and escapes a comma (`with\\,comma`). Undone where only that makes it a member.
+    """
+    known = {label: label for label in members}
+    for label in members:
+        written = label.translate(_ESCAPES)
+        for spelled in (label.replace(",", "\\,"), written, written.replace(",", "\\,")):
+            known.setdefault(spelled, label)
+    return known
+
+
 def _set_form(column_type: ColumnType) -> Rule | None:
     members = column_type.members
     if not members:
         return None
+    known = _spelled(members) if any("\\" in member for member in members) else {}
 
     def labels(value: Any) -> Any:
+        if type(value) is str and known:
+            return ",".join(known.get(label, label) for label in value.split(","))
         if type(value) is not int or not 0 <= value < 1 << len(members):
             return value
         return ",".join(member for bit, member in enumerate(members) if value >> bit & 1)

@@ -26,7 +26,7 @@ _INSTANT = re.compile(
 _OFFSET = re.compile(r"([+-])(\d{1,2}):?([0-5]\d)?", re.A)
 ZONED = re.compile(r"(\S+ \S+?) ?([+-]\d\d:\d\d)", re.A)  # how Tencent DTS writes a TIMESTAMP
 _INTEGER = re.compile(r"[+-]?\d+", re.A)
-_DOUBLE_DIGITS = 15
+DOUBLE_DIGITS = 15
 _UTC_NAMES = frozenset({"UTC", "Etc/UTC", "Z", "+00:00", "GMT", ""})
 
 
@@ -115,8 +115,9 @@ def number(text: str) -> float:
     return value
 
 
-def decimal_of_double(value: float, precision: int) -> Any:
-    """A DECIMAL that was written as a number and read as a double: one of more digits than any double keeps
-    may have lost some, and stays what it is, which no column holds.
+def decimal_of_double(value: float, scale: int) -> Any:
+    """A DECIMAL of that scale that was written as a number and read as a double: one of so many digits that
+    no double may have them all stays what it is, which no column holds.
     """
-    return f"{Decimal(repr(value)):f}" if precision <= _DOUBLE_DIGITS else {"double": value}
+    number = Decimal(repr(value))
+    return f"{number:f}" if abs(number).scaleb(scale) < 10**DOUBLE_DIGITS else {"double": value}

@@ -72,6 +72,7 @@ def test_rows_that_do_not_tell_their_transaction_make_no_watermark(
         "__source_table": "t",
         "__source_file": "b.000001",
         "__source_pos": 4,
+        "__source_row": 0,
     }
     values = [
         {"id": 1} | place | added,

@@ -100,6 +100,12 @@ class Feed:
         assert silver.dead == []
         return silver.tables(silver.reach)
 
+    def created(self, table: str, position: int, columns: str) -> "Feed":
+        """The record of a table in a snapshot of a connector before 1.5, which sends its statement alone."""
+        source = {"db": "d", "table": table, "file": self.file, "pos": position, "snapshot": "true"}
+        ddl = f"CREATE TABLE `{table}` ({columns})"
+        return self._add("schema", {"source": source, "databaseName": "d", "ddl": ddl}, None)
+
 
 def first_snapshot() -> Feed:
     feed = Feed().table("a", 100).table("b", 100)
@@ -242,3 +248,26 @@ def test_an_aborted_snapshot_of_several_threads_is_void_too() -> None:
     )
 
     assert feed.tables()["d.a"] == [{"id": 1, "v": 10}, {"id": 2, "v": 20}, {"id": 5, "v": 50}]
+
+
+def test_the_statement_of_a_table_tells_its_columns_where_its_record_has_none() -> None:
+    feed = first_snapshot().drop("TABLE", 900, "a").drop("DATABASE", 900)
+    feed.created("a", 900, "`id` INT PRIMARY KEY, `v` DECIMAL(5,2)")
+    feed.row("a", "r", 900, 1, 7, "last").row("a", "c", 950, 2, None)
+
+    assert feed.tables() == {"d.a": [{"id": 1, "v": "7.00"}, {"id": 2, "v": None}]}
+
+
+def test_the_statement_of_a_table_tells_the_labels_that_its_record_lacks() -> None:
+    """Before 2.0; an ENUM's label comes with its comma escaped."""
+    columns = [*COLUMNS, {"name": "e", "typeName": "ENUM", "length": 1, "optional": True}]
+    feed = Feed().drop("DATABASE", 100).table("a", 100, columns)
+    ddl = "CREATE TABLE `a` (`id` INT PRIMARY KEY, `v` INT, `e` ENUM('x','y,z'))"
+    feed.messages[-1] = msgspec.structs.replace(
+        feed.messages[-1], value=(feed.messages[-1].value or b"").replace(b"CREATE TABLE a", ddl.encode())
+    )
+    feed.row("a", "r", 100, 1, 7, "last")
+    row = (feed.messages[-1].value or b"").replace(b'"v": 7', b'"v": 7, "e": "y\\\\,z"')
+    feed.messages[-1] = msgspec.structs.replace(feed.messages[-1], value=row)
+
+    assert feed.tables() == {"d.a": [{"id": 1, "v": 7, "e": "y,z"}]}

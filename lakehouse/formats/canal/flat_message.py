@@ -23,15 +23,21 @@ import msgspec
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.binlog import rules_of_gtid
-from lakehouse.formats.canal.values import IMPLICIT_KEYS, ROLLED_BACK, Reading, image, reading
+from lakehouse.formats.canal.values import (
+    IMPLICIT_KEYS,
+    ROLLED_BACK,
+    Reading,
+    image,
+    is_bytes,
+    is_spelled,
+    reading,
+)
 from lakehouse.formats.wire_json import read_json
 from lakehouse.schema import parse_type
 from lakehouse.values.normal_form import PRINTED
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Row = dict[str, str | None]
-# the java.sql.Types code of what Canal spells as bytes: MariaDB's JSON too, and a TEXT with a length
-_BLOB = 2004
 _DML = ("INSERT", "UPDATE", "DELETE")
 _SILENT = ("QUERY", "GTID", "XACOMMIT", "MHEARTBEAT")
 
@@ -85,7 +91,7 @@ class _Table(NamedTuple):
     commit_ts: int
     key_names: tuple[str, ...]
     reading: Reading
-    printed_key: bool
+    open_key: bool
 
 
 def _rows(wire: _Message, message: Message, zone: str) -> Iterator[Event]:
@@ -121,22 +127,20 @@ def _hide(wire: _Message, name: str) -> None:
 
 def _table(wire: _Message, zone: str) -> _Table:
     types, codes = wire.mysqlType or {}, wire.sqlType or {}
-    spelled: tuple[str, ...] = ()
-    if _BLOB in codes.values():
-        spelled = tuple(
-            name
-            for name, text in types.items()
-            if codes.get(name) == _BLOB and parse_type(text).family in ("json", "text")
-        )
+    spelled = tuple(name for name, text in types.items() if is_spelled(text, codes.get(name)))
     names = tuple(sorted(wire.pkNames or ()))
-    printed_key = any(parse_type(types.get(name, "")).base in PRINTED for name in names)
+    coded = bool(codes)
+    open_key = any(
+        parse_type(text).base in PRINTED or (not coded and is_bytes(text))
+        for text in (types.get(name, "") for name in names)
+    )
     return _Table(
         wire.database,
         wire.table,
         wire.es,
         names,
-        reading=reading(tuple(types), tuple(types.values()), zone, spelled),
-        printed_key=printed_key,
+        reading=reading(tuple(types), tuple(types.values()), zone, spelled, coded=coded),
+        open_key=open_key,
     )
 
 
@@ -171,7 +175,7 @@ def _key(row: Image, table: _Table) -> tuple[object, ...]:
         raise DecodeError(
             "shape", "row: expected the columns that pkNames names, got a row without one"
         ) from None
-    if table.printed_key and any(type(value) is dict for value in key):
+    if table.open_key and any(type(value) is dict for value in key):
         raise DecodeError("value", "key: expected text, got bytes that are none")
     return key
 

@@ -28,13 +28,11 @@ from google.protobuf.message import DecodeError as ProtobufError
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
 from lakehouse.formats.binlog import rules_of_gtid, server_of
-from lakehouse.formats.canal.values import IMPLICIT_KEYS, ROLLED_BACK, Reading, image, reading
+from lakehouse.formats.canal.values import IMPLICIT_KEYS, ROLLED_BACK, Reading, image, is_spelled, reading
 from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.schema import parse_type
 from lakehouse.values.normal_form import PRINTED
 
-# the java.sql.Types code of what Canal spells as bytes: MariaDB's JSON too, and a TEXT with a length
-_BLOB = 2004
 _DML = {wire.EVENT_INSERT: "insert", wire.EVENT_UPDATE: "update", wire.EVENT_DELETE: "delete"}
 _PARTITION_BITS = 16
 # rows of an event that was cut, above all deletes of its key changes
@@ -132,7 +130,7 @@ def _entry(data: bytes, message: Message, rows: dict[_Place, _Seen], zone: str) 
 
 def _place(header: wire.Header, epoch: int) -> _Place:
     number = _FILE_NUMBER.search(header.logfileName)
-    if number is None or header.logfileOffset < 0:
+    if number is None or header.logfileOffset <= 0:
         raise DecodeError(
             "position", "entry: expected a binlog file with a number and an offset, got another position"
         )
@@ -299,11 +297,7 @@ def _shape_of(columns: Sequence[wire.Column], zone: str) -> _Shape:
 def _shape(columns: tuple[tuple[str, str, bool, int, int], ...], zone: str) -> _Shape:
     names = tuple(column[0] for column in columns)
     shown = [column for column in columns if not (column[2] and column[0] in IMPLICIT_KEYS)]
-    spelled = tuple(
-        name
-        for name, text, _, _, code in shown
-        if code == _BLOB and parse_type(text).family in ("json", "text")
-    )
+    spelled = tuple(name for name, text, _, _, code in shown if is_spelled(text, code))
     keys = {name: parse_type(text).base for name, text, is_key, _, _ in shown if is_key}
     gaps = max((index for _, _, _, index, _ in columns), default=-1) + 1 > len(columns)
     read = reading(tuple(column[0] for column in shown), tuple(column[1] for column in shown), zone, spelled)

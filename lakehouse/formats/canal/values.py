@@ -6,6 +6,7 @@ text, binary as the characters U+0000 to U+00FF, everything else as MySQL prints
 """
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,8 +14,21 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import Image
 from lakehouse.schema import parse_type
 from lakehouse.values.normal_form import normal_form
-from lakehouse.values.scalars import base64_text, bit_bytes, integer, latin1_base64, number, timestamp_utc
+from lakehouse.values.scalars import (
+    ZONED,
+    base64_text,
+    bit_bytes,
+    integer,
+    latin1_base64,
+    number,
+    timestamp_utc,
+)
 
+# the java.sql.Types codes of bytes: BLOB, and before 1.1.7, whose NULLs have the code of the binlog's own
+# type, BINARY to LONGVARBINARY
+_BYTES = frozenset({2004, -2, -3, -4})
+# what LogEventConvert.isText knows, and decodes
+_TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})
 Convert = Callable[[str], Any]
 Converters = list[tuple[str, Convert]]
 WireRow = Mapping[str, str | None]
@@ -25,6 +39,7 @@ IMPLICIT_KEYS = frozenset({"__#alibaba_rds_row_id#__", "_drds_implicit_id_"})
 ROLLED_BACK = (
     "an XA transaction was rolled back after its rows had been sent, and nothing tells which they are"
 )
+_HEX = re.compile(r"(?:[0-9A-Fa-f]{2})+", re.A)
 _DIFFERENCES = ("JSON_REPLACE(", "JSON_INSERT(", "JSON_ARRAY_INSERT(", "JSON_REMOVE(")
 
 
@@ -37,14 +52,31 @@ class Reading(NamedTuple):
     typed: bool
 
 
+def is_spelled(type_text: str, code: int | None) -> bool:
+    """Whether Canal spells a column's bytes as characters though they are text, by its `mysqlType` and
+    `sqlType`: MariaDB's JSON, a TEXT with a length. Of a message the last row has set the code, which may be
+    a NULL's.
+    """
+    return (
+        code in _BYTES
+        and type_text.lower() not in _TEXTS
+        and parse_type(type_text).family in ("json", "text")
+    )
+
+
 @functools.lru_cache(maxsize=4096)
 def reading(
-    names: tuple[str, ...], texts: tuple[str | None, ...], zone: str, spelled: tuple[str, ...] = ()
+    names: tuple[str, ...],
+    texts: tuple[str | None, ...],
+    zone: str,
+    spelled: tuple[str, ...] = (),
+    coded: bool = True,
 ) -> Reading:
     """For columns and their `mysqlType` texts: what converts them, and whether some may hold an index,
     whether all are typed.
 
-    `spelled` names the JSON and text columns whose UTF-8 bytes are spelled as characters.
+    `spelled` names the JSON and text columns whose UTF-8 bytes are spelled as characters. Not `coded`: the
+    message has no `sqlType`, so it is not Canal's own.
     """
     types = {name: text for name, text in zip(names, texts, strict=True) if text is not None}
     found = [
@@ -52,10 +84,19 @@ def reading(
         for name, text in types.items()
         if name not in spelled and (convert := converter(text, zone)) is not None
     ]
+    if not coded:
+        found = [
+            (name, functools.partial(_characters_or_hex, read=convert) if is_bytes(types[name]) else convert)
+            for name, convert in found
+        ]
     indexed = any(parse_type(text).family in ("enum", "set") for text in types.values())
     found += [(name, document_of_latin1 if _is_json(types[name]) else utf8_of_latin1) for name in spelled]
     all_types = {**dict.fromkeys(names, ""), **types}
     return Reading(found, all_types, indexed, len(types) == len(names))
+
+
+def is_bytes(type_text: str) -> bool:
+    return parse_type(type_text).family in ("binary", "geometry")
 
 
 def _is_json(type_text: str) -> bool:
@@ -76,7 +117,7 @@ def converter(type_text: str, zone: str) -> Convert | None:
         case "enum" | "set":
             return _index_or_label
         case "timestamp":
-            return functools.partial(timestamp_utc, zone=zone)
+            return functools.partial(_instant, zone=zone)
         case "binary" if kind.base == "binary":
             return functools.partial(_padded, length=kind.length or 0)
         case "binary" | "geometry":
@@ -108,6 +149,19 @@ def image(row: WireRow, columns: Iterable[tuple[str, Convert]]) -> Image:
 def _padded(text: str, length: int) -> str:
     """BINARY(n): Canal drops the zero bytes at its end."""
     return base64_text(text.encode("latin-1").ljust(length, b"\0"))
+
+
+def _instant(text: str, zone: str) -> str:
+    """Text in Canal's zone, or with its own (Tencent's DTS)."""
+    found = ZONED.fullmatch(text) if text[-3:-2] == ":" and text[-6:-5] in ("+", "-") else None
+    return timestamp_utc(found[1], found[2]) if found else timestamp_utc(text, zone)
+
+
+def _characters_or_hex(text: str, read: Convert) -> Any:
+    """Bytes as Canal spells them, or in hex, as Tencent's DTS may write them: what can be either stays
+    open.
+    """
+    return {"hex or characters": text} if _HEX.fullmatch(text) else read(text)
 
 
 def _bit(text: str) -> int:

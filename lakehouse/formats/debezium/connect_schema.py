@@ -27,7 +27,8 @@ from lakehouse.values.scalars import base64_bytes, base64_text, bit_number, deci
 Read = Callable[[Any], Any]
 Test = Callable[[Any], bool]
 _EPOCH = datetime(1970, 1, 1)
-_DAY_ZERO = date(1970, 1, 1).toordinal()
+_DAY_ZERO, _DAYS_OF_400_YEARS = date(1970, 1, 1).toordinal(), 146_097
+_DAY = 86_400_000_000  # microseconds
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?", re.A)
 _CONNECT, _TIME, _DATA = "org.apache.kafka.connect.data.", "io.debezium.time.", "io.debezium.data."
 _SOURCE_TYPE = "__debezium.source.column."
@@ -163,8 +164,11 @@ def allowed(field: Field) -> list[str] | None:
 
 
 def day(value: int) -> str:
-    """Days since 1970-01-01."""
-    return date.fromordinal(_DAY_ZERO + index(value)).isoformat()
+    """Days since 1970-01-01, in the year 0 too (enable.time.adjuster=false), which Python does not have."""
+    ordinal = _DAY_ZERO + index(value)
+    if -366 < ordinal < 1:
+        return "0000" + date.fromordinal(ordinal + _DAYS_OF_400_YEARS).isoformat()[4:]
+    return date.fromordinal(ordinal).isoformat()
 
 
 def milliseconds(value: int) -> str:
@@ -181,6 +185,9 @@ def nanoseconds(value: int) -> str:
 
 
 def _moment(micros: int, precision: str) -> str:
+    days = micros // _DAY
+    if days <= -_DAY_ZERO:
+        return day(days) + _moment(micros - days * _DAY, precision)[10:]
     moment = _EPOCH + timedelta(microseconds=micros)
     return moment.isoformat(" ", precision if moment.microsecond else "seconds")
 
@@ -297,12 +304,13 @@ def _scaled(field: Field) -> Read:
     scale = int(field.parameters["scale"]) if "scale" in field.parameters else 0
     if not 0 <= scale <= 65:
         raise ValueError("no scale")
-    precision = int(field.parameters.get("connect.decimal.precision", 65))
 
     def read(value: Any) -> Any:
-        """Base64, or the number that decimal.format=NUMERIC makes of it."""
+        """Base64, or the number that decimal.format=NUMERIC makes of it, of which a long one is text."""
         if type(value) is float:
-            return decimal_of_double(value, precision)
+            return decimal_of_double(value, scale)
+        if type(value) is str and "." in value:
+            return value
         return decimal_text(value * 10**scale if type(value) is int else unscaled(value), scale)
 
     return read

@@ -1,4 +1,4 @@
-"""Debezium's MySQL and MariaDB connectors as JSON (2.x and 3.x), with or without embedded schemas.
+"""Debezium's MySQL and MariaDB connectors as JSON (1.x to 3.x), with or without embedded schemas.
 
     table topics         key {columns}; value {"op": c|u|d|r|t, "before", "after", "source", "transaction"},
                          or null: a tombstone
@@ -38,6 +38,7 @@ from lakehouse.formats.debezium.records import (
     Payload,
     RowRecord,
     Source,
+    operation,
     read_record,
     snapshot_flags,
     transaction_flags,
@@ -69,20 +70,21 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
     if payload is None or payload.source is None:
         return
     if payload.op is not None:
-        flags = snapshot_flags(payload.source, payload.op) + transaction_flags(payload.transaction)
+        code = operation(payload.op, payload.source)
+        flags = snapshot_flags(payload.source, code) + transaction_flags(payload.transaction)
         record = RowRecord(
             message,
             schema,
             "after",
             payload.source,
-            op=payload.op,
+            op=code,
             before=payload.before,
             after=payload.after,
             transaction=payload.transaction,
             flags=flags,
         )
         yield from _row_event(record, options)
-    elif payload.ddl is not None and payload.position == NULL:
+    elif payload.position == NULL:
         yield _schema_change(message, payload, payload.source)
         yield from _bytes_as_text(payload, payload.source)
 
@@ -201,7 +203,8 @@ def _place(
     """
     message, source = record.message, record.source
     if op != "snapshot":
-        return (message.epoch, file_number(source.file), source.pos, STREAMED, _row_number(record, options))
+        row = _row_number(record, options)
+        return (message.epoch, file_number(source.file), _streamed(source), STREAMED, row)
     row = source.row or 0
     if not half.key:
         row = message.offset << _PARTITION_BITS | message.partition
@@ -209,7 +212,8 @@ def _place(
 
 
 def _row_number(record: RowRecord, options: Mapping[str, str]) -> int:
-    """The row's number at its offset in the binlog.
+    """The row's number at its offset in the binlog; DecodeError where nothing tells it from equal rows of one
+    statement.
 
     In a compressed binlog (binlog_transaction_compression) all row events of a transaction have the same
     offset, and `row` restarts in each: the row's number in the transaction, if sent, orders them. Elsewhere
@@ -219,6 +223,12 @@ def _row_number(record: RowRecord, options: Mapping[str, str]) -> int:
     source, transaction = record.source, record.transaction
     number = transaction.total_order if transaction else None
     if transaction is None or not number or source.row is None:
+        if source.row is None and not number and not record.message.key:
+            raise DecodeError(
+                "position",
+                "unwrapped row without a key: expected __source_row (add.fields), got none: nothing tells it "
+                "from equal rows of its statement",
+            )
         return source.row or number or 0
     return number if _is_compressed(transaction.id, source, options) else source.row
 
@@ -260,11 +270,12 @@ def _truncate(message: Message, source: Source, database: str, table: str) -> Sc
 
 
 def _schema_change(message: Message, payload: Payload, source: Source) -> SchemaChange:
+    """A statement, or a record that only shows a table: of a snapshot, or of the signal `schema-changes`."""
     snapshot = str(source.snapshot or "false").lower() != "false"
     changes = payload.tableChanges or []
     change = changes[0] if len(changes) == 1 else None
     return SchemaChange(
-        "snapshot" if snapshot else "ddl",
+        "snapshot" if snapshot else "ddl" if payload.ddl is not None else "schema",
         source.db or payload.databaseName or "",
         _table(source, change),
         commit_ts=source.ts_ms,
@@ -298,4 +309,14 @@ def _table(source: Source, change: TableChange | None) -> str | None:
 
 def _position(message: Message, source: Source, phase: int) -> Position:
     """The position of a statement: always row 0."""
-    return (message.epoch, file_number(source.file), source.pos, phase, 0, 0)
+    offset = _streamed(source) if phase == STREAMED else source.pos
+    return (message.epoch, file_number(source.file), offset, phase, 0, 0)
+
+
+def _streamed(source: Source) -> int:
+    """The offset of an event, which is never 0: a binlog begins with its magic number. Events of MariaDB's
+    binlog in InnoDB have none, nor have those whose `pos` was taken out.
+    """
+    if not source.pos:
+        raise DecodeError("position", "source.pos: expected the event's offset in the binlog, got none")
+    return source.pos

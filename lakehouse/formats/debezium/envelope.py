@@ -15,7 +15,7 @@ import msgspec
 from lakehouse.events import Image, Message
 from lakehouse.formats.binlog import rules_of_gtid
 from lakehouse.formats.debezium.connect_schema import type_text
-from lakehouse.formats.wire_json import read_json
+from lakehouse.formats.wire_json import number_or_text, read_json
 from lakehouse.schema import unquote
 
 P = TypeVar("P")
@@ -143,7 +143,7 @@ _SOURCE_MEMBERS = (
     *("table", "server_id", "gtid", "file", "pos", "row", "thread", "query"),
 )
 _METADATA = frozenset(("__op", "__deleted", *(f"__{name}" for name in _SOURCE_MEMBERS)))
-_KEY = msgspec.json.Decoder(dict[str, Any])
+_KEY = msgspec.json.Decoder(dict[str, Any], float_hook=number_or_text)
 
 
 class _Origin(msgspec.Struct):

@@ -6,6 +6,7 @@ without the frame of an embedded schema.
     transaction    {"status": BEGIN|END, "id", "event_count", "data_collections"}
     heartbeat      {"ts_ms"}
     notification   {"aggregate_type", "type", …}
+    signal         {"type", "data"}
 """
 
 import functools
@@ -18,7 +19,7 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import Image, Message
 from lakehouse.formats.debezium.envelope import NULL, Frame, TableChange
 from lakehouse.formats.row import TransactionEnd
-from lakehouse.formats.wire_json import read_json
+from lakehouse.formats.wire_json import number_or_text, read_json
 
 SNAPSHOT, STREAMED = 0, 1
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -48,7 +49,8 @@ class _Collection(msgspec.Struct):
 
 class Payload(msgspec.Struct):
     """A record of any topic: a row has `op`, a schema change `ddl` (and `position` if it is of the internal
-    schema history), a transaction marker `status`.
+    schema history) or, where the signal `schema-changes` asked for it, `tableChanges` alone, a transaction
+    marker `status`.
     """
 
     source: Source | None = None
@@ -65,6 +67,10 @@ class Payload(msgspec.Struct):
     event_count: _Int64 | None = None
     data_collections: list[_Collection] | None = None
 
+    @property
+    def is_change(self) -> bool:
+        return self.op is not None or self.ddl is not None or bool(self.tableChanges)
+
 
 class RowRecord(NamedTuple):
     """One row event, with or without an envelope, before its values are decoded."""
@@ -80,36 +86,37 @@ class RowRecord(NamedTuple):
     flags: tuple[str, ...]
 
 
-_FLAT = msgspec.json.Decoder(Payload)
-_FRAMED = msgspec.json.Decoder(Frame[Payload])
-_MEMBERS = msgspec.json.Decoder(dict[str, Any])
-_FRAMED_MEMBERS = msgspec.json.Decoder(Frame[dict[str, Any]])
+_FLAT = msgspec.json.Decoder(Payload, float_hook=number_or_text)
+_FRAMED = msgspec.json.Decoder(Frame[Payload], float_hook=number_or_text)
+_MEMBERS = msgspec.json.Decoder(dict[str, Any], float_hook=number_or_text)
+_FRAMED_MEMBERS = msgspec.json.Decoder(Frame[dict[str, Any]], float_hook=number_or_text)
+# what users write to signal.kafka.topic
+_SNAPSHOT_SIGNALS = ("execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot")
+_SIGNALS = frozenset({*_SNAPSHOT_SIGNALS, "log", "schema-changes", "set-binlog-position"})
 _is_framed = re.compile(rb'\s*\{\s*"(?:schema|payload)"\s*:\s*(?:\{|null)').match
 
 
 def read_record(value: bytes) -> tuple[bytes | None, Payload | None]:
-    """The embedded schema and the record of a value; no record for a null, a heartbeat or a notification."""
+    """The embedded schema and the record of a value; no record for a null, a heartbeat, a notification or a
+    signal.
+    """
     if _is_framed(value):
         frame = read_json(_FRAMED, value, "value")
         schema, payload = frame.schema_bytes(), frame.payload
     else:
         schema, payload = None, read_json(_FLAT, value, "value")
-    if (
-        payload is None
-        or (payload.source is not None and (payload.op is not None or payload.ddl is not None))
-        or payload.status is not None
-    ):
+    if payload is None or payload.status is not None or (payload.source is not None and payload.is_change):
         return schema, payload
-    members = read_members(value).keys()
-    if members != {"ts_ms"} and not {"aggregate_type", "type"} <= members:
-        raise DecodeError(
-            "shape",
-            (
-                "value: expected a row, schema change, transaction, heartbeat or notification record, got "
-                "none of them"
-            ),
-        )
-    return schema, None
+    members = read_members(value)
+    if members.keys() == {"ts_ms"} or {"aggregate_type", "type"} <= members.keys():
+        return schema, None
+    if members.keys() <= {"id", "type", "data"} and str(members.get("type")) in _SIGNALS:
+        return schema, None
+    raise DecodeError(
+        "shape",
+        "value: expected a row, schema change, transaction, heartbeat, notification or signal record, got "
+        "none of them",
+    )
 
 
 def read_members(value: bytes) -> dict[str, Any]:
@@ -134,14 +141,23 @@ def transaction_end(message: Message) -> TransactionEnd | None:
     return TransactionEnd(payload.id, payload.event_count or 0, counts)
 
 
+def operation(code: str, source: Source) -> str:
+    """The record's op: a row that connectors before 1.4 read in a snapshot is a `c` like any other."""
+    return "r" if code == "c" and _marker(source) != "false" else code
+
+
 def snapshot_flags(source: Source, code: str) -> tuple[str, ...]:
     """The flags of a snapshot's row: `snapshot`, and the marker of its place in the snapshot, such as
     last.
     """
     if code != "r":
         return ()
-    marker = str(source.snapshot or "true").lower()
+    marker = _marker(source)
     return ("snapshot",) if marker in ("true", "false") else ("snapshot", f"snapshot={marker}")
+
+
+def _marker(source: Source) -> str:
+    return str(source.snapshot or "false").lower()
 
 
 def transaction_flags(transaction: Transaction | None) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from lakehouse.formats.debezium.records import (
     Source,
     Transaction,
     embedded_schema,
+    operation,
     read_members,
     snapshot_flags,
     transaction_flags,
@@ -42,7 +43,7 @@ def unwrapped_row(message: Message, value: bytes) -> RowRecord | None:
     source = _source(members)
     row = {name: content for name, content in members.items() if not is_metadata(name)}
     deleted = str(members.get("__deleted")).lower() == "true" or members.get("__op") == "d"
-    code = "d" if deleted else str(members.get("__op") or "u")
+    code = "d" if deleted else operation(str(members.get("__op") or "u"), source)
     before, after = (row or None, None) if deleted else (None, row)
     transaction = _transaction(members)
     return RowRecord(

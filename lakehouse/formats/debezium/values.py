@@ -118,7 +118,7 @@ def _plain(field: Field, own: str, chosen: Modes) -> Column:
             opened = own.startswith(("decimal", "numeric")) or (
                 not own and field.type == "double" and chosen.decimal == "double"
             )
-            return Column(None, always) if opened else Column(float, None, field.type)
+            return Column(float, always) if opened else Column(float, None, field.type)
         case "int64":
             return (
                 Column(unsigned)

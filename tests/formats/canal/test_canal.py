@@ -113,6 +113,47 @@ def test_a_text_that_canal_takes_for_a_blob_is_text_again(type: str) -> None:
     assert event.after["t"] == packed.after["t"] == "ж"
 
 
+@pytest.mark.parametrize(("type", "code"), [("JSON", -4), ("TEXT(100)", -3), ("varchar(9) binary", -3)])
+def test_a_null_in_the_last_row_hides_no_text_that_canal_takes_for_bytes(type: str, code: int) -> None:
+    """The last row of a message sets its sqlType; before 1.1.7 a NULL has the code of the binlog's type."""
+    spelled = '"ж"'.encode().decode("latin-1")
+    rows_ = [{"id": "1", "t": spelled, "u": "ж"}, {"id": "2", "t": None, "u": None}]
+
+    first, _ = flat(
+        data=rows_,
+        mysqlType={"id": "INT", "t": type, "u": "TEXT"},
+        sqlType={"id": 4, "t": code, "u": -4},
+    )
+
+    assert first.after == {"id": 1, "t": '"ж"', "u": "ж"}
+
+
+def test_canal_json_of_another_service_is_read_as_far_as_it_tells() -> None:
+    """Tencent's DTS leaves sqlType empty, writes TIMESTAMP with its zone, and binaries in hex or as Canal
+    does, by a setting that nothing tells.
+    """
+    types = {"id": "int", "t": "timestamp(3)", "b": "varbinary(9)", "c": "blob"}
+    rows_ = [{"id": "1", "t": "2021-05-17 07:22:42.125 +00:00", "b": "6162", "c": "x\xff"}]
+
+    none: dict[str, int] = {}
+    for codes in (none, None):
+        (event,) = flat(data=rows_, mysqlType=types, sqlType=codes)
+        assert event.after == {
+            "id": 1,
+            "t": "2021-05-17 07:22:42.125Z",
+            "b": {"hex or characters": "6162"},
+            "c": "eP8=",
+        }
+    (canals,) = flat(data=rows_, mysqlType=types, sqlType={"id": 4, "t": 93, "b": 2004, "c": 2004})
+    assert canals.after["b"] == "NjE2Mg=="
+
+
+def test_a_key_that_may_be_hex_is_a_dead_letter() -> None:
+    (letter,) = flat(data=[{"id": "6162"}], mysqlType={"id": "varbinary(9)"})
+
+    assert letter_of(letter).code == "value"
+
+
 def test_text_bytes_of_another_charset_are_read_by_the_table_s_schema() -> None:
     (event,) = flat(
         data=[{"id": "1", "t": "中".encode("gbk").decode("latin-1")}],
@@ -269,6 +310,25 @@ def test_a_position_of_protobuf_is_the_binlog_s_own() -> None:
         (3, 7, 4711, 1, 0, 1),
         (3, 7, 4711, 1, 1, 1),
     ]
+
+
+@pytest.mark.parametrize(("file", "offset"), [("bin.000007", 0), ("bin.000007", -4), ("bin.ibb", 4)])
+def test_an_entry_without_a_place_in_the_binlog_is_a_dead_letter(file: str, offset: int) -> None:
+    """A binlog begins with its magic number, so that no event is at 0."""
+    change = wire.RowChange(
+        eventType="EVENT_INSERT", rowDatas=[wire.RowData(afterColumns=[column(0, "id", "1")])]
+    )
+    entry = wire.Entry(
+        header=wire.Header(logfileName=file, logfileOffset=offset, schemaName="demo", tableName="t"),
+        entryType=wire.ENTRY_ROWDATA,
+        storeValue=change.SerializeToString(),
+    )
+    body = wire.Messages(messages=[entry.SerializeToString()]).SerializeToString()
+    value = wire.Packet(type=wire.PACKET_MESSAGES, body=body).SerializeToString()
+
+    (event,) = decode_packet(Message("t", 0, 0, None, value), {})
+
+    assert letter_of(event).code == "position"
 
 
 def test_rows_of_one_event_that_was_cut_into_entries_go_on_counting() -> None:

@@ -18,7 +18,7 @@ from lakehouse.formats.row import TransactionEnd
 from lakehouse.schema import parse_type
 from tests.support.debezium_records import SOURCE, message, one, row
 from tests.support.engine import Memory
-from tests.support.events import changes_of
+from tests.support.events import changes_of, letter_of
 from tests.support.garbage import mutations
 from tests.support.paths import DATA
 from tests.support.recorded_truth import fold, recorded, wrong_cells
@@ -226,7 +226,7 @@ def test_an_unwrapped_row_may_have_columns_named_as_an_envelope() -> None:
         "__source_db": "d",
         "__source_table": "t",
     }
-    assert one(message({"op": "u", "source": "s", "ddl": "x"} | told)).after == {
+    assert one(message({"op": "u", "source": "s", "ddl": "x"} | told, {"op": "u"})).after == {
         "op": "u",
         "source": "s",
         "ddl": "x",
@@ -331,7 +331,7 @@ def test_an_unwrapped_row_may_begin_with_a_column_named_as_the_frame() -> None:
         "__source_table": "t",
     }
 
-    assert one(message({"payload": "x", "id": 1} | told)).after == {"payload": "x", "id": 1}
+    assert one(message({"payload": "x", "id": 1} | told, {"id": 1})).after == {"payload": "x", "id": 1}
 
 
 @pytest.mark.parametrize("write", [bytes, base64.b64encode, lambda text: text.hex().encode()])
@@ -389,6 +389,37 @@ def test_rows_of_a_snapshot_that_have_no_key_differ_by_their_place_in_the_topic(
 
     assert len(places) == 3
     assert {place[:4] for place in places} == {(1, 12, 345, 0)}
+
+
+def test_an_unwrapped_row_that_neither_key_nor_number_tells_from_others_is_a_dead_letter() -> None:
+    """`INSERT INTO t VALUES (1), (1)` is one row event, with one position."""
+    told = {"a": 1, "__op": "c"} | {
+        f"__source_{name}": value for name, value in SOURCE.items() if name != "row"
+    }
+
+    assert letter_of(one(message(told))).code == "position"
+    assert one(message(told, {"a": 1})).position == (1, 12, 345, 1, 0, 1)
+    assert one(message(told | {"__transaction_id": "u:1", "__transaction_total_order": 3})).position[4] == 3
+
+
+@pytest.mark.parametrize(("marker", "flags"), [("true", ()), ("last", ("snapshot=last",))])
+def test_a_row_that_an_old_connector_read_in_a_snapshot_is_no_insert(
+    marker: str, flags: tuple[str, ...]
+) -> None:
+    """The MySQL connector before 1.4 writes them as `c`; several without a key may be equal."""
+    told = message(row("c", None, {"a": 1}, snapshot=marker, server_id=0))
+    flat = message(
+        {"a": 1, "__op": "c"}
+        | {f"__source_{name}": value for name, value in SOURCE.items()}
+        | {"__source_snapshot": marker}
+    )
+
+    for read in (told, flat):
+        places = {one(msgspec.structs.replace(read, offset=offset)).position for offset in (0, 1)}
+        assert (one(read).op, one(read).flags) == ("snapshot", ("snapshot", *flags))
+        assert {place[:4] for place in places} == {(1, 12, 345, 0)}
+        assert len(places) == 2
+    assert one(message(row("c", None, {"a": 1}, snapshot="false"))).op == "insert"
 
 
 MYSQL_GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
@@ -503,14 +534,36 @@ def test_a_notification_gives_no_event() -> None:
     assert list(decode(message(told), {})) == []
 
 
+def test_a_signal_gives_no_event() -> None:
+    """signal.kafka.topic, which lies beside the tables' topics; a table may have such columns."""
+    told = {"type": "execute-snapshot", "data": {"data-collections": ["d.t"], "type": "incremental"}}
+
+    assert list(decode(message(told, "p"), {})) == []
+    with pytest.raises(DecodeError):
+        list(decode(message(told | {"type": "x"}, {"id": 1}), {}))
+
+
+def test_a_table_that_a_signal_asked_for_is_shown_without_a_statement() -> None:
+    """The signal schema-changes."""
+    column = {"name": "id", "typeName": "INT", "optional": False}
+    table = {"columns": [column], "primaryKeyColumnNames": ["id"]}
+    changes = [{"type": "ALTER", "id": '"d"."t"', "table": table}]
+    told = {"source": SOURCE, "databaseName": "d", "ddl": None, "tableChanges": changes}
+
+    event = one(message(told, {"databaseName": "d"}))
+
+    assert (event.kind, event.table, event.ddl, event.primary_key) == ("schema", "t", None, ("id",))
+    assert event.columns == [{"name": "id", "type": "int", "not_null": True}]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
         (
             {"a": 1},
             (
-                "value: expected a row, schema change, transaction, heartbeat or notification record, got "
-                "none of them"
+                "value: expected a row, schema change, transaction, heartbeat, notification or signal "
+                "record, got none of them"
             ),
         ),
         (row("c", None, {"id": 1}, table=None), "source: expected the names of database and table, got none"),
@@ -539,6 +592,11 @@ def test_what_is_no_message_of_the_format_says_what_was_expected(value: Any, tex
             row("c", None, {"id": 1}, file="binlog"),
             "position",
             "binlog file: expected a name that ends in a number, got another",
+        ),
+        (
+            row("d", {"id": 1}, None, pos=0),
+            "position",
+            "source.pos: expected the event's offset in the binlog, got none",
         ),
         (
             row("c", None, {"g": {"wkb": 1}}),

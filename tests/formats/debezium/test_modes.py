@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,7 +48,7 @@ def decimal_wire(value: Decimal, scale: int, precision: int | None, mode: str) -
     parameters = {"scale": str(scale)} | (
         {} if precision is None else {"connect.decimal.precision": str(precision)}
     )
-    return unscaled(int(value.scaleb(scale))), {
+    return unscaled(int(value.scaleb(scale, Context(prec=65)))), {
         "type": "bytes",
         "name": CONNECT + "Decimal",
         "parameters": parameters,
@@ -279,22 +280,48 @@ def test_a_decimal_may_be_a_number(precision: int, scale: int, number: float, te
     assert [resolve(event.after["c"], type_, event.encoding) for event in (bare, told)] == [text, text]
 
 
-def test_a_number_that_a_double_may_have_cut_is_no_decimal() -> None:
-    """10000000000000000.01 is 1e16 by then."""
-    fields = [
-        {
-            "field": "c",
-            "type": "bytes",
-            "name": CONNECT + "Decimal",
-            "parameters": {"scale": "2", "connect.decimal.precision": "19"},
-        }
+@pytest.mark.parametrize("text", ["10000000000000000.01", "-0.12345678901234567890", "99999999.999999999999"])
+def test_a_number_keeps_the_digits_that_no_double_has(text: str) -> None:
+    """decimal.format=NUMERIC; without the precision in the schema, as connectors before 1.1 send it."""
+    fields = [{"field": "c", "type": "bytes", "name": CONNECT + "Decimal", "parameters": {"scale": "20"}}]
+    bare, told = (
+        one(msgspec.structs.replace(sent, value=(sent.value or b"").replace(b"9.5", text.encode())))
+        for sent in (message(row("c", None, {"c": 9.5})), message(with_schema({"c": 9.5}, fields)))
+    )
+
+    type_ = parse_type(f"decimal(60,{len(text.partition('.')[2])})")
+    assert [resolve(event.after["c"], type_, event.encoding) for event in (bare, told)] == [text, text]
+    assert resolve(bare.after["c"], parse_type("double"), bare.encoding) == float(text)
+
+
+@pytest.mark.parametrize("number", [0.1 + 0.2, 1234567890123456.7, 1.7976931348623157e308, -5e-324])
+def test_a_double_of_any_length_is_the_same_double(number: float) -> None:
+    fields = [{"field": "c", "type": "double"}]
+
+    bare, told = one(message(row("c", None, {"c": number}))), one(message(with_schema({"c": number}, fields)))
+
+    assert [resolve(event.after["c"], parse_type("double"), event.encoding) for event in (bare, told)] == [
+        number,
+        number,
     ]
 
-    bare, told = one(message(row("c", None, {"c": 1e16}))), one(message(with_schema({"c": 1e16}, fields)))
 
-    assert [
-        resolve(event.after["c"], parse_type("decimal(19,2)"), event.encoding) for event in (bare, told)
-    ] == [{"double": 1e16}] * 2
+def test_a_decimal_that_was_a_double_is_rounded_however_long_it_is() -> None:
+    event = one(message(row("c", None, {"c": 0.1 + 0.2})), decimal_handling_mode="double")
+
+    assert resolve(event.after["c"], parse_type("decimal(10,2)"), event.encoding) == "0.30"
+
+
+@pytest.mark.parametrize("number", [1e17, 0.1 + 0.2])
+def test_a_double_of_more_digits_than_doubles_keep_is_no_decimal(number: float) -> None:
+    """decimal.handling.mode=double, which nothing tells: 100000000000000000.01 is 1e17 by then."""
+    type_, fields = parse_type("decimal(36,18)"), [{"field": "c", "type": "double"}]
+    bare = one(message(row("c", None, {"c": number})))
+    told = one(message(with_schema({"c": number}, fields)), decimal_handling_mode="double")
+
+    assert [resolve(event.after["c"], type_, event.encoding) for event in (bare, told)] == [
+        {"double": number}
+    ] * 2
 
 
 def test_a_scale_that_no_server_has_fills_no_memory() -> None:
@@ -348,6 +375,23 @@ def test_a_date_or_time_in_parts_is_read_with_and_without_its_schema(
         value,
         value,
     ]
+
+
+def test_the_year_0_is_one_as_another() -> None:
+    """enable.time.adjuster=false; the server takes it, and gold keeps its text."""
+    fields = [
+        {"field": "d", "type": "int32", "name": "io.debezium.time.Date"},
+        {"field": "t", "type": "int64", "name": "io.debezium.time.Timestamp"},
+        {"field": "u", "type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+    ]
+    first, last = -719528, -719528 * 86_400_000 + 366 * 86_400_000 - 1
+    event = one(message(with_schema({"d": first, "t": last, "u": first * 86_400_000_000}, fields)))
+
+    assert event.after == {
+        "d": "0000-01-01",
+        "t": "0000-12-31 23:59:59.999",
+        "u": "0000-01-01 00:00:00",
+    }
 
 
 def test_geometries_and_vectors_need_no_schema() -> None:
