@@ -103,8 +103,9 @@ def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, fir
             )
             _note_lost(context, found)
         news.append(advanced(reading, ends, batch).record())
-    # taken again after the end offsets were fixed: a partition that is new holds the watermark
-    for record in (*news, *_listing(log, kafka, after)):
+    # taken again after the end offsets were fixed: a partition that is new holds the watermark. What has
+    # landed counts for that once the reading says so, which is recorded last
+    for record in (*_listing(log, kafka, after), *news):
         log.add_along(record)
     return landed
 

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
-from lakehouse.events import Position
+from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import History, Name
 from lakehouse.ops.progress import NextOffset, Partition
 from lakehouse.ops.records import Done, Manifest, Partitions, Planned, Read, Retired
@@ -22,6 +22,7 @@ from lakehouse.silver.partition_lives import (
     topic_ends,
     without_later_marks,
 )
+from lakehouse.sources.kafka_offsets import has_more, reading_of
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.done_record import WHOLE_SOURCE
 from lakehouse.spark.silver.tables import read_silver
@@ -104,10 +105,31 @@ def source_watermark(
 ) -> tuple[Position, Partition | None]:
     """W, and the partition that holds it; `ends` are the topics without tables, else those of the last
     manifest.
+
+    The watermarks of records that landed since the broker's partitions were listed do not count yet: rows
+    below them may be in a partition that is new. Bronze lists the partitions again once a pass has landed;
+    silver and gold may run beside that pass, or after one that has died.
     """
-    marks = partition_watermarks(done)
-    known = without_later_marks(published_ends(log.last(Manifest)), marks) if ends is None else ends
-    return smallest(marks, counting_partitions(done, log), known)
+    last, partitions = log.last(Manifest), counting_partitions(done, log)
+    sure = _landed_before_listing(done, log)
+    marks = partition_watermarks(done if sure is None else sure)
+    known = without_later_marks(published_ends(last), marks) if ends is None else ends
+    position, holder = smallest(marks, partitions, known)
+    if sure is None:
+        position = min(position, MIN_POSITION if last is None else last.watermark)
+    return position, holder
+
+
+def _landed_before_listing(done: Done, log: OpsLog) -> Done | None:
+    """The last batch up to `done` that has no record which landed since the broker's partitions were listed;
+    None where every batch has one. Where one watermark speaks of all of the source, it counts the rows of
+    every partition.
+    """
+    reading = reading_of(log.last(Read))
+    if reading is None or any(one.partition == WHOLE_SOURCE for one in done.marks):
+        return done
+    batches = (done, *(one for one in reversed(log.counted(Done)) if one.batch < done.batch))
+    return next((one for one in batches if not has_more(one.next, reading)), None)
 
 
 def published_ends(manifest: Manifest | None) -> dict[str, Position]:
