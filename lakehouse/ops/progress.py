@@ -174,7 +174,7 @@ def run_place(topic: str, incarnation: str, partition: int) -> str:
 class SentState(msgspec.Struct, frozen=True):
     """Where a feed in order of arrival stands in a partition: the last offset that was compared with the run
     before it, the last number and time that its messages carry, and whether the feed is sending again what it
-    had sent before."""
+    had sent before; then, from which offset on the run is needed that it is compared with."""
 
     topic: str
     incarnation: str
@@ -183,6 +183,7 @@ class SentState(msgspec.Struct, frozen=True):
     number: int | None
     made: int | None = None
     replaying: bool = False
+    since: int | None = None
 
     @property
     def place(self) -> Place:
