@@ -37,13 +37,26 @@ from lakehouse.ops.records import (
     Run,
     Scan,
     Sightings,
+    Spreads,
     Summary,
 )
 
 # the kinds whose old records leave the log; of each the last one stays
 OLD = frozenset(
     one.kind
-    for one in (Planned, Done, Intent, Manifest, Read, Partitions, Scan, FilesMissing, Looked, Sightings)
+    for one in (
+        Planned,
+        Done,
+        Intent,
+        Manifest,
+        Read,
+        Partitions,
+        Scan,
+        FilesMissing,
+        Looked,
+        Sightings,
+        Spreads,
+    )
 )
 # small, and shown over weeks: so many of them stay
 RUNS = 5_000

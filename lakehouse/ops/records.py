@@ -7,6 +7,7 @@
                  inferred                 columns that rows have and no DDL has added
                  lineages                 the ids that tables' lives were given
                  sightings                the shapes of rows from which schemas are inferred
+                 spreads                  the partitions that rows lie in, where these do not compare
     operators    epoch, retired, dismissed, decision, imported, rebuild, accepted, floor, verified
     rebuilding   rebuilding, generation   a generation of silver that is begun, and one that counts now
     all          run                      what a run did
@@ -352,6 +353,26 @@ class Sightings(Record, frozen=True, kw_only=True):
     tables: tuple[Sighted, ...]
 
 
+class TableSpread(msgspec.Struct, frozen=True):
+    """The partitions that a table's changes came in, and how many of its keys came in several."""
+
+    database: str
+    table: str
+    places: tuple[Partition, ...]
+    moved: int
+
+
+class Spreads(Record, frozen=True, kw_only=True):
+    """In which partitions the rows of batches up to `batch` lie, of a feed whose partitions do not compare.
+    `under` as in Sightings. Written by gold; a lake without it is looked through again."""
+
+    kind: ClassVar[str] = "spreads"
+    writer: ClassVar[str] = "gold"
+    batch: int
+    under: str
+    tables: tuple[TableSpread, ...]
+
+
 # --- bronze ---
 
 
@@ -657,6 +678,7 @@ KINDS: dict[str, type[Record]] = {
         Inferred,
         Lineages,
         Sightings,
+        Spreads,
         Read,
         Partitions,
         Gap,
