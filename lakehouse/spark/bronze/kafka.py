@@ -172,7 +172,8 @@ def _reading(context: RunContext, kafka: KafkaInput, topics: list[Topic], *, fir
             _note_anew(context, topic, known, reading)
         if anew and kafka.arrival:  # offsets are the order of such a feed, and they have begun again
             begin_epoch(log, ends, f"created anew: {', '.join(anew)}", goes_on=True)
-    log.add(reading.record())
+    # in one commit with the partitions: a new checkpoint goes on behind what a run that died has landed
+    log.add_all([*_listing(log, kafka, topics), reading.record()])
     return reading
 
 

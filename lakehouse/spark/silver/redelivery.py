@@ -113,10 +113,10 @@ def _copies(
     """The copies in a range; from which offset on the next batch has to read the run, where a replay is under
     way behind the range; and how many replays broke in it.
     """
-    met = _sent(bronze, rule, read.place, read.first, read.last)
+    met = _sent(bronze, rule, read.place, (read.first, read.last))
     starts = starts_of([row for _, row in met], (state.number, state.made))
-    first = _first_place(bronze, rule, read, state, starts)
-    run = _sent(bronze, rule, read.place, first, read.first - 1)
+    first = _first_place(bronze, rule, read, state, starts=starts)
+    run = _sent(bronze, rule, read.place, (first, read.first - 1))
     aligner = Aligner(rule)
     aligner.copies([row for _, row in run])
     torn = aligner.broken
@@ -126,7 +126,7 @@ def _copies(
 
 
 def _first_place(
-    bronze: DataFrame, rule: Redelivery, read: OffsetRange, state: SentState, starts: frozenset[bytes]
+    bronze: DataFrame, rule: Redelivery, read: OffsetRange, state: SentState, *, starts: frozenset[bytes]
 ) -> int:
     """The first offset of the run that messages of a range may be copies of: that of the first message before
     it that is equal to one with which the feed begins again. What is before that is followed by none, so
@@ -143,8 +143,11 @@ def _first_place(
     return min((place for place in places if place is not None), default=read.first)
 
 
-def _sent(bronze: DataFrame, rule: Redelivery, place: Place, first: int, last: int) -> list[tuple[int, Sent]]:
-    """The messages of a range of offsets, as they are compared."""
+def _sent(
+    bronze: DataFrame, rule: Redelivery, place: Place, offsets: tuple[int, int]
+) -> list[tuple[int, Sent]]:
+    """The messages between two offsets, both included, as they are compared."""
+    first, last = offsets
     if first > last:
         return []
     messages = bronze.where(_within(place, first, last)).select("offset", "value")

@@ -106,9 +106,9 @@ def batches_of(
     looked: list[int] = []
     sent_of = redelivery._sent
 
-    def counted(bronze: Any, rule: Any, place: Any, first: int, last: int) -> Any:
-        looked.extend(range(first, min(last, start - 1) + 1))
-        return sent_of(bronze, rule, place, first, last)
+    def counted(bronze: Any, rule: Any, place: Any, offsets: tuple[int, int]) -> Any:
+        looked.extend(range(offsets[0], min(offsets[1], start - 1) + 1))
+        return sent_of(bronze, rule, place, offsets)
 
     monkeypatch.setattr(redelivery, "_sent", counted)
     found: frozenset[int] = frozenset()
@@ -139,7 +139,10 @@ def test_the_driver_looks_no_further_back_than_what_is_sent_again(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing_again = arrived([(0, 40), (0, 5)])
-    assert batches_of(bronze_of(spark, nothing_again), nothing_again, [0, 40], monkeypatch) == (frozenset(), [])
+    assert batches_of(bronze_of(spark, nothing_again), nothing_again, [0, 40], monkeypatch) == (
+        frozenset(),
+        [],
+    )
 
     three_again = arrived([(0, 40), (3, 9)])
     found, looked = batches_of(bronze_of(spark, three_again), three_again, [0, 40, 42], monkeypatch)
