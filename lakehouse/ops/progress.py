@@ -183,7 +183,7 @@ class SentState(msgspec.Struct, frozen=True):
     number: int | None
     made: int | None = None
     replaying: bool = False
-    since: int | None = None
+    since: int | UnsetType = UNSET
 
     @property
     def place(self) -> Place:
@@ -207,7 +207,8 @@ class LostRows(msgspec.Struct, frozen=True):
 
 
 class Transactions(msgspec.Struct, frozen=True):
-    """How far a Debezium feed is complete (lakehouse/silver/transaction_watermark.py)."""
+    """How far a Debezium feed is complete (lakehouse/silver/transaction_watermark.py). `waiting` are the
+    snapshots whose last row has come, and maybe not all that was sent before it."""
 
     open: dict[str, OpenTransaction] = {}
     ends: tuple[tuple[str, int], ...] = ()
@@ -217,6 +218,7 @@ class Transactions(msgspec.Struct, frozen=True):
     ddls: tuple[Position, ...] = ()
     lost: LostRows = LostRows()
     begun: tuple[Position, ...] = ()
+    waiting: tuple[Position, ...] | UnsetType = UNSET
 
 
 class TableSnapshot(msgspec.Struct, frozen=True, order=True):

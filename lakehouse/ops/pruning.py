@@ -234,7 +234,7 @@ def added(known: Summary, plans: dict[int, Planned], done: dict[int, Done], *, f
             messages += done[batch].counts.messages
             for one in plan.ranges:
                 ranges[one.place] = _joined(ranges.get(one.place), one)
-    whole = [batch for batch, plan in plans.items() if plan.takes_all]
+    whole = [batch for batch, plan in plans.items() if plan.whole]
     # rows of batches up to a floor that was raised since are no longer counted
     goes_on = floor <= known.above
     inserted = sum(one.counts.inserted for batch, one in done.items() if batch > floor)

@@ -85,7 +85,8 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     `read_as`: what the batch's events depend on besides its bytes (lakehouse/silver/read_as.py).
     `bronze`: the version of bronze's table that has nothing else to read, and when it was made, in
-    milliseconds; unset where records are left."""
+    milliseconds; unset where records are left. `whole`: none are, and no pass over topics was under way
+    that has landed a part of what it lands. Such a batch may be of no record."""
 
     kind: ClassVar[str] = "planned"
     writer: ClassVar[str] = "silver"
@@ -99,11 +100,7 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     backfills: int = 0
     read_as: dict[str, str] = {}
     bronze: tuple[int, int] | UnsetType = UNSET
-
-    @property
-    def takes_all(self) -> bool:
-        """Whether the batch takes all that bronze had."""
-        return self.small and not self.again
+    whole: bool = False
 
     @property
     def is_repeat(self) -> bool:
@@ -650,7 +647,7 @@ class Summary(Record, frozen=True, kw_only=True, omit_defaults=True):
     inserted     how many rows the batches above `above` have inserted: a retention floor has replaced the
                  others' rows
     closed       the dead letters that they have closed, by code
-    whole        the last two of them that took all that bronze had
+    whole        the last two of them that left nothing unread
     """
 
     kind: ClassVar[str] = "summary"

@@ -51,6 +51,10 @@ NEWER = {
     "Done.short",
     "Done.bronze",
     "Planned.bronze",
+    "SentState.since",
+    "Transactions.waiting",
+    *(f"TableSpread.{name}" for name in records.TableSpread.__struct_fields__),
+    *(f"Spreads.{name}" for name in records.Spreads.__struct_fields__),
     *(f"Summary.{name}" for name in records.Summary.__struct_fields__),
     "OffsetsLost.read",
     "Manifest.ended",
@@ -71,7 +75,7 @@ NEWER = {
     *(f"Shortfall.{name}" for name in progress.Shortfall.__struct_fields__),
     *(f"Disproved.{name}" for name in progress.Disproved.__struct_fields__),
 }
-NEWER_KINDS = {"summary", "backfill", "intent", "missing", "lineages", "sightings", "verified"}
+NEWER_KINDS = {"summary", "backfill", "intent", "missing", "lineages", "sightings", "spreads", "verified"}
 STORED = [json.loads(line) for line in (DATA / "records.jsonl").read_text().splitlines()]
 
 

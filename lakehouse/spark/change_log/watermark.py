@@ -140,7 +140,7 @@ def published_ends(manifest: Manifest | None) -> dict[str, Position]:
 
 def find_ends(log: OpsLog, done: Done, history: History, *, settled: bool) -> dict[str, Position]:
     """The topics that are at their end. The last statement of one counts once later batches have what came
-    before it in other partitions, at once where nothing is on its way (`settled`).
+    before it in other partitions, at once where nothing is on its way (`settled`) and all is read.
     """
     tables: dict[str, set[Name]] = {}
     for size in done.tables:
@@ -159,7 +159,9 @@ def find_ends(log: OpsLog, done: Done, history: History, *, settled: bool) -> di
     ends = topic_ends(tables, intervals, marks)
     known = published_ends(log.last(Manifest))
     batches = {tuple(row.position): row.batch for row in statements}
-    whole = {*log.summary.whole, *(one.batch for one in log.counted(Planned) if one.takes_all)}
+    plans = [one for one in log.counted(Planned) if one.batch <= done.batch]
+    whole = {*log.summary.whole, *(one.batch for one in plans if one.whole)}
+    settled = settled and next((one.whole for one in reversed(plans) if not one.again), True)
     return {
         topic: end
         for topic, end in ends.items()

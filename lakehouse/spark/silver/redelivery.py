@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
+from msgspec import UNSET, UnsetType
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -62,7 +63,9 @@ def find_replays(
             broken += torn
         number, made = told[-1]
         before[one.place] = SentState(
-            *one.place, one.last, number, made, replaying=since is not None, since=since
+            *(*one.place, one.last, number, made),
+            replaying=since is not None,
+            since=UNSET if since is None else since,
         )
     return Replays(copies, broken, tuple(before[place] for place in sorted(before)))
 
@@ -133,14 +136,14 @@ def _first_place(
     only workers look at it. A replay that began before the range goes on from where its run was found.
     """
     lowest = max(0, read.first - rule.run)
-    if state.replaying and state.since is None:
-        return lowest  # a record of an older lakehouse
-    messages = bronze.where(_within(read.place, lowest, read.first - 1)).select("offset", "value")
-    equal = (
-        messages.mapInArrow(_marks(rule, starts), SENT).select(F.min("offset")).first() if starts else None
-    )
-    places = [None if equal is None else equal[0], state.since if state.replaying else None]
-    return min((place for place in places if place is not None), default=read.first)
+    places = [read.first]
+    if state.replaying:  # a record of an older lakehouse does not say from where on
+        places.append(lowest if isinstance(state.since, UnsetType) else state.since)
+    if starts:
+        messages = bronze.where(_within(read.place, lowest, read.first - 1)).select("offset", "value")
+        equal = messages.mapInArrow(_marks(rule, starts), SENT).select(F.min("offset")).first()
+        places += [] if equal is None or equal[0] is None else [equal[0]]
+    return min(places)
 
 
 def _sent(
