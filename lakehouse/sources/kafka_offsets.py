@@ -203,11 +203,13 @@ def undone(reading: Reading | None, following: Mapping[Place, int]) -> int:
 
 def has_more(following: Iterable[NextOffset], reading: Reading) -> bool:
     """Whether silver, which goes on at `following`, has read records of topics that landed after the last
-    reading was recorded. Of a partition that the reading does not know nothing is said.
+    reading was recorded. Of a partition that the reading does not know nothing is said, nor of a topic that
+    is read no more.
     """
     ends = {
         (topic, reading.incarnations.get(topic, ""), number): end
         for (topic, number), end in reading.following.items()
+        if topic in reading.topics
     }
     return any(one.offset > ends[one.place] for one in following if one.place in ends)
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from lakehouse.events import MIN_POSITION
+from lakehouse.events import MIN_POSITION, Message
 from lakehouse.ops.progress import Counts, Mark, NextOffset, TopicOffset
 from lakehouse.ops.records import Done, Generation, Manifest, Partitions, Read, Record
 from lakehouse.sources.kafka_admin import Topic
 from lakehouse.sources.kafka_offsets import Reading
-from lakehouse.spark.bronze import kafka
+from lakehouse.spark.bronze import kafka, recordings
 from lakehouse.spark.change_log.watermark import source_watermark
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
@@ -77,6 +77,25 @@ def read(*following: int) -> Read:
     return Read(stream=0, topics=("t",), ids={"t": "id"}, incarnations={"t": "id"}, next=offsets)
 
 
+def test_the_partitions_of_a_recording_are_listed_before_the_first_of_its_commits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, first = log_of(), done(1, [2], [10])
+    told = [Message("t", number % 2, number, None, b"") for number in range(4)]
+    context = RunContext(log, quiet)
+    monkeypatch.setattr(OpsLog, "add", lambda log, record: log.records.append(log._logged(record, 1)))
+    monkeypatch.setattr(recordings, "CHUNK", 4)
+
+    recordings.list_partitions(context, [lambda: told])
+    assert log.records == [], "one commit has all of it"
+
+    monkeypatch.setattr(recordings, "CHUNK", 2)
+    recordings.list_partitions(context, [lambda: told])
+    recordings.list_partitions(context, [lambda: told[:3], lambda: told])
+    assert log.all(Partitions) == [Partitions(listed=(("t", 0), ("t", 1)))]
+    assert source_watermark(first, log) == (MIN_POSITION, ("t", 1)), "as a run that has died leaves it"
+
+
 def log_of(*records: Record) -> OpsLog:
     nothing: Any = None
     log = OpsLog(nothing, Lake("lake"), "shop")
@@ -95,6 +114,9 @@ def test_watermarks_of_records_that_landed_since_partitions_were_listed_do_not_c
 
     as_before = log_of(listed, read(5), first, second, read(9))
     assert source_watermark(second, as_before) == ((0, 20, 0, 0, 0, 0), ("t", 0))
+
+    read_no_more = log_of(listed, structs.replace(read(5), topics=("u",)), first, second)
+    assert source_watermark(second, read_no_more)[0] == (0, 20, 0, 0, 0, 0)
 
 
 def test_silver_that_was_built_again_beside_a_pass_goes_no_further_than_what_is_published() -> None:
