@@ -208,7 +208,8 @@ class LostRows(msgspec.Struct, frozen=True):
 
 class Transactions(msgspec.Struct, frozen=True):
     """How far a Debezium feed is complete (lakehouse/silver/transaction_watermark.py). `waiting` are the
-    snapshots whose last row has come, and maybe not all that was sent before it."""
+    snapshots whose last row has come, and maybe not all that was sent before it; `held` is the end of whole
+    transactions that do not count before one that is under way."""
 
     open: dict[str, OpenTransaction] = {}
     ends: tuple[tuple[str, int], ...] = ()
@@ -219,6 +220,7 @@ class Transactions(msgspec.Struct, frozen=True):
     lost: LostRows = LostRows()
     begun: tuple[Position, ...] = ()
     waiting: tuple[Position, ...] | UnsetType = UNSET
+    held: Position | UnsetType = UNSET
 
 
 class TableSnapshot(msgspec.Struct, frozen=True, order=True):

@@ -110,8 +110,12 @@ def advance(
     lost = _lost(LostRows() if fresh else before.lost, TransactionEvents() if again else told)
     late = len(ends) if settled else len(awaited) if complete else 0
     places, lost = _ended(ends, late, open_, closed, lost=lost)
-    whole = [*([before.whole] if before.whole else []), *places]
     snapshots = sorted({*before.snapshots, *fresh})
+    begun = {*before.begun, *told.begun}
+    under_way = _under_way(begun, ended, snapshots) if not complete else None
+    places += [before.held] if before.held else []
+    held = [place for place in places if under_way is not None and place > under_way]
+    whole = [place for place in (before.whole, *places) if place is not None and place not in held]
     whole += [(*position[:4], _LAST_ROW, 1) for position in snapshots]
     ready = {*(before.ddls if complete else ()), *(told.ddls if settled else ())}
     pending = {*before.ddls, *told.ddls}
@@ -128,9 +132,18 @@ def advance(
         snapshots=tuple(snapshots),
         ddls=tuple(waiting),
         lost=lost,
-        begun=tuple(sorted({*before.begun, *told.begun})),
+        begun=tuple(sorted(begun)),
+        held=max(held, default=UNSET),
         waiting=tuple(sorted(ended - fresh)) or UNSET,
     )
+
+
+def _under_way(begun: set[Position], ended: set[Position], whole: Iterable[Position]) -> Position | None:
+    """The place of the first snapshot of which rows may be unread: transactions above it may be whole, whose
+    topics were read further.
+    """
+    last = max(begun, default=MIN_POSITION)
+    return min((ended | {place for place in begun if place == last}) - set(whole), default=None)
 
 
 def _awaited(ends: Iterable[End], open_: Mapping[str, OpenTransaction], fresh: set[Position]) -> list[End]:

@@ -53,6 +53,7 @@ NEWER = {
     "Planned.bronze",
     "SentState.since",
     "Transactions.waiting",
+    "Transactions.held",
     *(f"TableSpread.{name}" for name in records.TableSpread.__struct_fields__),
     *(f"Spreads.{name}" for name in records.Spreads.__struct_fields__),
     *(f"Summary.{name}" for name in records.Summary.__struct_fields__),

@@ -99,6 +99,23 @@ def test_snapshots_and_ddls_count_with_a_batch_that_leaves_nothing_unread() -> N
     assert (rest.whole, rest.snapshots, rest.waiting, rest.ddls) == (ddl, (first,), UNSET, ())
 
 
+def test_a_transaction_above_a_snapshot_of_which_rows_are_unread_does_not_count_yet() -> None:
+    snapshot, below = (0, 1, 300, 0, 0, 0), position(1, 1)
+    above = (0, 1, 800, 1, 0, 1)
+    ends = TransactionEvents(
+        rows={"a": ({1}, below), "b": ({1}, above)}, ends=[("a", 1), ("b", 1)], begun={snapshot}
+    )
+    part = stored(advance(None, ends, complete=False))
+    assert (part.whole, part.held, part.ends) == (below, above, ())
+
+    still = stored(advance(part, TransactionEvents(snapshots={snapshot}), complete=False))
+    assert (still.whole, still.held, still.waiting) == (below, above, (snapshot,))
+    rest = advance(still, TransactionEvents())
+    assert (rest.whole, rest.held, rest.waiting) == (above, UNSET, UNSET)
+
+    assert advance(part, TransactionEvents()).whole == above, "a connector may never mark the last row"
+
+
 def test_rows_that_are_not_read_yet_are_not_those_that_were_lost() -> None:
     told = TransactionEvents(rows={"a": ({1}, position(0, 1))}, ends=[("a", 2)], lost=1)
     part = advance(advance(None, told, complete=False), TransactionEvents(), complete=False)

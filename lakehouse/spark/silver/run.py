@@ -100,7 +100,7 @@ def next_plan(log: OpsLog, feed: SilverSettings) -> Planned | None:
     following = Following(late, is_small(log, feed, late)) if late else following_records(log, feed, done)
     ranges = following.ranges
     whole = following.is_all and (landed is None or not has_more(next_offsets(ranges, done), landed))
-    if not ranges and not (whole and done is not None and done.transactions and done.transactions.waiting):
+    if not ranges and not (whole and waits(done)):
         return None
     plan = Planned(
         batch=(done.batch if done else 0) + 1,
@@ -116,6 +116,12 @@ def next_plan(log: OpsLog, feed: SilverSettings) -> Planned | None:
     )
     log.add(plan)
     return plan
+
+
+def waits(done: Done | None) -> bool:
+    """Whether something counts as soon as a batch leaves nothing unread, be it of no record."""
+    transactions = None if done is None else done.transactions
+    return transactions is not None and bool(transactions.waiting or transactions.held)
 
 
 def following_records(log: OpsLog, feed: SilverSettings, done: Done | None) -> "Following":
