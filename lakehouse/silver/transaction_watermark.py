@@ -112,25 +112,24 @@ def advance(
     places, lost = _ended(ends, late, open_, closed, lost=lost)
     snapshots = sorted({*before.snapshots, *fresh})
     begun = {*before.begun, *told.begun}
-    under_way = _under_way(begun, ended, snapshots) if not complete else None
     places += [before.held] if before.held else []
-    held = [place for place in places if under_way is not None and place > under_way]
-    whole = [place for place in (before.whole, *places) if place is not None and place not in held]
+    unread_from = None if complete else _under_way(begun, ended, snapshots)
+    held = [place for place in places if unread_from is not None and place > unread_from]
+    whole = [before.whole] if before.whole else []
+    whole += [place for place in places if place not in held]
     whole += [(*position[:4], _LAST_ROW, 1) for position in snapshots]
-    ready = {*(before.ddls if complete else ()), *(told.ddls if settled else ())}
-    pending = {*before.ddls, *told.ddls}
     snapshot = max(snapshots, default=MIN_POSITION)
     if not ends and all(transaction.last < snapshot for transaction in open_.values()):
-        whole += ready
+        whole += [*(before.ddls if complete else ()), *(told.ddls if settled else ())]
     highest = max(whole, default=None)
-    waiting = [position for position in sorted(pending) if highest is None or position > highest]
+    pending = sorted({*before.ddls, *told.ddls})
     return Transactions(
         open=open_,
         ends=tuple(ends),
         closed=tuple(closed)[-_REMEMBERED:],
         whole=highest,
         snapshots=tuple(snapshots),
-        ddls=tuple(waiting),
+        ddls=tuple(position for position in pending if highest is None or position > highest),
         lost=lost,
         begun=tuple(sorted(begun)),
         held=max(held, default=UNSET),
