@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from lakehouse.events import SNAPSHOT_TOPIC, TABLE_SNAPSHOT, Position
-from lakehouse.ops.progress import Shortfall, TableSnapshot
+from lakehouse.ops.progress import Shortfall, TableSnapshot, run_place
 from lakehouse.silver.binlog_servers import Stretch
 from lakehouse.silver.event_rows import OtherRow
 from lakehouse.silver.transaction_watermark import TransactionEvents
@@ -47,6 +47,14 @@ class Summary:
     whole: set[TableSnapshot] = field(default_factory=set)
     short: list[Shortfall] = field(default_factory=list)
     inserted: dict[tuple[str, str], int] | None = None
+
+    @property
+    def resolved(self) -> dict[str, int]:
+        """The highest resolved event of each place (`run_place`)."""
+        return {
+            run_place(topic, incarnation, partition): resolved_ts or 0
+            for (topic, partition), (_, resolved_ts, incarnation) in self.marks.items()
+        }
 
 
 def summarise(

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import msgspec
 
 from lakehouse.events import DELETE, UPSERT, Image, Position, RowChange
-from lakehouse.ops.progress import OpenRun
+from lakehouse.ops.progress import OpenRun, OpenRuns
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -39,6 +39,18 @@ def split_keyless(change: RowChange) -> list[RowChange]:
 
 def with_rank(position: Position, rank: int) -> Position:
     return (position[0], position[1], rank, *position[3:])
+
+
+def without_resolved(runs: OpenRuns, resolved: Mapping[str, int]) -> OpenRuns:
+    """The open runs after a batch without rows of such tables: resolved events, the highest by place
+    (`run_place`), have ended those at or below them.
+    """
+    found = {}
+    for place, open_ in runs.items():
+        counter = RunCounter(open_)
+        counter.resolved(resolved.get(place, -1))
+        found[place] = counter.runs
+    return found
 
 
 class RunCounter:

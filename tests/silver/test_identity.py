@@ -5,7 +5,8 @@
 import pytest
 
 from lakehouse.events import RowChange
-from lakehouse.silver.identity import RunCounter, image_hash, split_keyless
+from lakehouse.ops.progress import OpenRun
+from lakehouse.silver.identity import RunCounter, image_hash, split_keyless, without_resolved
 
 TABLE, OTHER = "d\0t\0", "d\0u\0"
 
@@ -99,3 +100,13 @@ def test_a_run_goes_on_over_batches() -> None:
 
     assert numbers(RunCounter(first.runs), 7) == [2]
     assert numbers(first, 7) == [2], "what another batch counts does not change the state that it began from"
+
+
+def test_a_watermark_ends_the_runs_of_its_place_at_or_below_it() -> None:
+    open_ = {TABLE: OpenRun(7, False, {"1:x": 2}), OTHER: OpenRun(9, False, {"1:y": 1})}
+    runs = {"here": open_, "there": open_}
+
+    assert without_resolved(runs, {"here": 8}) == {
+        "here": {TABLE: OpenRun(7, True, {}), OTHER: open_[OTHER]},
+        "there": open_,
+    }

@@ -171,6 +171,12 @@ FINDINGS: dict[str, tuple[str, str]] = {
         "test_one_old_row_among_new_ones_does_not_bring_all_between"
         " test_what_lies_between_any_bounds_is_in_a_span",
     ),
+    "C6": (
+        "A `done` record has the keyless rows of transactions alone that no watermark has passed: one that comes"
+        " in a batch of its own ends them, and rows that are sent again behind it are known.",
+        "test_rows_are_known_again_though_their_watermark_came_in_a_batch_of_its_own"
+        " test_a_watermark_ends_the_runs_of_its_place_at_or_below_it",
+    ),
     "C7": (
         "Of the run that a feed may be sending again, the driver reads what is sent again, and no more.",
         "test_the_driver_looks_no_further_back_than_what_is_sent_again"

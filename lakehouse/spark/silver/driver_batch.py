@@ -16,7 +16,7 @@ from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns, Shortfall, run_place
 from lakehouse.ops.records import Done, Planned
 from lakehouse.silver.batch_summary import Summary
-from lakehouse.silver.identity import RunCounter
+from lakehouse.silver.identity import RunCounter, without_resolved
 from lakehouse.silver.position_spans import spans_of
 from lakehouse.silver.transaction_watermark import TransactionEvents
 from lakehouse.spark.ops.log import OpsLog
@@ -186,8 +186,7 @@ def run_local_batch(
     if FORMATS[feed.format].transactions is not None:
         summary.told, summary.settled = transactions_told_rows(events), feed.settled
     runs = done.runs if done else {}
-    if summary.keyless:
-        runs = number_rows(events, runs)
+    runs = number_rows(events, runs) if summary.keyless else without_resolved(runs, summary.resolved)
     changes = [event for event in events if event["kind"] == "change"]
     known = {}
     top = highest_known(feed.order, plan, done.top if done else None)

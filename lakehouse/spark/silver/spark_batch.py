@@ -13,6 +13,7 @@ from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns
 from lakehouse.ops.records import Done, Planned
 from lakehouse.silver.batch_summary import Summary, from_bytes, merged
+from lakehouse.silver.identity import without_resolved
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, keeping, many_rows
 from lakehouse.spark.silver.decode import decode
@@ -49,6 +50,8 @@ def run_spark_batch(
         runs, top = (done.runs, highest_known(feed.order, plan, done.top)) if done else ({}, None)
         if summary.keyless:
             changes, runs = number_halves(changes, others, runs)
+        else:
+            runs = without_resolved(runs, summary.resolved)
         hashes = (row.hashes for row in books)
         result = without_duplicates(log, feed, changes, hashes, summary=summary, batch=plan.batch, top=top)
         summary.inserted = dict(result.tables)
