@@ -172,8 +172,8 @@ FINDINGS: dict[str, tuple[str, str]] = {
         " test_what_lies_between_any_bounds_is_in_a_span",
     ),
     "C6": (
-        "A `done` record has the keyless rows of transactions alone that no watermark has passed: one that comes"
-        " in a batch of its own ends them, and rows that are sent again behind it are known.",
+        "A `done` record has the keyless rows of those transactions alone that no watermark has passed. One"
+        " that comes in a batch of its own ends them: rows that are sent again behind it are known.",
         "test_rows_are_known_again_though_their_watermark_came_in_a_batch_of_its_own"
         " test_a_watermark_ends_the_runs_of_its_place_at_or_below_it",
     ),
