@@ -64,13 +64,15 @@ def inspect(
     as_text = json.dumps if as_json else event_line
     if topic is None and partition is None and offset is None:
         chosen, options = decoding(format, source, option)
-        print_all(events_of_files(recording, key, value, chosen, options=options), as_text)
+        events = events_of_files(recording, key, value, chosen, options=options, dumps=not as_json)
+        print_all(events, as_text)
     elif source is None or any((recording, key, value, format, option)):
         raise ConfigError(
             "inspect: --topic, --partition and --offset read bronze, and go with --source and --lake only"
         )
     else:
-        print_all(events_of_bronze(source, lake, topic, partition, offset=offset), as_text)
+        events = events_of_bronze(source, lake, topic, partition, offset=offset, dumps=not as_json)
+        print_all(events, as_text)
 
 
 def ddl(
@@ -121,7 +123,13 @@ def version() -> None:
 
 
 def events_of_files(
-    recording: Path | None, key: Path | None, value: Path | None, format: str, options: dict[str, str]
+    recording: Path | None,
+    key: Path | None,
+    value: Path | None,
+    format: str,
+    options: dict[str, str],
+    *,
+    dumps: bool,
 ) -> Iterator[dict[str, Any]]:
     """The events of a recording, of a storage sink's folder, or of one message in files of its own."""
     from lakehouse.discovery.inspect import inspect_messages
@@ -129,9 +137,9 @@ def events_of_files(
 
     is_there = recording is not None and (recording.is_file() or recording.is_dir())
     if recording is None or not is_there or key is not None or value is not None:
-        return inspect_messages(messages_of(recording, key, value), format, options)
+        return inspect_messages(messages_of(recording, key, value), format, options, dumps=dumps)
     options = shown_options(recording, format, options)
-    return inspect_messages(read_input(recording, format, options), format, options)
+    return inspect_messages(read_input(recording, format, options), format, options, dumps=dumps)
 
 
 def messages_of(recording: Path | None, key: Path | None, value: Path | None) -> Iterable["Message"]:
@@ -150,13 +158,19 @@ def messages_of(recording: Path | None, key: Path | None, value: Path | None) ->
 
 
 def events_of_bronze(
-    source: Path, lake: str | None, topic: str | None, partition: int | None, offset: str | None
+    source: Path,
+    lake: str | None,
+    topic: str | None,
+    partition: int | None,
+    offset: str | None,
+    *,
+    dumps: bool,
 ) -> Iterator[dict[str, Any]]:
     """The events of bronze records."""
     from lakehouse.spark.readers.bronze_records import chosen_records, inspect_bronze
 
     name, root = source_and_lake(source, lake)
-    return inspect_bronze(root, name, chosen_records(topic, partition, offset))
+    return inspect_bronze(root, name, chosen_records(topic, partition, offset), dumps=dumps)
 
 
 def source_and_lake(source: Path, lake: str | None) -> tuple[str, str]:

@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.reporting.logs import LAST, coloured, has_colours, say
-from lakehouse.reporting.text.values import LEAST_TSO, counted, instant, is_position, origin, place, statement
+from lakehouse.reporting.text.values import (
+    LEAST_TSO,
+    counted,
+    hex_lines,
+    instant,
+    is_position,
+    origin,
+    place,
+    shown_size,
+    statement,
+)
 
 if TYPE_CHECKING:
     from lakehouse.config.yaml_reader import Problem
@@ -201,7 +211,11 @@ def _at(event: dict[str, Any]) -> str:
 
 
 def _dead_letter(event: dict[str, Any]) -> str:
-    return f"dead letter {event['error']['code']}: {event['error']['message']}"
+    lines = [f"dead letter {event['error']['code']}: {event['error']['message']}"]
+    for name, (beginning, length) in event.get("bytes", {}).items():
+        lines += [f"    {name}, {shown_size(len(beginning), length)}"]
+        lines += [f"        {one}" for one in hex_lines(beginning)]
+    return "\n".join(lines)
 
 
 def _table(event: dict[str, Any]) -> str:

@@ -15,12 +15,33 @@ from lakehouse.formats.assemble import ATTACHMENT, BatchContext, Unjoined, assem
 from lakehouse.sources.file_systems import LocalFiles
 
 Json = dict[str, Any]
+# so many bytes of a key or a value are shown
+DUMPED = 256
 
 
-def inspect_messages(messages: Iterable[Message], format: str, options: Mapping[str, str]) -> Iterator[Json]:
+def inspect_messages(
+    messages: Iterable[Message], format: str, options: Mapping[str, str], *, dumps: bool = False
+) -> Iterator[Json]:
     """One JSON object per event, in the messages' order; a message that can't be decoded is a dead letter."""
-    for message, event in events_of(messages, format, options):
-        yield event_json(message, event)
+    return events_json(events_of(messages, format, options), dumps=dumps)
+
+
+def events_json(events: Iterable[tuple[Message, Event]], *, dumps: bool = False) -> Iterator[Json]:
+    """One JSON object per event. With `dumps`, for people, the first dead letter of a message has the
+    beginning of its bytes too.
+    """
+    last: Message | None = None
+    for message, event in events:
+        shown = event_json(message, event)
+        if dumps and isinstance(event, DeadLetter) and message is not last:
+            last, shown["bytes"] = message, _beginnings(message)
+        yield shown
+
+
+def _beginnings(message: Message) -> dict[str, tuple[bytes, int]]:
+    """The beginnings of a message's key and value, with the number of their bytes."""
+    parts = {"key": message.key, "value": message.value}
+    return {name: (part[:DUMPED], len(part)) for name, part in parts.items() if part}
 
 
 def events_of(

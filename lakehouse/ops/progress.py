@@ -174,7 +174,7 @@ def run_place(topic: str, incarnation: str, partition: int) -> str:
 class SentState(msgspec.Struct, frozen=True):
     """Where a feed in order of arrival stands in a partition: the last offset that was compared with the run
     before it, the last number and time that its messages carry, and whether the feed is sending again what it
-    had sent before."""
+    had sent before; then, from which offset on the run is needed that it is compared with."""
 
     topic: str
     incarnation: str
@@ -183,6 +183,7 @@ class SentState(msgspec.Struct, frozen=True):
     number: int | None
     made: int | None = None
     replaying: bool = False
+    since: int | UnsetType = UNSET
 
     @property
     def place(self) -> Place:
@@ -206,7 +207,9 @@ class LostRows(msgspec.Struct, frozen=True):
 
 
 class Transactions(msgspec.Struct, frozen=True):
-    """How far a Debezium feed is complete (lakehouse/silver/transaction_watermark.py)."""
+    """How far a Debezium feed is complete (lakehouse/silver/transaction_watermark.py). `waiting` are the
+    snapshots whose last row has come, and maybe not all that was sent before it; `held` is the end of whole
+    transactions that do not count before one that is under way."""
 
     open: dict[str, OpenTransaction] = {}
     ends: tuple[tuple[str, int], ...] = ()
@@ -216,6 +219,8 @@ class Transactions(msgspec.Struct, frozen=True):
     ddls: tuple[Position, ...] = ()
     lost: LostRows = LostRows()
     begun: tuple[Position, ...] = ()
+    waiting: tuple[Position, ...] | UnsetType = UNSET
+    held: Position | UnsetType = UNSET
 
 
 class TableSnapshot(msgspec.Struct, frozen=True, order=True):

@@ -21,7 +21,7 @@ from msgspec.structs import asdict, replace
 
 from lakehouse.ops.progress import Counts, OffsetRange, Place
 from lakehouse.ops.records.bronze import FilesMissing, Looked, Partitions, Read, Scan
-from lakehouse.ops.records.gold import Intent, Manifest, Sightings
+from lakehouse.ops.records.gold import Intent, Manifest, Sightings, Spreads
 from lakehouse.ops.records.operators import Floor, Generation, Retired
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.runs import Run, Summary
@@ -30,7 +30,19 @@ from lakehouse.ops.records.silver import Closing, Done, Planned
 # the kinds whose old records leave the log; of each the last one stays
 OLD = frozenset(
     one.kind
-    for one in (Planned, Done, Intent, Manifest, Read, Partitions, Scan, FilesMissing, Looked, Sightings)
+    for one in (
+        Planned,
+        Done,
+        Intent,
+        Manifest,
+        Read,
+        Partitions,
+        Scan,
+        FilesMissing,
+        Looked,
+        Sightings,
+        Spreads,
+    )
 )
 # small, and shown over weeks: so many of them stay
 RUNS = 5_000
@@ -208,7 +220,7 @@ def added(known: Summary, plans: dict[int, Planned], done: dict[int, Done], *, f
             messages += done[batch].counts.messages
             for one in plan.ranges:
                 ranges[one.place] = _joined(ranges.get(one.place), one)
-    whole = [batch for batch, plan in plans.items() if plan.takes_all]
+    whole = [batch for batch, plan in plans.items() if plan.whole]
     # rows of batches up to a floor that was raised since are no longer counted
     goes_on = floor <= known.above
     inserted = sum(one.counts.inserted for batch, one in done.items() if batch > floor)

@@ -100,9 +100,9 @@ def without_later_marks(
 
 
 def is_passed(whole: Collection[int], batch: int | None, done: int) -> bool:
-    """Whether of the batches from a statement's on, up to `done`, two have taken all that bronze had (they
-    are among `whole`): one pass may land the statement, and only the next one rows of other partitions that
-    came before it.
+    """Whether of the batches from a statement's on, up to `done`, two have taken all that a pass had landed
+    (they are among `whole`): one pass may land the statement, and only the next one rows of other partitions
+    that came before it.
     """
     return batch is not None and sum(batch <= one <= done for one in whole) > 1
 

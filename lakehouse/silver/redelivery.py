@@ -18,7 +18,7 @@ the past again.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -76,6 +76,20 @@ def restarted(before: tuple[int | None, int | None], number: int | None, made: i
     if number is None or before[0] is None or number > before[0]:
         return False
     return number < before[0] or (made is not None and before[1] is not None and made - before[1] >= _PAUSE)
+
+
+def starts_of(
+    messages: Iterable[Sent], before: tuple[int | None, int | None] = (None, None)
+) -> frozenset[bytes]:
+    """The marks of the messages with which a feed may have begun again, behind a message that is told by its
+    number and when it was made.
+    """
+    found = set()
+    for message in messages:
+        if restarted(before, message.number, message.made):
+            found.add(message.mark)
+        before = before if message.number is None else (message.number, message.made)
+    return frozenset(found)
 
 
 class Aligner:

@@ -7,16 +7,19 @@
 A transaction is whole once all its numbers have been seen, however often; END records come in the binlog's
 order, so everything up to the last row of the first whole ones is there. A snapshot is whole with its last
 row. A DDL has no transaction: its position counts once nothing is open, and from the next batch on, when rows
-before it that were still on their way have come. A transaction of which rows are missing, or that was never
-ended, holds what follows until a snapshot is whole above it. A row that became a dead letter is seen as any
-other, for most tell of which transaction they are. Each of those that don't (their table isn't known either,
-so no table is complete) stands for one missing row of an END that has waited for a batch, until that row
-comes after all. State is JSON.
+before it that were still on their way have come. Both speak of rows in other partitions, of which a batch may
+have taken a part only: they count with a batch that leaves nothing unread. A transaction of which rows are
+missing, or that was never ended, holds what follows until a snapshot is whole above it. A row that became a
+dead letter is seen as any other, for most tell of which transaction they are. Each of those that don't (their
+table isn't known either, so no table is complete) stands for one missing row of an END that has waited for a
+batch, until that row comes after all. State is JSON.
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
+from msgspec import UNSET
 
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.ops.progress import LostRows, OpenTransaction, Ranges, Transactions
@@ -78,48 +81,68 @@ def aborted(state: Transactions | None) -> list[Position]:
     """
     if state is None:
         return []
-    whole, begun = set(state.snapshots), set(state.begun)
+    whole, begun = {*state.snapshots, *(state.waiting or ())}, set(state.begun)
     last = max(whole | begun, default=MIN_POSITION)
     return sorted(position for position in begun - whole if position < last)
 
 
 def advance(
-    state: Transactions | None, told: TransactionEvents, *, settled: bool = False, again: bool = False
+    state: Transactions | None,
+    told: TransactionEvents,
+    *,
+    complete: bool = True,
+    settled: bool = False,
+    again: bool = False,
 ) -> Transactions:
     """The state after a batch: `whole` is the watermark, `snapshots` are the whole ones, `begun` all of which
     the first row came.
 
-    `settled` says that nothing is on its way: the input is a recording; `again` that the records have been in
-    a batch before.
+    `complete` says that with the batch all is read that has landed; `settled` that nothing is on its way: the
+    input is a recording; `again` that the records have been in a batch before.
     """
     before = state or Transactions()
     closed = dict.fromkeys(before.closed)
     open_ = _opened(before.open, {id_: seen for id_, seen in told.rows.items() if id_ not in closed})
-    fresh = told.snapshots - set(before.snapshots)
+    ended = {*(before.waiting or ()), *told.snapshots} - set(before.snapshots)
+    fresh = ended if complete else set[Position]()
     awaited = _awaited(before.ends, open_, fresh)
     ends = deque([*awaited, *((id_, count) for id_, count in told.ends if count)])
     lost = _lost(LostRows() if fresh else before.lost, TransactionEvents() if again else told)
-    places, lost = _ended(ends, len(ends) if settled else len(awaited), open_, closed, lost=lost)
-    whole = [*([before.whole] if before.whole else []), *places]
-    snapshots = sorted({*before.snapshots, *told.snapshots})
+    late = len(ends) if settled else len(awaited) if complete else 0
+    places, lost = _ended(ends, late, open_, closed, lost=lost)
+    snapshots = sorted({*before.snapshots, *fresh})
+    begun = {*before.begun, *told.begun}
+    places += [before.held] if before.held else []
+    unread_from = None if complete else _under_way(begun, ended, snapshots)
+    held = [place for place in places if unread_from is not None and place > unread_from]
+    whole = [before.whole] if before.whole else []
+    whole += [place for place in places if place not in held]
     whole += [(*position[:4], _LAST_ROW, 1) for position in snapshots]
-    ready = {*before.ddls, *(told.ddls if settled else ())}
     snapshot = max(snapshots, default=MIN_POSITION)
     if not ends and all(transaction.last < snapshot for transaction in open_.values()):
-        whole += ready
-        ready = set()
+        whole += [*(before.ddls if complete else ()), *(told.ddls if settled else ())]
     highest = max(whole, default=None)
-    waiting = [position for position in sorted({*ready, *told.ddls}) if highest is None or position > highest]
+    pending = sorted({*before.ddls, *told.ddls})
     return Transactions(
         open=open_,
         ends=tuple(ends),
         closed=tuple(closed)[-_REMEMBERED:],
         whole=highest,
         snapshots=tuple(snapshots),
-        ddls=tuple(waiting),
+        ddls=tuple(position for position in pending if highest is None or position > highest),
         lost=lost,
-        begun=tuple(sorted({*before.begun, *told.begun})),
+        begun=tuple(sorted(begun)),
+        held=max(held, default=UNSET),
+        waiting=tuple(sorted(ended - fresh)) or UNSET,
     )
+
+
+def _under_way(begun: set[Position], ended: set[Position], whole: Iterable[Position]) -> Position | None:
+    """The place of the first snapshot of which rows may be unread: transactions above it may be whole, whose
+    topics were read further.
+    """
+    last = max(begun, default=MIN_POSITION)
+    return min((ended | {place for place in begun if place == last}) - set(whole), default=None)
 
 
 def _awaited(ends: Iterable[End], open_: Mapping[str, OpenTransaction], fresh: set[Position]) -> list[End]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import UNSET
 
-from lakehouse.ops.progress import Partition, Place, TopicOffset
+from lakehouse.ops.progress import NextOffset, Partition, Place, TopicOffset
 from lakehouse.ops.records.bronze import Gap, OffsetsLost, Read, TopicCreatedAgain
 from lakehouse.sources.kafka_admin import Topic
 
@@ -199,6 +199,19 @@ def undone(reading: Reading | None, following: Mapping[Place, int]) -> int:
         for (topic, number), end in reading.following.items()
     }
     return sum(max(0, end - following[place]) for place, end in places.items() if place in following)
+
+
+def has_more(following: Iterable[NextOffset], reading: Reading) -> bool:
+    """Whether silver, which goes on at `following`, has read records of topics that landed after the last
+    reading was recorded. Of a partition that the reading does not know nothing is said, nor of a topic that
+    is read no more.
+    """
+    ends = {
+        (topic, reading.incarnations.get(topic, ""), number): end
+        for (topic, number), end in reading.following.items()
+        if topic in reading.topics
+    }
+    return any(one.offset > ends[one.place] for one in following if one.place in ends)
 
 
 def unread(

@@ -5,7 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lakehouse.discovery.inspect import event_json, inspect_messages
+from lakehouse.cli.output import event_line
+from lakehouse.discovery.inspect import event_json, events_json, inspect_messages
 from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange, Watermark
 from lakehouse.sources.recording import read_recording
 from tests.support.paths import DATA
@@ -77,6 +78,23 @@ def test_watermarks_and_dead_letters_have_theirs() -> None:
         "error": {"code": "json", "message": "why"},
         "origin": ORIGIN,
     }
+
+
+def test_people_see_the_beginning_of_a_dead_letters_bytes_once_and_no_terminal_is_steered_by_it() -> None:
+    message = Message("topic", 2, 7, b"k", b"\x1b[2J<b>" + bytes(1000))
+    letters = [DeadLetter("json", "why", 1), DeadLetter("json", "why not", 2)]
+
+    shown = [event_line(event) for event in events_json([(message, one) for one in letters], dumps=True)]
+
+    assert shown[0].splitlines()[:5] == [
+        "topic/2@7[1]  dead letter json: why",
+        "    key, 1 B",
+        "        00000000  6b                                                |k|",
+        "    value, the first 256 B of 1.0 kB",
+        "        00000000  1b 5b 32 4a 3c 62 3e 00  00 00 00 00 00 00 00 00  |.[2J<b>.........|",
+    ]
+    assert (len(shown[0].splitlines()), shown[1:]) == (20, ["topic/2@7[2]  dead letter json: why not"])
+    assert [list(one) for one in events_json([(message, letters[0])])] == [["event", "error", "origin"]]
 
 
 def test_the_origin_of_a_file_is_its_path_and_row() -> None:

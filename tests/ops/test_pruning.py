@@ -78,6 +78,7 @@ class Log:
                 again=again,
                 requeue=requeue,
                 backfills=int(again and kind >= 0.7),
+                whole=small and not again,
             )
         )
         if self.chance.random() < self.retires:
@@ -172,7 +173,7 @@ def answers(lines: list[Line]) -> dict[str, Any]:
         "messages": summary.messages + sum(messages.get(p.batch, 0) for p in plans if not p.is_repeat),
         "inserted": rows + (summary.inserted if floor <= summary.above else 0),
         "closed": sorted(closed, key=repr),
-        "whole": sorted({*summary.whole, *(one.batch for one in plans if one.takes_all)})[-2:],
+        "whole": sorted({*summary.whole, *(one.batch for one in plans if one.whole)})[-2:],
         "new": [one for one in of(lines, Done) if one.batch > since],
         "new plans": [one for one in of(lines, Planned) if one.batch > since],
         "done at": next((one for one in reversed(of(lines, Done)) if one.batch <= since), None),

@@ -46,6 +46,11 @@ NEWER = {
     "Done.short",
     "Done.bronze",
     "Planned.bronze",
+    "SentState.since",
+    "Transactions.waiting",
+    "Transactions.held",
+    *(f"TableSpread.{name}" for name in gold.TableSpread.__struct_fields__),
+    *(f"Spreads.{name}" for name in gold.Spreads.__struct_fields__),
     *(f"Summary.{name}" for name in runs.Summary.__struct_fields__),
     "OffsetsLost.read",
     "Manifest.ended",
@@ -67,7 +72,7 @@ NEWER = {
     *(f"Shortfall.{name}" for name in progress.Shortfall.__struct_fields__),
     *(f"Disproved.{name}" for name in progress.Disproved.__struct_fields__),
 }
-NEWER_KINDS = {"summary", "backfill", "intent", "missing", "lineages", "sightings", "verified"}
+NEWER_KINDS = {"summary", "backfill", "intent", "missing", "lineages", "sightings", "spreads", "verified"}
 STORED = [json.loads(line) for line in (DATA / "records.jsonl").read_text().splitlines()]
 
 

@@ -3,10 +3,11 @@
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from lakehouse.events import Position
 from lakehouse.ops.progress import LostRows, Transactions
-from lakehouse.silver.transaction_watermark import TransactionEvents, advance
+from lakehouse.silver.transaction_watermark import TransactionEvents, aborted, advance
 
 # A transaction is how many rows it has; its rows lie in topics of their own, its END in one that all share.
 sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
@@ -83,6 +84,43 @@ def test_a_snapshot_is_whole_with_its_last_row() -> None:
     state = advance(None, told)
     assert state.snapshots == ((0, 1, 300, 0, 0, 0),)
     assert state.whole is not None and (0, 1, 300, 0, 0, 1) < state.whole < (0, 1, 300, 1, 0, 0)
+
+
+def test_snapshots_and_ddls_count_with_a_batch_that_leaves_nothing_unread() -> None:
+    ddl, first, second = (0, 1, 500, 1, 0, 0), (0, 1, 300, 0, 0, 0), (0, 1, 600, 0, 0, 0)
+    told = TransactionEvents(snapshots={first}, begun={first}, ddls={ddl})
+    part = stored(advance(None, told, complete=False))
+    assert (part.whole, part.snapshots, part.waiting, part.ddls) == (None, (), (first,), (ddl,))
+
+    another = advance(part, TransactionEvents(begun={second}), complete=False)
+    assert (another.whole, aborted(another)) == (None, []), "its last row has come: it was not broken off"
+
+    rest = advance(part, TransactionEvents())
+    assert (rest.whole, rest.snapshots, rest.waiting, rest.ddls) == (ddl, (first,), UNSET, ())
+
+
+def test_a_transaction_above_a_snapshot_of_which_rows_are_unread_does_not_count_yet() -> None:
+    snapshot, below = (0, 1, 300, 0, 0, 0), position(1, 1)
+    above = (0, 1, 800, 1, 0, 1)
+    ends = TransactionEvents(
+        rows={"a": ({1}, below), "b": ({1}, above)}, ends=[("a", 1), ("b", 1)], begun={snapshot}
+    )
+    part = stored(advance(None, ends, complete=False))
+    assert (part.whole, part.held, part.ends) == (below, above, ())
+
+    still = stored(advance(part, TransactionEvents(snapshots={snapshot}), complete=False))
+    assert (still.whole, still.held, still.waiting) == (below, above, (snapshot,))
+    rest = advance(still, TransactionEvents())
+    assert (rest.whole, rest.held, rest.waiting) == (above, UNSET, UNSET)
+
+    assert advance(part, TransactionEvents()).whole == above, "a connector may never mark the last row"
+
+
+def test_rows_that_are_not_read_yet_are_not_those_that_were_lost() -> None:
+    told = TransactionEvents(rows={"a": ({1}, position(0, 1))}, ends=[("a", 2)], lost=1)
+    part = advance(advance(None, told, complete=False), TransactionEvents(), complete=False)
+    assert (part.whole, part.ends) == (None, (("a", 2),))
+    assert advance(part, TransactionEvents()).whole == position(0, 1)
 
 
 def test_an_end_that_comes_twice_holds_nothing() -> None:

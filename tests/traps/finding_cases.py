@@ -171,8 +171,25 @@ FINDINGS: dict[str, tuple[str, str]] = {
         "test_one_old_row_among_new_ones_does_not_bring_all_between"
         " test_what_lies_between_any_bounds_is_in_a_span",
     ),
+    "C6": (
+        "A `done` record has the keyless rows of those transactions alone that no watermark has passed. One"
+        " that comes in a batch of its own ends them: rows that are sent again behind it are known.",
+        "test_rows_are_known_again_though_their_watermark_came_in_a_batch_of_its_own"
+        " test_a_watermark_ends_the_runs_of_its_place_at_or_below_it",
+    ),
+    "C7": (
+        "Of the run that a feed may be sending again, the driver reads what is sent again, and no more.",
+        "test_the_driver_looks_no_further_back_than_what_is_sent_again"
+        " test_batch_by_batch_the_same_is_found_as_in_the_whole_run",
+    ),
     "C8": (
         "Maintenance holds its source, and keeps all of its tables in shape.",
         "test_maintain_forgets_what_is_older_than_the_manifests_that_stay_readable",
+    ),
+    "C10": (
+        "A batch's statements are held against those at their positions; the partitions that rows lie in are"
+        " remembered, and new rows alone are grouped.",
+        "test_batch_by_batch_the_same_is_found_as_in_all_rows"
+        " test_older_rows_are_looked_at_for_new_keys_of_tables_in_several_partitions_alone",
     ),
 }

@@ -148,12 +148,19 @@ RULES: dict[str, tuple[str, str]] = {
         " test_whatever_can_t_be_read_nothing_waits_for_ever",
     ),
     "4.9": (
-        "Debezium: a snapshot raises the watermark once its last row is there.",
-        "test_a_snapshot_is_whole_with_its_last_row",
+        "Debezium: a snapshot raises the watermark once its last row is there, and all is read that its pass"
+        " has landed: a batch takes a part of each topic.",
+        "test_a_snapshot_is_whole_with_its_last_row"
+        " test_snapshots_and_ddls_count_with_a_batch_that_leaves_nothing_unread"
+        " test_a_snapshot_of_which_a_batch_takes_a_part_is_not_whole_with_its_last_row"
+        " test_a_snapshot_waits_for_the_end_of_the_pass_that_lands_it"
+        " test_what_waits_for_the_end_of_a_pass_needs_no_new_record"
+        " test_a_transaction_above_a_snapshot_of_which_rows_are_unread_does_not_count_yet",
     ),
     "4.10": (
         "Debezium: a DDL raises the watermark once every transaction before is whole.",
-        "test_a_ddl_counts_from_the_next_batch_on_and_only_while_nothing_is_open",
+        "test_a_ddl_counts_from_the_next_batch_on_and_only_while_nothing_is_open"
+        " test_snapshots_and_ddls_count_with_a_batch_that_leaves_nothing_unread",
     ),
     "4.11": (
         "The watermark of a source is the smallest over the partitions that count.",
@@ -167,8 +174,12 @@ RULES: dict[str, tuple[str, str]] = {
     ),
     "4.13": (
         "Partitions are listed after the end offsets of a pass are fixed: one that is new holds the source "
-        "at once.",
-        "test_a_topic_that_is_spoilt_grown_trimmed_and_recreated_is_landed_whole_and_exact_only_where_it_is",
+        "at once. Until they are, watermarks of what the pass has landed do not count, though another process"
+        " reads them, or the pass has died.",
+        "test_a_topic_that_is_spoilt_grown_trimmed_and_recreated_is_landed_whole_and_exact_only_where_it_is"
+        " test_watermarks_of_records_that_landed_since_partitions_were_listed_do_not_count"
+        " test_no_watermark_passes_a_partition_that_is_made_while_a_pass_runs"
+        " test_silver_that_was_built_again_beside_a_pass_goes_no_further_than_what_is_published",
     ),
     "4.14": (
         "A DDL that removes a topic's last table stands for a watermark in all partitions of the topic.",

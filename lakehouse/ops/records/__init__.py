@@ -7,6 +7,7 @@
                  inferred                 columns that rows have and no DDL has added
                  lineages                 the ids that tables' lives were given
                  sightings                the shapes of rows from which schemas are inferred
+                 spreads                  the partitions that rows lie in, where these do not compare
     operators    epoch, retired, dismissed, decision, imported, rebuild, accepted, floor, verified
                  rebuilding, generation   a generation of silver that is begun, and one that counts now
     runs         run                      what a run did

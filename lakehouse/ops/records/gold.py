@@ -196,3 +196,23 @@ class Sightings(Record, frozen=True, kw_only=True):
     batch: int
     under: str
     tables: tuple[Sighted, ...]
+
+
+class TableSpread(msgspec.Struct, frozen=True):
+    """The partitions that a table's changes came in, and how many of its keys came in several."""
+
+    database: str
+    table: str
+    places: tuple[Partition, ...]
+    moved: int
+
+
+class Spreads(Record, frozen=True, kw_only=True):
+    """In which partitions the rows of batches up to `batch` lie, of a feed whose partitions do not compare.
+    `under` as in Sightings. Written by gold; a lake without it is looked through again."""
+
+    kind: ClassVar[str] = "spreads"
+    writer: ClassVar[str] = "gold"
+    batch: int
+    under: str
+    tables: tuple[TableSpread, ...]

@@ -18,7 +18,7 @@ from lakehouse.ops.records.bronze import (
     Scan,
     TopicCreatedAgain,
 )
-from lakehouse.ops.records.gold import Inferred, Intent, Lineages, Manifest, Sightings
+from lakehouse.ops.records.gold import Inferred, Intent, Lineages, Manifest, Sightings, Spreads
 from lakehouse.ops.records.operators import (
     Accepted,
     Decision,
@@ -46,6 +46,7 @@ KINDS: dict[str, type[Record]] = {
         Inferred,
         Lineages,
         Sightings,
+        Spreads,
         Read,
         Partitions,
         Gap,

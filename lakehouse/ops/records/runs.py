@@ -45,7 +45,7 @@ class Summary(Record, frozen=True, kw_only=True, omit_defaults=True):
     inserted     how many rows the batches above `above` have inserted: a retention floor has replaced the
                  others' rows
     closed       the dead letters that they have closed, by code
-    whole        the last two of them that took all that bronze had
+    whole        the last two of them that left nothing unread
     """
 
     kind: ClassVar[str] = "summary"

@@ -43,7 +43,8 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     `read_as`: what the batch's events depend on besides its bytes (lakehouse/silver/read_as.py).
     `bronze`: the version of bronze's table that has nothing else to read, and when it was made, in
-    milliseconds; unset where records are left."""
+    milliseconds; unset where records are left. `whole`: none are, and no pass over topics was under way
+    that has landed a part of what it lands. Such a batch may be of no record."""
 
     kind: ClassVar[str] = "planned"
     writer: ClassVar[str] = "silver"
@@ -57,11 +58,7 @@ class Planned(Record, frozen=True, kw_only=True, omit_defaults=True):
     backfills: int = 0
     read_as: dict[str, str] = msgspec.field(default_factory=dict)
     bronze: tuple[int, int] | UnsetType = UNSET
-
-    @property
-    def takes_all(self) -> bool:
-        """Whether the batch takes all that bronze had."""
-        return self.small and not self.again
+    whole: bool = False
 
     @property
     def is_repeat(self) -> bool:

@@ -1,7 +1,7 @@
 """Times, positions, ages and numbers as people write them, and text that a terminal can't be steered by."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +12,8 @@ TSO_RANKS = 3
 STATEMENT = 100
 # Seconds of work of which nobody asks for the rate.
 QUICK = 10
+# Bytes of a line of hexadecimal digits.
+_LINE = 16
 _UNITS = (("day", 86_400), ("h", 3_600), ("min", 60))
 
 
@@ -139,3 +141,17 @@ def origin(fields: dict[str, Any]) -> str:
     if "first" in fields:
         return f"{fields['topic']}/{fields['partition']}@{fields['first']}-{fields['last']}"
     return f"{fields['topic']}/{fields['partition']}@{fields['offset']}{index}"
+
+
+def shown_size(shown: int, whole: int) -> str:
+    """The number of bytes, and how many of them are shown where that is not all."""
+    return size(whole) if shown == whole else f"the first {size(shown)} of {size(whole)}"
+
+
+def hex_lines(data: bytes) -> Iterator[str]:
+    """Bytes as offset, hexadecimal digits, and ASCII where they are that."""
+    for begin in range(0, len(data), _LINE):
+        part = data[begin : begin + _LINE]
+        halves = (part[:8].hex(" "), part[8:].hex(" "))
+        seen = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        yield f"{begin:08x}  {halves[0]:<23}  {halves[1]:<23}  |{seen}|"

@@ -3,14 +3,14 @@ the difference between two, and what went wrong.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lakehouse.events import Position
 from lakehouse.reporting.text.lists import EFFECTS
 from lakehouse.reporting.text.remedies import dead_letters, of_table
 from lakehouse.reporting.text.tables import View
-from lakehouse.reporting.text.values import counted, moment, place, size, statement, tso_of
+from lakehouse.reporting.text.values import counted, hex_lines, moment, place, shown_size, statement, tso_of
 from lakehouse.reporting.web.document import Heading, document
 from lakehouse.reporting.web.markup import (
     Markup,
@@ -46,8 +46,6 @@ VALUE = 300
 STATEMENT = 500
 HOME = link("/", (), "All sources")
 NULL = element("span", "NULL", "muted")
-# Bytes in a line of a dump.
-_LINE = 16
 
 
 def _titled(title: str, *inner: object) -> Markup:
@@ -292,19 +290,8 @@ def letter_page(found: LetterBytes) -> str:
 def _dump(data: Bytes | None) -> Markup:
     if data is None:
         return element("p", "None.", "none")
-    shown = len(data.beginning)
-    length = size(data.size) if shown == data.size else f"the first {size(shown)} of {size(data.size)}"
-    lines = element("pre", "\n".join(hex_lines(data.beginning))) if shown else ""
-    return joined([element("p", length, "muted"), lines])
-
-
-def hex_lines(data: bytes) -> Iterator[str]:
-    """Bytes as offset, hexadecimal digits, and ASCII where they are that."""
-    for begin in range(0, len(data), _LINE):
-        part = data[begin : begin + _LINE]
-        halves = (part[:8].hex(" "), part[8:].hex(" "))
-        seen = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
-        yield f"{begin:08x}  {halves[0]:<23}  {halves[1]:<23}  |{seen}|"
+    lines = element("pre", "\n".join(hex_lines(data.beginning))) if data.beginning else ""
+    return joined([element("p", shown_size(len(data.beginning), data.size), "muted"), lines])
 
 
 # --- manifests

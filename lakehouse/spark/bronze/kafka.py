@@ -104,8 +104,9 @@ def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, fir
             )
             _note_lost(context, found)
         news.append(advanced(reading, ends, batch).record())
-    # taken again after the end offsets were fixed: a partition that is new holds the watermark
-    for record in (*news, *_listing(log, kafka, after)):
+    # taken again after the end offsets were fixed: a partition that is new holds the watermark. What has
+    # landed counts for that once the reading says so, which is recorded last
+    for record in (*_listing(log, kafka, after), *news):
         log.add_along(record)
     return landed
 
@@ -172,7 +173,8 @@ def _reading(context: RunContext, kafka: KafkaInput, topics: list[Topic], *, fir
             _note_anew(context, topic, known, reading)
         if anew and kafka.arrival:  # offsets are the order of such a feed, and they have begun again
             begin_epoch(log, ends, f"created anew: {', '.join(anew)}", goes_on=True)
-    log.add(reading.record())
+    # in one commit with the partitions: a new checkpoint goes on behind what a run that died has landed
+    log.add_all([*_listing(log, kafka, topics), reading.record()])
     return reading
 
 

@@ -4,7 +4,7 @@ A recording lands the messages that bronze does not have. Every record has (topi
 offset): the incarnation tells a topic that was created anew, whose offsets start again, from the one before.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.events import Message
 from lakehouse.ops.progress import Place
-from lakehouse.ops.records.bronze import Backfill
+from lakehouse.ops.records.bronze import Backfill, Partitions
 from lakehouse.silver.backfill import landed_below
 from lakehouse.spark.bronze.epochs import bronze_ends
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
@@ -24,6 +24,19 @@ from lakehouse.spark.ops.run_context import RunContext
 
 PLACE = ["topic", "incarnation", "partition", "offset"]
 CHUNK = 20_000
+
+
+def list_partitions(context: RunContext, recordings: Sequence[Callable[[], Iterable[Message]]]) -> None:
+    """Record the partitions of recordings that are landed in several commits: while some are missing, which a
+    run that dies leaves out, no watermark passes their partitions. `recordings` are read from their starts.
+    """
+    first = list(islice(recordings[0](), CHUNK + 1)) if len(recordings) == 1 else []
+    if recordings and (len(recordings) > 1 or len(first) > CHUNK):
+        found = {(message.topic, message.partition) for read in recordings for message in read()}
+        known = context.log.last(Partitions)
+        listed = tuple(sorted(found.union(known.listed if known is not None else ())))
+        if known is None or known.listed != listed:
+            context.log.add(Partitions(listed=listed))
 
 
 def land_messages(context: RunContext, messages: Iterable[Message]) -> int:

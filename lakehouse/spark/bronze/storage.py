@@ -10,7 +10,7 @@ file system that every Spark has.
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -26,12 +26,11 @@ from lakehouse.ops.records.operators import Epoch
 from lakehouse.sources.file_systems import FileInfo, FileSystem, LocalFiles
 from lakehouse.sources.storage_files import Scan, new_files
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
-from lakehouse.spark.lake import Lake
-from lakehouse.spark.ops.run_context import Progress, RunContext
+from lakehouse.spark.ops.run_context import LandedFiles, Progress, RunContext
+from lakehouse.spark.table_versions import NEWEST, Commit, commits_above
 
 METADATA = "metadata"
 CHUNK_BYTES = 64 * 1024 * 1024
-Landed = dict[str, tuple[int, int]]
 
 
 def land_storage(context: RunContext, root: str, options: Mapping[str, str], *, sweep: bool = True) -> int:
@@ -39,7 +38,8 @@ def land_storage(context: RunContext, root: str, options: Mapping[str, str], *, 
     first scan of a run must.
     """
     spark, log = context.spark, context.log
-    landed, following, metadata = landed_files(spark, context.lake, context.source)
+    known = seen_files(context)
+    landed, following, metadata = known.files, known.following, known.metadata
     last = log.last(ScanRecord)
     done = last.checkpoint if last else None
     files: FileSystem = SparkFiles(spark, root, landed) if is_remote(root) else LocalFiles(root)
@@ -132,17 +132,46 @@ def missing_file(file: DataFile, epoch: int, options: Mapping[str, str]) -> Miss
     return MissingFile(file.path, (file.schema or "", file.table or "") if named else None, position)
 
 
-def landed_files(spark: SparkSession, lake: Lake, source: str) -> tuple[Landed, int, bytes | None]:
-    """What bronze holds: size and time by path, the next offset, and the newest checkpoint's text."""
-    if not lake.exists(spark, "bronze", source):
-        return {}, 0, None
-    bronze = lake.read(spark, "bronze", source).where(F.col("topic") != SNAPSHOT_TOPIC)
-    rows = bronze.select("path", "size", "mtime", "offset").toArrow().to_pylist()
-    rows.sort(key=lambda row: row["offset"])
-    last = next((row["offset"] for row in reversed(rows) if row["path"] == METADATA), None)
-    metadata = None if last is None else bronze.where(F.col("offset") == last).select("value").first()
-    landed = {row["path"]: (row["size"], row["mtime"]) for row in rows if row["path"] != METADATA}
-    return landed, rows[-1]["offset"] + 1 if rows else 0, None if metadata is None else bytes(metadata.value)
+def seen_files(context: RunContext) -> LandedFiles:
+    """What bronze has of the sink. Of what an earlier pass of the run has seen, only what was appended since
+    is read, as long as nothing else was done to bronze's table.
+    """
+    lake, spark, known = context.lake, context.spark, context.landed
+    if not lake.exists(spark, "bronze", context.source):
+        known.files, known.following, known.metadata, known.version = {}, 0, None, None
+        return known
+    above = known.version[0] - 1 if known.version is not None else NEWEST
+    commits = commits_above(spark, lake.ref("bronze", context.source), above)
+    if not goes_on(known.version, commits):
+        known.files, known.following, known.metadata = {}, 0, None
+    elif commits[0].version == above + 1:
+        return known
+    bronze = lake.read(spark, "bronze", context.source, commits[0].version)
+    add_landed(known, bronze)
+    known.version = commits[0].version, commits[0].at
+    return known
+
+
+def goes_on(version: tuple[int, int] | None, commits: Sequence[Commit]) -> bool:
+    """Whether the commits since a version have left its rows as they were, and Delta knows all of them."""
+    if version is None or all((one.version, one.at) != version for one in commits):
+        return False
+    above = [one for one in commits if one.version > version[0]]
+    return len(above) == commits[0].version - version[0] and not any(one.takes for one in above)
+
+
+def add_landed(known: LandedFiles, bronze: DataFrame) -> None:
+    """Add the files from the next offset on to what is known."""
+    rows = bronze.where((F.col("topic") != SNAPSHOT_TOPIC) & (F.col("offset") >= known.following))
+    found = rows.select("path", "size", "mtime", "offset").toArrow().to_pylist()
+    for row in sorted(found, key=lambda row: row["offset"]):
+        if row["path"] != METADATA:
+            known.files[row["path"]] = row["size"], row["mtime"]
+        known.following = row["offset"] + 1
+    last = max((row["offset"] for row in found if row["path"] == METADATA), default=None)
+    if last is not None:
+        text = rows.where(F.col("offset") == last).select("value").first()
+        known.metadata = None if text is None else bytes(text.value)
 
 
 def lack_schema(found: Iterable[FileInfo], landed: Iterable[str], options: Mapping[str, str]) -> bool:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.ddl.policy import Decision, Rules
@@ -21,10 +20,11 @@ from lakehouse.ops.source_settings import Said
 from lakehouse.schema_history.build import build
 from lakehouse.schema_history.identity import beginning_of, with_known_ids
 from lakehouse.schema_history.late_statements import report_refused, without_late
-from lakehouse.schema_history.ordering_problems import SentStatement, Spread, report_disorder, report_repeats
+from lakehouse.schema_history.ordering_problems import SentStatement, report_disorder, report_repeats
 from lakehouse.schema_history.schema_records import Record
 from lakehouse.spark.change_log.changes import counted_up_to, not_void
 from lakehouse.spark.change_log.sightings import SilverSightings
+from lakehouse.spark.change_log.spread import spreading
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import raised_floors
 from lakehouse.spark.silver.tables import read_silver
@@ -53,7 +53,10 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
         sightings.record(log, done)
     report_refused(history, told.refused)
     if not ordered:
-        report_disorder(history, spread_of(changes, rows))
+        found = spreading(log, done, changes)
+        report_disorder(history, found.of(rows))
+        if keep:
+            found.record(log, done)
     if done.arrival:
         report_repeats(history, list(map(_statement, rows)))
     for lineage in history.lineages:
@@ -106,25 +109,6 @@ def _record(row: Any) -> Record:
 
 def _statement(row: Any) -> SentStatement:
     return SentStatement(tuple(row.position), row.database, row.table, row.ddl, commit_ts=row.commit_ts)
-
-
-def spread_of(changes: DataFrame, statements: Iterable[Any]) -> Spread:
-    """In which partitions a feed's rows and statements lie. All of silver is read: only a feed whose
-    partitions do not compare needs it.
-    """
-    place = F.struct(F.col("origin.topic").alias("topic"), F.col("origin.partition").alias("partition"))
-    keys = changes.groupBy("database", "table", "key").agg(F.collect_set(place).alias("places"))
-    scattered = (F.size("places") > 1) & (F.col("key") != "[]")
-    tables = keys.groupBy("database", "table").agg(
-        F.array_distinct(F.flatten(F.collect_list("places"))).alias("places"),
-        F.count_if(scattered).alias("moved"),
-    )
-    found = tables.collect()
-    return Spread(
-        {(row.database, row.table): {tuple(place) for place in row.places} for row in found},
-        {(tuple(row.position), row.ddl): (row.origin.topic, row.origin.partition) for row in statements},
-        {(row.database, row.table): row.moved for row in found},
-    )
 
 
 def rules_of(log: OpsLog, said: Said) -> Rules:

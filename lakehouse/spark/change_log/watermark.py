@@ -8,7 +8,7 @@ from msgspec import UNSET
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
-from lakehouse.events import Position
+from lakehouse.events import MIN_POSITION, Position
 from lakehouse.lineage import History, Name
 from lakehouse.ops.progress import NextOffset, Partition
 from lakehouse.ops.records.bronze import Partitions, Read
@@ -25,6 +25,7 @@ from lakehouse.silver.partition_lives import (
     topic_ends,
     without_later_marks,
 )
+from lakehouse.sources.kafka_offsets import has_more, reading_of
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.done_record import WHOLE_SOURCE
 from lakehouse.spark.silver.tables import read_silver
@@ -107,10 +108,31 @@ def source_watermark(
 ) -> tuple[Position, Partition | None]:
     """W, and the partition that holds it; `ends` are the topics without tables, else those of the last
     manifest.
+
+    The watermarks of records that landed since the broker's partitions were listed do not count yet: rows
+    below them may be in a partition that is new. Bronze lists the partitions again once a pass has landed;
+    silver and gold may run beside that pass, or after one that has died.
     """
-    marks = partition_watermarks(done)
-    known = without_later_marks(published_ends(log.last(Manifest)), marks) if ends is None else ends
-    return smallest(marks, counting_partitions(done, log), known)
+    last, partitions = log.last(Manifest), counting_partitions(done, log)
+    sure = _landed_before_listing(done, log)
+    marks = partition_watermarks(done if sure is None else sure)
+    known = without_later_marks(published_ends(last), marks) if ends is None else ends
+    position, holder = smallest(marks, partitions, known)
+    if sure is None:
+        position = min(position, MIN_POSITION if last is None else last.watermark)
+    return position, holder
+
+
+def _landed_before_listing(done: Done, log: OpsLog) -> Done | None:
+    """The last batch up to `done` that has no record which landed since the broker's partitions were listed;
+    None where every batch has one. Where one watermark speaks of all of the source, it counts the rows of
+    every partition.
+    """
+    reading = reading_of(log.last(Read))
+    if reading is None or any(one.partition == WHOLE_SOURCE for one in done.marks):
+        return done
+    batches = (done, *(one for one in reversed(log.counted(Done)) if one.batch < done.batch))
+    return next((one for one in batches if not has_more(one.next, reading)), None)
 
 
 def published_ends(manifest: Manifest | None) -> dict[str, Position]:
@@ -121,7 +143,7 @@ def published_ends(manifest: Manifest | None) -> dict[str, Position]:
 
 def find_ends(log: OpsLog, done: Done, history: History, *, settled: bool) -> dict[str, Position]:
     """The topics that are at their end. The last statement of one counts once later batches have what came
-    before it in other partitions, at once where nothing is on its way (`settled`).
+    before it in other partitions, at once where nothing is on its way (`settled`) and all is read.
     """
     tables: dict[str, set[Name]] = {}
     for size in done.tables:
@@ -140,7 +162,9 @@ def find_ends(log: OpsLog, done: Done, history: History, *, settled: bool) -> di
     ends = topic_ends(tables, intervals, marks)
     known = published_ends(log.last(Manifest))
     batches = {tuple(row.position): row.batch for row in statements}
-    whole = {*log.summary.whole, *(one.batch for one in log.counted(Planned) if one.takes_all)}
+    plans = [one for one in log.counted(Planned) if one.batch <= done.batch]
+    whole = {*log.summary.whole, *(one.batch for one in plans if one.whole)}
+    settled = settled and next((one.whole for one in reversed(plans) if not one.again), True)
     return {
         topic: end
         for topic, end in ends.items()

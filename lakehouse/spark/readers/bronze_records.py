@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.discovery.inspect import event_json
+from lakehouse.discovery.inspect import events_json
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.events import Event, Message
 from lakehouse.formats import FORMATS, decode_message
@@ -40,6 +40,10 @@ class Chosen:
     first: int | None = None
     last: int | None = None
     incarnation: str | None = None
+
+    def has(self, offset: int) -> bool:
+        """Whether an offset is one of them."""
+        return self.first is None or (self.first <= offset and (self.last is None or offset <= self.last))
 
     def __str__(self) -> str:
         words = [f"{self.topic or '*'}/{'*' if self.partition is None else self.partition}"]
@@ -70,9 +74,11 @@ def chosen_records(
     )
 
 
-def inspect_bronze(root: str, source: str, chosen: Chosen) -> Iterator[dict[str, Any]]:
-    """The events of bronze records, as `inspect --json` has them. LakehouseError where there is no such
-    record.
+def inspect_bronze(
+    root: str, source: str, chosen: Chosen, *, dumps: bool = False
+) -> Iterator[dict[str, Any]]:
+    """The events of bronze records, as `inspect --json` has them; with `dumps` dead letters have the
+    beginnings of their bytes. LakehouseError where there is no such record.
     """
     spark, lake, log, settings = opened(root, source)
     format, options = settings.format, settings.options
@@ -85,11 +91,9 @@ def inspect_bronze(root: str, source: str, chosen: Chosen) -> Iterator[dict[str,
     if has_attachments(format, options):
         bronze = with_attachments(log, format, options, bronze)
     needed = BatchContext(final=True) if joins else batch_context(log, format, options, [])
-    for message, event in _events(stream(bronze, epochs_of(log)), format, options, needed):
-        if chosen.first is None or (
-            chosen.first <= message.offset and (chosen.last is None or message.offset <= chosen.last)
-        ):
-            yield event_json(message, event)
+    found = _events(stream(bronze, epochs_of(log)), format, options, needed)
+    wanted = (one for one in found if chosen.has(one[0].offset))
+    yield from events_json(wanted, dumps=dumps)
 
 
 def _events(

@@ -43,7 +43,7 @@ from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.bronze_records import Chosen, records
-from lakehouse.spark.readers.row_history import key_columns, of_key, shown_changes
+from lakehouse.spark.readers.row_history import key_columns, of_row, shown_changes
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.status import with_lag
 from lakehouse.spark.readers.timeline import observe
@@ -135,7 +135,7 @@ class LakePages:
         if len(names) != len(key):
             wanted = ", ".join(names) or "gold has none as it is"
             raise NotThere(f"{table}: expected a value for each column of the key ({wanted}), got {len(key)}")
-        changes = shown_changes(reader, entry, of_key(key) & between(after, None), PAGE + 1)
+        changes = shown_changes(reader, entry, of_row(reader, entry, key) & between(after, None), PAGE + 1)
         return RowHistory(
             source,
             reader.settings.order,

@@ -2,14 +2,19 @@
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from operator import and_
 from typing import Any
 
 import msgspec
 from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
+from lakehouse.events import Position
 from lakehouse.fold.upcast import Carrier
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.shown_images import Shown, shown_image
@@ -18,7 +23,7 @@ from lakehouse.lineage import Lineage
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.reporting.text.values import origin
 from lakehouse.reporting.web.readings import Image, RowChange
-from lakehouse.spark.change_log.changes import counted_up_to, of_lineage
+from lakehouse.spark.change_log.changes import between, counted_up_to, of_lineage
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.timeline import commit_millis
 from lakehouse.spark.silver.tables import read_silver
@@ -32,6 +37,12 @@ def key_columns(reader: Reader, entry: TableEntry) -> tuple[str, ...]:
     """Gold's names of a table's key, in the order in which its messages name them; () where gold has no key
     as it is in messages: there is none, it is masked, or left out.
     """
+    shown = {one.column.id: one.name for one in reader.columns((entry.database, entry.table))}
+    return tuple(shown[column] for column in _key_ids(reader, entry))
+
+
+def _key_ids(reader: Reader, entry: TableEntry) -> tuple[int, ...]:
+    """The columns of the key by their ids, in the same order."""
     modes = reader.modes(entry)
     named = [size.keys for size in (reader.done.tables if reader.done else ()) if size.name in entry.names]
     names = named[-1] if named else None
@@ -40,10 +51,7 @@ def key_columns(reader: Reader, entry: TableEntry) -> tuple[str, ...]:
     columns = [column for step in modes[0].lineage.steps for column in step.schema.columns]
     ids = {column.name.lower(): column.id for column in columns}
     order = tuple(ids.get(name.lower(), 0) for name in names)
-    if sorted(order) != sorted(modes[0].ids):
-        return ()
-    shown = {one.column.id: one.name for one in reader.columns((entry.database, entry.table))}
-    return tuple(shown[column] for column in order)
+    return order if sorted(order) == sorted(modes[0].ids) else ()
 
 
 def keys_like(values: Sequence[str]) -> list[str]:
@@ -58,9 +66,38 @@ def keys_like(values: Sequence[str]) -> list[str]:
     return [f"[{','.join(parts)}]" for parts in itertools.product(*forms)]
 
 
-def of_key(key: Sequence[str]) -> Column:
-    """The condition of changes of a row, by the text of its key's values."""
-    return F.col("key").isin(keys_like(key))
+def of_row(reader: Reader, entry: TableEntry, key: Sequence[str]) -> Column:
+    """The condition of changes of a row, by the text of its key's values in the order of `key_columns`. A
+    retention floor's rows, and those of messages that know no key, tell theirs by their images alone.
+    """
+    ids = _key_ids(reader, entry)
+    told: Column = F.lit(False)
+    for mode in reader.modes(entry):
+        for low, high, names in _names_of(mode.lineage, ids):
+            wanted = list(zip(names, key, strict=True))
+            told = told | (between(low, high) & (_has("before", wanted) | _has("after", wanted)))
+    return F.col("key").isin(keys_like(key)) | ((F.col("key") == "[]") & told)
+
+
+def _names_of(
+    lineage: Lineage, ids: Sequence[int]
+) -> Iterator[tuple[Position | None, Position | None, list[str]]]:
+    """The names of a key's columns, and the positions between which they have them."""
+    steps: list[tuple[Position | None, list[str] | None]] = []
+    for step in lineage.steps:
+        columns = [step.schema.by_id(one) for one in ids]
+        names = None if None in columns else [one.name for one in columns if one is not None]
+        if not steps or names != steps[-1][1]:
+            steps.append((step.position if steps else None, names))
+    for (low, names), (high, _) in pairwise([*steps, (None, None)]):
+        if names is not None:
+            yield low, high, names
+
+
+def _has(side: str, wanted: Iterable[tuple[str, str]]) -> Column:
+    """Whether an image has these texts of values."""
+    image = F.from_json(side, T.MapType(T.StringType(), T.StringType()))
+    return reduce(and_, [image[name].eqNullSafe(F.lit(value)) for name, value in wanted])
 
 
 def shown_changes(reader: Reader, entry: TableEntry, chosen: Column, number: int) -> list[RowChange]:
@@ -106,7 +143,7 @@ class _Images:
             before=self._image(row, row.before, mode.lineage, shown),
             after=self._image(row, row.after, mode.lineage, shown),
             flags=tuple(row.flags or ()),
-            origin=origin({name: value for name, value in row.origin.asDict().items() if value is not None}),
+            origin=_origin(row),
             batch=row.batch,
         )
 
@@ -119,3 +156,10 @@ class _Images:
         carry = Carrier(lineage, step, step, row.encoding, upstream=upstream)
         values: dict[int, Any] = carry(msgspec.json.decode(text)) or {}
         return shown(lineage.steps[step].schema, values)
+
+
+def _origin(row: Row) -> str:
+    """Where a change's bytes are; "" for a row of a retention floor, which many changes were folded to."""
+    found = {} if row.origin is None else row.origin.asDict()
+    told = {name: value for name, value in found.items() if value is not None}
+    return origin(told) if told else ""

@@ -1,6 +1,6 @@
 """The `done` record of a batch: progress, bounds, counts, and the state of a Debezium feed's transactions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
@@ -86,7 +86,8 @@ def done_record(
     transactions = None
     if summary.told is not None:
         known = done.transactions if done else None
-        transactions = advance(known, summary.told, settled=summary.settled, again=plan.again)
+        settled = summary.settled and (plan.whole or plan.again)
+        transactions = advance(known, summary.told, complete=plan.whole, settled=settled, again=plan.again)
     marks = _highest_marks(done, summary)
     if transactions is not None and transactions.whole:
         marks = (Mark("", WHOLE_SOURCE, transactions.whole),)
@@ -102,7 +103,7 @@ def done_record(
         counts=counts,
         top=_higher(done.top if done else None, summary.high),
         reach=_higher(done.reach if done else None, summary.reach),
-        next=_next(plan, done),
+        next=next_offsets(plan.ranges, done),
         marks=marks,
         dead=_dead_counts(done, summary),
         tables=_tables(done, summary),
@@ -153,9 +154,10 @@ def _backfills(done: Done | None) -> int:
     return done.backfills if done is not None and done.backfills is not UNSET else 0
 
 
-def _next(plan: Planned, done: Done | None) -> tuple[NextOffset, ...]:
+def next_offsets(ranges: Iterable[OffsetRange], done: Done | None) -> tuple[NextOffset, ...]:
+    """Where silver goes on once it has read these ranges."""
     following = {one.place: one.offset for one in (done.next if done else ())}
-    for one in plan.ranges:  # a requeued batch reads what is long done
+    for one in ranges:  # a requeued batch reads what is long done
         following[one.place] = max(following.get(one.place, 0), one.last + 1)
     return _offsets(following)
 

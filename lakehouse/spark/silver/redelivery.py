@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
+from msgspec import UNSET, UnsetType
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.formats.row import Redelivery
 from lakehouse.ops.progress import OffsetRange, Place, SentState
 from lakehouse.ops.records.silver import Done
-from lakehouse.silver.redelivery import Aligner, Sent, restarted
+from lakehouse.silver.redelivery import Aligner, Sent, restarted, starts_of
 from lakehouse.spark.bronze.offsets import of_place, within
 
 Numbers = dict[Place, list[tuple[int, int, int | None]]]
@@ -56,13 +57,16 @@ def find_replays(
             continue
         met = sorted(numbers.get(one.place, ()))
         told = [(state.number, state.made), *[(number, made) for _, number, made in met]]
-        replaying = False
+        since = None
         if state.replaying or any(restarted(earlier, *later) for earlier, later in pairwise(told)):
-            copies[one.place], aligner, torn = _copies(bronze, rule, one)
-            replaying = aligner.is_replaying
+            copies[one.place], since, torn = _copies(bronze, rule, one, state)
             broken += torn
         number, made = told[-1]
-        before[one.place] = SentState(*one.place, one.last, number, made, replaying)
+        before[one.place] = SentState(
+            *(*one.place, one.last, number, made),
+            replaying=since is not None,
+            since=UNSET if since is None else since,
+        )
     return Replays(copies, broken, tuple(before[place] for place in sorted(before)))
 
 
@@ -106,25 +110,60 @@ def _by_place(rows: list[dict[str, Any]]) -> Numbers:
     return numbers
 
 
-def _copies(bronze: DataFrame, rule: Redelivery, read: OffsetRange) -> tuple[frozenset[int], Aligner, int]:
-    """The copies in a range, the partition's aligner behind it, and how many replays broke in it."""
-    mine = _within(read.place, read.first - rule.run, read.last)
-    run = bronze.where(mine).select("offset", "value")
-    rows = sorted(run.mapInArrow(_marks(rule), SENT).toArrow().to_pylist(), key=lambda row: row["offset"])
-    cut = sum(row["offset"] < read.first for row in rows)
-    messages = [Sent(row["number"], row["mark"], row["made"]) for row in rows]
+def _copies(
+    bronze: DataFrame, rule: Redelivery, read: OffsetRange, state: SentState
+) -> tuple[frozenset[int], int | None, int]:
+    """The copies in a range; from which offset on the next batch has to read the run, where a replay is under
+    way behind the range; and how many replays broke in it.
+    """
+    met = _sent(bronze, rule, read.place, (read.first, read.last))
+    starts = starts_of([row for _, row in met], (state.number, state.made))
+    first = _first_place(bronze, rule, read, state, starts=starts)
+    run = _sent(bronze, rule, read.place, (first, read.first - 1))
     aligner = Aligner(rule)
-    aligner.copies(messages[:cut])
+    aligner.copies([row for _, row in run])
     torn = aligner.broken
-    found = aligner.copies(messages[cut:])
-    return (
-        frozenset(row["offset"] for row, copy in zip(rows[cut:], found, strict=True) if copy),
-        aligner,
-        aligner.broken - torn,
-    )
+    found = aligner.copies([row for _, row in met])
+    copies = frozenset(offset for (offset, _), copy in zip(met, found, strict=True) if copy)
+    return copies, first if aligner.is_replaying else None, aligner.broken - torn
 
 
-def _marks(rule: Redelivery) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _first_place(
+    bronze: DataFrame, rule: Redelivery, read: OffsetRange, state: SentState, *, starts: frozenset[bytes]
+) -> int:
+    """The first offset of the run that messages of a range may be copies of: that of the first message before
+    it that is equal to one with which the feed begins again. What is before that is followed by none, so
+    only workers look at it. A replay that began before the range goes on from where its run was found.
+    """
+    lowest = max(0, read.first - rule.run)
+    places = [read.first]
+    if state.replaying:  # a record of an older lakehouse does not say from where on
+        places.append(lowest if isinstance(state.since, UnsetType) else state.since)
+    if starts:
+        messages = bronze.where(_within(read.place, lowest, read.first - 1)).select("offset", "value")
+        equal = messages.mapInArrow(_marks(rule, starts), SENT).select(F.min("offset")).first()
+        places += [] if equal is None or equal[0] is None else [equal[0]]
+    return min(places)
+
+
+def _sent(
+    bronze: DataFrame, rule: Redelivery, place: Place, offsets: tuple[int, int]
+) -> list[tuple[int, Sent]]:
+    """The messages between two offsets, both included, as they are compared."""
+    first, last = offsets
+    if first > last:
+        return []
+    messages = bronze.where(_within(place, first, last)).select("offset", "value")
+    table = messages.mapInArrow(_marks(rule), SENT).toArrow().sort_by("offset")
+    rows = zip(*(table[name].to_pylist() for name in ("offset", "number", "mark", "made")), strict=True)
+    return [(offset, Sent(number, mark, made)) for offset, number, mark, made in rows]
+
+
+def _marks(
+    rule: Redelivery, wanted: frozenset[bytes] | None = None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Reads messages as they are compared: all of them, or those of `wanted` marks."""
+
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from lakehouse.events import Message
         from lakehouse.silver.redelivery import sent
@@ -135,6 +174,7 @@ def _marks(rule: Redelivery) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa
                 (offset, *sent(Message("", 0, offset, key=None, value=value), rule))
                 for offset, value in zip(offsets, values, strict=True)
             ]
+            rows = [row for row in rows if wanted is None or row[2] in wanted]
             arrays = [
                 pa.array([row[i] for row in rows], type_)
                 for i, type_ in enumerate((pa.int64(), pa.int64(), pa.binary(), pa.int64()))

@@ -28,7 +28,7 @@ from lakehouse.reporting.text.values import counted, pace
 from lakehouse.silver import backfill
 from lakehouse.silver.read_as import differences
 from lakehouse.silver.redelivery import rule_of
-from lakehouse.sources.kafka_offsets import reading_of, undone
+from lakehouse.sources.kafka_offsets import has_more, reading_of, undone
 from lakehouse.spark import limits
 from lakehouse.spark.bronze.claim_checks import has_attachments, with_attachments
 from lakehouse.spark.bronze.epochs import epochs_of
@@ -41,7 +41,7 @@ from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.session import many_rows
 from lakehouse.spark.silver.columns import INPUT
 from lakehouse.spark.silver.context import batch_context
-from lakehouse.spark.silver.done_record import Sent, done_record, with_counts
+from lakehouse.spark.silver.done_record import Sent, done_record, next_offsets, with_counts
 from lakehouse.spark.silver.driver_batch import run_local_batch
 from lakehouse.spark.silver.redelivery import Replays, find_replays
 from lakehouse.spark.silver.spark_batch import ARROW_ROWS, run_spark_batch
@@ -105,17 +105,11 @@ def next_plan(log: OpsLog, feed: SilverSettings) -> Planned | None:
     refuse_other_reading(log, feed)
     if last is not None and (done is None or done.batch < last.batch):
         return last
-    late = landed_late(log, done)
-    if late:
-        following = Following(late, is_small(log, feed, late))
-    else:
-        newest = bronze_version(log, done)
-        if newest is None:
-            return None
-        following = next_ranges(log.spark, log.lake, feed, done)
-        following = following._replace(bronze=newest if following.is_all else UNSET)
+    late, landed = landed_late(log, done), reading_of(log.last(Read))
+    following = Following(late, is_small(log, feed, late)) if late else following_records(log, feed, done)
     ranges = following.ranges
-    if not ranges:
+    whole = following.is_all and (landed is None or not has_more(next_offsets(ranges, done), landed))
+    if not ranges and not (whole and waits(done)):
         return None
     plan = Planned(
         batch=(done.batch if done else 0) + 1,
@@ -127,9 +121,27 @@ def next_plan(log: OpsLog, feed: SilverSettings) -> Planned | None:
         again=bool(late),
         backfills=len(log.all(Backfill)),
         read_as=feed.read_as,
+        whole=whole,
     )
     log.add(plan)
     return plan
+
+
+def waits(done: Done | None) -> bool:
+    """Whether something counts as soon as a batch leaves nothing unread, be it of no record."""
+    transactions = None if done is None else done.transactions
+    return transactions is not None and bool(transactions.waiting or transactions.held)
+
+
+def following_records(log: OpsLog, feed: SilverSettings, done: Done | None) -> "Following":
+    """The records to read next, without a look at any where bronze has no others."""
+    if not log.lake.exists(log.spark, "bronze", log.source):
+        return Following((), small=True)
+    newest = bronze_version(log, done)
+    if newest is None:
+        return Following((), small=True, is_all=True)
+    following = next_ranges(log.spark, log.lake, feed, done)
+    return following._replace(bronze=newest if following.is_all else UNSET)
 
 
 def refuse_other_reading(log: OpsLog, feed: SilverSettings) -> None:

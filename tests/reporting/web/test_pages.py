@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from lakehouse.reporting.web.details import hex_lines
+from lakehouse.reporting.text.values import hex_lines
 from lakehouse.reporting.web.readings import NotThere
 from lakehouse.reporting.web.routes import BadAddress
 from tests.reporting.web.test_report import html_of, observed, parsed, words

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import NewPartitions
+from msgspec import structs
 
 from lakehouse.config.models import KafkaInput
 from lakehouse.demo.kafka_broker import Broker
-from lakehouse.events import Message
+from lakehouse.events import MIN_POSITION, Message
+from lakehouse.spark.bronze import kafka
 from lakehouse.spark.operations.dead_letters import dismiss_dead_letters
 from lakehouse.spark.operations.epochs import retire_partition
 from lakehouse.spark.readers.status import status
@@ -79,12 +82,12 @@ def test_a_checkpoint_that_lost_a_part_is_begun_again_where_bronze_ends(
 
 
 def test_an_open_transaction_that_is_read_uncommitted_is_landed_once(shop: Shop) -> None:
-    kafka = KafkaInput(
+    uncommitted = KafkaInput(
         bootstrap_servers=shop.broker.bootstrap,
         topics=[shop.topic],
         options={"kafka.isolation.level": "read_uncommitted"},
     )
-    shop.config.sources["shop"] = shop.config.sources["shop"].model_copy(update={"kafka": kafka})
+    shop.config.sources["shop"] = shop.config.sources["shop"].model_copy(update={"kafka": uncommitted})
     shop.produce(TOLD)
     producer = Producer({"bootstrap.servers": shop.broker.bootstrap, "transactional.id": shop.topic})
     producer.init_transactions(30)
@@ -93,11 +96,44 @@ def test_an_open_transaction_that_is_read_uncommitted_is_landed_once(shop: Shop)
     producer.flush(30)
 
     landed = [shop.run("bronze")["new_messages"] for _ in range(2)]
-    kafka = KafkaInput(bootstrap_servers=shop.broker.bootstrap, topics=[shop.topic])
-    shop.config.sources["shop"] = shop.config.sources["shop"].model_copy(update={"kafka": kafka})
+    committed = KafkaInput(bootstrap_servers=shop.broker.bootstrap, topics=[shop.topic])
+    shop.config.sources["shop"] = shop.config.sources["shop"].model_copy(update={"kafka": committed})
     landed.append(shop.run("bronze")["new_messages"])
     producer.abort_transaction(30)
 
     assert landed == [len(TOLD) + 1, 0, 0]
     assert status(shop.config, shop.lake)[0].get("gaps", []) == []
     assert [line for line in shop.said if "created anew" in line] == []
+
+
+def test_no_watermark_passes_a_partition_that_is_made_while_a_pass_runs(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def grown(*given: Any) -> Any:
+        shop.wait(shop.admin.create_partitions([NewPartitions(shop.topic, 4)]))
+        row = next(one for one in TOLD if one.partition == 0)
+        shop.produce([structs.replace(row, partition=3), *TOLD])
+        return started(*given)
+
+    def dying(*given: Any) -> Any:
+        assert passed(*given)[0]
+        raise OSError("the machine is gone")
+
+    started, passed = kafka._stream, kafka._pass
+    shop.produce(TOLD[:1])
+    shop.run("bronze")
+    with monkeypatch.context() as patched:
+        patched.setattr(kafka, "_stream", grown)
+        patched.setattr(kafka, "_pass", dying)
+        shop.produce(TOLD[:1])
+        with pytest.raises(OSError, match="the machine is gone"):
+            shop.run("bronze")
+    shop.run("silver", "gold")
+    assert status(shop.config, shop.lake)[0]["gold_watermark"] == list(MIN_POSITION)
+
+    shop.run()
+    told = status(shop.config, shop.lake)[0]
+    assert (told["held_by"], told["lag_messages"]) == (f"{shop.topic}/3", 0)
+    shop.produce([resolved(3, LATER)])
+    shop.run()
+    assert shop.tables() == engine(TOLD)

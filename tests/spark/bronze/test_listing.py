@@ -1,18 +1,28 @@
-"""When the partitions of a topic are recorded. Needs Spark's package, but neither a session nor a broker."""
+"""When the partitions of a topic are recorded, and which watermarks count before they are. Needs Spark's
+package, but neither a session nor a broker.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from lakehouse.events import MIN_POSITION, Message
+from lakehouse.ops.progress import Counts, Mark, NextOffset, TopicOffset
 from lakehouse.ops.records.bronze import Partitions, Read
+from lakehouse.ops.records.gold import Manifest
+from lakehouse.ops.records.operators import Generation
 from lakehouse.ops.records.record import Record
+from lakehouse.ops.records.silver import Done
 from lakehouse.sources.kafka_admin import Topic
 from lakehouse.sources.kafka_offsets import Reading
-from lakehouse.spark.bronze import kafka
+from lakehouse.spark.bronze import kafka, recordings
+from lakehouse.spark.change_log.watermark import source_watermark
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
+from lakehouse.spark.silver.done_record import WHOLE_SOURCE
 from tests.support.lakes import quiet
 
 
@@ -50,3 +60,80 @@ def test_a_new_partition_is_recorded_before_a_record_of_the_pass_is_landed(
     listed = log.last(Partitions)
     assert listed is not None
     assert listed.listed == (("t", 0), ("t", 1))
+
+
+def done(batch: int, following: Sequence[int], marks: Sequence[int]) -> Done:
+    """A batch that goes on at some offset of each partition of the topic, and its watermarks."""
+    return Done(
+        batch=batch,
+        counts=Counts(),
+        top=None,
+        reach=None,
+        next=tuple(NextOffset("t", "id", number, offset) for number, offset in enumerate(following)),
+        marks=tuple(Mark("t", number, (0, mark, 0, 0, 0, 0)) for number, mark in enumerate(marks)),
+        dead=(),
+        tables=(),
+    )
+
+
+def read(*following: int) -> Read:
+    offsets = tuple(TopicOffset("t", number, offset) for number, offset in enumerate(following))
+    return Read(stream=0, topics=("t",), ids={"t": "id"}, incarnations={"t": "id"}, next=offsets)
+
+
+def test_the_partitions_of_a_recording_are_listed_before_the_first_of_its_commits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, first = log_of(), done(1, [2], [10])
+    told = [Message("t", number % 2, number, None, b"") for number in range(4)]
+    context = RunContext(log, quiet)
+    monkeypatch.setattr(OpsLog, "add", lambda log, record: log.records.append(log._logged(record, 1)))
+    monkeypatch.setattr(recordings, "CHUNK", 4)
+
+    recordings.list_partitions(context, [lambda: told])
+    assert log.records == [], "one commit has all of it"
+
+    monkeypatch.setattr(recordings, "CHUNK", 2)
+    recordings.list_partitions(context, [lambda: told])
+    recordings.list_partitions(context, [lambda: told[:3], lambda: told])
+    assert log.all(Partitions) == [Partitions(listed=(("t", 0), ("t", 1)))]
+    assert source_watermark(first, log) == (MIN_POSITION, ("t", 1)), "as a run that has died leaves it"
+
+
+def log_of(*records: Record) -> OpsLog:
+    nothing: Any = None
+    log = OpsLog(nothing, Lake("lake"), "shop")
+    for record in records:
+        log.records.append(log._logged(record, len(log.records) + 1))
+    return log
+
+
+def test_watermarks_of_records_that_landed_since_partitions_were_listed_do_not_count() -> None:
+    listed, first, second = Partitions(listed=(("t", 0),)), done(1, [5], [10]), done(2, [9], [20])
+    beside = log_of(listed, read(5), first, second)
+    assert source_watermark(second, beside) == ((0, 10, 0, 0, 0, 0), ("t", 0))
+
+    ended = log_of(listed, read(5), first, second, Partitions(listed=(("t", 0), ("t", 1))), read(9, 0))
+    assert source_watermark(second, ended) == (MIN_POSITION, ("t", 1))
+
+    as_before = log_of(listed, read(5), first, second, read(9))
+    assert source_watermark(second, as_before) == ((0, 20, 0, 0, 0, 0), ("t", 0))
+
+    read_no_more = log_of(listed, structs.replace(read(5), topics=("u",)), first, second)
+    assert source_watermark(second, read_no_more)[0] == (0, 20, 0, 0, 0, 0)
+
+
+def test_silver_that_was_built_again_beside_a_pass_goes_no_further_than_what_is_published() -> None:
+    published = Manifest(batch=1, watermark=(0, 10, 0, 0, 0, 0), consistency="resolved", tables=())
+    again = done(1, [9], [20])
+    log = log_of(Partitions(listed=(("t", 0),)), read(5), done(1, [5], [10]), published)
+    for record in (again, Generation(number=2)):
+        log.records.append(log._logged(record, len(log.records) + 1))
+    assert source_watermark(again, log)[0] == published.watermark
+
+
+def test_the_transactions_of_a_feed_count_their_rows_in_every_partition() -> None:
+    whole = done(2, [9], [])
+    whole = structs.replace(whole, marks=(Mark("", WHOLE_SOURCE, (0, 20, 0, 0, 0, 0)),))
+    log = log_of(Partitions(listed=(("t", 0),)), read(5), whole)
+    assert source_watermark(whole, log)[0] == (0, 20, 0, 0, 0, 0)

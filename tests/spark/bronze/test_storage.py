@@ -20,8 +20,11 @@ from lakehouse.sources.storage_tree import read_tree
 from lakehouse.spark.bronze import storage
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.dead_letters import dismiss_dead_letters, list_dead_letters
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.ops.run_context import LandedFiles, RunContext
 from lakehouse.spark.pipeline.run import run
 from lakehouse.spark.readers.status import source_status
+from lakehouse.spark.table_versions import Commit
 from tests.support.encode_open import dumps
 from tests.support.encode_tidb import storage_tree
 from tests.support.engine import Memory
@@ -388,3 +391,49 @@ def test_a_file_that_cannot_be_read_when_it_lands_is_landed_once_it_can(
     assert second["new_messages"] == 1
     assert {entry["state"] for entry in second["tables"]} <= {"exact", "retired"}
     assert shown(tmp_path / "lake", tmp_path / "a") == engine(root)
+
+
+def test_a_later_pass_of_a_run_reads_of_bronze_what_was_appended_since(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pass of one run sees the files that a run of its own would see."""
+    options, lake, root = storage_options("csv"), Lake(str(tmp_path / "lake")), tmp_path / "sink"
+    context = RunContext(OpsLog(spark, lake, "sink").load(), quiet)
+    read: list[int] = []
+    added = storage.add_landed
+
+    def counted(known: LandedFiles, bronze: Any) -> None:
+        read.append(known.following)
+        added(known, bronze)
+
+    def passes() -> list[int]:
+        """From which offsets on a pass, and one after it, have read bronze."""
+        monkeypatch.setattr(storage, "add_landed", counted)
+        read.clear()
+        for _ in range(2):
+            storage.land_storage(context, str(root), options)
+        monkeypatch.setattr(storage, "add_landed", added)
+        alone = RunContext(context.log, quiet)
+        assert storage.seen_files(context) == storage.seen_files(alone)
+        return list(read)
+
+    write_tree(root, EARLY)
+    assert passes() == [0]
+    after = context.landed.following
+    assert passes() == []
+    write_tree(root, LATE)
+    assert passes() == [after]
+
+    spark.sql(f"RESTORE TABLE {lake.ref('bronze', 'sink')} TO VERSION AS OF 0").collect()
+    assert passes()[0] == 0
+
+
+def test_only_appends_that_delta_knows_all_of_leave_what_was_seen() -> None:
+    def commit(version: int, *, takes: bool = False, at: int = 7) -> Commit:
+        return Commit(version, "WRITE", None, None, takes=takes, at=at)
+
+    assert storage.goes_on((3, 7), [commit(5), commit(4), commit(3)])
+    assert not storage.goes_on(None, [commit(3)])
+    assert not storage.goes_on((3, 7), [commit(5), commit(3)]), "Delta has forgotten one"
+    assert not storage.goes_on((3, 7), [commit(4, takes=True), commit(3)])
+    assert not storage.goes_on((3, 7), [commit(3, at=8)]), "the table was put back from a copy"

@@ -22,6 +22,7 @@ from lakehouse.spark.operations.rebuild import rebuild_table
 from lakehouse.spark.operations.retention import raise_floor, reason, silver_rows, time_at, unfinished, unread
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline.try_recording import try_recording
+from lakehouse.spark.readers.pages import LakePages
 from lakehouse.spark.silver.tables import silver_schema
 from tests.spark.gold.test_new_changes import canal_json, ddl, insert, numbered, watermark
 from tests.support.lakes import quiet, shown, write_recording
@@ -183,8 +184,12 @@ def test_the_history_of_a_row_begins_with_what_it_was_at_the_floor(spark: Any, t
 
     raise_floor(lake, "feed", "200", None, yes=True, why="a test")
     rows = open_lake(lake, spark=spark).history_of("d.t", 1).select("op", "after.v").collect()
+    shown_row = LakePages(None, lake).row("feed", "d.t", ("1",), None)
 
     assert [tuple(row) for row in rows] == [("snapshot", "t-1")]
+    assert [(one.op, one.after, one.origin) for one in shown_row.changes] == [
+        ("snapshot", {"id": 1, "v": "t-1"}, "")
+    ]
 
 
 def test_statements_that_arrive_below_a_floor_are_refused_and_told(spark: Any, tmp_path: Path) -> None:

@@ -1,0 +1,103 @@
+"""The partitions that a feed's rows and statements lie in (lakehouse/schema_history/ordering_problems.py):
+only a feed whose partitions do not compare needs it.
+
+What was found is kept in the ops log, so that a run groups the rows of newer batches alone. Older rows are
+looked at for the keys of these, where their table lies in several partitions.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.lineage import Name
+from lakehouse.ops.progress import Partition
+from lakehouse.ops.records.gold import Spreads, TableSpread
+from lakehouse.ops.records.silver import Done
+from lakehouse.schema_history.ordering_problems import Spread
+from lakehouse.spark.change_log.sightings import BATCHES, digest
+from lakehouse.spark.ops.log import OpsLog
+
+KEY = ["database", "table", "key"]
+
+
+class Spreading(NamedTuple):
+    """What the ops log has of a source's rows, and what silver has with them: the partitions of each table,
+    and the number of its keys that came in several.
+    """
+
+    kept: Spreads
+    found: tuple[TableSpread, ...]
+
+    def of(self, statements: Iterable[Any]) -> Spread:
+        """The rows' spread, and that of rows of silver's schema changes."""
+        return Spread(
+            {(one.database, one.table): set(one.places) for one in self.found},
+            {(tuple(row.position), row.ddl): (row.origin.topic, row.origin.partition) for row in statements},
+            {(one.database, one.table): one.moved for one in self.found},
+        )
+
+    def record(self, log: OpsLog, done: Done) -> None:
+        """Keep what was found for the next run, with the next record of the log, where it is news or many
+        batches old.
+        """
+        if self.found and (self.found != self.kept.tables or done.batch - self.kept.batch >= BATCHES):
+            log.add_along(Spreads(batch=done.batch, under=self.kept.under, tables=self.found))
+
+
+def spreading(log: OpsLog, done: Done, changes: DataFrame) -> Spreading:
+    """Where the rows of batches up to `done` lie. `changes` are silver's rows that count."""
+    kept = _kept(log, done)
+    if kept.batch == done.batch:
+        return Spreading(kept, kept.tables)
+    known = {(one.database, one.table): one for one in kept.tables}
+    newer = changes.where(F.col("batch") > kept.batch)
+    places = {name: _places(known.get(name), found) for name, found in _places_by_table(newer)}
+    several = [name for name, found in places.items() if len(found) > 1]
+    moved = dict(_moved(newer, changes.where(F.col("batch") <= kept.batch), several)) if several else {}
+    for name, found in places.items():
+        before = known[name].moved if name in known else 0
+        known[name] = TableSpread(*name, found, before + moved.get(name, 0))
+    return Spreading(kept, tuple(known[name] for name in sorted(known)))
+
+
+def _kept(log: OpsLog, done: Done) -> Spreads:
+    """What the last run has recorded, or nothing where other rows count now."""
+    last, under = log.last(Spreads), digest(log, done)
+    if last is not None and last.under == under and last.batch <= done.batch:
+        return last
+    return Spreads(batch=-1, under=under, tables=())
+
+
+def _places(known: TableSpread | None, found: Iterable[Partition]) -> tuple[Partition, ...]:
+    return tuple(sorted({*(known.places if known else ()), *found}))
+
+
+def _places_by_table(rows: DataFrame) -> Iterator[tuple[Name, list[Partition]]]:
+    tables = rows.groupBy("database", "table").agg(F.collect_set(_place()).alias("places"))
+    for row in tables.collect():
+        yield (row.database, row.table), [(place.topic, place.partition) for place in row.places]
+
+
+def _place() -> Column:
+    return F.struct(F.col("origin.topic").alias("topic"), F.col("origin.partition").alias("partition"))
+
+
+def _moved(newer: DataFrame, older: DataFrame, names: list[Name]) -> Iterator[tuple[Name, int]]:
+    """How many keys of some tables came in several partitions with the newer rows, and had not before."""
+    mine = reduce(or_, [_is_of(name) for name in names]) & (F.col("key") != "[]")
+    fresh = newer.where(mine).groupBy(*KEY).agg(F.collect_set(_place()).alias("places"))
+    before = older.where(mine).join(fresh.select(*KEY), KEY, "left_semi")
+    before = before.groupBy(*KEY).agg(F.collect_set(_place()).alias("before"))
+    both = fresh.join(before, KEY, "left")
+    known = F.coalesce("before", F.array().cast(both.schema["places"].dataType))
+    is_moved = (F.size(known) < 2) & (F.size(F.array_union("places", known)) > 1)
+    for row in both.where(is_moved).groupBy("database", "table").count().collect():
+        yield (row["database"], row["table"]), row["count"]
+
+
+def _is_of(name: Name) -> Column:
+    return (F.col("database") == name[0]) & (F.col("table") == name[1])
