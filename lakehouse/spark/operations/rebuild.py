@@ -11,6 +11,7 @@ table anew.
 """
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,8 @@ def rebuild_table(root: str, table: str, at: str | None, yes: bool, why: str = "
         "compared_with": compared_with,
         **shadow_difference(run, entry, published.gold, published.version),
     }
-    return {**outcome, "replaced": request(log, settings, entry, why) if yes else False}
+    asked = [Rebuild(lineage=entry.lineage, why=why)]
+    return {**outcome, "replaced": request(log, settings, asked) if yes else False}
 
 
 def at_position(log: OpsLog, entry: TableEntry, position: Position) -> tuple[TableEntry, str]:
@@ -171,9 +173,9 @@ def discard(spark: SparkSession, lake: Lake, table: str) -> None:
         shutil.rmtree(Path(lake.path("gold", table)))
 
 
-def request(log: OpsLog, settings: SourceSettings, entry: TableEntry, why: str) -> str | bool:
-    """Ask gold to fold the table anew; it is done at once where no other gold run goes on."""
-    log.add(Rebuild(lineage=entry.lineage, why=why))
+def request(log: OpsLog, settings: SourceSettings, asked: Sequence[Rebuild]) -> str | bool:
+    """Ask this of gold, in one run; it is done at once where no other gold run goes on."""
+    log.add_all(asked)
     try:
         with layer_lock(log.spark, log.lake, log.source, ["gold"]):
             log.load()

@@ -4,8 +4,6 @@ row.
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,14 @@ from lakehouse.config.load import database_settings
 from lakehouse.errors import LakehouseError
 from lakehouse.sources.server_sql import at_tso
 from lakehouse.spark import limits
+from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.status import verified
 from lakehouse.spark.verification import looks
-from lakehouse.spark.verification.looks import Options
+from lakehouse.spark.verification.looks import Compared, Options
 from lakehouse.spark.verification.record import keep
 from lakehouse.spark.verification.run import Open, TableResult, verify
+from lakehouse.spark.verification.scratch import Scratch, scratch
 from lakehouse.verification.rows import key_hash
 from lakehouse.verification.verdict import MISSING, Found, Looks
 from tests.cli.test_commands import lakehouse
@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
 def checked(lake: FedLake, **options: Any) -> dict[str, TableResult]:
     source = lake.source()
     asked = Options(**{"pause": lake.beat, "wait": 8.0, **options})
-    found = verify(source, database_settings(source.config), asked, quiet)
+    found = verify(Compared(source, database_settings(source.config), asked, quiet))
     return {result.name[1]: result for result in found}
 
 
@@ -296,14 +296,28 @@ def test_what_a_worker_says_of_the_server_is_one_sentence(kind: str) -> None:
         raise RuntimeError(said)
 
 
-def test_runs_side_by_side_keep_what_they_read_of_the_server_apart() -> None:
-    name = (
-        "from types import SimpleNamespace as Of; from lakehouse.spark.verification.looks import scratch_of"
-    )
-    code = f"{name}; print(scratch_of(Of(entry=Of(gold='shop__t'))))"
-    names = {subprocess.check_output([sys.executable, "-c", code], text=True) for _ in range(2)}
+def test_what_a_killed_run_has_left_is_removed_and_a_running_one_s_tables_stay(
+    spark: Any, tmp_path: Path
+) -> None:
+    lake, rows = Lake(str(tmp_path)), spark.range(1)
 
-    assert len(names) == 2
+    def looks_at(*runs: Scratch) -> list[str]:
+        for run in runs:
+            lake.overwrite(rows, "gold", run.table("shop__t"))
+        return [run.table("shop__t") for run in runs]
+
+    with scratch(spark, lake, "shop") as goes_on, scratch(spark, lake, "shop_t") as of_another:
+        with scratch(spark, lake, "shop") as second, scratch(spark, lake, "shop") as third:
+            kept = looks_at(goes_on, of_another)
+            left = looks_at(second, third)
+        lake.overwrite(rows, "gold", "_verify_of_somebody_s")
+        before = lake.names(spark, "gold", "_verify_")
+        with scratch(spark, lake, "shop") as after:
+            remain = lake.names(spark, "gold", "_verify_")
+
+    assert before == sorted([*kept, *left, "_verify_of_somebody_s"])
+    assert remain == sorted([*kept, "_verify_of_somebody_s"])
+    assert after.prefix == second.prefix
 
 
 def test_buckets_of_rows_that_are_not_named_are_looked_at_again() -> None:
