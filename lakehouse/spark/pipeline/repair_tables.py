@@ -192,7 +192,8 @@ class _Repairs:
                 one.why_not = _why_not_read(one.result, held(reader, one.name)) or self._snapshot(one)
 
     def _snapshot(self, one: Differing) -> str | None:
-        # what a snapshot that was broken off has read may lie behind the change that is lacking
+        self.progress(f"verify  {self.source.name}: {'.'.join(one.name)} is read again from the database")
+        # what a snapshot that was broken off has read may be older than the change that is lacking
         asked = Asked(names=frozenset({one.name}), parallel=1, again=True)
         try:
             result = snapshot_tables(self.source, asked, self.progress)

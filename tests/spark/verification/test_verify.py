@@ -246,7 +246,8 @@ def test_at_a_tidb_every_session_reads_at_the_published_tso_and_the_first_look_d
 
         found = checked(lake, pause=never)
         asked = sessions(log.read_text(errors="replace"))
-        done = lakehouse("verify", "shop", "--configs", str(tmp_path), "--tables", "shop.item", "--json")
+        words = ("verify", "shop", "--configs", str(tmp_path), "--tables", "shop.item", "--json")
+        done, mended = lakehouse(*words), lakehouse(*words, "--repair")
         with monkeypatch.context() as broken, pytest.raises(LakehouseError, match="got error 1064"):
             broken.setattr(looks, "ranges", lambda *_: ["nonsense ="])
             checked(lake)
@@ -264,6 +265,7 @@ def test_at_a_tidb_every_session_reads_at_the_published_tso_and_the_first_look_d
     assert json.loads(done.stdout)["differences"] == [
         {"kind": "changed", "key_hash": key_hash(["3"]), "columns": ["v"]}
     ]
+    assert (mended.returncode, json.loads(mended.stdout)["repaired_by"]) == (0, ["restored"])
     assert not any("MASTER" in one or "BINARY" in one for said in asked for one in said)
 
 
