@@ -11,14 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakehouse.config.load import database_settings
+from lakehouse.config.load import database_settings, load
+from lakehouse.errors import LakehouseError
 from lakehouse.ops.records import Manifest, Verified
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import request
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline import repair_tables
-from lakehouse.spark.pipeline.repair_tables import Differing, is_wrong, verified
+from lakehouse.spark.pipeline.repair_tables import Differing, is_wrong, verified, verify_sources
 from lakehouse.spark.verification.looks import Compared, Options
 from lakehouse.spark.verification.run import TableResult
 from lakehouse.verification.rows import key_hash
@@ -96,7 +97,9 @@ def faults(entry: dict[str, Any]) -> dict[str, str]:
     return {one["key_hash"]: one["kind"] for one in entry["differences"]}
 
 
-def test_what_somebody_has_written_to_gold_is_taken_back(spark: Any, server: MariaDb, tmp_path: Path) -> None:
+def test_what_somebody_has_written_to_gold_is_taken_back(
+    spark: Any, server: MariaDb, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lake = Repaired(spark, FedLake(tmp_path, shop(server, "debezium"), server.port).run())
     lake.gold("item", "UPDATE {} SET v = 'forged' WHERE id = 3")
     lake.gold("item", "DELETE FROM {} WHERE id = 5")
@@ -104,8 +107,14 @@ def test_what_somebody_has_written_to_gold_is_taken_back(spark: Any, server: Mar
     lake.gold("bag", "INSERT INTO {} VALUES (1, 'one'), (4, 'four')")
 
     found = lake.verify(repair=True)
-    written = lake.written()
-    again = lake.verify()
+    written, again = lake.written(), list[dict[str, Any]]()
+    shop_yml = (tmp_path / "sources/shop.yml").read_text()
+    (tmp_path / "sources/unpublished.yml").write_text(shop_yml)
+    (tmp_path / "sources/alone.yml").write_text(
+        "".join(line for line in shop_yml.splitlines(keepends=True) if not line.startswith("database:"))
+    )
+    with pytest.raises(LakehouseError, match=r"got others or no answer: unpublished$"):
+        again.extend(verify_sources(load(tmp_path), (), None, repair=True))
 
     assert faults(found["item"]) == {
         key_hash(["3"]): "changed",
@@ -118,7 +127,10 @@ def test_what_somebody_has_written_to_gold_is_taken_back(spark: Any, server: Mar
     assert [one for one in found.values() if is_wrong(one)] == []
     assert written == {"item", "bag"}
     assert lake.operations("item")[0] == lake.operations("bag")[0] == "RESTORE"
-    assert {name for name, one in again.items() if one["different"] or one["undecided"]} == set()
+    assert {(one["source"], one["different"], one["undecided"]) for one in again} == {("shop", 0, 0)}
+    said = capsys.readouterr().err
+    assert "alone: left out, its YAML names no database" in said
+    assert "unpublished: gold has published nothing yet" in said
     published = {one.table: one for one in lake.manifest().tables}
     assert {one.state for one in published.values()} == {"exact"}
     assert published["item"].version == len(lake.operations("item")) - 1
