@@ -11,6 +11,7 @@ which only gold has would stay.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -30,12 +31,12 @@ from lakehouse.spark.verification.compare import Held, held
 from lakehouse.spark.verification.looks import POLL, Compared, Options
 from lakehouse.spark.verification.record import compared, entry
 from lakehouse.spark.verification.run import TableResult
-from lakehouse.verification.verdict import COLUMNS, TABLE
+from lakehouse.verification.verdict import TABLE
 
 RESTORED, REBUILT, SNAPSHOT = "restored", "rebuilt", "snapshot"
 WHY = "verify --repair"
 GONE = "the source has no such table: a DROP or RENAME was not told"
-OVERRULED = "a DDL of it was ignored or skipped: a snapshot would bring that back"
+OVERRULED = "a DDL of it was ignored or skipped, which may be why: `lakehouse snapshot --tables` reads it all the same"
 REJECTED = "expectations keep rows of it out of gold: see `lakehouse rejected list`"
 
 
@@ -64,9 +65,8 @@ class Differing:
     def is_open(self) -> bool:
         return bool(self.result.different) and self.why_not is None
 
-    def take(self, result: TableResult | None, step: str) -> None:
-        """Take what a comparison finds after a step."""
-        self.steps.append(step)
+    def take(self, result: TableResult | None) -> None:
+        """Take what another comparison finds."""
         if result is None or not result.compared:
             why = "it is no longer published" if result is None else result.why
             self.why_not = f"it can't be compared any more: {why}"
@@ -130,6 +130,16 @@ def repaired(asked: Compared, results: Sequence[TableResult]) -> dict[Name, Repa
     return {one.name: Repair(tuple(one.steps), one.why_not) for one in run.tables}
 
 
+@contextmanager
+def stopping(*tables: Differing) -> Iterator[None]:
+    """An error stops the repair of these tables alone; what was done to others is told."""
+    try:
+        yield
+    except LakehouseError as error:
+        for one in tables:
+            one.why_not = str(error)
+
+
 class _Repairs:
     """The tables of one run, step by step."""
 
@@ -144,8 +154,11 @@ class _Repairs:
     def mend_gold(self, step: str, is_needed: Callable[[Held], bool]) -> None:
         """Have gold's next run mend the tables of which gold alone is wrong, and compare them again."""
         reader = self._reader()
-        found = [(one, held(reader, one.name)) for one in self.tables if one.is_open]
-        wrong = [(one, table) for one, table in found if table is not None and is_needed(table)]
+        wrong = list[tuple[Differing, Held]]()
+        for one in self.tables:
+            with stopping(one):
+                if one.is_open and (table := held(reader, one.name)) is not None and is_needed(table):
+                    wrong.append((one, table))
         if not wrong:
             return
         for one, _ in wrong:
@@ -178,9 +191,12 @@ class _Repairs:
         """All of these tables' rows, though a sample may have found them."""
         names = tuple(".".join(one.name) for one in tables)
         options = replace(self.asked.options, tables=names, sample=1.0)
-        results = {one.name: one for one in compared(replace(self.asked, options=options))}
         for one in tables:
-            one.take(results.get(one.name), step)
+            one.steps.append(step)
+        with stopping(*tables):
+            results = {one.name: one for one in compared(replace(self.asked, options=options))}
+            for one in tables:
+                one.take(results.get(one.name))
 
     def read_again(self) -> None:
         """Snapshot the tables that differ still, one after the other: one that can't be read stops no other
@@ -188,17 +204,15 @@ class _Repairs:
         """
         reader = self._reader()
         for one in self.tables:
-            if one.is_open:
-                one.why_not = _why_not_read(one.result, held(reader, one.name)) or self._snapshot(one)
+            with stopping(one):
+                if one.is_open:
+                    one.why_not = _why_not_read(one.result, held(reader, one.name)) or self._snapshot(one)
 
     def _snapshot(self, one: Differing) -> str | None:
         self.progress(f"verify  {self.source.name}: {'.'.join(one.name)} is read again from the database")
         # what a snapshot that was broken off has read may be older than the change that is lacking
         asked = Asked(names=frozenset({one.name}), parallel=1, again=True)
-        try:
-            result = snapshot_tables(self.source, asked, self.progress)
-        except LakehouseError as error:
-            return str(error)
+        result = snapshot_tables(self.source, asked, self.progress)
         if not result["tables"]:
             return "the account's database lists no table of that name"
         one.steps.append(SNAPSHOT)
@@ -222,9 +236,8 @@ def _is_folded_otherwise(table: Held) -> bool:
 
 def _why_not_read(result: TableResult, table: Held | None) -> str | None:
     """Why no snapshot mends a table; None where one does."""
-    kinds = {one.kind for one in result.different}
-    if table is None or TABLE in kinds:
+    if table is None or any(one.kind == TABLE for one in result.different):
         return GONE
-    if COLUMNS in kinds and table.mode.lineage.overruled:
+    if table.mode.lineage.overruled:
         return OVERRULED
     return REJECTED if "rejected rows" in (table.entry.why or "") else None

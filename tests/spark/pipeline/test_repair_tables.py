@@ -200,9 +200,9 @@ def test_a_repair_that_can_do_nothing_says_why() -> None:
         return repair_tables._why_not_read(TableResult(("shop", "t"), different=found), table)
 
     assert why_not(held(), table) == why_not(nothing, extra) == repair_tables.GONE
-    assert why_not(held(overruled=True), columns, extra) == repair_tables.OVERRULED
+    assert why_not(held(overruled=True), extra) == repair_tables.OVERRULED
     assert why_not(held(why="3 rejected rows"), extra) == repair_tables.REJECTED
-    assert why_not(held(overruled=True), extra) is why_not(held(), columns, extra) is None
+    assert why_not(held(), columns, extra) is None
     assert is_wrong({"different": 1}) and is_wrong({"different": 1, "not_repaired": "it is gone"})
     assert not is_wrong({"different": 1, "not_repaired": None}) and not is_wrong({"compared": False})
 
@@ -211,8 +211,8 @@ def test_a_table_that_is_undecided_after_it_was_mended_is_not_called_repaired() 
     first = TableResult(("shop", "t"), different=(Found("k", EXTRA),))
     one, other = Differing(first), Differing(first)
 
-    one.take(TableResult(("shop", "t"), undecided=(Found("k", EXTRA),), why="it was idle"), "restored")
-    other.take(TableResult(("shop", "t"), compared=False, why="its source table is gone"), "restored")
+    one.take(TableResult(("shop", "t"), undecided=(Found("k", EXTRA),), why="it was idle"))
+    other.take(TableResult(("shop", "t"), compared=False, why="its source table is gone"))
 
     assert (one.is_open, one.why_not) == (False, "compared again, 1 rows are undecided: it was idle")
     assert other.why_not == "it can't be compared any more: its source table is gone"
