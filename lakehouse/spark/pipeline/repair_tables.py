@@ -36,7 +36,7 @@ from lakehouse.verification.verdict import TABLE
 RESTORED, REBUILT, SNAPSHOT = "restored", "rebuilt", "snapshot"
 WHY = "verify --repair"
 GONE = "the source has no such table: a DROP or RENAME was not told"
-OVERRULED = "a DDL of it was ignored or skipped, which may be why: `lakehouse snapshot --tables` reads it all the same"
+OVERRULED = "a DDL of it was ignored or skipped, maybe that is why; `lakehouse snapshot --tables` reads it"
 REJECTED = "expectations keep rows of it out of gold: see `lakehouse rejected list`"
 
 
