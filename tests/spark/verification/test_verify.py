@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -333,3 +334,23 @@ def test_buckets_of_rows_that_are_not_named_are_looked_at_again() -> None:
         seen.append(table.buckets)
 
     assert seen == [None, [2, 3], [3]]
+
+
+def test_the_tables_of_a_catalog_are_listed_and_those_of_an_object_store_are_not() -> None:
+    asked: list[str] = []
+
+    class Session:
+        """Of a catalog with three tables in one schema."""
+
+        def sql(self, text: str) -> Any:
+            asked.append(text)
+            rows = [SimpleNamespace(tableName=name) for name in ("_verify_b", "shop__t", "_verify_a")]
+            return SimpleNamespace(collect=lambda: rows)
+
+    session: Any = Session()
+
+    listed = Lake("/Volumes/v", "main", {"gold": "dev_gold"}).names(session, "gold", "_verify_")
+    nothing = Lake("s3://bucket/lake").names(session, "gold", "_verify_")
+
+    assert (listed, nothing) == (["_verify_a", "_verify_b"], [])
+    assert asked == ["SHOW TABLES IN `main`.`dev_gold`"]
