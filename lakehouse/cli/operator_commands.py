@@ -24,7 +24,7 @@ from lakehouse.cli.options import (
     loaded,
     share,
 )
-from lakehouse.cli.output import print_as, print_result, progress
+from lakehouse.cli.output import print_as, print_result, progress, working
 from lakehouse.cli.views import command, lake_view
 from lakehouse.errors import ConfigError, did_you_mean
 
@@ -117,7 +117,6 @@ def verify(
     """
     from lakehouse.config.load import database_settings
     from lakehouse.config.value_types import seconds_of
-    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.reporting.text.lists import verify_parts
     from lakehouse.spark.pipeline.repair_tables import is_wrong, verified
     from lakehouse.spark.source import source_of
@@ -137,7 +136,7 @@ def verify(
         parallel=parallel,
     )
     asked = Compared(found, database_settings(found.config), options, progress)
-    with heartbeat():
+    with working():
         entries = verified(asked, repair=repair)
     print_as(entries, as_json, lambda told: verify_parts(told, command("run all", lake)))
     if any(map(is_wrong, entries)):
@@ -157,12 +156,11 @@ def rebuild(
     """Rebuild a gold table from silver, show how it differs from the published one, and with --yes replace
     that in one commit.
     """
-    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.operations.rebuild import rebuild_table
 
     take_over = None if yes or at is not None else command(f"rebuild {table} --yes --why …", lake)
-    with heartbeat():
-        difference = rebuild_table(lake, table, at, yes, why=why)
+    with working():
+        difference = rebuild_table(lake, table, at, yes, why=why, progress=progress)
     print_result(difference, as_json, take_over)
 
 
@@ -172,12 +170,11 @@ def rebuild_silver(
     """Decode all of bronze again into a new generation of silver, show how it differs from the present one,
     and with --yes switch to it.
     """
-    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.operations import rebuild as operation
 
     words = "run gold" if yes else f"rebuild silver {source} --yes --why …"
-    with heartbeat():
-        difference = operation.rebuild_silver(lake, source, yes, why)
+    with working():
+        difference = operation.rebuild_silver(lake, source, yes, why=why, progress=progress)
     print_result(difference, as_json, command(words, lake))
 
 
@@ -196,10 +193,9 @@ def maintain(
 ) -> None:
     """OPTIMIZE and VACUUM a lake's tables; manifests within --snapshots and replays stay readable."""
     from lakehouse.config.value_types import seconds_of
-    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.operations import maintain as operation
 
-    with heartbeat():
+    with working():
         outcomes = operation.maintain(lake, source, seconds_of(snapshots), progress)
     print_result(outcomes, as_json)
 
@@ -223,11 +219,10 @@ def floor_raise(
     later are refused.
     """
     from lakehouse.config.value_types import seconds_of
-    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.operations import retention
 
     seconds = None if older_than is None else seconds_of(older_than)
-    with heartbeat():
+    with working():
         outcome = retention.raise_floor(lake, source, at, seconds, yes=yes, why=why)
     print_result(outcome, as_json, None if yes else "the same command with --yes --why …")
 

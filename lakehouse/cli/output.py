@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
 def progress(text: str) -> None:
     """Write one line of progress to stderr."""
     say(text)
+
+
+def working() -> AbstractContextManager[None]:
+    """Signs of life on stderr while a command works, with how far its Spark jobs are."""
+    from lakehouse.reporting.heartbeat import heartbeat
+    from lakehouse.spark.job_progress import JobProgress
+
+    return heartbeat(how_far=JobProgress())
 
 
 def print_result(result: Any, as_json: bool, then: str | None = None) -> None:

@@ -29,7 +29,7 @@ from lakehouse.cli.options import (
     loaded,
     loaded_if_there,
 )
-from lakehouse.cli.output import print_all, print_as, print_parts, print_result, print_rows, progress
+from lakehouse.cli.output import print_all, print_as, print_parts, print_result, print_rows, progress, working
 from lakehouse.cli.views import command, views_of
 from lakehouse.errors import ConfigError, did_you_mean
 
@@ -50,11 +50,10 @@ def try_(
 ) -> None:
     """Run a recording through all three layers into a lake, without YAML. A second run adds nothing."""
     from lakehouse.formats import order_of
-    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.pipeline.try_recording import try_recording
 
     name, options = decoding(format, None, option)
-    with heartbeat():
+    with working():
         result = try_recording(path, name, options, lake, consistency=consistency.value, progress=progress)
     print_outcomes([result], as_json, {result["source"]: order_of(name, options)}, lake=lake)
 
@@ -131,14 +130,13 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run bronze, silver, gold or all layers."""
-    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.pipeline.run import runs
     from lakehouse.spark.readers.status import orders
 
     config = loaded(configs)
     layers = ("bronze", "silver", "gold") if layer is Layer.all else (layer.value,)
     outcomes = runs(config, layers, not continuous, tuple(select or ()), lake=lake, progress=progress)
-    with nullcontext() if continuous else heartbeat():
+    with nullcontext() if continuous else working():
         print_outcomes(outcomes, as_json, orders(config, lake), config, lake=lake)
 
 
@@ -166,7 +164,6 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Import tables that were there before the feed, from a dump of mysqldump, mydumper or Dumpling."""
-    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.pipeline.import_dump import Given, check_dump, import_dump
     from lakehouse.spark.source import source_of
 
@@ -176,7 +173,7 @@ def import_(
             f"import: expected a configured source, got {source}; {did_you_mean(source, config.sources)}"
         )
     found, given = source_of(config, source, lake), Given(folder, at, time_zone)
-    with heartbeat():
+    with working():
         if check:
             result: Any = check_dump(found, given, progress)
         else:
@@ -215,7 +212,6 @@ def snapshot(
     as_json: Json = False,
 ) -> None:
     """Read tables that were there before the feed from the source's database, while they change."""
-    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.spark.pipeline.snapshot_tables import Asked, list_tables, snapshot_tables
     from lakehouse.spark.source import source_of
 
@@ -226,7 +222,7 @@ def snapshot(
         )
     found = source_of(config, source, lake)
     asked = Asked(tuple(tables or ()), incomplete, parallel, rows_per_second=rows_per_second, again=again)
-    with heartbeat():
+    with working():
         result: Any = list_tables(found, asked) if check else snapshot_tables(found, asked, progress)
     print_result(result, as_json, then=None if check else command("run all", lake))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakehouse.cli.options import Configs, Json, Lake, SourceLake, loaded_if_there, setting
-from lakehouse.cli.output import print_as, print_parts, print_result, progress
+from lakehouse.cli.output import print_as, print_parts, print_result, progress, working
 from lakehouse.cli.views import DEFAULT_LAKE, views_of
 from lakehouse.errors import ConfigError
 
@@ -60,10 +60,9 @@ def demo(
 ) -> None:
     """Start an embedded Kafka broker, publish a recording, run all layers, and show the results."""
     from lakehouse.demo.run import REPORT, rows_of, run_demo
-    from lakehouse.reporting.heartbeat import heartbeat
     from lakehouse.reporting.text.runs import demo_parts
 
-    with heartbeat():
+    with working():
         outcome = run_demo(lake, port, progress)
         if as_json:
             return print_result(outcome, as_json)

@@ -8,6 +8,7 @@ import pytest
 from lakehouse.reporting import heartbeat as module
 from lakehouse.reporting.heartbeat import heartbeat, still
 from lakehouse.reporting.logs import coloured, say
+from lakehouse.reporting.steps import Steps
 
 
 class Terminal(io.StringIO):
@@ -62,8 +63,39 @@ def test_a_sign_of_life_says_since_when() -> None:
         still("bronze  shop: 7 new messages", 185)
         == "still at work, 3 min after: bronze  shop: 7 new messages"
     )
+    assert still("gold", 185, "37 of 200 tasks") == "still at work, 37 of 200 tasks, 3 min after: gold"
     assert still("", 61) == "still at work, 61 s after the begin"
     assert (module.ON_A_TERMINAL, module.IN_A_LOG) == (1.0, 60.0)
+
+
+def test_signs_of_life_say_how_far_the_work_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with heartbeat(0.05, lambda: "37 of 200 tasks"):
+        time.sleep(0.2)
+    assert capsys.readouterr().err.startswith("still at work, 37 of 200 tasks, 0.")
+
+    terminal = as_terminal(monkeypatch)
+    with heartbeat(0.05, lambda: "37 of 200 tasks"):
+        time.sleep(0.2)
+    assert " …  37 of 200 tasks" in terminal.getvalue()
+
+
+def test_steps_say_how_many_are_done_and_how_long_the_rest_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    clock = iter([0.0, 5.0, 60.0, 70.0, 90.0])
+    monkeypatch.setattr("lakehouse.reporting.steps.time.monotonic", lambda: next(clock))
+
+    steps = Steps(lines.append, 4, "tables")
+    for name in "abcd":
+        steps.done(f"gold    {name}: created")
+
+    assert lines == [
+        "gold    a: created",  # nobody asks how long quick work takes
+        "gold    b: created (2 of 4 tables, about 60 s left)",
+        "gold    c: created (3 of 4 tables, about 23 s left)",
+        "gold    d: created",
+    ]
 
 
 def test_an_error_on_a_terminal_has_what_to_do_on_a_line_of_its_own(

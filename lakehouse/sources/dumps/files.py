@@ -54,6 +54,35 @@ class LocalDump:
         return cast(Stream, found)
 
 
+class Metered:
+    """The files of a dump, with how many of their bytes, packed as they are, have been read."""
+
+    def __init__(self, files: DumpFiles) -> None:
+        self.files, self.name, self.read = files, files.name, 0
+
+    def paths(self) -> list[FileInfo]:
+        """The files, in the order of their names."""
+        return self.files.paths()
+
+    def open(self, path: str) -> Stream:
+        return _MeteredStream(self.files.open(path), self)
+
+
+class _MeteredStream:
+    def __init__(self, raw: Stream, meter: Metered) -> None:
+        self._raw, self._meter = raw, meter
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._raw.read(size)
+        self._meter.read += len(data)
+        return data
+
+    def close(self) -> None:
+        close = getattr(self._raw, "close", None)
+        if close is not None:
+            close()
+
+
 class SqlFile(NamedTuple):
     """A file by its name: `role` is schema, database, data or other; `stem` the part that names what it is
     of, `kind` sql, csv or dat.

@@ -21,7 +21,15 @@ from lakehouse.errors import DdlError, LakehouseError
 from lakehouse.schema import TableSchema
 from lakehouse.sources.dumps import tuples
 from lakehouse.sources.dumps.csv_rows import csv_rows
-from lakehouse.sources.dumps.files import DumpFiles, SqlFile, classify, stem_of_data, text_of, window_of
+from lakehouse.sources.dumps.files import (
+    DumpFiles,
+    Metered,
+    SqlFile,
+    classify,
+    stem_of_data,
+    text_of,
+    window_of,
+)
 from lakehouse.sources.dumps.metadata import read_metadata
 from lakehouse.sources.dumps.records import DumpEvent, Place, Rows, TableBegins, TableEnds
 from lakehouse.sources.dumps.session import Session, after_comment, after_statement
@@ -46,10 +54,15 @@ class Dump:
     of mysqldump, None for a folder; `zone` that of TIMESTAMP where its files do not tell it.
     """
 
-    files: DumpFiles
+    files: Metered
     place: Place | None
     path: str | None
     zone: str | None = None
+
+    @property
+    def size(self) -> int:
+        """The bytes of its files, packed as they are."""
+        return sum(info.size for info in self.files.paths() if self.path in (None, info.path))
 
     def events(self) -> Iterator[DumpEvent]:
         """The tables with their rows. LakehouseError names the file, the byte and what to do."""
@@ -60,8 +73,9 @@ class Dump:
             yield from _of_folder(self.files)
 
 
-def find_dump(files: DumpFiles) -> Dump:
+def find_dump(given: DumpFiles) -> Dump:
     """The dump of a folder or of one file. LakehouseError where there is none, or one that did not finish."""
+    files = Metered(given)
     paths = [info.path for info in files.paths()]
     if METADATA in paths:
         metadata = read_metadata(text_of(files, METADATA))

@@ -19,6 +19,7 @@ from lakehouse.events import Position, just_below
 from lakehouse.fold.row_edits import Change
 from lakehouse.lineage import Lineage
 from lakehouse.ops.records import Intent
+from lakehouse.reporting.steps import Steps
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import between, changes_in, of_lineage
 from lakehouse.spark.change_log.undeclared_columns import waiting
@@ -65,7 +66,8 @@ def apply_tables(run: GoldRun, log: OpsLog, progress: Progress) -> list[TableRes
     written = tuple(sorted(plan.gold for plan in plans if is_written(run, plan, new)))
     if written:
         log.add(Intent(batch=run.window.batch, watermark=run.window.position, tables=written))
-    works = [table_work(run, plan, new, progress) for plan in plans]
+    steps = Steps(progress, len(written), "tables")
+    works = [table_work(run, plan, new, steps) for plan in plans]
     small = all(run.size(lineage).small for lineage in _touched(plans, new))
     with nullcontext() if small else many_rows(run.spark), ThreadPoolExecutor(THREADS) as pool:
         results = [started.result() for started in start_all(pool, works, partial(_reading, run))]
@@ -131,7 +133,7 @@ def whole_without_key(plan: Plan, new: NewChanges) -> Plan:
     return replace(plan, whole=plan.whole or new.any_of(plan.lineage))
 
 
-def table_work(run: GoldRun, plan: Plan, new: NewChanges, progress: Progress) -> TableWork:
+def table_work(run: GoldRun, plan: Plan, new: NewChanges, steps: Steps) -> TableWork:
     """The work on a table, and whether its changes are read in one query with other small tables' or in its
     own.
     """
@@ -155,10 +157,10 @@ def table_work(run: GoldRun, plan: Plan, new: NewChanges, progress: Progress) ->
         except Exception as error:  # whatever it is, the other tables go on
             LOG.debug("%s failed", plan.gold, exc_info=error)
             result = failed_result(run, plan, error)
-            progress(f"gold    {plan.gold}: {result.what}")
+            steps.done(f"gold    {plan.gold}: {result.what}")
             return result
         if result.what and result.entry is not None:
-            progress(f"gold    {plan.options.merged or result.entry.name}: {result.what}")
+            steps.done(f"gold    {plan.options.merged or result.entry.name}: {result.what}")
         return result
 
     return TableWork(plan.lineages, frame, total(sizes), work)

@@ -36,6 +36,7 @@ from lakehouse.ops.records import (
     TableEntry,
 )
 from lakehouse.ops.source_settings import SourceSettings
+from lakehouse.reporting.logs import say
 from lakehouse.spark.change_log.dead_letters import LOST, dismissals, is_closed, is_open
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.gold.plan import GoldRun
@@ -46,7 +47,7 @@ from lakehouse.spark.ops.gold_names import gold_entry
 from lakehouse.spark.ops.lake_record import sources
 from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
-from lakehouse.spark.ops.run_context import RunContext
+from lakehouse.spark.ops.run_context import Progress, RunContext
 from lakehouse.spark.readers.show import check_floor, parse_position
 from lakehouse.spark.session import get_session, many_rows
 from lakehouse.spark.silver.run import run_silver
@@ -56,14 +57,12 @@ from lakehouse.spark.source import gold_settings_of, silver_settings_of
 Entry = dict[str, Any]
 
 
-def quiet(_: str) -> None:
-    pass
-
-
 # --- one gold table
 
 
-def rebuild_table(root: str, table: str, at: str | None, yes: bool, why: str = "") -> Entry:
+def rebuild_table(
+    root: str, table: str, at: str | None, yes: bool, why: str = "", *, progress: Progress = say
+) -> Entry:
     """Fold a table anew from silver and say how it differs from what is published; with `yes`, replace it.
 
     With `at` T it is the state at T: compared with the manifest of that moment if there is one, else with the
@@ -81,13 +80,14 @@ def rebuild_table(root: str, table: str, at: str | None, yes: bool, why: str = "
     check_floor(log, at or "now", position)
     published, compared_with = at_position(log if at is None else log.whole(), entry, position)
     run = shadow_run(log, settings, manifest, position)
+    progress(f"rebuild {entry.name}: folding it again from silver, to compare with {compared_with}")
     outcome = {
         "table": table,
         "compared_with": compared_with,
         **shadow_difference(run, entry, published.gold, published.version),
     }
     asked = [Rebuild(lineage=entry.lineage, why=why)]
-    return {**outcome, "replaced": request(log, settings, asked) if yes else False}
+    return {**outcome, "replaced": request(log, settings, asked, progress=progress) if yes else False}
 
 
 def at_position(log: OpsLog, entry: TableEntry, position: Position) -> tuple[TableEntry, str]:
@@ -173,7 +173,9 @@ def discard(spark: SparkSession, lake: Lake, table: str) -> None:
         shutil.rmtree(Path(lake.path("gold", table)))
 
 
-def request(log: OpsLog, settings: SourceSettings, asked: Sequence[Rebuild]) -> str | bool:
+def request(
+    log: OpsLog, settings: SourceSettings, asked: Sequence[Rebuild], *, progress: Progress
+) -> str | bool:
     """Ask this of gold, in one run; it is done at once where no other gold run goes on."""
     log.add_all(asked)
     try:
@@ -182,7 +184,7 @@ def request(log: OpsLog, settings: SourceSettings, asked: Sequence[Rebuild]) -> 
             manifest = log.last(Manifest)
             assert manifest is not None
             feed = gold_settings_of(log.source, settings, manifest.consistency)
-            run_gold(log.spark, log.lake, feed, log, progress=quiet)
+            run_gold(log.spark, log.lake, feed, log, progress=progress)
             return True
     except LakehouseError as error:
         return f"requested: {error}"
@@ -191,7 +193,7 @@ def request(log: OpsLog, settings: SourceSettings, asked: Sequence[Rebuild]) -> 
 # --- silver
 
 
-def rebuild_silver(root: str, source: str, yes: bool, why: str = "") -> Entry:
+def rebuild_silver(root: str, source: str, yes: bool, why: str = "", *, progress: Progress = say) -> Entry:
     """Decode all of bronze into a new generation and say how it differs from the present one; with `yes`,
     switch to it.
     """
@@ -206,13 +208,15 @@ def rebuild_silver(root: str, source: str, yes: bool, why: str = "") -> Entry:
     number = next_generation(log, again=not yes)
     new_lake, scratch = generation(spark, lake, source, number)
     feed = silver_settings_of(source, settings)
-    catch_up(log, scratch, feed)
+    progress(f"rebuild {source}: decoding bronze into generation {number} of silver")
+    catch_up(log, scratch, feed, progress)
+    progress(f"rebuild {source}: comparing both generations")
     outcome = {"source": source, "generation": number, **silver_difference(spark, lake, new_lake, source)}
     if not yes:
         return {**outcome, "switched": False}
     with layer_lock(spark, lake, source, ["silver"]):
         log.load()
-        catch_up(log, scratch, feed)
+        catch_up(log, scratch, feed, progress)
         planned, done = scratch.last(Planned), scratch.last(Done)
         assert planned is not None and done is not None
         given_up = still_given_up(log, lake, new_lake, done.batch)
@@ -289,7 +293,7 @@ def generation(spark: SparkSession, lake: Lake, source: str, number: int) -> tup
     return new_lake, OpsLog(spark, new_lake, source, suffix=f"_g{number}").load()
 
 
-def catch_up(log: OpsLog, scratch: OpsLog, feed: SilverSettings) -> None:
+def catch_up(log: OpsLog, scratch: OpsLog, feed: SilverSettings, progress: Progress) -> None:
     """Decode what bronze has and the new generation has not; epochs, and what landed below, are the source's
     own.
     """
@@ -297,7 +301,7 @@ def catch_up(log: OpsLog, scratch: OpsLog, feed: SilverSettings) -> None:
         scratch.add(record)
     for landed in log.all(Backfill)[len(scratch.all(Backfill)) :]:
         scratch.add(landed)
-    run_silver(RunContext(scratch, quiet), feed)
+    run_silver(RunContext(scratch, progress), feed, landed=log)
 
 
 def silver_difference(spark: SparkSession, old: Lake, new: Lake, source: str) -> Entry:

@@ -15,7 +15,7 @@ from lakehouse.events import Message, Position
 from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.records import Place
 from lakehouse.ops.records import Done, Epoch
-from lakehouse.reporting.text.values import pace
+from lakehouse.reporting.text.values import counted, pace
 from lakehouse.sources.dumps.files import DumpFiles, LocalDump
 from lakehouse.sources.dumps.metadata import given_place
 from lakehouse.sources.dumps.read import Dump, find_dump
@@ -80,7 +80,7 @@ def check_dump(source: Source, given: Given, progress: Progress) -> list[dict[st
     """Read a dump whole and write nothing: its position and its tables, one by one."""
     dump, found = dump_of(given), Found()
     place = place_of(source, dump, given.at)
-    told = _Told(source.name, found, progress)
+    told = _Told(source.name, dump, found, progress)
     for _ in checked(dump, found):
         told.now()
     return [
@@ -99,7 +99,7 @@ def import_dump(source: Source, given: Given, progress: Progress) -> dict[str, A
         context = RunContext(log, progress)
         refuse_below_floors(log, place)
         warn_of_gap(log, place, progress)
-        told = _Told(source.name, found, progress)
+        told = _Told(source.name, dump, found, progress)
         landed = land_snapshot(context, told.with_progress(snapshot_messages(dump, place, found)))
     for table in found.tables:
         for note in table.notes:
@@ -154,18 +154,23 @@ def _first_position(log: OpsLog) -> Position | None:
 class _Told:
     """Lines of progress while a dump is read."""
 
-    def __init__(self, source: str, found: Found, progress: Progress) -> None:
-        self.source, self.found, self.progress = source, found, progress
-        self.begun = self.last = time.monotonic()
+    def __init__(self, source: str, dump: Dump, found: Found, progress: Progress) -> None:
+        self.source, self.files, self.found, self.progress = source, dump.files, found, progress
+        self.size, self.begun = dump.size, time.monotonic()
+        self.last = self.begun
 
     def now(self) -> None:
         """One line, where the last one is long ago."""
         if time.monotonic() - self.last >= EACH:
             self.last = time.monotonic()
-            rate = pace(self.found.rows, self.last - self.begun, 0)
-            self.progress(
-                f"import  {self.source}: {self.found.rows} rows of {len(self.found.tables)} tables read{rate}"
-            )
+            self.progress(self.line(self.last - self.begun))
+
+    def line(self, seconds: float) -> str:
+        """The rows that have been read in so many seconds, and how long what is left of the files takes."""
+        rows, read = self.found.rows, self.files.read
+        left = rows * max(0, self.size - read) // read if read else None
+        tables = f"{counted(rows, 'row')} of {counted(len(self.found.tables), 'table')}"
+        return f"import  {self.source}: {tables} read{pace(rows, seconds, left)}"
 
     def with_progress(self, messages: Iterator[Message]) -> Iterator[Message]:
         for message in messages:

@@ -174,7 +174,8 @@ class _Repairs:
 
     def _asked_of_gold(self, reader: Reader, records: Sequence[Rebuild]) -> str | None:
         """Why gold has not done what it was asked; None where it has: here, or in a run that goes on."""
-        done, left = request(reader.log, reader.settings, records), self.asked.options.wait
+        done = request(reader.log, reader.settings, records, progress=self.progress)
+        left = self.asked.options.wait
         while done is not True:
             log = OpsLog(self.spark, self.source.lake, self.source.name).load()
             manifest = log.last(Manifest)

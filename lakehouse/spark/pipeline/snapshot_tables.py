@@ -19,7 +19,7 @@ from lakehouse.formats.snapshot.decode import position
 from lakehouse.formats.snapshot.records import Place
 from lakehouse.lineage import READ_WHILE, Name
 from lakehouse.ops.records import Done, Epoch, Manifest
-from lakehouse.reporting.text.values import pace
+from lakehouse.reporting.text.values import counted, pace
 from lakehouse.sources.database import SESSION, Database, connect
 from lakehouse.sources.dumps.records import Place as ServerPlace
 from lakehouse.sources.dumps.snapshot import place_in
@@ -234,7 +234,7 @@ class _Run:
             return table_messages(database, server, table, reading)
 
         workers = Workers(left, connected, read, self.reached)
-        landed = land_snapshot(self.context, self._told(workers.messages(self.asked.parallel), len(left)))
+        landed = land_snapshot(self.context, self._told(workers.messages(self.asked.parallel), left))
         for gone in self.reached.gone:
             self.context.progress(f"warning: {gone}: left out")
         return {
@@ -261,13 +261,19 @@ class _Run:
             chunk_rows=_chunk_rows(self.asked.rows_per_second),
         )
 
-    def _told(self, messages: Iterator[Message], tables: int) -> Iterator[Message]:
+    def _told(self, messages: Iterator[Message], tables: list[Listed]) -> Iterator[Message]:
         for message in messages:
             if time.monotonic() - self.told_at >= EACH:
                 self.told_at = time.monotonic()
-                rate = pace(self.reached.rows, self.told_at - self.begun_at, 0)
-                self.context.progress(
-                    f"snapshot  {self.source.name}: {self.reached.rows} rows, {self.reached.done} of "
-                    f"{tables} tables{rate}"
-                )
+                line = progress_line(self.reached, tables, self.told_at - self.begun_at)
+                self.context.progress(f"snapshot  {self.source.name}: {line}")
             yield message
+
+
+def progress_line(reached: Reached, tables: list[Listed], seconds: float) -> str:
+    """What has been read of the tables in so many seconds, and how long the rest takes: servers say only
+    about how many rows a table has.
+    """
+    left = max(0, sum(table.rows for table in tables) - reached.rows)
+    done = f"{counted(reached.rows, 'row')}, {reached.done} of {counted(len(tables), 'table')}"
+    return done + pace(reached.rows, seconds, left)

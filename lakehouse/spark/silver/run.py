@@ -52,21 +52,29 @@ ARROW_BYTES = 64 * limits.MIB
 Wanted = tuple[OffsetRange, ...] | Done | None
 
 
-def run_silver(context: RunContext, feed: SilverSettings, stopped: Callable[[], bool] = lambda: False) -> int:
-    """Work off everything that bronze holds, or until `stopped`; returns how many batches were written."""
+def run_silver(
+    context: RunContext,
+    feed: SilverSettings,
+    stopped: Callable[[], bool] = lambda: False,
+    landed: OpsLog | None = None,
+) -> int:
+    """Work off everything that bronze holds, or until `stopped`; returns how many batches were written.
+    `landed`: the log that says what bronze holds, where it is another one.
+    """
     done = 0
     with context.log.gathering():  # a batch is done in the commit that plans the next one
         while not stopped() and (plan := next_plan(context.log, feed)) is not None:
             begun = time.monotonic()
             counts = run_batch(context.log, feed, plan)
-            _tell(context, feed.name, plan, counts, seconds=time.monotonic() - begun)
+            left = left_to_do(context.log, landed or context.log)
+            _tell(context, plan, counts, left=left, seconds=time.monotonic() - begun)
             done += 1
     return done
 
 
-def _tell(context: RunContext, name: str, plan: Planned, counts: Counts, *, seconds: float) -> None:
-    """Say what a batch held, and what was odd about it."""
-    rate = pace(counts.messages, seconds, left_to_do(context.log))
+def _tell(context: RunContext, plan: Planned, counts: Counts, *, left: int, seconds: float) -> None:
+    """Say what a batch held, how fast that went, and what was odd about it."""
+    name, rate = context.source, pace(counts.messages, seconds, left)
     context.progress(
         f"silver  {name}: batch {plan.batch}: {counted(counts.messages, 'message')}, "
         f"{counted(counts.inserted, 'change')}, {counted(counts.duplicate, 'duplicate')}, "
@@ -81,11 +89,11 @@ def _tell(context: RunContext, name: str, plan: Planned, counts: Counts, *, seco
         )
 
 
-def left_to_do(log: OpsLog) -> int:
+def left_to_do(log: OpsLog, landed: OpsLog) -> int:
     """About how many messages of topics are landed and not decoded; 0 where bronze reads no topics."""
     done = log.last(Done)
     following = {offset.place: offset.offset for offset in (done.next if done else ())}
-    return undone(reading_of(log.last(Read)), following)
+    return undone(reading_of(landed.last(Read)), following)
 
 
 def next_plan(log: OpsLog, feed: SilverSettings) -> Planned | None:

@@ -9,6 +9,7 @@ import pytest
 from lakehouse.gold.options import GoldOptions
 from lakehouse.lineage import Interval, Lineage, Step
 from lakehouse.ops.records import Intent, Manifest, TableEntry
+from lakehouse.reporting.steps import Steps
 from lakehouse.schema import make_schema
 from lakehouse.spark.gold import run as gold_run
 from lakehouse.spark.gold import tables
@@ -227,7 +228,7 @@ def test_a_table_whose_published_version_is_gone_is_not_folded_from_a_window_alo
     monkeypatch.setattr(tables, "returned_to", lambda *_: known.version if is_there else None)
     monkeypatch.setattr(tables, "apply_table", noted)
 
-    work = tables.table_work(run, plan, new, lambda _: None)
+    work = tables.table_work(run, plan, new, Steps(lambda _: None, 1, "tables"))
     assert work.frame is frame
     rows: Any = "the window's rows"
     work.work({lineage.id: rows})

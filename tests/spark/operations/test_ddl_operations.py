@@ -187,7 +187,9 @@ def test_a_rebuilt_table_equals_the_live_one_after_renames_and_replaces_a_wrong_
         **same,
         "replaced": False,
     }
-    before = rebuild_table(lake, "d.b", str(then), False)
+    lines: list[str] = []
+    before = rebuild_table(lake, "d.b", str(then), False, progress=lines.append)
+    assert lines == ["rebuild d.b: folding it again from silver, to compare with the manifest of that moment"]
     assert before["compared_with"] == "the manifest of that moment"
     assert (before["equal"], before["only_live"], before["only_rebuilt"], before["columns_that_differ"]) == (
         2,
@@ -265,7 +267,11 @@ def test_silver_is_built_again_after_a_setting_was_mended_with_imported_schemas_
         "d.t": [{"id": 1, "at": "2026-01-01 00:00:00Z"}, {"id": 2, "at": "2026-01-01 08:00:00Z"}],
     }
 
-    told = rebuild_silver(lake, "shop", False)
+    lines: list[str] = []
+    told = rebuild_silver(lake, "shop", False, progress=lines.append)
+    assert lines[0] == "rebuild shop: decoding bronze into generation 2 of silver"
+    assert lines[1].startswith("silver  shop: batch 1: ")
+    assert lines[-1] == "rebuild shop: comparing both generations"
     assert (told["equal"], told["only_old"], told["only_new"], told["switched"]) == (3, 1, 1, False)
     assert place.run()[""]["gold"] == "nothing new"
     assert rebuild_silver(lake, "shop", True, "the zone was wrong")["switched"]

@@ -12,7 +12,7 @@ from lakehouse.config.load import load
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.ops.records import Done, Manifest
-from lakehouse.sources.dumps.snapshot import snapshot_messages
+from lakehouse.sources.dumps.snapshot import Found, TableFound, checked, snapshot_messages
 from lakehouse.spark import limits
 from lakehouse.spark.bronze import snapshots
 from lakehouse.spark.lake import Lake
@@ -245,6 +245,20 @@ def test_a_dump_of_before_the_feed_s_first_message_is_told_as_a_gap(spark: Any, 
     command.import_dump(place.source(), command.Given(dump), told.append)
 
     assert any("the feed's first message is behind it" in line for line in told)
+
+
+def test_progress_tells_the_rate_and_how_long_the_rest_takes(tmp_path: Path) -> None:
+    dump, found = command.dump_of(command.Given(dumped(tmp_path / "dump.sql", str(T)))), Found()
+    told = command._Told("shop", dump, found, quiet)
+
+    assert told.line(20) == "import  shop: 0 rows of 0 tables read"
+    found.tables.append(TableFound(("shop", "item"), rows=400))
+    dump.files.read = dump.size // 4
+    assert told.line(5) == "import  shop: 400 rows of 1 table read"
+    assert told.line(20).startswith("import  shop: 400 rows of 1 table read, 20 a second, about 60")
+    for _ in checked(dump, Found()):
+        pass
+    assert dump.files.read > dump.size // 4
 
 
 def transaction(number: int, rows: list[Any]) -> list[Message]:

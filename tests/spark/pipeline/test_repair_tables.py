@@ -163,9 +163,9 @@ def test_what_was_published_wrongly_is_folded_again_and_a_truncate_that_was_not_
 
     with ExitStack() as goes_on:
 
-        def asked(*given: Any) -> str | bool:
+        def asked(*given: Any, **more: Any) -> str | bool:
             goes_on.enter_context(layer_lock(spark, log.lake, "shop", ["gold"]))
-            return request(*given)
+            return request(*given, **more)
 
         def pipeline(_: float) -> None:
             goes_on.close()

@@ -20,6 +20,8 @@ from lakehouse.errors import LakehouseError
 from lakehouse.events import Message
 from lakehouse.formats.snapshot.records import Place
 from lakehouse.ops.records import Epoch, Manifest
+from lakehouse.sources.live.parallel import Progress as Reached
+from lakehouse.sources.live.tables import Listed
 from lakehouse.spark.bronze.snapshots import land_snapshot
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.operations.rebuild import rebuild_silver
@@ -259,3 +261,16 @@ def test_a_server_that_is_not_as_far_as_its_feed_is_another_one(
 
     with pytest.raises(LakehouseError, match="behind what the feed has told") if refused else nullcontext():
         command._refuse_gap(log, place, quiet)
+
+
+def test_progress_tells_the_rate_and_how_long_the_rest_takes() -> None:
+    tables = [Listed(("shop", "item"), "InnoDB", 3_000, 1), Listed(("shop", "log"), "InnoDB", 9_000, 1)]
+    reached = Reached(rows=4_000, done=1)
+
+    assert command.progress_line(reached, tables, 5) == "4,000 rows, 1 of 2 tables"
+    assert command.progress_line(reached, tables, 20) == (
+        "4,000 rows, 1 of 2 tables, 200 a second, about 40 s left"
+    )
+    # a server says only about how many rows there are
+    reached.rows = 20_000
+    assert command.progress_line(reached, tables, 20) == "20,000 rows, 1 of 2 tables, 1,000 a second"

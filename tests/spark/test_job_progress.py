@@ -1,0 +1,38 @@
+"""How far Spark's jobs are: of stages that are told, and of a job that runs."""
+
+import threading
+import time
+from typing import Any
+
+from lakehouse.spark.job_progress import JobProgress, Stage
+
+
+def test_the_rest_is_told_once_tasks_have_been_seen_to_end() -> None:
+    asked = JobProgress()
+
+    assert asked.text([], 0) == ""
+    assert asked.text([Stage(1, 1, 0)], 0) == ""  # one task tells nothing
+    assert asked.text([Stage(2, 200, 20)], 100) == "20 of 200 tasks"
+    assert asked.text([Stage(2, 200, 30)], 105) == "30 of 200 tasks"  # too early
+    assert asked.text([Stage(2, 200, 60)], 120) == "60 of 200 tasks, about 70 s left"
+    assert asked.text([Stage(2, 200, 200)], 160) == "200 of 200 tasks"
+    # another stage's time counts from when it was first seen
+    assert asked.text([Stage(3, 1000, 0)], 161) == "0 of 1,000 tasks"
+    assert asked.text([Stage(3, 1000, 10)], 181) == "10 of 1,000 tasks, about 33 min left"
+
+
+def test_a_job_that_runs_is_seen(spark: Any) -> None:
+    def wait(rows: Any) -> Any:
+        time.sleep(1)
+        return rows
+
+    job = threading.Thread(target=lambda: spark.range(0, 6, 1, 6).rdd.mapPartitions(wait).count())
+    asked, found = JobProgress(), set()
+    job.start()
+    while job.is_alive():
+        found.add(asked())
+        time.sleep(0.1)
+    job.join()
+
+    assert {"2 of 6 tasks", "4 of 6 tasks"} & found
+    assert asked() == ""
