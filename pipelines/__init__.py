@@ -43,6 +43,9 @@ def parser(program: str) -> argparse.ArgumentParser:
     if program == "lakehouse-quality":
         made.add_argument("--to", default="quality", help="the folder that suites and pages go to")
         return made
+    if program == "lakehouse-verify":
+        made.add_argument("--repair", action="store_true", help="mend the tables that differ, and no other")
+        return made
     if program == "lakehouse-maintain":
         made.add_argument(
             "--retain-days", type=int, default=7, help="how long versions stay readable, at least 7"

@@ -94,6 +94,14 @@ def verify(
         bool,
         typer.Option("--values", help="Keep the values of cells that differ, not the keys' hashes alone."),
     ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Mend the tables that differ, and no other: gold from what was published or from silver, "
+            "else the table from the database.",
+        ),
+    ] = False,
     wait: Annotated[
         str,
         typer.Option("--wait", metavar="DURATION", help="How long to wait for the feed to pass a place."),
@@ -104,13 +112,14 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Compare gold with the source's own database, row by row, while both go on: rows that differ, that gold
-    lacks, and that only gold has. They are kept in ops.<source>_differences. Exit code 1 where a row differs.
+    lacks, and that only gold has. They are kept in ops.<source>_differences. Exit code 1 where a row differs,
+    with --repair where one can't be mended.
     """
     from lakehouse.config.load import database_settings
     from lakehouse.config.value_types import seconds_of
     from lakehouse.reporting.text.lists import verify_parts
-    from lakehouse.spark.verification import record
-    from lakehouse.spark.verification.looks import Options
+    from lakehouse.spark.pipeline.repair_tables import is_wrong, verified
+    from lakehouse.spark.verification.looks import Compared, Options
 
     found = configured("verify", configs, source, lake)
     options = Options(
@@ -120,10 +129,11 @@ def verify(
         wait=seconds_of(wait),
         parallel=parallel,
     )
+    asked = Compared(found, database_settings(found.config), options, progress)
     with working():
-        entries = record.verified(found, database_settings(found.config), options, progress)
-    print_as(entries, as_json, verify_parts)
-    if any(entry.get("different") for entry in entries):
+        entries = verified(asked, repair=repair)
+    print_as(entries, as_json, lambda told: verify_parts(told, command("run all", lake)))
+    if any(map(is_wrong, entries)):
         raise typer.Exit(1)
 
 

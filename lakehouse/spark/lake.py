@@ -98,6 +98,19 @@ class Lake:
             return self.read(spark, layer, name)
         return spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
 
+    def names(self, spark: SparkSession, layer: str, begin: str) -> list[str]:
+        """The tables of a layer whose names begin so; none of an object store without a catalog, where
+        nothing lists them.
+        """
+        if self.catalog is not None:
+            schema = ".".join(quote(part) for part in (self.catalog, self.schemas.get(layer, layer)) if part)
+            found = [row.tableName for row in spark.sql(f"SHOW TABLES IN {schema}").collect()]
+        elif "://" in self.root:
+            found = []
+        else:
+            found = [path.name for path in Path(self.path(layer, "")).glob("*")]
+        return sorted(name for name in found if name.startswith(begin))
+
     def append(self, frame: DataFrame, layer: str, name: str, txn: Txn | None = None, **options: Any) -> None:
         """Append; with `txn` (application id, growing version) a repeated append of the same version is
         nothing.

@@ -83,18 +83,19 @@ def has_same_rows(spark: SparkSession, ref: str, version: int) -> bool:
     return all(row.operation.startswith(SAME_ROWS) for row in history_of(spark, ref) if row.version > version)
 
 
-def returned_to(spark: SparkSession, lake: Lake, table: str, version: int) -> bool:
+def returned_to(spark: SparkSession, lake: Lake, table: str, version: int) -> int | None:
     """Make a gold table's rows those of `version`, where others stand in newer versions: a run that died
-    before its manifest has written them, or somebody by hand. False where the way back is closed, because
-    files of that version are gone.
+    before its manifest has written them, or somebody by hand. Returns the version to go on from: the same, or
+    that of the way back; None where that is closed, because files of `version` are gone.
     """
     ref = lake.ref("gold", table)
     if version_of(spark, lake, table) == version or has_same_rows(spark, ref, version):
-        return True
+        return version
     lake.before_write()
     try:
         spark.sql(f"RESTORE TABLE {ref} TO VERSION AS OF {version:d}").collect()
     except Exception as error:  # whatever Delta misses of that version, silver has the rows
         LOG.warning("%s can't be restored to version %d: %s", table, version, type(error).__name__)
-        return False
-    return True
+        return None
+    commits = commits_above(spark, ref, version)
+    return next((one.version for one in commits if one.operation.startswith("RESTORE")), version)

@@ -74,6 +74,10 @@ def with_dashboard(folder: Path) -> None:
     give(folder, "warehouse_id", WAREHOUSE)
 
 
+def with_verify(folder: Path) -> None:
+    include(folder, "resources/verify/*.yml")
+
+
 def as_written(folder: Path) -> None:
     """The bundle without an edit."""
 
@@ -83,6 +87,7 @@ _VARIANTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "continuous": (instead_of_the_scheduled_job("resources/continuous/*.yml"), "lakehouse_continuous"),
     "for_each": (instead_of_the_scheduled_job("resources/for_each/*.yml"), "lakehouse_for_each"),
     "dashboard": (with_dashboard, "lakehouse"),
+    "verify": (with_verify, "verify"),
 }
 
 

@@ -3,6 +3,7 @@ see.
 """
 
 import copy
+import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,7 @@ TARGETS = ("dev", "staging", "prod")
 CONTINUOUS = "resources/continuous/*.yml"
 FOR_EACH = "resources/for_each/*.yml"
 DASHBOARD = "resources/dashboard/*.yml"
+VERIFY = "resources/verify/*.yml"
 # what nobody can know beforehand: whom production runs as, and the dashboard's warehouse
 GIVEN = {"run_as": "11111111-2222-3333-4444-555555555555"}
 KINDS: dict[str, Any] = {"jobs": Job, "schemas": Schema, "volumes": Volume, "dashboards": Dashboard}
@@ -57,7 +59,11 @@ def with_dashboard() -> Bundle:
     return bundle
 
 
-VARIANTS = [scheduled, continuous, for_each, with_dashboard]
+def with_verify() -> Bundle:
+    return read_bundle(ROOT, VERIFY)
+
+
+VARIANTS = [scheduled, continuous, for_each, with_dashboard, with_verify]
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -73,7 +79,8 @@ def test_every_resource_of_every_target_has_the_types_that_databricks_takes(
     }
 
     counts = {kind: len(items) for kind, items in made.items()}
-    assert counts == {"jobs": 3, "schemas": 4, "volumes": 2} | (
+    jobs = 4 if variant is with_verify else 3
+    assert counts == {"jobs": jobs, "schemas": 4, "volumes": 2} | (
         {"dashboards": 1} if variant is with_dashboard else {}
     )
 
@@ -99,6 +106,14 @@ def test_the_scheduled_job_runs_bronze_then_silver_then_gold() -> None:
     ]
 
     assert order == [("bronze", []), ("silver", ["bronze"]), ("gold", ["silver"])]
+
+
+def test_the_job_that_compares_installs_what_speaks_to_a_database() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    job = resolved(with_verify(), "prod", **GIVEN)["resources"]["jobs"]["verify"]
+
+    assert set(extras["database"]) <= set(job["environments"][0]["spec"]["dependencies"])
 
 
 def test_only_production_runs_by_itself() -> None:

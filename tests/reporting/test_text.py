@@ -67,6 +67,7 @@ TEXTS: dict[str, Callable[[Records], str]] = {
     "schema-history": lambda records: drawn(history_parts(records)),
     "audit": lambda records: drawn(audit_parts(records)),
     "verify": lambda records: drawn(verify_parts(records)),
+    "verify-repair": lambda records: drawn(verify_parts(records)),
     "fidelity": lambda records: drawn(fidelity_parts(records)),
     "doctor": lambda records: drawn(finding_parts(records)),
     "quality-check": lambda records: drawn(check_parts(records)),

@@ -51,15 +51,15 @@ class Session:
 def test_a_version_that_delta_can_no_longer_restore_closes_the_way_back() -> None:
     session: Any = Session("WRITE", "MERGE")
 
-    assert returned_to(session, Lake("lake"), "t", 0) is False
+    assert returned_to(session, Lake("lake"), "t", 0) is None
     assert session.asked[-1] == "RESTORE"
 
 
 def test_a_version_with_the_same_rows_needs_no_way_back() -> None:
     session: Any = Session("WRITE", "MERGE", "OPTIMIZE")
 
-    assert returned_to(session, Lake("lake"), "t", 2) is True
-    assert returned_to(session, Lake("lake"), "t", 1) is True
+    assert returned_to(session, Lake("lake"), "t", 2) == 2
+    assert returned_to(session, Lake("lake"), "t", 1) == 1
     assert "RESTORE" not in session.asked
 
 
@@ -77,8 +77,11 @@ def plan(**more: Any) -> TablePlan:
     return TablePlan(lineage=lineage, **{**plain, **known, **more})
 
 
-def run(*operations: str, unpublished: frozenset[str] = frozenset()) -> Any:
-    return SimpleNamespace(spark=Session(*operations), lake=Lake("lake"), unpublished=unpublished)
+def run(
+    *operations: str, unpublished: frozenset[str] = frozenset(), returned: frozenset[str] = frozenset()
+) -> Any:
+    session = Session(*operations)
+    return SimpleNamespace(spark=session, lake=Lake("lake"), unpublished=unpublished, returned=returned)
 
 
 def test_a_table_without_changes_in_the_window_is_not_written() -> None:
@@ -86,6 +89,7 @@ def test_a_table_without_changes_in_the_window_is_not_written() -> None:
     assert is_written(run(), plan(), SOME_CHANGES)
     assert is_written(run(), plan(whole=True), NO_CHANGES)
     assert is_written(run(unpublished=frozenset({"d__t"})), plan(), NO_CHANGES)
+    assert is_written(run(returned=frozenset({plan().lineage.id})), plan(), NO_CHANGES)
     assert not is_written(run(), plan(retired=True), SOME_CHANGES)
 
 

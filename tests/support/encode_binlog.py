@@ -618,7 +618,12 @@ def _flat_feed(log: Sequence[Logged], chance: random.Random, zone: str) -> Itera
 
 
 def _packet_feed(log: Sequence[Logged], chance: random.Random, zone: str) -> Iterator[Message]:
-    for offset, events in enumerate(cut(log, chance)):
+    yield from packets(cut(log, chance))
+
+
+def packets(cuts: Iterable[Sequence[Logged]]) -> Iterator[Message]:
+    """A binlog in pieces, each as a packet of Canal's protobuf."""
+    for offset, events in enumerate(cuts):
         yield Message("packets", 0, offset, None, canal_packet(map(canal_entry, events), offset + 1))
 
 

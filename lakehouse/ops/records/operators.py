@@ -80,12 +80,14 @@ class Imported(Record, frozen=True, kw_only=True):
     key: tuple[str, ...]
 
 
-class Rebuild(Record, frozen=True, kw_only=True):
-    """A gold table is to be folded again from silver."""
+class Rebuild(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A gold table is to be folded again from silver; `published`: its rows are to be those that the last
+    manifest has published, whatever others have written since."""
 
     kind: ClassVar[str] = "rebuild"
     lineage: str
     why: str
+    published: bool = False
 
 
 class Accepted(Record, frozen=True, kw_only=True):

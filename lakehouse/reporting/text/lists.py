@@ -195,8 +195,18 @@ def audit_parts(entries: Sequence[Entry]) -> Iterator[Part]:
         yield from (line(f"  not compared: {table}") for table in entry["not_compared"])
 
 
-def verify_parts(entries: Sequence[Entry]) -> Iterator[Part]:
-    """What a comparison with the source's server found, table by table."""
+# what `verify --repair` has done to a table
+_REPAIRS = {
+    "restored": "what others wrote to the gold table was taken back",
+    "rebuilt": "folded again from silver",
+    "snapshot": "read again from the database: exact at the next watermark behind it",
+}
+
+
+def verify_parts(entries: Sequence[Entry], run: str = "lakehouse run all") -> Iterator[Part]:
+    """What a comparison with the source's server found, table by table, and what was done about it; `run` is
+    the command that takes what was read again.
+    """
     compared = [entry for entry in entries if entry["compared"]]
     for entry in compared:
         yield from _compared(entry)
@@ -207,7 +217,12 @@ def verify_parts(entries: Sequence[Entry]) -> Iterator[Part]:
     )
     wrong = sum(1 for entry in compared if entry["different"])
     outcome = f"{counted(wrong, 'table')} with differences" if wrong else "no difference"
+    asked = [entry for entry in compared if "repaired_by" in entry]
+    mended = sum(1 for entry in asked if entry["not_repaired"] is None)
+    outcome += f", {number(mended)} repaired" if asked else ""
     yield line(f"{counted(len(compared), 'table')} compared: {outcome}")
+    if any("snapshot" in entry["repaired_by"] for entry in asked):
+        yield line(f"next: {run}")
 
 
 def _compared(entry: Entry) -> Iterator[Part]:
@@ -227,3 +242,6 @@ def _compared(entry: Entry) -> Iterator[Part]:
         yield line(f"        undecided: {entry['why']}")
     if entry["columns_not_compared"]:
         yield line(f"        columns not compared: {listed(entry['columns_not_compared'])}")
+    yield from (line(f"        repaired: {_REPAIRS[step]}") for step in entry.get("repaired_by", ()))
+    if entry.get("not_repaired"):
+        yield line(f"        not repaired: {entry['not_repaired']}")

@@ -46,7 +46,8 @@ def _differences(entry: Entry, view: View) -> Iterator[Problem]:
     """Tables that were not what the source's server has."""
     where = view.where(entry["source"])
     for table, number in entry.get("verified", {}).get("different", {}).items():
-        step = Step(where.command("verify", "SOURCE", "--tables", shlex.quote(table)), "compare again")
+        mend = where.command("verify", "SOURCE", "--tables", shlex.quote(table), "--repair")
+        step = Step(mend, "compare again, and mend what differs")
         yield Problem("fail", f"{table}: {counted(number, 'row')} differ from the source's", (step,))
 
 

@@ -120,7 +120,10 @@ def dead_letters(where: Where) -> Steps:
 def _lost(where: Where) -> Steps:
     dismiss = where.command("dead-letters", "dismiss", "SOURCE", "--code", "lost", *WHY)
     return (
-        Step("", "let the feed send those changes again (a snapshot of the tables)"),
+        Step(
+            where.command("verify", "SOURCE", "--repair"), "compare with the database, and mend what differs"
+        ),
+        Step("", "or let the feed send those changes again (a snapshot of the tables)"),
         Step(dismiss, "then say so"),
     )
 
@@ -165,7 +168,8 @@ def _bronze_lost(where: Where) -> Steps:
     return (
         Step(where.command("audit", "--source", "SOURCE"), "count batch by batch"),
         Step(where.command("rebuild", "silver", "SOURCE"), "after bronze's table is restored"),
-        Step(dismiss, "or give them up"),
+        Step(where.command("verify", "SOURCE", "--repair"), "or mend what differs from the database"),
+        Step(dismiss, "and give them up"),
     )
 
 

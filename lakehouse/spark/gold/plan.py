@@ -44,6 +44,7 @@ class GoldRun:
     entries     the last manifest's tables, by lineage
     refresh     everything is folded again: consistency or silver's generation is another one
     rebuild     the lineages that are folded again because somebody asked for it
+    returned    those that get their published rows back because somebody asked for it
     epochs      the epochs that operators have raised
     void        restores, and snapshots that were broken off: what lies there counts no more
     dead        open dead letters by table; None: of no known table
@@ -76,6 +77,7 @@ class GoldRun:
     gates: Gates
     stops: Mapping[str, Stop]
     unpublished: frozenset[str] = frozenset()
+    returned: frozenset[str] = frozenset()
     counts: ChangeCounts = NO_COUNTS
 
     def size(self, lineage: Lineage) -> Size:

@@ -122,7 +122,9 @@ def prepared(
     for topic, number in came_back(log, done, last):
         progress(f"warning: {topic}/{number} was retired, and counts again: something has arrived in it")
     requests = log.all(Rebuild)
-    rebuild = again | {request.lineage for request in requests[last.rebuilds if last is not None else 0 :]}
+    new = requests[last.rebuilds if last is not None else 0 :]
+    returned = frozenset(request.lineage for request in new if request.published)
+    rebuild = again | {request.lineage for request in new if not request.published}
     history = load_history(log, done, feed.said, keep=True)
     ends = find_ends(log, done, history, settled=feed.settled)
     position, holder = find_watermark(feed, log, done, ends)
@@ -139,6 +141,7 @@ def prepared(
         window,
         last=last,
         rebuild=rebuild,
+        returned=returned,
         stops=True,
         disproved=late,
         losses=layers.losses,
@@ -217,6 +220,7 @@ def open_run(
     last: Manifest | None,
     *,
     rebuild: frozenset[str] = frozenset(),
+    returned: frozenset[str] = frozenset(),
     stops: bool,
     disproved: tuple[Disproved, ...] = (),
     losses: tuple[str, ...] = (),
@@ -241,6 +245,7 @@ def open_run(
         entries=entries,
         refresh=last is not None and not is_of_same_kind(log, feed, last),
         rebuild=rebuild,
+        returned=returned,
         epochs=epochs,
         void=(*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None)),
         dead=open_counts(log.spark, log.lake, feed.name, log),

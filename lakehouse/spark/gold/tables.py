@@ -81,7 +81,7 @@ def is_written(run: GoldRun, plan: Plan, new: NewChanges) -> bool:
     if (
         plan.whole
         or plan.gold in run.unpublished
-        or (isinstance(plan, TablePlan) and plan.change is not None)
+        or (isinstance(plan, TablePlan) and (plan.change is not None or plan.lineage.id in run.returned))
     ):
         return True
     return any(new.any_of(one) for one in plan.lineages)
@@ -93,9 +93,10 @@ def from_published(run: GoldRun, plan: Plan, new: NewChanges) -> Plan:
     """
     if plan.known is None or plan.whole or not is_written(run, plan, new):
         return plan
-    if returned_to(run.spark, run.lake, plan.gold, plan.known.version):
-        return plan
-    return replace(plan, whole=True)
+    version = returned_to(run.spark, run.lake, plan.gold, plan.known.version)
+    if version is None:
+        return replace(plan, whole=True)
+    return replace(plan, known=msgspec.structs.replace(plan.known, version=version))
 
 
 def with_claimed_names(run: GoldRun, plans: Sequence[Plan]) -> tuple[list[Plan], list[str]]:

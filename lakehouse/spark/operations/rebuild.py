@@ -11,6 +11,7 @@ table anew.
 """
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,8 @@ def rebuild_table(
         "compared_with": compared_with,
         **shadow_difference(run, entry, published.gold, published.version),
     }
-    return {
-        **outcome,
-        "replaced": request(log, settings, entry, why=why, progress=progress) if yes else False,
-    }
+    asked = [Rebuild(lineage=entry.lineage, why=why)]
+    return {**outcome, "replaced": request(log, settings, asked, progress=progress) if yes else False}
 
 
 def at_position(log: OpsLog, entry: TableEntry, position: Position) -> tuple[TableEntry, str]:
@@ -167,10 +166,10 @@ def discard(spark: SparkSession, lake: Lake, table: str) -> None:
 
 
 def request(
-    log: OpsLog, settings: SourceSettings, entry: TableEntry, *, why: str, progress: Progress
+    log: OpsLog, settings: SourceSettings, asked: Sequence[Rebuild], *, progress: Progress
 ) -> str | bool:
-    """Ask gold to fold the table anew; it is done at once where no other gold run goes on."""
-    log.add(Rebuild(lineage=entry.lineage, why=why))
+    """Ask this of gold, in one run; it is done at once where no other gold run goes on."""
+    log.add_all(asked)
     try:
         with layer_lock(log.spark, log.lake, log.source, ["gold"]):
             log.load()

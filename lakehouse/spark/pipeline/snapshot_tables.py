@@ -44,7 +44,7 @@ from lakehouse.spark.source import Source
 class Asked(NamedTuple):
     """What an operator asks for: tables by name or pattern (none: those that the source has), those alone
     that are incomplete, how many at once, how fast, and whether tables are read again that a run which did
-    not finish has read.
+    not finish has read. `names`: these tables and no others.
     """
 
     tables: tuple[str, ...] = ()
@@ -52,6 +52,7 @@ class Asked(NamedTuple):
     parallel: int = 2
     rows_per_second: int | None = None
     again: bool = False
+    names: frozenset[Name] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,8 @@ def _refuse_gap(log: OpsLog, place: Place, progress: Progress) -> None:
 
 def _tables(log: OpsLog, source: Source, database: Database, asked: Asked) -> list[Listed]:
     every = listed(database)
+    if asked.names:
+        return [table for table in every if table.name in asked.names]
     if asked.incomplete:
         incomplete = _incomplete(log)
         here = [table for table in every if table.name in incomplete]

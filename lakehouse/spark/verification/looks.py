@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
-from uuid import uuid4
 
 from lakehouse.errors import LakehouseError
 from lakehouse.events import SNAPSHOT_TOPIC
@@ -29,6 +28,7 @@ from lakehouse.spark.verification.compare import (
     gold_side,
     shape_of,
 )
+from lakehouse.spark.verification.scratch import Scratch
 from lakehouse.spark.verification.sides import (
     Access,
     differing_buckets,
@@ -44,8 +44,6 @@ Progress = Callable[[str], None]
 # seconds between two looks at the ops log
 POLL = 2.0
 _WORKERS_ERROR = re.compile(r"lakehouse(?:\.\w+)+Error_?: (.+)")
-# runs side by side read the server at places of their own
-_THIS_RUN = uuid4().hex[:8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +60,30 @@ class Options:
     pause: Callable[[float], None] = time.sleep
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What is compared: a source and its server, as an operator asks it."""
+
+    source: Source
+    settings: DatabaseSettings
+    options: Options
+    progress: Progress
+
+
 class Session:
     """One run: the source, its lake, its server."""
 
-    def __init__(
-        self, source: Source, settings: DatabaseSettings, options: Options, progress: Progress
-    ) -> None:
-        self.spark, self.source, self.options, self.progress = get_session(), source, options, progress
-        self.settings = settings
+    def __init__(self, asked: Compared, scratch: Scratch) -> None:
+        self.spark, self.scratch = get_session(), scratch
+        source, self.options, self.progress = asked.source, asked.options, asked.progress
+        self.source, self.settings = source, asked.settings
         known = sources(self.spark, source.lake)
         if source.name not in known:
             raise LakehouseError(f"{source.name}: gold has published nothing yet; `lakehouse run all` does")
         self.recorded = known[source.name]
         # a sample is the same rows in all looks of one run, and others in the next
         self.turn = sum(self.reader().watermark())
-        with connect(settings) as server:
+        with connect(self.settings) as server:
             self.version = version_of(server)
 
     def reader(self) -> Reader:
@@ -187,13 +194,6 @@ class Read(NamedTuple):
     place: ServerPlace | None
 
 
-def scratch_of(table: Held) -> str:
-    """The name, in gold's schema, of the table that holds digests of the server's rows for a while; other
-    runs have others.
-    """
-    return f"_verify_{_THIS_RUN}_{table.entry.gold}"
-
-
 def read_rows(
     session: Session, table: Held, rows: int, chosen: tuple[Sequence[int] | None, Shape | None]
 ) -> Read:
@@ -207,7 +207,7 @@ def read_rows(
         if shape is not None and shape.comparison.cells:
             ranges = _ranges(server, table)
             frame = server_rows(session.spark, access, shape.comparison, ranges, buckets=buckets)
-            session.source.lake.overwrite(frame, "gold", scratch_of(table))
+            session.scratch.lake.overwrite(frame, "gold", session.scratch.table(table.entry.gold))
         return Read(table, shape, buckets, before, place=session.place(server))
 
 
@@ -240,12 +240,15 @@ def held_against(session: Session, read: Read, after: Held | None, *, passed: bo
     if not comparison.cells:
         return look._replace(found=found, left_out=left_out)
     gold = gold_rows(gold_side(after, comparison), comparison, read.buckets)
-    source = session.source.lake.read(session.spark, "gold", scratch_of(read.table))
+    scratch = session.scratch
+    source = scratch.lake.read(session.spark, "gold", scratch.table(read.table.entry.gold))
     changed = None
     if not doubtful:
         nothing = session.spark.createDataFrame([], "key STRING")
         changed = nothing if window is None else changed_keys(window, comparison)
     rows, number = found_rows(comparison, gold, source, changed)
+    # what was read is this run's own only while the slot is
+    scratch.lake.before_write()
     return look._replace(found=[*found, *rows], more=number - len(rows), left_out=left_out)
 
 

@@ -10,11 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.ops.records.operators import Verified, VerifiedTable
-from lakehouse.sources.database import DatabaseSettings
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import get_session
-from lakehouse.spark.source import Source
-from lakehouse.spark.verification.looks import Options, Progress
+from lakehouse.spark.verification.looks import Compared
 from lakehouse.spark.verification.run import TableResult, verify
 from lakehouse.verification.verdict import CHANGED, COLUMNS, DIFFERENT, UNDECIDED, Found
 
@@ -43,13 +41,11 @@ def differences_table(source: str) -> str:
     return f"{source}_differences"
 
 
-def verified(
-    source: Source, settings: DatabaseSettings, options: Options, progress: Progress
-) -> list[dict[str, Any]]:
-    """Compare a source's tables, keep what was found, and give one entry a table."""
-    results = verify(source, settings, options, progress)
-    keep(OpsLog(get_session(), source.lake, source.name).load(), results, options.sample)
-    return [entry(result) for result in results]
+def compared(asked: Compared) -> list[TableResult]:
+    """Compare a source's tables, and keep what was found."""
+    source, results = asked.source, verify(asked)
+    keep(OpsLog(get_session(), source.lake, source.name).load(), results, asked.options.sample)
+    return results
 
 
 def keep(log: OpsLog, results: Sequence[TableResult], sample: float) -> None:

@@ -13,24 +13,23 @@ from typing import NamedTuple
 
 from lakehouse.errors import LakehouseError
 from lakehouse.lineage import Name
-from lakehouse.sources.database import DatabaseSettings, connect
+from lakehouse.sources.database import connect
 from lakehouse.sources.server_sql import is_tidb
 from lakehouse.spark.operations.rebuild import discard
 from lakehouse.spark.readers.show import Reader
-from lakehouse.spark.source import Source
+from lakehouse.spark.session import get_session
 from lakehouse.spark.verification.compare import Held, Shape, held, why_not
 from lakehouse.spark.verification.looks import (
+    Compared,
     Look,
-    Options,
-    Progress,
     Read,
     Session,
     held_against,
     read_rows,
-    scratch_of,
     sums,
     working,
 )
+from lakehouse.spark.verification.scratch import scratch
 from lakehouse.verification.server import place_of
 from lakehouse.verification.verdict import LOOKS, Found, Looks
 
@@ -82,14 +81,17 @@ class Open:
         return self.look is None or bool(self.looks.open and self.look.passed and self.look.at is not None)
 
 
-def verify(
-    source: Source, settings: DatabaseSettings, options: Options, progress: Progress
-) -> list[TableResult]:
+def verify(asked: Compared) -> list[TableResult]:
     """Compare a source's tables. LakehouseError where the server is not the feed's, or the feed has no
     positions of the server's.
     """
-    session = Session(source, settings, options, progress)
-    reader = session.reader()
+    source = asked.source
+    with scratch(get_session(), source.lake, source.name) as held:
+        return _verified(Session(asked, held))
+
+
+def _verified(session: Session) -> list[TableResult]:
+    reader, source, options = session.reader(), session.source, session.options
     _refuse_other_server(session, reader)
     results: dict[Name, TableResult] = {}
     differing: dict[Name, Open] = {}
@@ -100,7 +102,7 @@ def verify(
         if why is not None:
             results[name] = TableResult(name, compared=False, why=why)
             continue
-        progress(f"verify  {source.name}: {entry.name}")
+        session.progress(f"verify  {source.name}: {entry.name}")
         results[name] = _first(session, name, differing)
     for _ in range(MOST_LOOKS):
         _look_again(session, [one for one in differing.values() if one.goes_on])
@@ -127,7 +129,7 @@ def _first(session: Session, name: Name, differing: dict[Name, Open]) -> TableRe
 
 def _look_again(session: Session, tables: Sequence[Open]) -> None:
     """One more look at some tables: all of them are read, and the feed is waited for once."""
-    lake, reads = session.source.lake, list[Read]()
+    scratch, reads = session.scratch, list[Read]()
     try:
         for one in tables:
             with working(session, one.rows):
@@ -140,7 +142,7 @@ def _look_again(session: Session, tables: Sequence[Open]) -> None:
                 one.take(read, held_against(session, read, after, passed=passed))
     finally:
         for one in tables:
-            discard(session.spark, lake, scratch_of(one.table))
+            discard(session.spark, scratch.lake, scratch.table(one.table.entry.gold))
 
 
 def _result(session: Session, begun: TableResult, one: Open) -> TableResult:

@@ -172,7 +172,7 @@ def test_the_page_says_what_needs_attention() -> None:
     for what in (
         "shop ticdc-open",
         "fail broker: it is gone",
-        "fail 12 offsets of shop/1 from 30 on were deleted before they were read let the feed send those",
+        "fail 12 offsets of shop/1 from 30 on were deleted before they were read lakehouse verify shop",
         "lakehouse dead-letters dismiss shop --code lost --why … then say so",
         "warn 20 dead letters lakehouse dead-letters list --source shop",
         "warn shop/3 has sent no watermark, and holds it lakehouse partitions retire shop shop 3 --why …",

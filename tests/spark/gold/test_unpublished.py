@@ -201,7 +201,9 @@ def test_a_table_whose_published_version_is_gone_is_not_folded_from_a_window_alo
         whole=False,
     )
     size = Size(1, 10)
-    run: Any = SimpleNamespace(spark=None, lake=None, silver=None, unpublished=(), size=lambda _: size)
+    run: Any = SimpleNamespace(
+        spark=None, lake=None, silver=None, unpublished=(), returned=(), size=lambda _: size
+    )
     frame: Any = object()
     new = NewChanges(frame, small=False, seen={name: Seen(size, 0)})
     given: list[tuple[bool, Any]] = []
@@ -210,7 +212,7 @@ def test_a_table_whose_published_version_is_gone_is_not_folded_from_a_window_alo
         given.append((plan.whole, dict(read)))
         return TableResult(known)
 
-    monkeypatch.setattr(tables, "returned_to", lambda *_: is_there)
+    monkeypatch.setattr(tables, "returned_to", lambda *_: known.version if is_there else None)
     monkeypatch.setattr(tables, "apply_table", noted)
 
     work = tables.table_work(run, plan, new, Steps(lambda _: None, 1, "tables"))

@@ -4,10 +4,9 @@ row.
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,12 +15,14 @@ from lakehouse.config.load import database_settings
 from lakehouse.errors import LakehouseError
 from lakehouse.sources.server_sql import at_tso
 from lakehouse.spark import limits
+from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.status import verified
 from lakehouse.spark.verification import looks
-from lakehouse.spark.verification.looks import Options
+from lakehouse.spark.verification.looks import Compared, Options
 from lakehouse.spark.verification.record import keep
 from lakehouse.spark.verification.run import Open, TableResult, verify
+from lakehouse.spark.verification.scratch import Scratch, scratch
 from lakehouse.verification.rows import key_hash
 from lakehouse.verification.verdict import MISSING, Found, Looks
 from tests.cli.test_commands import lakehouse
@@ -46,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
 def checked(lake: FedLake, **options: Any) -> dict[str, TableResult]:
     source = lake.source()
     asked = Options(**{"pause": lake.beat, "wait": 8.0, **options})
-    found = verify(source, database_settings(source.config), asked, quiet)
+    found = verify(Compared(source, database_settings(source.config), asked, quiet))
     return {result.name[1]: result for result in found}
 
 
@@ -246,7 +247,8 @@ def test_at_a_tidb_every_session_reads_at_the_published_tso_and_the_first_look_d
 
         found = checked(lake, pause=never)
         asked = sessions(log.read_text(errors="replace"))
-        done = lakehouse("verify", "shop", "--configs", str(tmp_path), "--tables", "shop.item", "--json")
+        words = ("verify", "shop", "--configs", str(tmp_path), "--tables", "shop.item", "--json")
+        done, mended = lakehouse(*words), lakehouse(*words, "--repair")
         with monkeypatch.context() as broken, pytest.raises(LakehouseError, match="got error 1064"):
             broken.setattr(looks, "ranges", lambda *_: ["nonsense ="])
             checked(lake)
@@ -264,6 +266,7 @@ def test_at_a_tidb_every_session_reads_at_the_published_tso_and_the_first_look_d
     assert json.loads(done.stdout)["differences"] == [
         {"kind": "changed", "key_hash": key_hash(["3"]), "columns": ["v"]}
     ]
+    assert (mended.returncode, json.loads(mended.stdout)["repaired_by"]) == (0, ["restored"])
     assert not any("MASTER" in one or "BINARY" in one for said in asked for one in said)
 
 
@@ -296,14 +299,28 @@ def test_what_a_worker_says_of_the_server_is_one_sentence(kind: str) -> None:
         raise RuntimeError(said)
 
 
-def test_runs_side_by_side_keep_what_they_read_of_the_server_apart() -> None:
-    name = (
-        "from types import SimpleNamespace as Of; from lakehouse.spark.verification.looks import scratch_of"
-    )
-    code = f"{name}; print(scratch_of(Of(entry=Of(gold='shop__t'))))"
-    names = {subprocess.check_output([sys.executable, "-c", code], text=True) for _ in range(2)}
+def test_what_a_killed_run_has_left_is_removed_and_a_running_one_s_tables_stay(
+    spark: Any, tmp_path: Path
+) -> None:
+    lake, rows = Lake(str(tmp_path)), spark.range(1)
 
-    assert len(names) == 2
+    def looks_at(*runs: Scratch) -> list[str]:
+        for run in runs:
+            lake.overwrite(rows, "gold", run.table("shop__t"))
+        return [run.table("shop__t") for run in runs]
+
+    with scratch(spark, lake, "shop") as goes_on, scratch(spark, lake, "shop_t") as of_another:
+        with scratch(spark, lake, "shop") as second, scratch(spark, lake, "shop") as third:
+            kept = looks_at(goes_on, of_another)
+            left = looks_at(second, third)
+        lake.overwrite(rows, "gold", "_verify_of_somebody_s")
+        before = lake.names(spark, "gold", "_verify_")
+        with scratch(spark, lake, "shop") as after:
+            remain = lake.names(spark, "gold", "_verify_")
+
+    assert before == sorted([*kept, *left, "_verify_of_somebody_s"])
+    assert remain == sorted([*kept, "_verify_of_somebody_s"])
+    assert after.prefix == second.prefix
 
 
 def test_buckets_of_rows_that_are_not_named_are_looked_at_again() -> None:
@@ -317,3 +334,23 @@ def test_buckets_of_rows_that_are_not_named_are_looked_at_again() -> None:
         seen.append(table.buckets)
 
     assert seen == [None, [2, 3], [3]]
+
+
+def test_the_tables_of_a_catalog_are_listed_and_those_of_an_object_store_are_not() -> None:
+    asked: list[str] = []
+
+    class Session:
+        """Of a catalog with three tables in one schema."""
+
+        def sql(self, text: str) -> Any:
+            asked.append(text)
+            rows = [SimpleNamespace(tableName=name) for name in ("_verify_b", "shop__t", "_verify_a")]
+            return SimpleNamespace(collect=lambda: rows)
+
+    session: Any = Session()
+
+    listed = Lake("/Volumes/v", "main", {"gold": "dev_gold"}).names(session, "gold", "_verify_")
+    nothing = Lake("s3://bucket/lake").names(session, "gold", "_verify_")
+
+    assert (listed, nothing) == (["_verify_a", "_verify_b"], [])
+    assert asked == ["SHOW TABLES IN `main`.`dev_gold`"]
