@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.ops.file_lock import commit_lock, is_remote
+from lakehouse.spark.session import reads_own_files
 
 LAYERS = ("bronze", "silver", "gold", "ops")
 SILVER_TABLES = ("changes", "schema_changes", "watermarks", "dead_letters")
@@ -84,7 +85,16 @@ class Lake:
             else reader.table(self.ref(layer, name))
         )
 
+    def folder(self, spark: SparkSession, layer: str, name: str) -> Path | None:
+        """The table's folder, where it is one of this machine that this process sees as the session does."""
+        if self.catalog is not None or is_remote(self.root) or not reads_own_files(spark):
+            return None
+        return Path(self.path(layer, name))
+
     def exists(self, spark: SparkSession, layer: str, name: str) -> bool:
+        folder = self.folder(spark, layer, name)
+        if folder is not None and not folder.exists():
+            return False
         try:
             return bool(self.read(spark, layer, name).columns)
         except AnalysisException as error:

@@ -96,6 +96,18 @@ def capabilities(spark: SparkSession) -> Capabilities:
     )
 
 
+def reads_own_files(spark: SparkSession) -> bool:
+    """Whether the session's paths are files of this machine, as this process sees them: not on clusters, nor
+    behind Connect, nor where paths without a scheme are another file system's.
+    """
+    if capabilities(spark).connect or os.environ.get("DATABRICKS_RUNTIME_VERSION"):
+        return False
+    context = getattr(spark, "sparkContext", None)
+    if context is None or not context.master.startswith("local"):
+        return False
+    return str(context._jsc.hadoopConfiguration().get("fs.defaultFS")).startswith("file:")
+
+
 _SCOPE = threading.local()
 
 

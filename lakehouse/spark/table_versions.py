@@ -1,10 +1,13 @@
 """Versions of a Delta table: the newest one, whether newer ones have the same rows, and the way back."""
 
 import logging
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
+from lakehouse.spark.commit_files import newest_commits
 from lakehouse.spark.lake import Lake
 
 LOG = logging.getLogger(__name__)
@@ -22,6 +25,7 @@ SAME_ROWS = (
 FEW, MANY = 16, 100_000
 # above every version of a table
 NEWEST = 2**62
+TableName = tuple[str, str]
 COMMIT = ("version", "timestamp", "operation", "operationParameters", "operationMetrics")
 
 
@@ -49,38 +53,72 @@ class Commit(NamedTuple):
         return self.operation.startswith(SAME_ROWS)
 
 
-def commits_above(spark: SparkSession, ref: str, version: int, *, few: int = FEW) -> list[Commit]:
-    """The commits above a version that Delta still knows, and the newest one in any case, newest first; `few`
-    are asked for at first.
+def commits_above(
+    spark: SparkSession, lake: Lake, table: TableName, version: int, *, few: int = FEW
+) -> list[Commit]:
+    """The commits above a version that Delta still knows, and the newest one in any case, newest first; of
+    Delta's history `few` are asked for at first.
     """
+    folder = lake.folder(spark, *table)
+    if folder is not None:
+        found = local_commits(folder, version)
+        if found:
+            return found
+    return told_commits(spark, lake.ref(*table), version, few=few)
+
+
+def local_commits(folder: Path, version: int) -> list[Commit]:
+    """The same, of a table on this machine's disk."""
+    found: list[Commit] = []
+    for one in newest_commits(folder):
+        if found and one.version <= version:
+            break
+        info = one.info
+        operation, parameters = info.get("operation", ""), info.get("operationParameters", {})
+        found.append(_commit(one.version, operation, parameters, info.get("operationMetrics", {}), at=one.at))
+    return found
+
+
+def told_commits(spark: SparkSession, ref: str, version: int, *, few: int = FEW) -> list[Commit]:
+    """The same, of any table, as DESCRIBE HISTORY tells it."""
     for limit in (few, MANY):
         rows = spark.sql(f"DESCRIBE HISTORY {ref} LIMIT {limit}").select(*COMMIT).collect()
         if len(rows) < limit or rows[-1].version <= version + 1:
             break
-    return [_commit(row) for number, row in enumerate(rows) if row.version > version or not number]
+    return [
+        _commit(
+            row.version,
+            row.operation,
+            row.operationParameters or {},
+            row.operationMetrics or {},
+            at=round(row.timestamp.timestamp() * 1000),
+        )
+        for number, row in enumerate(rows)
+        if row.version > version or not number
+    ]
 
 
-def _commit(row: Any) -> Commit:
-    parameters, metrics = row.operationParameters or {}, row.operationMetrics or {}
-    at = round(row.timestamp.timestamp() * 1000)
+def _commit(
+    version: int, operation: str, parameters: Mapping[str, str], metrics: Mapping[str, str], *, at: int
+) -> Commit:
     told = metrics.get("numOutputRows")
     written = None if told is None else int(told)
-    if row.operation.startswith(SAME_ROWS):
-        return Commit(row.version, row.operation, written, 0, takes=False, at=at)
+    if operation.startswith(SAME_ROWS):
+        return Commit(version, operation, written, 0, takes=False, at=at)
     is_append = "Append" in (parameters.get("mode"), parameters.get("outputMode"))
     appended = written if is_append else 0
-    return Commit(row.version, row.operation, written, appended, takes=not is_append, at=at)
+    return Commit(version, operation, written, appended, takes=not is_append, at=at)
 
 
 def version_of(spark: SparkSession, lake: Lake, table: str) -> int:
-    """The newest version of a gold table; -1 where it has none."""
-    row = spark.sql(f"DESCRIBE HISTORY {lake.ref('gold', table)} LIMIT 1").select("version").first()
-    return int(row[0]) if row is not None else -1
+    """The newest version of a gold table."""
+    return commits_above(spark, lake, ("gold", table), NEWEST, few=1)[0].version
 
 
-def has_same_rows(spark: SparkSession, ref: str, version: int) -> bool:
-    """Whether nothing but maintenance made the versions above this one."""
-    return all(row.operation.startswith(SAME_ROWS) for row in history_of(spark, ref) if row.version > version)
+def has_same_rows(spark: SparkSession, lake: Lake, table: str, version: int) -> bool:
+    """Whether nothing but maintenance made the versions of a gold table above this one."""
+    commits = commits_above(spark, lake, ("gold", table), version)
+    return all(one.keeps_rows for one in commits if one.version > version)
 
 
 def returned_to(spark: SparkSession, lake: Lake, table: str, version: int) -> int | None:
@@ -88,14 +126,14 @@ def returned_to(spark: SparkSession, lake: Lake, table: str, version: int) -> in
     before its manifest has written them, or somebody by hand. Returns the version to go on from: the same, or
     that of the way back; None where that is closed, because files of `version` are gone.
     """
-    ref = lake.ref("gold", table)
-    if version_of(spark, lake, table) == version or has_same_rows(spark, ref, version):
+    if has_same_rows(spark, lake, table, version):
         return version
+    ref = lake.ref("gold", table)
     lake.before_write()
     try:
         spark.sql(f"RESTORE TABLE {ref} TO VERSION AS OF {version:d}").collect()
     except Exception as error:  # whatever Delta misses of that version, silver has the rows
         LOG.warning("%s can't be restored to version %d: %s", table, version, type(error).__name__)
         return None
-    commits = commits_above(spark, ref, version)
+    commits = commits_above(spark, lake, ("gold", table), version)
     return next((one.version for one in commits if one.operation.startswith("RESTORE")), version)

@@ -141,7 +141,7 @@ def seen_files(context: RunContext) -> LandedFiles:
         known.files, known.following, known.metadata, known.version = {}, 0, None, None
         return known
     above = known.version[0] - 1 if known.version is not None else NEWEST
-    commits = commits_above(spark, lake.ref("bronze", context.source), above)
+    commits = commits_above(spark, lake, ("bronze", context.source), above)
     if not goes_on(known.version, commits):
         known.files, known.following, known.metadata = {}, 0, None
     elif commits[0].version == above + 1:

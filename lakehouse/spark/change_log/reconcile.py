@@ -107,7 +107,7 @@ def bronze_rows(log: OpsLog, last: Manifest | None, done: Done) -> BronzeRows:
     if not lake.exists(spark, "bronze", log.source):
         return _without_bronze(known)
     above = known.version if known is not None else -1 if last is None else NEWEST
-    commits = commits_above(spark, lake.ref("bronze", log.source), above)
+    commits = commits_above(spark, lake, ("bronze", log.source), above)
     version = commits[0].version
     bronze = lake.read(spark, "bronze", log.source, version)
     rows = bronze.count()

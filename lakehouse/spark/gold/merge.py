@@ -112,7 +112,7 @@ def replace_frame(
         cluster(spark, lake, table, options.cluster_by)
     if options.change_data_feed:
         record_changes(spark, lake, table, True)
-    commit = commits_above(spark, lake.ref("gold", table), NEWEST, few=1)[0]
+    commit = commits_above(spark, lake, ("gold", table), NEWEST, few=1)[0]
     return Merged(commit.version, written=commit.written)
 
 

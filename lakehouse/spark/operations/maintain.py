@@ -132,7 +132,7 @@ def optimize_gold(log: OpsLog, snapshots: float, progress: Progress) -> bool:
     entries = []
     for entry in manifest.tables:
         ref = lake.ref("gold", entry.gold)
-        if has_same_rows(spark, ref, entry.version):
+        if has_same_rows(spark, lake, entry.gold, entry.version):
             keep_history(spark, ref, snapshots)
             optimize(
                 spark, ref, {} if capabilities(spark).keys else GOLD_FILES

@@ -39,6 +39,7 @@ from lakehouse.ops.records.operators import Generation
 from lakehouse.ops.records.record import Record
 from lakehouse.ops.records.runs import Summary
 from lakehouse.spark import limits
+from lakehouse.spark.commit_files import newest_commits
 from lakehouse.spark.lake import Lake
 from lakehouse.spark.ops.log_archive import Archive
 
@@ -175,7 +176,9 @@ class OpsLog:
         writers = {record.writer for record in records if record.writer}
         for _ in range(TRIES):
             mine = [self._logged(record, self.seq + number) for number, record in enumerate(records, 1)]
-            self._append(mine)
+            if self._append(mine):
+                self.records += mine
+                return self.seq
             newer = self._newer()
             self.records += newer
             if {one.stored for one in mine} <= {one.stored for one in newer}:
@@ -204,16 +207,24 @@ class OpsLog:
         now = int(time.time() * 1000)
         return Logged(seq, record.kind, now, text=marked, _record=record, _is_read=True)
 
-    def _append(self, logged: Sequence[Logged]) -> None:
-        """Append under the first record's number; nothing is appended where that is taken."""
+    def _append(self, logged: Sequence[Logged]) -> bool:
+        """Append under the first record's number; nothing is appended where that is taken. True where the
+        table's newest commit is seen to be this one, on a machine's own disk; else the table has to be asked.
+        """
         rows = [{"seq": one.seq, "kind": one.kind, "at": one.at, "body": one.text} for one in logged]
         frame = self.spark.createDataFrame(pa.Table.from_pylist(rows), SCHEMA).coalesce(1)
         try:
-            self.lake.append(frame, "ops", self.table, (f"log:{self.table}", logged[0].seq))
+            commit = uuid.uuid4().hex
+            txn = (f"log:{self.table}", logged[0].seq)
+            self.lake.append(frame, "ops", self.table, txn, userMetadata=commit)
         except Exception as error:
             # somebody else appends at this moment: Delta's error, which each kind of session shows in its way
             if "DELTA_CONCURRENT" not in str(error):
                 raise
+            return False
+        folder = self.lake.folder(self.spark, "ops", self.table)
+        newest = None if folder is None else next(newest_commits(folder), None)
+        return newest is not None and newest.info.get("userMetadata") == commit
 
     def _newer(self) -> list[Logged]:
         """The records behind the last one that is known. The table is there: somebody has appended to it."""

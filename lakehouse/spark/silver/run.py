@@ -192,7 +192,7 @@ def bronze_version(log: OpsLog, done: Done | None) -> tuple[int, int] | None:
     if not log.lake.exists(log.spark, "bronze", log.source):
         return None
     known, at = done.bronze if done is not None and done.bronze is not UNSET else (NEWEST, 0)
-    commits = commits_above(log.spark, log.lake.ref("bronze", log.source), known - 1)
+    commits = commits_above(log.spark, log.lake, ("bronze", log.source), known - 1)
     above = [one for one in commits if one.version > known]
     is_same = any((one.version, one.at) == (known, at) for one in commits)
     is_same = is_same and len(above) == commits[0].version - known

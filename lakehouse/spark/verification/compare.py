@@ -83,7 +83,7 @@ def _seen_version(reader: Reader, entry: TableEntry) -> int:
     last = next(
         (one.record for one in reversed(log.records) if isinstance(one.record, Intent | Manifest)), None
     )
-    is_a_runs = last != reader.manifest or has_same_rows(spark, lake.ref("gold", entry.gold), entry.version)
+    is_a_runs = last != reader.manifest or has_same_rows(spark, lake, entry.gold, entry.version)
     return entry.version if is_a_runs else newest
 
 

@@ -1,0 +1,97 @@
+"""Commits read from Delta's log on disk against what DESCRIBE HISTORY tells of the same table."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from lakehouse.ops.records.operators import Rebuild
+from lakehouse.spark.commit_files import newest_commits
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.session import reads_own_files
+from lakehouse.spark.table_versions import commits_above, local_commits, told_commits
+
+EVERY = [
+    "ALTER TABLE {t} SET TBLPROPERTIES ('delta.appendOnly' = 'false')",
+    "INSERT INTO {t} SELECT id, 'b' FROM range(5, 9)",
+    "UPDATE {t} SET v = 'c' WHERE id = 1",
+    "DELETE FROM {t} WHERE id = 2",
+    "MERGE INTO {t} t USING (SELECT 1L id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 'd'",
+    "OPTIMIZE {t}",
+    "ALTER TABLE {t} ADD COLUMNS (w INT)",
+    "VACUUM {t}",
+    "RESTORE TABLE {t} TO VERSION AS OF 1",
+]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path / "a lake"))
+
+
+def test_every_kind_of_commit_reads_as_delta_tells_it(spark: Any, lake: Lake) -> None:
+    rows = spark.range(5).withColumn("v", F.lit("a"))
+    lake.overwrite(rows, "gold", "t")
+    lake.append(rows, "gold", "t")
+    for statement in EVERY:
+        spark.sql(statement.format(t=lake.ref("gold", "t"))).collect()
+    lake.overwrite(rows.withColumn("w", F.lit(1)), "gold", "t")
+    folder, ref = Path(lake.path("gold", "t")), lake.ref("gold", "t")
+
+    every = told_commits(spark, ref, -1)
+    assert len({one.operation for one in every}) >= 9
+    assert local_commits(folder, -1) == every
+    for version in (0, 3, len(every) - 2, len(every) - 1, 99):
+        assert local_commits(folder, version) == told_commits(spark, ref, version, few=1)
+    assert commits_above(spark, lake, ("gold", "t"), 3) == every[: every[0].version - 3]
+
+
+def test_commits_behind_a_gap_are_not_told(spark: Any, lake: Lake) -> None:
+    """Delta's clean-up takes the oldest files; what somebody has removed in between ends what is known."""
+    for _ in range(4):
+        lake.append(spark.range(1), "gold", "t")
+    folder = Path(lake.path("gold", "t"))
+
+    (folder / "_delta_log" / f"{1:020d}.json").unlink()
+
+    assert [one.version for one in newest_commits(folder)] == [3, 2]
+    assert list(newest_commits(folder.parent / "none")) == []
+
+
+def test_a_folder_that_is_none_of_this_process_is_not_looked_at(spark: Any, lake: Lake) -> None:
+    assert reads_own_files(spark)
+    assert lake.folder(spark, "gold", "t") == Path(lake.root, "gold", "t")
+    assert Lake("s3a://bucket/lake").folder(spark, "gold", "t") is None
+    assert Lake(lake.root, "main").folder(spark, "gold", "t") is None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+        assert lake.folder(spark, "gold", "t") is None
+    assert not lake.exists(spark, "gold", "t")
+    Path(lake.root, "gold", "t", "_delta_log").mkdir(parents=True)
+    assert not lake.exists(spark, "gold", "t"), "a process died before its first commit"
+
+
+def test_an_append_that_another_was_quicker_than_is_told_by_the_table(
+    spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is asked only where its newest commit is not the one that was just made."""
+    record = Rebuild(lineage="t", why="a test")
+    mine, other = OpsLog(spark, lake, "shop").load(), OpsLog(spark, lake, "shop").load()
+    asked: list[int] = []
+    newer = OpsLog._newer
+
+    def counted(self: OpsLog) -> Any:
+        asked.append(self.seq)
+        return newer(self)
+
+    monkeypatch.setattr(OpsLog, "_newer", counted)
+
+    assert mine.add(record) == 1
+    assert asked == []
+    assert other.add(record) == 2, "the first number was taken"
+    assert asked == [0]
+    assert mine.add(record) == 3
+    assert asked == [0, 1]
+    assert [one.seq for one in OpsLog(spark, lake, "shop").load().records] == [1, 2, 3]
