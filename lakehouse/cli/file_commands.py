@@ -61,18 +61,16 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Decode messages from a recording, from files or from bronze, and print their events."""
-    as_text = json.dumps if as_json else event_line
     if topic is None and partition is None and offset is None:
         chosen, options = decoding(format, source, option)
         events = events_of_files(recording, key, value, chosen, options=options, dumps=not as_json)
-        print_all(events, as_text)
     elif source is None or any((recording, key, value, format, option)):
         raise ConfigError(
             "inspect: --topic, --partition and --offset read bronze, and go with --source and --lake only"
         )
     else:
         events = events_of_bronze(source, lake, topic, partition, offset=offset, dumps=not as_json)
-        print_all(events, as_text)
+    print_all(events, json.dumps if as_json else event_line)
 
 
 def ddl(

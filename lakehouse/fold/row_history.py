@@ -141,12 +141,10 @@ def row_history(
         unknown = {**found.unknown, **unknown}
         applied += found.applied
     total.entries.extend(tracks.close_all(max(target_step(lineage, at), step)))
-    entries = sorted(total.entries, key=attrgetter("position"))
     met = _met(known, key_ids(lineage, step), total.odd, since=since, begun=began is not None)
     breaks = breaks_among(lineage, changes, at, upstream, keys=total.odd, whole=whole, known=met)
-    return RowHistory(
-        entries, tracks.rows(), unknown, frozenset(total.problems), applied=applied, breaks=breaks
-    )
+    entries, problems = sorted(total.entries, key=attrgetter("position")), frozenset(total.problems)
+    return RowHistory(entries, tracks.rows(), unknown, problems, applied=applied, breaks=breaks)
 
 
 def _met(

@@ -103,6 +103,7 @@ def advance(
     before = state or Transactions()
     closed = dict.fromkeys(before.closed)
     open_ = _opened(before.open, {id_: seen for id_, seen in told.rows.items() if id_ not in closed})
+    begun = {*before.begun, *told.begun}
     ended = {*(before.waiting or ()), *told.snapshots} - set(before.snapshots)
     fresh = ended if complete else set[Position]()
     awaited = _awaited(before.ends, open_, fresh)
@@ -111,12 +112,8 @@ def advance(
     late = len(ends) if settled else len(awaited) if complete else 0
     places, lost = _ended(ends, late, open_, closed, lost=lost)
     snapshots = sorted({*before.snapshots, *fresh})
-    begun = {*before.begun, *told.begun}
-    places += [before.held] if before.held else []
     unread_from = None if complete else _under_way(begun, ended, snapshots)
-    held = [place for place in places if unread_from is not None and place > unread_from]
-    whole = [before.whole] if before.whole else []
-    whole += [place for place in places if place not in held]
+    held, whole = _held(before, places, unread_from)
     whole += [(*position[:4], _LAST_ROW, 1) for position in snapshots]
     snapshot = max(snapshots, default=MIN_POSITION)
     if not ends and all(transaction.last < snapshot for transaction in open_.values()):
@@ -143,6 +140,18 @@ def _under_way(begun: set[Position], ended: set[Position], whole: Iterable[Posit
     """
     last = max(begun, default=MIN_POSITION)
     return min((ended | {place for place in begun if place == last}) - set(whole), default=None)
+
+
+def _held(
+    before: Transactions, places: list[Position], unread_from: Position | None
+) -> tuple[list[Position], list[Position]]:
+    """The last places of transactions that ended, parted into those above `unread_from` and those that are
+    whole.
+    """
+    known = [*places, before.held] if before.held else places
+    held = [place for place in known if unread_from is not None and place > unread_from]
+    whole = [place for place in known if place not in held]
+    return held, [before.whole, *whole] if before.whole else whole
 
 
 def _awaited(ends: Iterable[End], open_: Mapping[str, OpenTransaction], fresh: set[Position]) -> list[End]:

@@ -23,18 +23,25 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from lakehouse.schema import INTEGER_BITS, ColumnType
-from lakehouse.values.charsets import decode_text
-from lakehouse.values.mysql_json import json_text
 from lakehouse.values.normal_form import (
     Rule,
     bytes_of,
-    bytes_vector,
     duration_text,
     normal_form,
     text_of,
     vector_text,
 )
 from lakehouse.values.scalars import ZONED, decimal_of_double, timestamp_utc
+from lakehouse.values.told_bytes import (
+    integer_text,
+    read_other_text,
+    read_told_binary,
+    read_told_bits,
+    read_told_json,
+    read_told_text,
+    read_told_vector,
+    told_bytes,
+)
 
 Modes = Mapping[str, str]
 _LONG_NUMBER = re.compile(r"-?\d{1,65}\.(\d{1,130})", re.A)
@@ -70,24 +77,14 @@ def _chain(first: Rule | None, second: Rule | None) -> Rule | None:
 # --- Canal and DTS: numbers as text
 
 
-def _integer_text(value: Any) -> Any:
-    if (
-        type(value) is not str
-        or len(value) > 100
-        or not (value.isascii() and value.removeprefix("-").isdecimal())
-    ):
-        return value
-    return int(value)
-
-
 def _read_number(_: ColumnType, __: Modes) -> Rule:
-    return _integer_text
+    return integer_text
 
 
 def _read_label(column_type: ColumnType, _: Modes) -> Rule:
     """An index or mask that came as text; text that is a label stays one."""
     members = frozenset(column_type.members)
-    return lambda value: value if type(value) is str and value in members else _integer_text(value)
+    return lambda value: value if type(value) is str and value in members else integer_text(value)
 
 
 def _read_legacy_text(column_type: ColumnType, _: Modes) -> Rule | None:
@@ -124,73 +121,12 @@ def _read_unflagged_binary(_: ColumnType, __: Modes) -> Rule:
     def binary(value: Any) -> Any:
         if type(value) is str:
             return text_of(value.encode())
-        return value if _told_bytes(value) is None else value["base64"]
+        return value if told_bytes(value) is None else value["base64"]
 
     return binary
 
 
-# --- DTS and Canal: bytes in base64, whose kind or charset the message does not tell
-# ------------------------------------------------
-
-
-def _told_bytes(value: Any) -> bytes | None:
-    return bytes_of(value["base64"]) if type(value) is dict and type(value.get("base64")) is str else None
-
-
-def _read_told_text(column_type: ColumnType, _: Modes) -> Rule:
-    charset = column_type.charset or "utf8mb4"
-
-    def text(value: Any) -> Any:
-        data = _told_bytes(value)
-        decoded = None if data is None else decode_text(data, charset)
-        return value if decoded is None else decoded
-
-    return text
-
-
-def _read_other_text(column_type: ColumnType, modes: Modes) -> Rule | None:
-    """The same where bytes that are UTF-8 have been read already."""
-    return (
-        None if (column_type.charset or "utf8mb4").startswith("utf8") else _read_told_text(column_type, modes)
-    )
-
-
-def _read_told_json(_: ColumnType, __: Modes) -> Rule:
-    """JSON text, or the server's binary form, which has NUL bytes or a control character first."""
-
-    def text(value: Any) -> Any:
-        data = _told_bytes(value)
-        if data is None:
-            return value
-        decoded = None if b"\0" in data else decode_text(data, "utf8mb4")
-        if decoded and decoded.lstrip(" \t\r\n")[:1] >= " ":
-            return decoded
-        try:
-            return json_text(data)
-        except ValueError:
-            return value
-
-    return text
-
-
-def _read_told_bits(_: ColumnType, __: Modes) -> Rule:
-    def bits(value: Any) -> Any:
-        data = _told_bytes(value)
-        return _integer_text(value) if data is None or len(data) > 8 else int.from_bytes(data, "big")
-
-    return bits
-
-
-def _read_told_binary(_: ColumnType, __: Modes) -> Rule:
-    return lambda value: value if _told_bytes(value) is None else value["base64"]
-
-
-def _read_told_vector(_: ColumnType, __: Modes) -> Rule:
-    def vector(value: Any) -> Any:
-        data = _told_bytes(value)
-        return value if data is None or len(data) % 4 else vector_text(bytes_vector(data))
-
-    return vector
+# --- DTS
 
 
 def _read_zoned(_: ColumnType, __: Modes) -> Rule:
@@ -408,15 +344,15 @@ READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
         "text": _read_unflagged_text,
         "binary": _read_unflagged_binary,
     },
-    "canal": _TEXTS | {"text": _read_other_text},
-    "canal-protobuf": _TEXTS | {"text": _read_other_text},
+    "canal": _TEXTS | {"text": read_other_text},
+    "canal-protobuf": _TEXTS | {"text": read_other_text},
     "tencent-dts": _TEXTS
-    | dict.fromkeys(("binary", "geometry", "unknown"), _read_told_binary)
+    | dict.fromkeys(("binary", "geometry", "unknown"), read_told_binary)
     | {
-        "text": _read_told_text,
-        "json": _read_told_json,
-        "bit": _read_told_bits,
-        "vector": _read_told_vector,
+        "text": read_told_text,
+        "json": read_told_json,
+        "bit": read_told_bits,
+        "vector": read_told_vector,
         "timestamp": _read_zoned,
     },
     "ticdc-debezium": _DEBEZIUM,

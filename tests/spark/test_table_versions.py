@@ -2,6 +2,7 @@
 it. Needs Spark's package, but no session.
 """
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,7 +38,16 @@ class Session:
     def __init__(self, *operations: str) -> None:
         versions = list(enumerate(operations))[::-1]
         self.history = Rows(
-            *(SimpleNamespace(version=n, timestamp=None, operation=name) for n, name in versions)
+            *(
+                SimpleNamespace(
+                    version=n,
+                    timestamp=datetime(2024, 1, 1, tzinfo=UTC),
+                    operation=name,
+                    operationParameters={},
+                    operationMetrics={},
+                )
+                for n, name in versions
+            )
         )
         self.asked: list[str] = []
 

@@ -175,7 +175,7 @@ FINDINGS: dict[str, tuple[str, str]] = {
         "A `done` record has the keyless rows of those transactions alone that no watermark has passed. One"
         " that comes in a batch of its own ends them: rows that are sent again behind it are known.",
         "test_rows_are_known_again_though_their_watermark_came_in_a_batch_of_its_own"
-        " test_a_watermark_ends_the_runs_of_its_place_at_or_below_it",
+        " test_a_batch_without_rows_of_keyless_tables_ends_the_runs_that_its_resolved_events_end",
     ),
     "C7": (
         "Of the run that a feed may be sending again, the driver reads what is sent again, and no more.",

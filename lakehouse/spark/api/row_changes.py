@@ -17,12 +17,11 @@ from lakehouse.gold.columns import GoldColumn, gold_columns
 from lakehouse.gold.upstream import clock_of
 from lakehouse.lineage import Lineage, key_ids
 from lakehouse.reporting.text.values import statement
-from lakehouse.spark.change_log.changes import between, counted_up_to, position_literal
+from lakehouse.spark.change_log.changes import between, counted_changes, position_literal
 from lakehouse.spark.gold.layout import constant
 from lakehouse.spark.quality.gates import rejected_rows
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.views import typed_changes
-from lakehouse.spark.silver.tables import read_silver
 
 Key = Any
 """The value of a key's one column; of several a tuple in the key's order, or a dict by column."""
@@ -39,8 +38,7 @@ def counted(reader: Reader) -> DataFrame:
         raise LakehouseError(
             f"{reader.source}: expected a finished batch of silver; `lakehouse run silver` makes one"
         )
-    rows = read_silver(reader.spark, reader.lake, reader.source, "changes")
-    return rows.where(counted_up_to(reader.log, reader.done.batch))
+    return counted_changes(reader.log, reader.done.batch)
 
 
 def changes_of_table(

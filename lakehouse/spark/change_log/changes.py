@@ -19,6 +19,7 @@ from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.silver import Done
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.spark.ops.log import OpsLog
+from lakehouse.spark.silver.tables import read_silver
 
 FOLD_COLUMNS = [
     "database",
@@ -65,9 +66,14 @@ def between(low: Position | None, high: Position | None) -> Column:
     return condition
 
 
-def counted_up_to(log: OpsLog, batch: int) -> Column:
+def _counted_up_to(log: OpsLog, batch: int) -> Column:
     """The condition of the changes that count, of batches up to `batch`."""
     return (F.col("batch") <= batch) & not_void(log) & _not_aborted(log)
+
+
+def counted_changes(log: OpsLog, batch: int) -> DataFrame:
+    """Silver's changes that count, of batches up to `batch`."""
+    return read_silver(log.spark, log.lake, log.source, "changes").where(_counted_up_to(log, batch))
 
 
 def not_void(log: OpsLog) -> Column:

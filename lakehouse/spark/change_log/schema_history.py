@@ -22,7 +22,7 @@ from lakehouse.schema_history.identity import beginning_of, with_known_ids
 from lakehouse.schema_history.late_statements import report_refused, without_late
 from lakehouse.schema_history.ordering_problems import SentStatement, report_disorder, report_repeats
 from lakehouse.schema_history.schema_records import Record
-from lakehouse.spark.change_log.changes import counted_up_to, not_void
+from lakehouse.spark.change_log.changes import counted_changes, not_void
 from lakehouse.spark.change_log.sightings import SilverSightings
 from lakehouse.spark.change_log.spread import spreading
 from lakehouse.spark.ops.log import OpsLog
@@ -45,7 +45,7 @@ def load_history(log: OpsLog, done: Done, said: Said = NOTHING_SAID, *, keep: bo
     )
     told = without_late(((_record(row), row.batch) for row in rows), raised_floors(log))
     records = [*told.counted, *recorded(log)]
-    changes = read_silver(log.spark, log.lake, log.source, "changes").where(counted_up_to(log, done.batch))
+    changes = counted_changes(log, done.batch)
     sightings = SilverSightings(log, done, changes, {(one.database, one.table) for one in records})
     rules, ordered = rules_of(log, said), is_ordered(done)
     history = build(records, sightings, rules, whole_snapshots(done), ordered=ordered, virtual=said.virtual)

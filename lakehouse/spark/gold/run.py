@@ -26,7 +26,7 @@ from lakehouse.silver.disproved_watermarks import disproved_text
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.sources.kafka_offsets import loss_text
 from lakehouse.spark.change_log.change_counts import NO_COUNTS, ChangeCounts, change_counts
-from lakehouse.spark.change_log.changes import counted_up_to
+from lakehouse.spark.change_log.changes import counted_changes
 from lakehouse.spark.change_log.dead_letters import missing_files, open_counts, open_losses, server_changes
 from lakehouse.spark.change_log.late_changes import disproved
 from lakehouse.spark.change_log.reconcile import Reconciled, is_counted, reconciled
@@ -43,7 +43,6 @@ from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import floors_of
 from lakehouse.spark.quality.gates import Gates, open_gates
 from lakehouse.spark.session import many_rows
-from lakehouse.spark.silver.tables import read_silver
 
 
 def run_gold(
@@ -231,9 +230,7 @@ def open_run(
     """
     done, epochs = log.last(Done), tuple(log.all(Epoch))
     entries = {entry.lineage: entry for entry in (last.tables if last is not None else ())}
-    silver = read_silver(log.spark, log.lake, feed.name, "changes")
-    silver = silver.where(counted_up_to(log, window.batch))
-    gates = gates_of(log, feed, history, window)
+    silver, gates = counted_changes(log, window.batch), gates_of(log, feed, history, window)
     return GoldRun(
         spark=log.spark,
         lake=log.lake,

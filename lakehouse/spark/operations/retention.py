@@ -30,7 +30,7 @@ from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import (
     between,
     collect_changes,
-    counted_up_to,
+    counted_changes,
     of_any,
     of_lineage,
     unfinished_snapshots,
@@ -45,7 +45,7 @@ from lakehouse.spark.ops.lease import layer_lock
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.show import parse_position
 from lakehouse.spark.session import get_session, keeping, many_rows
-from lakehouse.spark.silver.tables import read_silver, silver_schema
+from lakehouse.spark.silver.tables import silver_schema
 from lakehouse.spark.source import options_in, said_in, suites_in
 
 Entry = dict[str, Any]
@@ -69,7 +69,7 @@ def raise_floor(
         lineages = [one for one in load_history(log, done, said_in(settings)).lineages if one.start < place]
         kept = kept_logs(lineages, place, settings, done=done, manifest=manifest)
         folded = [one for one in lineages if one.id not in kept]
-        changes = read_silver(spark, lake, source, "changes").where(counted_up_to(log, done.batch))
+        changes = counted_changes(log, done.batch)
         outcome = {
             "source": source,
             "floor": list(place),

@@ -23,10 +23,9 @@ from lakehouse.lineage import Lineage
 from lakehouse.ops.records.gold import TableEntry
 from lakehouse.reporting.text.values import origin
 from lakehouse.reporting.web.readings import Image, RowChange
-from lakehouse.spark.change_log.changes import between, counted_up_to, of_lineage
+from lakehouse.spark.change_log.changes import between, counted_changes, of_lineage
 from lakehouse.spark.readers.show import Reader
 from lakehouse.spark.readers.timeline import commit_millis
-from lakehouse.spark.silver.tables import read_silver
 
 # A key of more columns is looked for as it most likely is, not in every way.
 COLUMNS = 6
@@ -107,14 +106,7 @@ def shown_changes(reader: Reader, entry: TableEntry, chosen: Column, number: int
     mine: Column = F.lit(False)
     for lineage in lineages:
         mine = mine | of_lineage(lineage)
-    frame = read_silver(reader.spark, reader.lake, reader.source, "changes")
-    rows = (
-        frame.where(mine & chosen)
-        .where(counted_up_to(reader.log, done))
-        .orderBy("position")
-        .limit(number)
-        .collect()
-    )
+    rows = counted_changes(reader.log, done).where(mine & chosen).orderBy("position").limit(number).collect()
     images = _Images(reader, reader.modes(entry))
     return [images.change(row) for row in rows]
 

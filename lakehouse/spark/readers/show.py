@@ -28,7 +28,7 @@ from lakehouse.spark.change_log.changes import (
     between,
     by_lineage,
     collect_changes,
-    counted_up_to,
+    counted_changes,
     of_lineage,
 )
 from lakehouse.spark.change_log.schema_history import load_history
@@ -247,10 +247,7 @@ class Reader:
     def _all_changes(self) -> dict[str, list[tuple[Change, int]]]:
         if self._changes is None:
             assert self.done is not None
-            silver = read_silver(self.spark, self.lake, self.source, "changes").where(
-                counted_up_to(self.log, self.done.batch)
-            )
-            changes = silver.where(between(None, self.watermark()))
+            changes = counted_changes(self.log, self.done.batch).where(between(None, self.watermark()))
             self._changes, _ = by_lineage(self.history, collect_changes(changes))
             for gate in self._gates():
                 judged, _ = gate.changes(changes.where(of_lineage(gate.judge.lineage)))

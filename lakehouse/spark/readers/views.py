@@ -45,7 +45,7 @@ from lakehouse.ops.records.silver import Done
 from lakehouse.ops.source_settings import SourceSettings
 from lakehouse.schema import TableSchema
 from lakehouse.spark.bronze.table import BRONZE_SCHEMA
-from lakehouse.spark.change_log.changes import counted_up_to, of_lineage
+from lakehouse.spark.change_log.changes import counted_changes, of_lineage
 from lakehouse.spark.change_log.schema_history import load_history
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.lake import Lake
@@ -171,8 +171,7 @@ def _silver(
     if done is None:
         return {}
     lineages = load_history(log, done, said_in(settings)).lineages
-    changes = read_silver(spark, lake, source, "changes")
-    changes = changes.where(counted_up_to(log, done.batch))
+    changes = counted_changes(log, done.batch)
     tables: dict[str, DataFrame] = {}
     for lineage in sorted(
         lineages, key=lambda one: (one.end is not None, tuple(-part for part in one.start))

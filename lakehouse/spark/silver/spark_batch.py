@@ -61,16 +61,8 @@ def run_spark_batch(
         writer.schema_changes(others, summary)
         writer.dead_letters(others, result.conflicts, summary)
         append_rows(log, feed, plan, name="watermarks", events=risen(summary, done))
-    return (
-        summary,
-        runs,
-        {
-            **summary.counts,
-            "inserted": result.inserted,
-            "duplicate": result.duplicates,
-            "conflict": result.conflicted,
-        },
-    )
+    found = {"inserted": result.inserted, "duplicate": result.duplicates, "conflict": result.conflicted}
+    return summary, runs, {**summary.counts, **found}
 
 
 def without_duplicates(

@@ -21,13 +21,12 @@ from lakehouse.spark.change_log.changes import (
     FOLD_COLUMNS,
     between,
     changes_of,
-    counted_up_to,
+    counted_changes,
     of_lineage,
 )
 from lakehouse.spark.operations.audit import why_left_out
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.readers.show import Reader
-from lakehouse.spark.silver.tables import read_silver
 from lakehouse.spark.table_versions import has_same_rows, version_of
 from lakehouse.spark.verification.sides import differing_rows, gold_frame
 from lakehouse.verification.cells import Cell, ServerColumn
@@ -176,10 +175,8 @@ class Window(NamedTuple):
         """Silver's changes of the table in between."""
         table, reader = self.table, self.table.reader
         batch = reader.manifest_or_error().batch
-        silver = read_silver(reader.spark, reader.lake, reader.source, "changes")
-        published = counted_up_to(reader.log, batch)
-        mine = silver.where(published & of_lineage(table.mode.lineage) & between(self.low, table.at))
-        return mine.select(*FOLD_COLUMNS)
+        mine = of_lineage(table.mode.lineage) & between(self.low, table.at)
+        return counted_changes(reader.log, batch).where(mine).select(*FOLD_COLUMNS)
 
 
 def changed_keys(window: Window, comparison: Comparison) -> DataFrame:
