@@ -56,9 +56,9 @@ Costs = dict[tuple[str, ...], list[Cost]]
 class Feed:
     """A topic of narrow tables whose rows are a function of their key and version, so that none is kept."""
 
-    def __init__(self, topic: str, tables: int, seed: int) -> None:
+    def __init__(self, topic: str, tables: int, seed: int, partitions: int = PARTITIONS) -> None:
         self.topic, self.tables, self.chance, self.ts = topic, tables, random.Random(seed), FIRST_TS
-        self.offsets, self.count = [0] * PARTITIONS, 0
+        self.offsets, self.count = [0] * partitions, 0
         self.versions: dict[int, int] = {}
 
     def created(self) -> Iterator[Message]:
@@ -91,15 +91,15 @@ class Feed:
 
     def told(self, events: Iterable[tuple[int, str]]) -> Iterator[Message]:
         """Row events as messages of some events each, and a resolved event behind them."""
-        waiting: list[tuple[list[bytes], list[bytes]]] = [([], []) for _ in range(PARTITIONS)]
+        waiting: list[tuple[list[bytes], list[bytes]]] = [([], []) for _ in self.offsets]
         for key, value in events:
             self.ts += 1 << 10
-            keys, values = waiting[key % PARTITIONS]
+            keys, values = waiting[key % len(self.offsets)]
             keys.append(f'{{"ts":{self.ts},"scm":"{DATABASE}","tbl":"t{key % self.tables}","t":1}}'.encode())
             values.append(value.encode())
             if len(keys) == BATCH:
-                yield self.message(key % PARTITIONS, keys, values)
-                waiting[key % PARTITIONS] = [], []
+                yield self.message(key % len(self.offsets), keys, values)
+                waiting[key % len(self.offsets)] = [], []
         yield from (self.message(partition, *rest) for partition, rest in enumerate(waiting) if rest[0])
         self.ts += 1 << 18
         yield from self.broadcast(f'{{"ts":{self.ts},"t":3}}', "")
@@ -109,7 +109,10 @@ class Feed:
         return Message(self.topic, partition, self.offsets[partition] - 1, *framed(keys, values))
 
     def broadcast(self, key: str, value: str) -> Iterator[Message]:
-        return (self.message(partition, [key.encode()], [value.encode()]) for partition in range(PARTITIONS))
+        return (
+            self.message(partition, [key.encode()], [value.encode()])
+            for partition in range(len(self.offsets))
+        )
 
 
 def image(key: int, version: int) -> str:
@@ -125,9 +128,9 @@ def image(key: int, version: int) -> str:
     )
 
 
-def publish(messages: Iterator[Message], bootstrap: str, topic: str) -> None:
+def publish(messages: Iterator[Message], bootstrap: str, topic: str, partitions: int = PARTITIONS) -> None:
     while chunk := list(islice(messages, CHUNK)):
-        produce(chunk, bootstrap, topic, quiet, partitions=PARTITIONS)
+        produce(chunk, bootstrap, topic, quiet, partitions=partitions)
 
 
 def configuration(bootstrap: str, topic: str) -> Config:
@@ -348,21 +351,21 @@ def main() -> None:
     given = arguments()
     with tempfile.TemporaryDirectory(prefix="lakehouse-growth-", dir=given.folder) as folder:
         lines = PARTS[given.part](given, Path(folder))
-    write_page(given, lines)
+    write_page(given.report, given.part, command(given), lines)
 
 
-def write_page(given: argparse.Namespace, lines: list[str]) -> None:
-    """The part's section of the page, written anew; the other one stays."""
+def write_page(report: Path, part: str, command: str, lines: list[str]) -> None:
+    """The part's section of the page, written anew; the others stay."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     machine = (
         f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python "
         f"{platform.python_version()}"
     )
     told = f"{time.strftime('%Y-%m-%d')}; {machine}; load average {os.getloadavg()[2]:.1f}."
-    sections = read_sections(given.report)
-    sections[given.part] = "\n".join([f"    {command(given)}", "", told, *lines, ""])
+    sections = read_sections(report)
+    sections[part] = "\n".join([f"    {command}", "", told, *lines, ""])
     text = HEAD + "".join(f"\n## {TITLES[part]}\n\n{sections[part]}" for part in TITLES if part in sections)
-    given.report.write_text(text, encoding="utf-8")
+    report.write_text(text, encoding="utf-8")
 
 
 HEAD = """# What grows
@@ -387,6 +390,7 @@ million changes each.
 TITLES = {
     "rows": "With the rows of a table",
     "tables": "With the number of tables",
+    "idle": "Idle and one-message runs",  # bench.idle
     "log": "With the runs that there were",  # written by hand, from bench.past_runs
 }
 PARTS = {"rows": rows, "tables": tables}

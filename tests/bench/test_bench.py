@@ -13,7 +13,7 @@ import pytest
 from bench import parts
 from bench.formats import FORMATS, OPTIONS, messages_of, place_figures, repeated
 from bench.generate import NARROW, PARTITIONS, WIDE, generate
-from bench.growth import TITLES, Feed, read_sections, row_lines, write_page
+from bench.growth import TITLES, Feed, command, read_sections, row_lines, write_page
 from bench.measure import Cost, by_program
 from bench.parts import Spent
 from bench.report import write
@@ -189,7 +189,7 @@ def test_growths_page_keeps_the_other_section(tmp_path: Path) -> None:
     }
     given = argparse.Namespace(part="rows", sizes=[5, 50], changes=7, rounds=1, report=page)
 
-    write_page(given, row_lines(given, costs))
+    write_page(given.report, given.part, command(given), row_lines(given, costs))
 
     assert read_sections(page)["tables"].strip() == "kept"
     assert "| recent | all | 6.0 | 6.0 | 1.00 |" in page.read_text()

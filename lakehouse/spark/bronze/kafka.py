@@ -14,14 +14,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.errors import ConfigError, EnvironmentError_
 from lakehouse.ops.progress import Partition
-from lakehouse.ops.records.bronze import OffsetsLost, Partitions, Read, TopicCreatedAgain
+from lakehouse.ops.records.bronze import Partitions, Read, TopicCreatedAgain
 from lakehouse.ops.records.record import Record
 from lakehouse.reporting.text.values import pace
 from lakehouse.sources.kafka_admin import Topic, list_topics, offsets_at
@@ -42,8 +41,8 @@ from lakehouse.sources.kafka_offsets import (
     reading_of,
 )
 from lakehouse.spark.bronze.epochs import begin_epoch, bronze_ends
-from lakehouse.spark.bronze.offsets import of_place
-from lakehouse.spark.bronze.table import BRONZE_SCHEMA, HEADERS
+from lakehouse.spark.bronze.landed import appended_above, bronze_version, note_lost, now
+from lakehouse.spark.bronze.table import HEADERS
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import Progress, RunContext
 from lakehouse.spark.session import many_rows
@@ -92,17 +91,17 @@ def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, fir
         for listing in _listing(log, kafka, topics):
             log.add(listing)
         with many_rows(context.spark) if waiting > SMALL_BACKLOG else nullcontext():
-            before = bronze_rows(context)
+            before = bronze_version(context)
             query = _stream(context, kafka, reading, topics)
             landed, ends, batch, unlike = _pass(context, query, stopped, waiting)
-            if unlike or bronze_rows(context) - before != landed:
+            if unlike or appended_above(context, before) != landed:
                 _note_unlanded(context, kafka, reading, ends)
         after = listed(kafka)
         for found in deleted(reading, after):
             ends[found.place[0], found.place[2]] = max(
                 found.end, ends.get((found.place[0], found.place[2]), 0)
             )
-            _note_lost(context, found)
+            note_lost(context, found)
         news.append(advanced(reading, ends, batch).record())
     # taken again after the end offsets were fixed: a partition that is new holds the watermark. What has
     # landed counts for that once the reading says so, which is recorded last
@@ -166,7 +165,7 @@ def _reading(context: RunContext, kafka: KafkaInput, topics: list[Topic], *, fir
         start = _first(kafka, topics) if known is None else {}
         # the new checkpoint may begin behind what a run that died has landed and not looked at
         for found in deleted(known, topics) if known is not None else ():
-            _note_lost(context, found)
+            note_lost(context, found)
         ends = bronze_ends(context.spark, context.lake, context.source)
         reading = begun(known, topics, ends, start)
         for topic in anew:
@@ -184,7 +183,7 @@ def _note_anew(context: RunContext, topic: str, known: Reading | None, reading: 
         str(number): offset for (name, number), offset in sorted(known.following.items()) if name == topic
     }
     was, by = known.incarnations[topic], reading.incarnations[topic]
-    context.log.add(TopicCreatedAgain(topic=topic, incarnation=was, by=by, read=ends, seen_at=_now()))
+    context.log.add(TopicCreatedAgain(topic=topic, incarnation=was, by=by, read=ends, seen_at=now()))
     context.progress(
         f"warning: {topic}: the topic was created anew: everything in it is landed; what its former life "
         "held unread is gone"
@@ -318,7 +317,7 @@ def _goes_on(report: Mapping[str, Any]) -> bool:
 
 
 def _ends(report: Mapping[str, Any]) -> dict[Partition, int]:
-    """Where a batch ended, by partition; over Connect a report has the JSON of its sources' offsets as text."""
+    """Where a batch ended, by partition; over Connect reports have the JSON of offsets as text."""
     told = [source["endOffset"] for source in report["sources"]]
     found = [json.loads(end) if isinstance(end, str) else end for end in told if end]
     return {
@@ -339,11 +338,6 @@ def _reason(error: StreamingQueryException) -> str:
     )
 
 
-def bronze_rows(context: RunContext) -> int:
-    """How many rows bronze has, as Delta's log says."""
-    return context.lake.read_or_empty(context.spark, "bronze", context.source, BRONZE_SCHEMA).count()
-
-
 def _note_unlanded(
     context: RunContext, kafka: KafkaInput, reading: Reading, ends: Mapping[Partition, int]
 ) -> None:
@@ -354,7 +348,7 @@ def _note_unlanded(
         end = ends.get(place, start)
         if place[0] in reading.topics and end > start:
             read = Lost((place[0], reading.incarnations[place[0]], place[1]), start, end)
-            _note_lost(context, read, _broker_rows(context.spark, kafka, read))
+            note_lost(context, read, _broker_rows(context.spark, kafka, read))
 
 
 def _broker_rows(spark: SparkSession, kafka: KafkaInput, read: Lost) -> int:
@@ -367,35 +361,3 @@ def _broker_rows(spark: SparkSession, kafka: KafkaInput, read: Lost) -> int:
     for name, offset in {"startingOffsets": read.first, "endingOffsets": read.end}.items():
         reader = reader.option(name, json.dumps({topic: {str(number): offset}}))
     return reader.option("assign", json.dumps({topic: [number]})).load().count()
-
-
-def _note_lost(context: RunContext, found: Lost, there: int | None = None) -> None:
-    """Say what of a range is not in bronze although it was to be read; where the broker still has `there`
-    records of it, what of them is not in bronze although it was read.
-    """
-    topic, incarnation, number = found.place
-    bronze = context.lake.read_or_empty(context.spark, "bronze", context.source, BRONZE_SCHEMA)
-    rows = bronze.where(of_place(found.place) & F.col("offset").between(found.first, found.end - 1))
-    held = rows.select("offset").distinct().count()
-    missing = (found.end - found.first if there is None else there) - held
-    if missing <= 0:
-        return
-    lost = OffsetsLost(
-        topic=topic,
-        incarnation=incarnation,
-        partition=number,
-        first=found.first,
-        last=found.end - 1,
-        missing=missing,
-        seen_at=_now(),
-        read=UNSET if there is None else True,
-    )
-    context.log.add(lost)
-    why = "deleted before they were read" if there is None else "read, and are not in bronze"
-    context.progress(
-        f"warning: {topic}/{number}: {missing} offsets are missing from {found.first} on: they were {why}"
-    )
-
-
-def _now() -> int:
-    return int(time.time() * 1000)

@@ -62,7 +62,7 @@ def _records(spark: SparkSession, lake: Lake) -> list[Any]:
     """Every record, oldest first."""
     if not lake.exists(spark, "ops", "lake"):
         return []
-    rows = lake.read(spark, "ops", "lake").orderBy("seq").collect()
+    rows = sorted(lake.read(spark, "ops", "lake").collect(), key=lambda row: row.seq)
     if rows and max(row.layout for row in rows) > LAYOUT:
         raise LakehouseError(
             f"{lake.root}: this lake was written by lakehouse {rows[-1].version}, newer than {__version__}: "

@@ -46,7 +46,7 @@ def test_a_new_partition_is_recorded_before_a_record_of_the_pass_is_landed(
         raise Landing
 
     monkeypatch.setattr(OpsLog, "add_all", add_all)
-    for name, given in {"_settled": topics, "_reading": reading, "bronze_rows": 0}.items():
+    for name, given in {"_settled": topics, "_reading": reading, "bronze_version": -1}.items():
         monkeypatch.setattr(kafka, name, lambda *_, given=given, **__: given)
     monkeypatch.setattr(kafka, "_stream", landing)
     log.add(Partitions(listed=(("t", 0),)))
