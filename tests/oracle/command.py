@@ -59,9 +59,8 @@ def _lakes(options: argparse.Namespace) -> int:
     done = list(read_log(log)) if options.resume else []
     if not options.resume:
         log.write_text("")
-    asked = Asked(
-        options.seed, options.programs, options.tables, options.limits, options.formats, options.crashes
-    )
+    names = ("seed", "programs", "tables", "limits", "formats", "crashes", "sigkills")
+    asked = Asked(**{name: getattr(options, name) for name in names})
     begun = time.monotonic()
 
     def progress(text: str) -> None:
@@ -112,6 +111,9 @@ def _options() -> argparse.Namespace:
         help="spark: the sizes at which steps change their way; turn: another one for each lake",
     )
     parser.add_argument("--crashes", action="store_true", help="spark: runs die between two commits")
+    parser.add_argument(
+        "--sigkills", type=int, default=0, help="spark: so many processes are killed before each run"
+    )
     parser.add_argument("--programs", type=int, default=1000, help="how many")
     parser.add_argument("--seed", type=int, default=1, help="the first one; the others follow in a row")
     parser.add_argument("--resume", action="store_true", help="leave out the seeds that the log has")

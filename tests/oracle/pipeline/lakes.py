@@ -6,7 +6,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ SOURCES = 3
 @dataclass(frozen=True)
 class Asked:
     """What a lake is made of: the seed of its first program, how many programs there are at most, how many
-    tables it has at least, the sizes at which steps change their way, the formats to choose from, and whether
-    runs die.
+    tables it has at least, the sizes at which steps change their way, the formats to choose from, whether
+    runs die, and how many processes are killed before each run.
     """
 
     seed: int
@@ -33,6 +33,7 @@ class Asked:
     limits: str
     formats: Sequence[str]
     crashes: bool
+    sigkills: int = 0
 
     @property
     def command(self) -> str:
@@ -41,6 +42,7 @@ class Asked:
         return (
             f"python -m tests.oracle --engine spark --seed {self.seed} --programs {self.programs} --tables "
             f"{self.tables} --limits {self.limits}{said}{' --crashes' if self.crashes else ''}"
+            f"{f' --sigkills {self.sigkills}' if self.sigkills else ''}"
         )
 
 
@@ -54,7 +56,7 @@ def lakes(
         if seed not in known:
             words = list(LIMITS) if asked.limits == "turn" else [asked.limits]
             limits = words[seed % len(words)]
-            one = Asked(seed, end - seed, asked.tables, limits, asked.formats, asked.crashes)
+            one = replace(asked, seed=seed, programs=end - seed, limits=limits)
             known[seed] = line = lake(database, one, folder, progress)
             yield line
         seed += known[seed]["programs"]
@@ -64,7 +66,7 @@ def lake(database: Database, asked: Asked, folder: Path, progress: Callable[[str
     """One lake, judged; its folder stays where something is wrong."""
     begun = time.monotonic()
     programs = filled(database, asked)
-    asked = Asked(asked.seed, len(programs), asked.tables, asked.limits, asked.formats, asked.crashes)
+    asked = replace(asked, programs=len(programs))
     formats = chosen(asked)
     progress(f"lake {asked.seed}: {len(programs)} programs in {', '.join(formats)}, limits {asked.limits}")
     verdict = judged(folder / f"lake-{asked.seed}", programs, formats, asked=asked, progress=progress)
@@ -117,6 +119,7 @@ def judged(
         limits_=asked.limits,
         crashes=asked.crashes,
         progress=progress,
+        sigkills=asked.sigkills,
     )
     if not verdict.wrong:
         shutil.rmtree(folder)
@@ -144,7 +147,7 @@ def narrowed(
         return
     seed = int(first.table[0].split("_")[0].removeprefix("p"))
     program = next(one for one in programs if one.seed == seed)
-    alone = Asked(seed, 1, 1, asked.limits, [first.format], asked.crashes)
+    alone = replace(asked, seed=seed, programs=1, tables=1, formats=[first.format])
     told = judged(folder / f"lake-{seed}-alone", [program], alone.formats, asked=alone, progress=progress)
     if told.wrong:
         tell(alone, told, progress)

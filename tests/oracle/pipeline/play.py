@@ -27,6 +27,7 @@ from lakehouse.spark.source import source_of
 from tests.oracle.pipeline.compare import Difference, Model, differences, model_of
 from tests.oracle.pipeline.deliver import Delivery, Partition, delivery
 from tests.oracle.pipeline.plan import sources_of
+from tests.oracle.pipeline.sigkills import killed
 from tests.support.killable import Killed, killing
 from tests.support.lakes import in_order, shown
 
@@ -100,27 +101,39 @@ class Play:
         self.config: Config = load(folder / "configs")
         self.sources = {name: source_of(self.config, name, self.lake.root) for name in self.published}
 
-    def all(self, runs: int, *, crashes: bool) -> Verdict:
-        """Every run, compared; the tables as they were at an older moment at the end."""
+    def all(self, runs: int, *, crashes: bool, sigkills: int = 0, limits_: str = "default") -> Verdict:
+        """Every run, compared; the tables as they were at an older moment at the end. `sigkills`: before each
+        of them so many processes, which have the limits that this one has, run it and are killed.
+        """
+        took = 10.0
         for run in range(runs):
             if crashes and self.chance.random() < 0.7:
                 self._die(run)
+            if sigkills:
+                self._write(run)
+                for _ in range(sigkills):
+                    self.verdict.kills.append(killed(self.folder, limits_, self.chance, took))
+                    self.progress(self.verdict.kills[-1])
             begun = time.monotonic()
             self._run(run)
             ran = time.monotonic()
+            took = max(5.0, ran - begun)
             self.verdict.runs += 1
             self.verdict.wrong += self._compared(run)
-            took = f"{ran - begun:.0f} s, {time.monotonic() - ran:.0f} s to compare"
-            self.progress(f"run {run + 1} of {runs}: {took}")
+            compared = f"{ran - begun:.0f} s, {time.monotonic() - ran:.0f} s to compare"
+            self.progress(f"run {run + 1} of {runs}: {compared}")
             if self.verdict.wrong:
                 return self.verdict
             self._optimize()
         self.verdict.wrong += [*self._live(), *self._older()]
         return self.verdict
 
-    def _run(self, run: int, without: dict[str, Partition] | None = None) -> None:
+    def _write(self, run: int, without: dict[str, Partition] | None = None) -> None:
         for one in self.deliveries:
             one.write(run, (without or {}).get(one.plan.name))
+
+    def _run(self, run: int, without: dict[str, Partition] | None = None) -> None:
+        self._write(run, without)
         run_layers(self.config, LAYERS, True, (), self.lake.root, lambda _: None)
 
     def _die(self, run: int) -> None:
@@ -210,6 +223,7 @@ def play(
     limits_: str,
     crashes: bool,
     progress: Progress,
+    sigkills: int = 0,
 ) -> Verdict:
     """The lake of these programs, judged."""
     chance = random.Random(f"{seed} lake")
@@ -217,4 +231,5 @@ def play(
     plans = sources_of(programs, formats, chance)
     deliveries = [delivery(plan, folder, runs, chance) for plan in plans]
     with sizes(limits_), server_is_mariadb():
-        return Play(folder, deliveries, seed, progress).all(runs, crashes=crashes)
+        played = Play(folder, deliveries, seed, progress)
+        return played.all(runs, crashes=crashes, sigkills=sigkills, limits_=limits_)
