@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 from lakehouse.events import Image, Message
 from lakehouse.formats.open_frames import framed
 from lakehouse.formats.proto import canal_pb2
+from tests.support.encode_open import go_quote
 
 COLUMNS = {
     "id": "bigint unsigned",
@@ -78,29 +79,6 @@ CODES = {
     "year": (13, 129),
     "json": (245, 1),
 }
-
-
-def go_quote(data: bytes) -> str:
-    """strconv.Quote without its outer quotes."""
-    named = dict(zip('\a\b\f\n\r\t\v\\"', 'abfnrtv\\"', strict=True))
-    out = ""
-    for char in data.decode("utf-8", "surrogateescape"):
-        code = ord(char)
-        if char in named:
-            out += "\\" + named[char]
-        elif 0xDC80 <= code <= 0xDCFF:
-            out += f"\\x{code - 0xDC00:02x}"
-        elif char.isprintable():
-            out += char
-        else:
-            out += (
-                f"\\x{code:02x}"
-                if code < 0x20 or code == 0x7F
-                else f"\\u{code:04x}"
-                if code < 0x10000
-                else f"\\U{code:08x}"
-            )
-    return out
 
 
 def open_column(name: str, value: Any) -> dict[str, Any]:
