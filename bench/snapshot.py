@@ -1,0 +1,179 @@
+"""What `lakehouse snapshot` costs, next to Spark's own JDBC reader of the same table.
+
+    python -m bench.snapshot [--rows 1000000]
+
+Starts a MariaDB, fills a table of five columns, and reads it into Delta: by the JDBC reader, in two ranges of
+the key, as a notebook would do it; then by `lakehouse snapshot`, with two readers, and on through silver and
+gold, which end with the same rows. Wall and CPU seconds are those of the whole process tree without the
+server; Python's memory is the highest that was seen. The result goes to docs/bench.md.
+"""
+
+import argparse
+import os
+import platform
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from bench.bench import children, quiet
+from bench.measure import Cost, measured
+from lakehouse.config.load import Config, load
+from lakehouse.jvm.jars import locked_jars
+from lakehouse.jvm.java import java_home
+from lakehouse.spark.lake import Lake
+from lakehouse.spark.pipeline.run import runs
+from lakehouse.spark.pipeline.snapshot_tables import Asked, snapshot_tables
+from lakehouse.spark.session import local_settings, many_rows
+from lakehouse.spark.source import source_of
+from tests.servers.mariadb import start_mariadb
+from tests.support.busy_server import BusyServer
+from tests.support.lakes import write_recording
+
+READERS = 2
+CREATE = (
+    "CREATE TABLE big (id BIGINT PRIMARY KEY, customer VARCHAR(64), amount DECIMAL(12,2), quantity INT,"
+    " at DATETIME(6))"
+)
+FILL = (
+    "INSERT INTO big SELECT seq, MD5(seq), seq % 99999 + 0.25, seq % 1000,"
+    " '2026-11-01' + INTERVAL seq SECOND FROM seq_1_to_{}"
+)
+TITLE = "## A table that exists"
+
+
+def session(memory: str) -> SparkSession:
+    """A session as `lakehouse` makes it, which has the driver of the JDBC reader too."""
+    driver = locked_jars(Path(__file__).with_name("jars_jdbc.txt"), "the JDBC driver")
+    settings = local_settings(memory)
+    settings["spark.driver.extraClassPath"] += f":{driver[0]}"
+    os.environ |= {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable}
+    builder = SparkSession.builder.master("local[*]").appName("bench")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def by_jdbc(spark: SparkSession, port: int, rows: int, place: Path) -> None:
+    # a URL of mysql: Spark quotes names as that server does by the URL alone
+    reader = spark.read.format("jdbc").option("url", f"jdbc:mysql://127.0.0.1:{port}/shop?permitMysqlScheme")
+    options = {
+        "driver": "org.mariadb.jdbc.Driver",
+        "dbtable": "big",
+        "user": "root",
+        "partitionColumn": "id",
+        "lowerBound": 1,
+        "upperBound": rows + 1,
+        "numPartitions": READERS,
+        "fetchsize": 10_000,
+    }
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    with many_rows(spark):
+        reader.load().write.format("delta").save(str(place))
+
+
+def configured(folder: Path, port: int) -> Config:
+    """A source of a recording whose database is the server."""
+    (folder / "configs/sources").mkdir(parents=True)
+    (folder / "configs/sources/shop.yml").write_text(
+        f"format: debezium\nrecording: {folder / 'shop.jsonl'}\ntables: auto\ndatabase:\n"
+        f"  host: 127.0.0.1\n  port: {port}\n  user: root\n  password: ${{env:BENCH_PASSWORD}}\n  tls: off\n"
+    )
+    os.environ["BENCH_PASSWORD"] = "none"
+    return load(folder / "configs")
+
+
+def measure(spark: SparkSession, folder: Path, rows: int) -> dict[str, Cost]:
+    """Read the table in each way, and compare the rows at the end."""
+    costs: dict[str, list[Cost]] = {}
+    before = children()
+    options = ("--log-bin=binlog", "--server-id=7", "--binlog-format=ROW")
+    with start_mariadb(folder / "server", *options) as server:
+        servers = children() - before
+        busy = BusyServer(server.port, 1, rows=10, tables=("item",))
+        busy.run(CREATE)
+        busy.run(FILL.format(rows))
+        config, lake = configured(folder, server.port), folder / "lake"
+
+        def step(name: str, work: Any) -> None:
+            with measured(costs.setdefault(name, []).append, servers):
+                work()
+            cost = costs[name][-1]
+            told = f"{name:24} {cost.wall:7.1f} s {cost.cpu:7.1f} CPU s {cost.peak:,.0f} MB"
+            print(told, file=sys.stderr, flush=True)
+
+        def run(*layers: str) -> None:
+            list(runs(config, layers, True, (), lake=str(lake), progress=quiet))
+
+        def fed() -> None:
+            busy.transact()
+            write_recording(folder / "shop.jsonl", list(busy.messages))
+
+        fed()
+        run("bronze", "silver", "gold")
+        source = source_of(config, "shop", str(lake))
+        by_jdbc(spark, server.port, rows, folder / "warm")
+        step("Spark's JDBC reader", lambda: by_jdbc(spark, server.port, rows, folder / "jdbc"))
+        asked = Asked(("shop.big",), parallel=READERS)
+        step("lakehouse snapshot", lambda: snapshot_tables(source, asked, quiet))
+        fed()
+        run("bronze")
+        for layer in ("silver", "gold"):
+            step(layer, lambda layer=layer: run(layer))
+    gold = Lake(str(lake)).read(spark, "gold", "shop__big")
+    wanted = spark.read.format("delta").load(str(folder / "jdbc"))
+    for frame in (gold, wanted):
+        if frame.count() != rows:
+            raise SystemExit(f"snapshot: expected {rows:,} rows, got {frame.count():,}")
+    names = ("id", "customer", "amount", "quantity", F.col("at").cast("string"))
+    if not gold.select(*names).exceptAll(wanted.select(*names)).isEmpty():
+        raise SystemExit("snapshot: gold's rows are not those that the JDBC reader has read")
+    return {name: found[0] for name, found in costs.items()}
+
+
+def section(rows: int, costs: dict[str, Cost]) -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    lines = [
+        TITLE,
+        "",
+        f"    python -m bench.snapshot --rows {rows}",
+        "",
+        f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()}; load "
+        f"average {os.getloadavg()[2]:.1f}. {rows:,} rows of five columns in a MariaDB 11.4 on the same "
+        "machine, two readers; run once. The rows are the same at the end.",
+        "",
+        "| step | wall s | CPU s | rows/s | CPU µs a row | peak MB |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {name} | {cost.wall:.1f} | {cost.cpu:.1f} | {rows / cost.wall:,.0f} | "
+        f"{cost.cpu / rows * 1e6:.0f} | {cost.peak:,.0f} |"
+        for name, cost in costs.items()
+    ]
+    return "\n".join([*lines, "", ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.snapshot",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--memory", default="2g", help="of the session")
+    parser.add_argument("--report", type=Path, default=Path("docs/bench.md"))
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="lakehouse-snapshot-") as folder:
+        costs = measure(session(given.memory), Path(folder), given.rows)
+    text = re.sub(rf"^{TITLE}$.*?(?=^## |\Z)", "", given.report.read_text(), flags=re.M | re.S).rstrip()
+    given.report.write_text(f"{text}\n\n{section(given.rows, costs)}".rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    main()
