@@ -110,11 +110,14 @@ class Redelivery(NamedTuple):
 
 
 class TransactionEnd(NamedTuple):
-    """How many row events a transaction had, in all and by `database.table`, as its END record counts."""
+    """How many row events a transaction had, in all and by `database.table`, as its END record counts; the
+    number of the file and the offset of its BEGIN, where its id tells them.
+    """
 
     id: str
     event_count: int
     counts: dict[str, int]
+    begin: tuple[int, int] | None = None
 
 
 class TransactionRow(NamedTuple):

@@ -12,33 +12,43 @@ have taken a part only: they count with a batch that leaves nothing unread. A tr
 missing, or that was never ended, holds what follows until a snapshot is whole above it. A row that became a
 dead letter is seen as any other, for most tell of which transaction they are. Each of those that don't (their
 table isn't known either, so no table is complete) stands for one missing row of an END that has waited for a
-batch, until that row comes after all. State is JSON.
+batch, until that row comes after all.
+
+A connector that died sends again what it sent since it last saved its place, from the middle of a transaction
+on, or its END alone. So an END waits for nothing where its transaction is known to be whole: by its id, by
+the place of its BEGIN or by that of a row. Ids begin again with an epoch. State is JSON.
 """
 
+import re
+from bisect import bisect
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.ops.progress import LostRows, OpenTransaction, Ranges, Transactions
 
 _REMEMBERED = 1000
 _LAST_ROW = 2**63 - 1
+# GTIDs, and the places that stand for them, end in a number
+_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,17})", re.A | re.S)
 # a transaction's id, and how many rows it has
 End = tuple[str, int]
 
 
 @dataclass(slots=True)
 class TransactionEvents:
-    """What one batch tells: row numbers and the highest position by transaction, ENDs in order, begun and
-    whole snapshots, DDLs; `lost` records that can't be read so far as to say whether they are rows, and of
-    which transaction.
+    """What one batch tells: row numbers and the highest position by transaction, ENDs in order, where their
+    transactions began, begun and whole snapshots, DDLs; `lost` records that can't be read so far as to say
+    whether they are rows, and of which transaction.
     """
 
     rows: dict[str, tuple[set[int], Position]] = field(default_factory=dict)
     ends: list[tuple[str, int]] = field(default_factory=list)
+    begins: dict[str, Position] = field(default_factory=dict)
     snapshots: set[Position] = field(default_factory=set)
     begun: set[Position] = field(default_factory=set)
     ddls: set[Position] = field(default_factory=set)
@@ -48,7 +58,8 @@ class TransactionEvents:
         """One change, with the flags that its decoder gave it."""
         for flag in flags:
             if flag.startswith("tx="):
-                id_, _, number = flag[3:].rpartition(";")
+                told, _, number = flag[3:].rpartition(";")
+                id_ = id_in_epoch(told, position[0])
                 numbers, highest = self.rows.get(id_, (set(), position))
                 numbers.add(int(number))
                 self.rows[id_] = (numbers, max(highest, position))
@@ -60,6 +71,12 @@ class TransactionEvents:
             ):  # several threads mark no first row of all
                 self.begun.add(snapshot_position(position))
 
+    def end(self, id_: str, count: int, begin: Position) -> None:
+        """The END of a transaction of so many rows; where it began, or the last place of its epoch."""
+        id_ = id_in_epoch(id_, begin[0])
+        self.ends.append((id_, count))
+        self.begins[id_] = begin
+
     def row_without_change(self, id_: str | None, number: int, position: Position) -> None:
         """A dead letter, or a row that silver leaves out: an END counts it. None where it can't be told of
         which transaction.
@@ -68,6 +85,11 @@ class TransactionEvents:
             self.lost += 1
         else:
             self.row((f"tx={id_};{number}",), position)
+
+
+def id_in_epoch(id_: str, epoch: int) -> str:
+    """A transaction's id among those of all epochs: another server may give it again."""
+    return f"{epoch}/{id_}" if epoch else id_
 
 
 def snapshot_position(position: Position) -> Position:
@@ -100,14 +122,13 @@ def advance(
     `complete` says that with the batch all is read that has landed; `settled` that nothing is on its way: the
     input is a recording; `again` that the records have been in a batch before.
     """
-    before = state or Transactions()
-    closed = dict.fromkeys(before.closed)
-    open_ = _opened(before.open, {id_: seen for id_, seen in told.rows.items() if id_ not in closed})
+    before = _with_epochs(state or Transactions())
+    open_, closed = _opened(before, told)
     begun = {*before.begun, *told.begun}
     ended = {*(before.waiting or ()), *told.snapshots} - set(before.snapshots)
     fresh = ended if complete else set[Position]()
     awaited = _awaited(before.ends, open_, fresh)
-    ends = deque([*awaited, *((id_, count) for id_, count in told.ends if count)])
+    ends = deque([*awaited, *_above([end for end in told.ends if end[1]], open_, fresh)])
     lost = _lost(LostRows() if fresh else before.lost, TransactionEvents() if again else told)
     late = len(ends) if settled else len(awaited) if complete else 0
     places, lost = _ended(ends, late, open_, closed, lost=lost)
@@ -123,7 +144,8 @@ def advance(
     return Transactions(
         open=open_,
         ends=tuple(ends),
-        closed=tuple(closed)[-_REMEMBERED:],
+        closed=closed.ids,
+        passed=closed.ranges,
         whole=highest,
         snapshots=tuple(snapshots),
         ddls=tuple(position for position in pending if highest is None or position > highest),
@@ -161,6 +183,78 @@ def _awaited(ends: Iterable[End], open_: Mapping[str, OpenTransaction], fresh: s
     return [end for end in ends if not fresh or (end[0] in open_ and open_[end[0]].last > max(fresh))]
 
 
+def _above(ends: list[End], open_: Mapping[str, OpenTransaction], fresh: set[Position]) -> list[End]:
+    """The ENDs of a batch but for those that a snapshot has, which is whole from this batch on. ENDs come in
+    the binlog's order: it has what ended before a transaction with rows below it.
+    """
+    last = max(fresh, default=MIN_POSITION)
+    below = [number for number, (id_, _) in enumerate(ends, 1) if id_ in open_ and open_[id_].last < last]
+    return [*_awaited(ends[: max(below, default=0)], open_, fresh), *ends[max(below, default=0) :]]
+
+
+def _is_passed(transaction: OpenTransaction, whole: Position | None) -> bool:
+    """Whether a transaction has a row at or below the watermark: all of it has been there. Rows without a
+    place of their own tell nothing.
+    """
+    return whole is not None and any(transaction.last[1:]) and transaction.last <= whole
+
+
+class _Closed:
+    """The ids of transactions that are whole: ranges of those that end in a number, which of GTIDs take
+    little place, and the latest of the others. Where there are too many, the first ones are forgotten.
+    """
+
+    def __init__(self, state: Transactions) -> None:
+        self._ids: dict[str, None] = {}
+        self._ranges: dict[str, Ranges] = dict(state.passed or {})
+        self._new: dict[str, set[int]] = {}
+        self.add_all(state.closed)
+
+    def add_all(self, ids: Iterable[str]) -> None:
+        for id_ in ids:
+            if (parts := _NUMBERED.fullmatch(id_)) is None:
+                self._ids[id_] = None
+            else:
+                self._new.setdefault(parts[1], set()).add(int(parts[2]))
+
+    def __contains__(self, id_: str) -> bool:
+        if (parts := _NUMBERED.fullmatch(id_)) is None:
+            return id_ in self._ids
+        number, ranges = int(parts[2]), self._ranges.get(parts[1], ())
+        at = bisect(ranges, (number, _LAST_ROW)) - 1
+        return number in self._new.get(parts[1], ()) or (at >= 0 and number <= ranges[at][1])
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(self._ids)[-_REMEMBERED:]
+
+    @property
+    def ranges(self) -> dict[str, Ranges]:
+        ranges = {prefix: known for prefix, known in self._ranges.items() if prefix not in self._new}
+        for prefix, numbers in self._new.items():
+            ranges[prefix] = _joined(self._ranges.get(prefix, ()), numbers)
+        left = sum(map(len, ranges.values())) - _REMEMBERED
+        found = {}
+        for prefix, known in ranges.items():
+            if left < len(known):
+                found[prefix] = known[max(0, left) :]
+            left -= len(known)
+        return found
+
+
+def _with_epochs(state: Transactions) -> Transactions:
+    """A state with its ids as `id_in_epoch` has them, which those of an older lakehouse are not."""
+    epoch = state.whole[0] if state.whole else 0
+    if not epoch or state.passed is not UNSET:
+        return state
+    return replace(
+        state,
+        open={id_in_epoch(id_, epoch): one for id_, one in state.open.items()},
+        ends=tuple((id_in_epoch(id_, epoch), count) for id_, count in state.ends),
+        closed=tuple(id_in_epoch(id_, epoch) for id_ in state.closed),
+    )
+
+
 def _lost(before: LostRows, events: TransactionEvents) -> LostRows:
     """How many records are `unknown`, and what had been `seen` of the transactions that some were taken to be
     of: where rows of one come after all, they were of others.
@@ -177,7 +271,7 @@ def _ended(
     ends: deque[End],
     late: int,
     open_: dict[str, OpenTransaction],
-    closed: dict[str, None],
+    closed: "_Closed",
     lost: LostRows,
 ) -> tuple[list[Position], LostRows]:
     """Take out the ENDs, first come first, that are whole: the last places of their transactions, and the
@@ -196,21 +290,27 @@ def _ended(
         if missing:
             unknown -= missing
             taken[id_] = seen
-        late, closed[id_] = late - 1, None
+        late -= 1
+        closed.add_all([id_])
         ends.popleft()
         if id_ in open_:
             places.append(open_.pop(id_).last)
     return places, LostRows(unknown, taken)
 
 
-def _opened(
-    before: Mapping[str, OpenTransaction], rows: Mapping[str, tuple[set[int], Position]]
-) -> dict[str, OpenTransaction]:
-    opened = dict(before)
-    for id_, (numbers, highest) in rows.items():
+def _opened(before: Transactions, told: TransactionEvents) -> tuple[dict[str, OpenTransaction], "_Closed"]:
+    """The transactions that are open with a batch's rows, and those that are whole before its ENDs are looked
+    at.
+    """
+    closed, opened = _Closed(before), dict(before.open)
+    closed.add_all(id_ for id_, begin in told.begins.items() if before.whole and begin <= before.whole)
+    for id_, (numbers, highest) in told.rows.items():
         known = opened.get(id_, OpenTransaction((), highest))
         opened[id_] = OpenTransaction(_joined(known.seen, numbers), max(known.last, highest))
-    return opened
+    closed.add_all(id_ for id_, one in opened.items() if _is_passed(one, before.whole))
+    # those without rows too: their numbers are between the others
+    closed.add_all(id_ for id_, count in told.ends if not count and id_ not in opened)
+    return {id_: one for id_, one in opened.items() if id_ not in closed}, closed
 
 
 def _joined(seen: Ranges, numbers: set[int]) -> Ranges:

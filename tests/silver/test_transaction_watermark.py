@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from lakehouse.events import Position
-from lakehouse.ops.progress import LostRows, Transactions
+from lakehouse.ops.progress import LostRows, OpenTransaction, Transactions
 from lakehouse.silver.transaction_watermark import TransactionEvents, aborted, advance
 
 # A transaction is how many rows it has; its rows lie in topics of their own, its END in one that all share.
@@ -226,3 +226,105 @@ def test_whatever_can_t_be_read_nothing_waits_for_ever(rows: list[int], data: st
     state = advance(state, TransactionEvents())
 
     assert (state.ends, state.open, state.lost.unknown) == ((), {}, 0)
+
+
+def many(count: int, id_: str = "u:{}") -> TransactionEvents:
+    """So many transactions of one row, all of them whole."""
+    told = TransactionEvents()
+    for number in range(count):
+        told.row((f"tx={id_.format(number)};1",), position(number, 1))
+        told.ends.append((id_.format(number), 1))
+    return told
+
+
+def test_an_end_that_is_sent_again_after_many_transactions_holds_nothing() -> None:
+    state = stored(advance(None, many(3000)))
+    assert sum(map(len, (state.passed or {}).values())) == 1
+
+    alone = stored(advance(state, TransactionEvents(ends=[("u:7", 1)])))
+    beside = advance(
+        alone, TransactionEvents(rows={"u:3000": ({1}, position(3000, 1))}, ends=[("u:3000", 1)])
+    )
+
+    assert (alone.ends, beside.ends) == ((), ())
+    assert beside.whole == position(3000, 1)
+
+
+def test_transactions_without_rows_leave_no_holes_in_what_is_remembered() -> None:
+    told = many(3000)
+    told.ends = [(id_, 0 if number % 2 else 1) for number, (id_, _) in enumerate(told.ends)]
+    told.rows = {id_: told.rows[id_] for id_, count in told.ends if count}
+    assert advance(None, told).passed == {"u:": ((0, 2999),)}
+
+
+def test_a_transaction_that_is_sent_again_from_its_middle_on_holds_nothing() -> None:
+    state = stored(advance(None, many(3000, "{}:u")))
+    again = TransactionEvents(rows={"7:u": ({4, 5}, position(7, 5))}, ends=[("7:u", 5)])
+
+    state = advance(state, again)
+
+    assert (state.ends, state.open, state.whole) == ((), {}, position(2999, 1))
+
+
+def test_a_row_without_a_place_does_not_tell_that_its_transaction_is_whole() -> None:
+    state = advance(None, many(1))
+    part = TransactionEvents(rows={"x": ({1}, (0, 0, 0, 0, 0, 0))}, ends=[("x", 2)])
+    assert advance(state, part).ends == (("x", 2),)
+
+
+def test_an_end_whose_begin_lies_below_the_watermark_holds_nothing() -> None:
+    state = advance(None, many(3000, "file=b.000001,pos={}0"))
+    told = TransactionEvents()
+    told.end("file=b.000001,pos=70", 1, (0, 1, 70, 1, 0, 0))
+    told.end("file=b.000001,pos=999999", 1, (0, 1, 999999, 1, 0, 0))
+
+    assert advance(stored(state), told).ends == (("file=b.000001,pos=999999", 1),)
+
+
+def test_ids_begin_again_with_an_epoch() -> None:
+    state = stored(advance(None, many(10)))
+    told = TransactionEvents()
+    told.end("u:5", 2, (1, 2**63 - 1, 0, 1, 0, 0))
+    told.row(("tx=u:5;1",), (1, 1, 100, 1, 0, 1))
+
+    part = stored(advance(state, told))
+    rest = TransactionEvents()
+    rest.row(("tx=u:5;2",), (1, 1, 101, 1, 0, 1))
+
+    assert (part.whole, len(part.ends)) == (position(9, 1), 1)
+    assert advance(part, rest).whole == (1, 1, 101, 1, 0, 1)
+
+
+def test_a_state_of_an_older_lakehouse_goes_on_in_a_later_epoch() -> None:
+    begun = Transactions(
+        open={"u:5": OpenTransaction(((1, 1),), (1, 1, 100, 1, 0, 1))},
+        ends=(("u:5", 2),),
+        closed=("u:4",),
+        whole=(1, 1, 90, 1, 0, 1),
+    )
+    told = TransactionEvents()
+    told.row(("tx=u:5;2",), (1, 1, 101, 1, 0, 1))
+    told.end("u:4", 9, (1, 2**63 - 1, 0, 1, 0, 0))
+
+    state = advance(begun, told)
+
+    assert (state.whole, state.ends, state.open) == ((1, 1, 101, 1, 0, 1), (), {})
+
+
+def test_a_snapshot_has_what_ended_before_it_in_its_own_batch_too() -> None:
+    lost = TransactionEvents(
+        rows={"b": ({1}, position(1, 1)), "c": ({1}, (0, 1, 800, 1, 0, 1))},
+        ends=[("a", 2), ("b", 1), ("c", 1), ("d", 1)],
+        snapshots={(0, 1, 700, 0, 0, 0)},
+    )
+
+    state = advance(None, lost)
+
+    assert (state.whole, state.ends) == ((0, 1, 800, 1, 0, 1), (("d", 1),))
+
+
+def test_a_transaction_below_the_watermark_that_was_never_ended_holds_no_ddl() -> None:
+    ddl = (0, 1, 500_000, 1, 0, 0)
+    state = advance(advance(None, many(3000)), TransactionEvents(rows={"x": ({1}, position(5, 1))}))
+    waits = advance(state, TransactionEvents(ddls={ddl}))
+    assert advance(waits, TransactionEvents()).whole == ddl

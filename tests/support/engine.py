@@ -44,6 +44,7 @@ from lakehouse.schema_history.build import build
 from lakehouse.schema_history.ordering_problems import SentStatement as Statement
 from lakehouse.schema_history.ordering_problems import Spread, report_disorder, report_repeats
 from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
+from lakehouse.silver.event_rows import begin_position
 from lakehouse.silver.identity import RunCounter, image_hash, split_keyless
 from lakehouse.silver.redelivery import Aligner, rule_of, sent
 from lakehouse.silver.transaction_watermark import TransactionEvents, aborted, advance
@@ -127,7 +128,7 @@ class Memory:
             place = (message.topic, message.partition)
             self.marks.setdefault(place, MIN_POSITION)
             if self.format == "debezium" and (end := transaction_end(message)) is not None:
-                told.ends.append((end.id, end.event_count))
+                told.end(end.id, end.event_count, begin_position(message, end))
             yield message
 
     def _event(self, place: tuple[str, int], event: Any) -> None:

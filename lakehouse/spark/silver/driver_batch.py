@@ -55,7 +55,7 @@ def transactions_told_rows(events: list[Event]) -> TransactionEvents:
     told = TransactionEvents()
     for event in sorted(events, key=lambda event: (event["topic"], event["partition"], event["offset"])):
         if event["kind"] == "transaction":
-            told.ends.append((_text(event["key"]) or "", event["physical_table"]))
+            told.end(_text(event["key"]) or "", event["physical_table"], event["position"])
         elif event["kind"] == "transaction_row":
             told.row_without_change(_text(event["key"]), event["physical_table"], event["position"])
         elif event["kind"] == "change":
