@@ -121,11 +121,14 @@ class TransactionEnd(NamedTuple):
 
 
 class TransactionRow(NamedTuple):
-    """A row's number in its transaction, and its position; `id` is None where the record can't be read."""
+    """A row's number in its transaction, and its position; `id` is None where the record can't be read. A row
+    of a snapshot has no transaction: `flags` tell its place in the snapshot.
+    """
 
     id: str | None
     number: int
     position: Position
+    flags: tuple[str, ...] = ()
 
 
 class Transactions(NamedTuple):

@@ -6,7 +6,8 @@ A change is a tuple in the order of CHANGE_COLUMNS (lakehouse/spark/silver/colum
 OtherRow. Of the others, `kind` is schema_change, watermark, dead_letter; transaction: the END of one (`key`
 its id, `physical_table` its number of rows, `position` that of its BEGIN, or the last of the epoch where its
 id does not tell it); transaction_row: a row of one that became no change
-(`physical_table` its number; no `key` where the record can't be read so far); below: a change at or below its
+(`physical_table` its number; no `key` where the record can't be read so far); snapshot_row: a flag, in `key`,
+of a row of a snapshot that became no change; below: a change at or below its
 table's retention floor; resume: where the next batch has to begin a partition, to have the parts that wait.
 """
 
@@ -277,7 +278,7 @@ def transaction_rows(
     transactions: Transactions, message: Message, events: Collection[Stored]
 ) -> list[OtherRow]:
     """What a record that gave no change says of its transaction: an END that it is one, any other that it is
-    a row of it, which the END counts.
+    a row of it, which the END counts, or of a snapshot, and where in that.
     """
     if not events:
         end = transactions.end(message)
@@ -289,5 +290,7 @@ def transaction_rows(
     row = transactions.row(message)
     if row is None:
         return []
+    if row.flags:
+        return [other_row(message, 0, kind="snapshot_row", key=f, position=row.position) for f in row.flags]
     values = {"key": row.id, "physical_table": row.number, "position": row.position}
     return [other_row(message, 0, kind="transaction_row", **values)]

@@ -97,7 +97,9 @@ class Memory:
                 and not isinstance(event, RowChange)
                 and (row := transaction_row(message)) is not None
             ):
-                told.row_without_change(*row)
+                told.row(row.flags, row.position)
+                if not row.flags:
+                    told.row_without_change(*row[:3])
             self._event((message.topic, message.partition), event)
         self.transactions = advance(self.transactions, told, settled=True)
         return self

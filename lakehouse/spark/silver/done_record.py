@@ -52,7 +52,10 @@ def transactions_told(changes: DataFrame, others: DataFrame) -> TransactionEvent
     for row in ends.collect():
         told.end(row.key, row.physical_table, tuple(row.position))
     flagged = changes.select("position", F.explode("flags").alias("flag"))
-    marked = flagged.where("flag in ('snapshot=first', 'snapshot=first_in_data_collection', 'snapshot=last')")
+    of_letters = others.where("kind = 'snapshot_row'").selectExpr("position", "key as flag")
+    marked = flagged.unionByName(of_letters).where(
+        "flag in ('snapshot=first', 'snapshot=first_in_data_collection', 'snapshot=last')"
+    )
     for row in marked.distinct().collect():
         told.row([row.flag], tuple(row.position))
     parts = [F.regexp_extract("flag", "^tx=(.*);([0-9]+)$", group) for group in (1, 2)]

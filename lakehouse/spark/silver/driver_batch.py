@@ -58,6 +58,8 @@ def transactions_told_rows(events: list[Event]) -> TransactionEvents:
             told.end(_text(event["key"]) or "", event["physical_table"], event["position"])
         elif event["kind"] == "transaction_row":
             told.row_without_change(_text(event["key"]), event["physical_table"], event["position"])
+        elif event["kind"] == "snapshot_row":
+            told.row([_text(event["key"]) or ""], event["position"])
         elif event["kind"] == "change":
             told.row(event["flags"] or (), event["position"])
         elif event["kind"] == "schema_change" and event["schema_kind"] == "ddl":
