@@ -9,7 +9,8 @@ order, so everything up to the last row of the first whole ones is there. A snap
 row. A DDL has no transaction: its position counts once nothing is open, and from the next batch on, when rows
 before it that were still on their way have come. Both speak of rows in other partitions, of which a batch may
 have taken a part only: they count with a batch that leaves nothing unread. A transaction of which rows are
-missing, or that was never ended, holds what follows until a snapshot is whole above it. A row that became a
+missing, or that was never ended, holds what follows until a snapshot is whole above it, or a transaction of
+a later epoch has ended, of which no table is exact before a snapshot of its own. A row that became a
 dead letter is seen as any other, for most tell of which transaction they are. Each of those that don't (their
 table isn't known either, so no table is complete) stands for one missing row of an END that has waited for a
 batch, until that row comes after all.
@@ -90,6 +91,11 @@ class TransactionEvents:
 def id_in_epoch(id_: str, epoch: int) -> str:
     """A transaction's id among those of all epochs: another server may give it again."""
     return f"{epoch}/{id_}" if epoch else id_
+
+
+def _epoch(id_: str) -> int:
+    epoch, slash, _ = id_.partition("/")
+    return int(epoch) if slash and epoch.isdecimal() else 0
 
 
 def snapshot_position(position: Position) -> Position:
@@ -281,12 +287,19 @@ def _ended(
     lost.
     """
     places, unknown, taken = [], lost.unknown, dict(lost.seen)
+    newest = max((_epoch(id_) for id_, _ in ends), default=0)
     while ends:
         id_, count = ends[0]
         seen = open_[id_].seen if id_ in open_ else ()
         missing = 0 if id_ in closed else count - _size(seen, count)
         if missing and (late <= 0 or missing > unknown):
-            break
+            if _epoch(id_) == newest:
+                break
+            kept = [end for end in ends if _epoch(end[0]) == newest]
+            late -= len(ends) - len(kept)
+            ends.clear()
+            ends.extend(kept)
+            continue
         if missing:
             unknown -= missing
             taken[id_] = seen

@@ -328,3 +328,22 @@ def test_a_transaction_below_the_watermark_that_was_never_ended_holds_no_ddl() -
     state = advance(advance(None, many(3000)), TransactionEvents(rows={"x": ({1}, position(5, 1))}))
     waits = advance(state, TransactionEvents(ddls={ddl}))
     assert advance(waits, TransactionEvents()).whole == ddl
+
+
+def test_a_later_epoch_ends_the_wait_for_rows_that_were_lost_before_it() -> None:
+    lost = TransactionEvents(rows={"b": ({1}, position(1, 1))}, ends=[("a", 2), ("b", 1)])
+    after = TransactionEvents()
+    for number, id_ in enumerate(("a", "b"), 1):
+        after.row((f"tx={id_};1",), (1, 1, number, 1, 0, 1))
+        after.end(id_, number, (1, 2**63 - 1, 0, 1, 0, 0))
+
+    state = stored(advance(stored(advance(None, lost)), after))
+
+    assert (state.whole, state.ends) == ((1, 1, 1, 1, 0, 1), (("1/b", 2),))
+    assert advance(None, lost).whole is None
+
+
+def test_an_epoch_drops_no_transaction_that_is_whole() -> None:
+    told = many(3)
+    told.end("u:0", 2, (1, 2**63 - 1, 0, 1, 0, 0))
+    assert advance(None, told).whole == position(2, 1)
