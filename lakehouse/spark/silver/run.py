@@ -62,12 +62,12 @@ def run_silver(
     """Work off everything that bronze holds, or until `stopped`; returns how many batches were written.
     `landed`: the log that says what bronze holds, where it is another one.
     """
-    done = 0
+    done, landed = 0, landed or context.log
     with context.log.gathering():  # a batch is done in the commit that plans the next one
-        while not stopped() and (plan := next_plan(context.log, feed)) is not None:
+        while not stopped() and (plan := next_plan(context.log, feed, landed)) is not None:
             begun = time.monotonic()
             counts = run_batch(context.log, feed, plan)
-            left = left_to_do(context.log, landed or context.log)
+            left = left_to_do(context.log, landed)
             _tell(context, plan, counts, left=left, seconds=time.monotonic() - begun)
             done += 1
     return done
@@ -97,18 +97,19 @@ def left_to_do(log: OpsLog, landed: OpsLog) -> int:
     return undone(reading_of(landed.last(Read)), following)
 
 
-def next_plan(log: OpsLog, feed: SilverSettings) -> Planned | None:
+def next_plan(log: OpsLog, feed: SilverSettings, landed: OpsLog | None = None) -> Planned | None:
     """The batch that was planned and not done, else a new one over the next bounded ranges, else None.
-    LakehouseError where silver was decoded under other options of the decoder.
+    `landed`: the log that says what bronze holds, where it is another one. LakehouseError where silver was
+    decoded under other options of the decoder.
     """
     last, done = log.last(Planned), log.last(Done)
     refuse_other_reading(log, feed)
     if last is not None and (done is None or done.batch < last.batch):
         return last
-    late, landed = landed_late(log, done), reading_of(log.last(Read))
+    late, reading = landed_late(log, done), reading_of((landed or log).last(Read))
     following = Following(late, is_small(log, feed, late)) if late else following_records(log, feed, done)
     ranges = following.ranges
-    whole = following.is_all and (landed is None or not has_more(next_offsets(ranges, done), landed))
+    whole = following.is_all and (reading is None or not has_more(next_offsets(ranges, done), reading))
     if not ranges and not (whole and waits(done)):
         return None
     plan = Planned(
