@@ -6,14 +6,14 @@
 
 A transaction is whole once all its numbers have been seen, however often; END records come in the binlog's
 order, so everything up to the last row of the first whole ones is there. A snapshot is whole with its last
-row. A DDL has no transaction: its position counts once nothing is open, and from the next batch on, when rows
-before it that were still on their way have come. Both speak of rows in other partitions, of which a batch may
-have taken a part only: they count with a batch that leaves nothing unread. A transaction of which rows are
-missing, or that was never ended, holds what follows until a snapshot is whole above it, or a transaction of
-a later epoch has ended, of which no table is exact before a snapshot of its own. A row that became a
-dead letter is seen as any other, for most tell of which transaction they are. Each of those that don't (their
-table isn't known either, so no table is complete) stands for one missing row of an END that has waited for a
-batch, until that row comes after all.
+row. A DDL has no transaction: its position counts once nothing is open, and from the next batch or look into
+the topics on, when rows before it that were still on their way have come. Both speak of rows in other
+partitions, of which a batch may have taken a part only: they count with a batch that leaves nothing unread. A
+transaction of which rows are missing, or that was never ended, holds what follows until a snapshot is whole
+above it, or a transaction of a later epoch has ended, of which no table is exact before a snapshot of its
+own. A row that became a dead letter is seen as any other, for most tell of which transaction they are. Each
+of those that don't (their table isn't known either, so no table is complete) stands for one missing row of an
+END that has waited for a batch, until that row comes after all.
 
 A connector that died sends again what it sent since it last saved its place, from the middle of a transaction
 on, or its END alone. So an END waits for nothing where its transaction is known to be whole: by its id, by
@@ -160,6 +160,17 @@ def advance(
         held=max(held, default=UNSET),
         waiting=tuple(sorted(ended - fresh)) or UNSET,
     )
+
+
+def waits(state: Transactions | None, *, looked: bool) -> bool:
+    """Whether a batch that leaves nothing unread makes something count, be it of no record; `looked`: topics
+    have been looked into since the last batch, so that nothing before its records is on its way.
+    """
+    if state is None:
+        return False
+    if state.waiting or state.held:
+        return True
+    return looked and advance(state, TransactionEvents()).whole != state.whole
 
 
 def _under_way(begun: set[Position], ended: set[Position], whole: Iterable[Position]) -> Position | None:

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from lakehouse.events import Position
 from lakehouse.ops.progress import LostRows, OpenTransaction, Transactions
-from lakehouse.silver.transaction_watermark import TransactionEvents, aborted, advance
+from lakehouse.silver.transaction_watermark import TransactionEvents, aborted, advance, waits
 
 # A transaction is how many rows it has; its rows lie in topics of their own, its END in one that all share.
 sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
@@ -347,3 +347,22 @@ def test_an_epoch_drops_no_transaction_that_is_whole() -> None:
     told = many(3)
     told.end("u:0", 2, (1, 2**63 - 1, 0, 1, 0, 0))
     assert advance(None, told).whole == position(2, 1)
+
+
+def test_a_ddl_behind_which_nothing_comes_counts_once_topics_have_been_looked_into_again() -> None:
+    ddl = (0, 1, 500, 1, 0, 0)
+    state = advance(None, TransactionEvents(ddls={ddl}))
+    opened = advance(state, TransactionEvents(rows={"t": ({1}, position(8, 1))}))
+
+    assert not waits(None, looked=True)
+    assert (waits(state, looked=False), waits(state, looked=True)) == (False, True)
+    assert not waits(advance(state, TransactionEvents()), looked=True)
+    assert not waits(advance(None, TransactionEvents(ends=[("a", 1)], ddls={ddl})), looked=True)
+    assert opened.whole is None and not waits(opened, looked=True), "a row has come, and its END has not"
+
+
+def test_what_only_the_end_of_a_pass_makes_count_waits_for_no_look() -> None:
+    snapshot = (0, 1, 300, 0, 0, 0)
+    part = advance(None, TransactionEvents(snapshots={snapshot}, begun={snapshot}), complete=False)
+    assert waits(part, looked=False)
+    assert not waits(advance(part, TransactionEvents()), looked=True)
