@@ -20,7 +20,6 @@ on, or its END alone. So an END waits for nothing where its transaction is known
 the place of its BEGIN or by that of a row. Ids begin again with an epoch. State is JSON.
 """
 
-import re
 from bisect import bisect
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -34,8 +33,6 @@ from lakehouse.ops.progress import LostRows, OpenTransaction, Ranges, Transactio
 
 _REMEMBERED = 1000
 _LAST_ROW = 2**63 - 1
-# GTIDs, and the places that stand for them, end in a number
-_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,17})", re.A | re.S)
 # a transaction's id, and how many rows it has
 End = tuple[str, int]
 
@@ -229,17 +226,19 @@ class _Closed:
 
     def add_all(self, ids: Iterable[str]) -> None:
         for id_ in ids:
-            if (parts := _NUMBERED.fullmatch(id_)) is None:
+            prefix, number = _parted(id_)
+            if number is None:
                 self._ids[id_] = None
             else:
-                self._new.setdefault(parts[1], set()).add(int(parts[2]))
+                self._new.setdefault(prefix, set()).add(number)
 
     def __contains__(self, id_: str) -> bool:
-        if (parts := _NUMBERED.fullmatch(id_)) is None:
+        prefix, number = _parted(id_)
+        if number is None:
             return id_ in self._ids
-        number, ranges = int(parts[2]), self._ranges.get(parts[1], ())
+        ranges = self._ranges.get(prefix, ())
         at = bisect(ranges, (number, _LAST_ROW)) - 1
-        return number in self._new.get(parts[1], ()) or (at >= 0 and number <= ranges[at][1])
+        return number in self._new.get(prefix, ()) or (at >= 0 and number <= ranges[at][1])
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -257,6 +256,13 @@ class _Closed:
                 found[prefix] = known[max(0, left) :]
             left -= len(known)
         return found
+
+
+def _parted(id_: str) -> tuple[str, int | None]:
+    """An id as what is before the number that it ends in, without zeros at its front, and the number."""
+    digits = id_[len(id_.rstrip("0123456789")) :][-18:]
+    number = digits.lstrip("0") or digits[-1:]
+    return id_.removesuffix(number), int(number) if number else None
 
 
 def _with_epochs(state: Transactions) -> Transactions:

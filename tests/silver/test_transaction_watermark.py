@@ -257,6 +257,14 @@ def test_transactions_without_rows_leave_no_holes_in_what_is_remembered() -> Non
     assert advance(None, told).passed == {"u:": ((0, 2999),)}
 
 
+def test_ids_that_are_not_the_same_are_never_taken_for_one() -> None:
+    ids = ["u:7", "u:07", "u:007", "u:70", "u:0", "u:00", "u:", "u", "7", "07", "9" * 30, "8" + "9" * 29, ""]
+    for one in ids:
+        state = stored(advance(None, TransactionEvents(rows={one: ({1}, position(1, 1))}, ends=[(one, 1)])))
+        told = TransactionEvents(ends=[(id_, 1) for id_ in ids if id_ != one])
+        assert [id_ for id_, _ in advance(state, told).ends] == [id_ for id_ in ids if id_ != one]
+
+
 def test_a_transaction_that_is_sent_again_from_its_middle_on_holds_nothing() -> None:
     state = stored(advance(None, many(3000, "{}:u")))
     again = TransactionEvents(rows={"7:u": ({4, 5}, position(7, 5))}, ends=[("7:u", 5)])
