@@ -22,7 +22,7 @@ the place of its BEGIN or by that of a row. Ids begin again with an epoch. State
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec import UNSET
@@ -100,14 +100,14 @@ def snapshot_position(position: Position) -> Position:
     return (*position[:4], 0, 0)
 
 
-def aborted(state: Transactions | None) -> list[Position]:
+def aborted(state: Transactions | None, of_some: Collection[Position] = ()) -> list[Position]:
     """The places of full snapshots that were broken off: another one began or ended later, and their last row
-    never came.
+    never came. Those `of_some` tables, which a signal asks for, do not stand for what others had.
     """
     if state is None:
         return []
     whole, begun = {*state.snapshots, *(state.waiting or ())}, set(state.begun)
-    last = max(whole | begun, default=MIN_POSITION)
+    last = max((whole | begun).difference(of_some), default=MIN_POSITION)
     return sorted(position for position in begun - whole if position < last)
 
 

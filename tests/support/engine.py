@@ -40,7 +40,7 @@ from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import History, Lineage, Name, key_ids
 from lakehouse.ops.progress import Transactions
-from lakehouse.schema_history.build import build
+from lakehouse.schema_history.build import build, is_of_some_tables
 from lakehouse.schema_history.ordering_problems import SentStatement as Statement
 from lakehouse.schema_history.ordering_problems import Spread, report_disorder, report_repeats
 from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
@@ -264,7 +264,12 @@ class Memory:
         if self._told is None:
             history = self.history()
             mine: dict[str, list[Change]] = {}
-            void = {position[:4] for position in aborted(self.transactions)}
+            statements: dict[Position, list[str | None]] = {}
+            for record in self.records.values():
+                if record.kind == "snapshot":
+                    statements.setdefault(record.position, []).append(record.ddl)
+            of_some = {place for place, told in statements.items() if is_of_some_tables(told)}
+            void = {position[:4] for position in aborted(self.transactions, of_some)}
             whole = {
                 (r.database, r.table, r.position) for r in self.records.values() if r.kind == TABLE_SNAPSHOT
             }
