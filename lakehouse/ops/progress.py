@@ -210,7 +210,8 @@ class Transactions(msgspec.Struct, frozen=True):
     """How far a Debezium feed is complete (lakehouse/silver/transaction_watermark.py). `closed` and `passed`
     tell the transactions that are whole: ids, and by the part before their number ranges of those that end in
     one. `waiting` are the snapshots whose last row has come, and maybe not all that was sent before it;
-    `held` is the end of whole transactions that do not count before one that is under way."""
+    `held` is the end of whole transactions that do not count before one that is under way. `drops`: what
+    each snapshot's statements drop."""
 
     open: dict[str, OpenTransaction] = {}
     ends: tuple[tuple[str, int], ...] = ()
@@ -223,6 +224,7 @@ class Transactions(msgspec.Struct, frozen=True):
     waiting: tuple[Position, ...] | UnsetType = UNSET
     held: Position | UnsetType = UNSET
     passed: dict[str, Ranges] | UnsetType = UNSET
+    drops: tuple[tuple[Position, tuple[str, ...]], ...] | UnsetType = UNSET
 
 
 class TableSnapshot(msgspec.Struct, frozen=True, order=True):

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from lakehouse.events import MIN_POSITION, Position
+from lakehouse.events import MIN_POSITION, Position, dropped, is_of_some_tables
 from lakehouse.ops.progress import LostRows, OpenTransaction, Ranges, Transactions
 
 _REMEMBERED = 1000
@@ -40,8 +40,8 @@ End = tuple[str, int]
 @dataclass(slots=True)
 class TransactionEvents:
     """What one batch tells: row numbers and the highest position by transaction, ENDs in order, where their
-    transactions began, begun and whole snapshots, DDLs; `lost` records that can't be read so far as to say
-    whether they are rows, and of which transaction.
+    transactions began, begun and whole snapshots, what these drop, DDLs; `lost` records that can't be read so
+    far as to say whether they are rows, and of which transaction.
     """
 
     rows: dict[str, tuple[set[int], Position]] = field(default_factory=dict)
@@ -50,6 +50,7 @@ class TransactionEvents:
     snapshots: set[Position] = field(default_factory=set)
     begun: set[Position] = field(default_factory=set)
     ddls: set[Position] = field(default_factory=set)
+    drops: dict[Position, set[str]] = field(default_factory=dict)
     lost: int = 0
 
     def row(self, flags: Iterable[str], position: Position) -> None:
@@ -74,6 +75,11 @@ class TransactionEvents:
         id_ = id_in_epoch(id_, begin[0])
         self.ends.append((id_, count))
         self.begins[id_] = begin
+
+    def snapshot_statement(self, position: Position, statement: str | None) -> None:
+        """A statement of a snapshot: what it drops tells whether it is one of all tables."""
+        if what := dropped(statement):
+            self.drops.setdefault(position, set()).add(what)
 
     def row_without_change(self, id_: str | None, number: int, position: Position) -> None:
         """A dead letter, or a row that silver leaves out: an END counts it. None where it can't be told of
@@ -100,15 +106,26 @@ def snapshot_position(position: Position) -> Position:
     return (*position[:4], 0, 0)
 
 
-def aborted(state: Transactions | None, of_some: Collection[Position] = ()) -> list[Position]:
+def aborted(state: Transactions | None) -> list[Position]:
     """The places of full snapshots that were broken off: another one began or ended later, and their last row
-    never came. Those `of_some` tables, which a signal asks for, do not stand for what others had.
+    never came. One of some tables does not stand for what others had.
     """
     if state is None:
         return []
     whole, begun = {*state.snapshots, *(state.waiting or ())}, set(state.begun)
-    last = max((whole | begun).difference(of_some), default=MIN_POSITION)
+    last = max((whole | begun) - _of_some(dict(state.drops or ())), default=MIN_POSITION)
     return sorted(position for position in begun - whole if position < last)
+
+
+def _joined_drops(
+    before: Mapping[Position, Collection[str]], told: Mapping[Position, set[str]]
+) -> dict[Position, set[str]]:
+    return {place: {*before.get(place, ()), *told.get(place, ())} for place in before.keys() | told.keys()}
+
+
+def _of_some(drops: Mapping[Position, Collection[str]]) -> set[Position]:
+    """The places of snapshots of some tables alone."""
+    return {position for position, words in drops.items() if is_of_some_tables(words)}
 
 
 def advance(
@@ -130,33 +147,48 @@ def advance(
     begun = {*before.begun, *told.begun}
     ended = {*(before.waiting or ()), *told.snapshots} - set(before.snapshots)
     fresh = ended if complete else set[Position]()
-    awaited = _awaited(before.ends, open_, fresh)
-    ends = deque([*awaited, *_above([end for end in told.ends if end[1]], open_, fresh)])
-    lost = _lost(LostRows() if fresh else before.lost, TransactionEvents() if again else told)
+    drops = _joined_drops(dict(before.drops or ()), told.drops)
+    full = fresh - _of_some(drops)
+    awaited = _awaited(before.ends, open_, full)
+    ends = deque([*awaited, *_above([end for end in told.ends if end[1]], open_, full)])
+    lost = _lost(LostRows() if full else before.lost, TransactionEvents() if again else told)
     late = len(ends) if settled else len(awaited) if complete else 0
     places, lost = _ended(ends, late, open_, closed, lost=lost)
     snapshots = sorted({*before.snapshots, *fresh})
-    unread_from = None if complete else _under_way(begun, ended, snapshots)
-    held, whole = _held(before, places, unread_from)
-    whole += [(*position[:4], _LAST_ROW, 1) for position in snapshots]
-    snapshot = max(snapshots, default=MIN_POSITION)
-    if not ends and all(transaction.last < snapshot for transaction in open_.values()):
-        whole += [*(before.ddls if complete else ()), *(told.ddls if settled else ())]
+    held, whole = _held(before, places, None if complete else _under_way(begun, ended, snapshots))
+    ddls = [*(before.ddls if complete else ()), *(told.ddls if settled else ())]
+    whole += _counted(snapshots, ddls, _of_some(drops), [*open_.values()] if not ends else None)
     highest = max(whole, default=None)
-    pending = sorted({*before.ddls, *told.ddls})
     return Transactions(
         open=open_,
         ends=tuple(ends),
         closed=closed.ids,
         passed=closed.ranges,
+        drops=tuple(sorted((place, tuple(sorted(words))) for place, words in drops.items())) or UNSET,
         whole=highest,
         snapshots=tuple(snapshots),
-        ddls=tuple(position for position in pending if highest is None or position > highest),
+        ddls=tuple(sorted(ddl for ddl in {*before.ddls, *told.ddls} if highest is None or ddl > highest)),
         lost=lost,
         begun=tuple(sorted(begun)),
         held=max(held, default=UNSET),
         waiting=tuple(sorted(ended - fresh)) or UNSET,
     )
+
+
+def _counted(
+    snapshots: list[Position],
+    ddls: list[Position],
+    of_some: set[Position],
+    opened: Collection[OpenTransaction] | None,
+) -> list[Position]:
+    """How far whole snapshots and DDLs reach. DDLs, and snapshots of some tables, do where no END waits and
+    no transaction is open (`opened`; None where one waits), but for those that a snapshot of all tables has.
+    """
+    full = [place for place in snapshots if place not in of_some]
+    last = max(full, default=MIN_POSITION)
+    if opened is None or any(one.last >= last for one in opened):
+        ddls, snapshots = [], full
+    return [*ddls, *((*place[:4], _LAST_ROW, 1) for place in snapshots)]
 
 
 def waits(state: Transactions | None, *, looked: bool) -> bool:

@@ -374,3 +374,26 @@ def test_what_only_the_end_of_a_pass_makes_count_waits_for_no_look() -> None:
     part = advance(None, TransactionEvents(snapshots={snapshot}, begun={snapshot}), complete=False)
     assert waits(part, looked=False)
     assert not waits(advance(part, TransactionEvents()), looked=True)
+
+
+def test_a_snapshot_that_a_signal_asked_for_does_not_end_the_wait_for_rows_that_were_lost() -> None:
+    place = (0, 1, 700, 0, 0, 0)
+    lost = TransactionEvents(rows={"a": ({1}, position(0, 1))}, ends=[("a", 2)], lost=0)
+    begun, last = TransactionEvents(begun={place}), TransactionEvents(snapshots={place})
+    begun.snapshot_statement(place, "DROP TABLE IF EXISTS `d`.`t`")
+
+    some = stored(advance(stored(advance(stored(advance(None, lost)), begun)), last))
+    begun.snapshot_statement(place, "DROP DATABASE IF EXISTS `d`")
+    full = stored(advance(stored(advance(stored(advance(None, lost)), begun)), last))
+
+    assert (some.whole, some.ends, some.snapshots) == (None, (("a", 2),), (place,))
+    assert full.whole is not None and full.ends == ()
+    come = advance(some, TransactionEvents(rows={"a": ({2}, position(0, 2))}))
+    assert (come.whole, come.ends) == (full.whole, ())
+
+
+def test_a_snapshot_that_a_signal_asked_for_counts_where_nothing_is_awaited() -> None:
+    place = (0, 1, 700, 0, 0, 0)
+    told = TransactionEvents(begun={place}, snapshots={place})
+    told.snapshot_statement(place, "DROP TABLE IF EXISTS `d`.`t`")
+    assert advance(None, told).whole == (0, 1, 700, 0, 2**63 - 1, 1)

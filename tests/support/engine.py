@@ -40,7 +40,7 @@ from lakehouse.gold.shards import options_of
 from lakehouse.gold.upstream import upstream_of
 from lakehouse.lineage import History, Lineage, Name, key_ids
 from lakehouse.ops.progress import Transactions
-from lakehouse.schema_history.build import build, is_of_some_tables
+from lakehouse.schema_history.build import build
 from lakehouse.schema_history.ordering_problems import SentStatement as Statement
 from lakehouse.schema_history.ordering_problems import Spread, report_disorder, report_repeats
 from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
@@ -89,6 +89,8 @@ class Memory:
         for message, event in events_of(self._noted(messages, told), self.format, self.options):
             if isinstance(event, SchemaChange) and event.kind == "ddl":
                 told.ddls.add(event.position)
+            elif isinstance(event, SchemaChange) and event.kind == "snapshot":
+                told.snapshot_statement(event.position, event.ddl)
             elif isinstance(event, RowChange):
                 told.row(event.flags, event.position)
             if (
@@ -264,12 +266,7 @@ class Memory:
         if self._told is None:
             history = self.history()
             mine: dict[str, list[Change]] = {}
-            statements: dict[Position, list[str | None]] = {}
-            for record in self.records.values():
-                if record.kind == "snapshot":
-                    statements.setdefault(record.position, []).append(record.ddl)
-            of_some = {place for place, told in statements.items() if is_of_some_tables(told)}
-            void = {position[:4] for position in aborted(self.transactions, of_some)}
+            void = {position[:4] for position in aborted(self.transactions)}
             whole = {
                 (r.database, r.table, r.position) for r in self.records.values() if r.kind == TABLE_SNAPSHOT
             }

@@ -17,7 +17,6 @@ from lakehouse.lineage import History, Lineage, Name
 from lakehouse.ops.progress import TableSnapshot
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.silver import Done
-from lakehouse.schema_history.build import is_of_some_tables
 from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.tables import read_silver
@@ -93,7 +92,7 @@ def _not_aborted(log: OpsLog) -> Column:
     """
     condition = F.lit(True)
     done = log.last(Done)
-    for epoch, p1, p2, p3, *_ in broken_off(log, done):
+    for epoch, p1, p2, p3, *_ in aborted(done.transactions if done else None):
         here = (F.col("position.epoch") == epoch) & (F.col("position.p1") == p1)
         here = here & (F.col("position.p2") == p2) & (F.col("position.p3") == p3)
         full = ~F.coalesce(F.array_contains("flags", "snapshot=incremental"), F.lit(False))
@@ -103,18 +102,6 @@ def _not_aborted(log: OpsLog) -> Column:
         rows = mine & between(one.position, (*one.position[:4], LAST, 1))
         condition = condition & ~(rows & F.coalesce(F.array_contains("flags", SNAPSHOT_FLAG), F.lit(False)))
     return condition
-
-
-def broken_off(log: OpsLog, done: Done | None) -> list[Position]:
-    """The places of full snapshots that were broken off, as of a done batch."""
-    if done is None or not aborted(done.transactions):
-        return []
-    rows = read_silver(log.spark, log.lake, log.source, "schema_changes")
-    rows = rows.where((F.col("kind") == "snapshot") & (F.col("batch") <= done.batch))
-    told: dict[Position, list[str | None]] = {}
-    for row in rows.select("position", "ddl").collect():
-        told.setdefault(tuple(row.position), []).append(row.ddl)
-    return aborted(done.transactions, {place for place, ddls in told.items() if is_of_some_tables(ddls)})
 
 
 def unfinished_snapshots(done: Done | None) -> list[TableSnapshot]:

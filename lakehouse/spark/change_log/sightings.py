@@ -19,7 +19,8 @@ from lakehouse.ops.records.gold import RowShape, Sighted, Sightings
 from lakehouse.ops.records.operators import Epoch
 from lakehouse.ops.records.silver import Done
 from lakehouse.schema_history.schema_records import Shape, shape_of_rows
-from lakehouse.spark.change_log.changes import between, broken_off, unfinished_snapshots
+from lakehouse.silver.transaction_watermark import aborted
+from lakehouse.spark.change_log.changes import between, unfinished_snapshots
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.retention_floors import raised_floors
 
@@ -183,6 +184,7 @@ def digest(log: OpsLog, done: Done) -> str:
     were broken off, retention floors.
     """
     restored = [(one.epoch, one.restored_to) for one in log.all(Epoch) if one.restored_to is not None]
+    off = aborted(done.transactions if done.transactions else None)
     floors = [(one.place, sorted(one.names), one.batch) for one in raised_floors(log)]
-    said = (log.generation, restored, [*broken_off(log, done), *unfinished_snapshots(done)], floors)
+    said = (log.generation, restored, [*off, *unfinished_snapshots(done)], floors)
     return hashlib.blake2b(repr(said).encode(), digest_size=12).hexdigest()

@@ -23,9 +23,10 @@ from lakehouse.ops.records.gold import Intent, Manifest, TableEntry
 from lakehouse.ops.records.operators import Epoch, Rebuild
 from lakehouse.ops.records.silver import Done
 from lakehouse.silver.disproved_watermarks import disproved_text
+from lakehouse.silver.transaction_watermark import aborted
 from lakehouse.sources.kafka_offsets import loss_text
 from lakehouse.spark.change_log.change_counts import NO_COUNTS, ChangeCounts, change_counts
-from lakehouse.spark.change_log.changes import broken_off, counted_changes
+from lakehouse.spark.change_log.changes import counted_changes
 from lakehouse.spark.change_log.dead_letters import missing_files, open_counts, open_losses, server_changes
 from lakehouse.spark.change_log.late_changes import disproved
 from lakehouse.spark.change_log.reconcile import Reconciled, is_counted, reconciled
@@ -243,7 +244,7 @@ def open_run(
         rebuild=rebuild,
         returned=returned,
         epochs=epochs,
-        void=(*(epoch.restored_to for epoch in epochs), *broken_off(log, done)),
+        void=(*(epoch.restored_to for epoch in epochs), *aborted(done.transactions if done else None)),
         dead=open_counts(log.spark, log.lake, feed.name, log),
         losses=(*losses, *server_changes(log, window.position[0]), *map(loss_text, open_losses(log))),
         disproved={one.name: one for one in disproved},

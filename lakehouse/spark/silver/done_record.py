@@ -52,12 +52,6 @@ def transactions_told(changes: DataFrame, others: DataFrame) -> TransactionEvent
     for row in ends.collect():
         told.end(row.key, row.physical_table, tuple(row.position))
     flagged = changes.select("position", F.explode("flags").alias("flag"))
-    of_letters = others.where("kind = 'snapshot_row'").selectExpr("position", "key as flag")
-    marked = flagged.unionByName(of_letters).where(
-        "flag in ('snapshot=first', 'snapshot=first_in_data_collection', 'snapshot=last')"
-    )
-    for row in marked.distinct().collect():
-        told.row([row.flag], tuple(row.position))
     parts = [F.regexp_extract("flag", "^tx=(.*);([0-9]+)$", group) for group in (1, 2)]
     numbered = flagged.where("flag like 'tx=%'").select(
         "position", parts[0].alias("id"), parts[1].cast("bigint").alias("n")
@@ -80,7 +74,21 @@ def transactions_told(changes: DataFrame, others: DataFrame) -> TransactionEvent
         .distinct()
     )
     told.ddls = {tuple(row.position) for row in ddls.collect()}
+    _add_snapshots(told, flagged, others)
     return told
+
+
+def _add_snapshots(told: TransactionEvents, flagged: DataFrame, others: DataFrame) -> None:
+    """Add what a batch tells of snapshots: the flags of their rows, and their statements."""
+    of_letters = others.where("kind = 'snapshot_row'").selectExpr("position", "key as flag")
+    marked = flagged.unionByName(of_letters).where(
+        "flag in ('snapshot=first', 'snapshot=first_in_data_collection', 'snapshot=last')"
+    )
+    for row in marked.distinct().collect():
+        told.row([row.flag], tuple(row.position))
+    statements = others.where("kind = 'schema_change' and schema_kind = 'snapshot' and ddl is not null")
+    for row in statements.select("position", "ddl").distinct().collect():
+        told.snapshot_statement(tuple(row.position), row.ddl)
 
 
 def done_record(

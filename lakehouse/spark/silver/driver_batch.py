@@ -65,6 +65,8 @@ def transactions_told_rows(events: list[Event]) -> TransactionEvents:
             told.row(event["flags"] or (), event["position"])
         elif event["kind"] == "schema_change" and event["schema_kind"] == "ddl":
             told.ddls.add(event["position"])
+        elif event["kind"] == "schema_change" and event["schema_kind"] == "snapshot":
+            told.snapshot_statement(event["position"], event["ddl"])
     return told
 
 
