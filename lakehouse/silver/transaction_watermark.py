@@ -161,7 +161,7 @@ def advance(
     highest = max(whole, default=None)
     return Transactions(
         open=open_,
-        ends=tuple(ends),
+        ends=tuple(end for end in ends if end[0] not in closed),
         closed=closed.ids,
         passed=closed.ranges,
         drops=tuple(sorted((place, tuple(sorted(words))) for place, words in drops.items())) or UNSET,

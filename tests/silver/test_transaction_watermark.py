@@ -1,12 +1,16 @@
 """The watermark of a Debezium feed: never past a row that is missing, and at the end once nothing is."""
 
+import random
+
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
 from lakehouse.events import Position
 from lakehouse.ops.progress import LostRows, OpenTransaction, Transactions
+from lakehouse.silver import transaction_watermark
 from lakehouse.silver.transaction_watermark import TransactionEvents, aborted, advance, waits
 
 # A transaction is how many rows it has; its rows lie in topics of their own, its END in one that all share.
@@ -397,3 +401,71 @@ def test_a_snapshot_that_a_signal_asked_for_counts_where_nothing_is_awaited() ->
     told = TransactionEvents(begun={place}, snapshots={place})
     told.snapshot_statement(place, "DROP TABLE IF EXISTS `d`.`t`")
     assert advance(None, told).whole == (0, 1, 700, 0, 2**63 - 1, 1)
+
+
+NOWHERE = (0, 2**63 - 1, 0, 1, 0, 0)
+# topic, kind, transaction, number of the row or of rows
+Sent = tuple[str, str, int, int]
+
+
+def connector(chance: random.Random, sizes: list[int]) -> list[Sent]:
+    """What a connector sends that dies now and then, and begins again some records before."""
+    records: list[Sent] = []
+    for number, count in enumerate(sizes):
+        records += [(chance.choice("abc"), "row", number, row) for row in range(1, count + 1)]
+        records.append(("transaction", "end", number, count))
+        records += [("schema", "ddl", number, 0)] if chance.random() < 0.2 else []
+    sent, at = [], 0
+    while at < len(records):
+        sent.append(records[at])
+        at = at + 1 if chance.random() > 0.15 else chance.randint(max(0, at - 11), at + 1)
+    return sent
+
+
+def told_of(records: list[Sent], id_: str) -> TransactionEvents:
+    told = TransactionEvents()
+    for _, kind, number, count in records:
+        begin = (0, 1, 100 * (number + 1), 1, 0, 0)
+        if kind == "row":
+            told.row((f"tx={id_.format(begin[2])};{count}",), position(number, count))
+        elif kind == "end":
+            told.end(id_.format(begin[2]), count, begin if id_.startswith("file") else NOWHERE)
+        else:
+            told.ddls.add((0, 1, begin[2] + 50, 1, 0, 0))
+    return told
+
+
+@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("id_", ["u:{}", "file=b.000001,pos={}"])
+def test_however_often_a_connector_dies_the_watermark_passes_no_row_and_comes_to_the_end(
+    seed: int, id_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction_watermark, "_REMEMBERED", 20 if id_ == "u:{}" else 3)
+    chance = random.Random(seed)
+    sizes = [chance.choice((0, 1, 1, 1, 2, 5)) for _ in range(chance.randint(3, 14))]
+    sent = connector(chance, sizes)
+    unseen = {(number, row) for number, count in enumerate(sizes) for row in range(1, count + 1)}
+    state, landed, waiting = None, 0, list[Sent]()
+
+    while landed < len(sent) or waiting:
+        end = min(len(sent), landed + chance.randint(0, 8))
+        waiting, landed = waiting + sent[landed:end], end
+        complete = chance.random() < 0.5
+        topics = {topic: sum(one[0] == topic for one in waiting) for topic, *_ in waiting}
+        left = topics if complete else {topic: chance.randint(0, number) for topic, number in topics.items()}
+        batch, rest = list[Sent](), list[Sent]()
+        for one in waiting:
+            left[one[0]] -= 1
+            (batch if left[one[0]] >= 0 else rest).append(one)
+        waiting = rest
+        state = stored(advance(state, told_of(batch, id_), complete=complete))
+        unseen -= {(number, count) for _, kind, number, count in batch if kind == "row"}
+        lowest = min((position(*one) for one in unseen), default=None)
+        assert state.whole is None or lowest is None or state.whole < lowest
+
+    for _ in range(3):
+        state = advance(state, TransactionEvents())
+    assert state is not None
+    told = told_of(sent, id_)
+    assert state.ends == ()
+    assert state.whole == max((*told.ddls, *(last for _, last in told.rows.values())), default=None)
