@@ -238,11 +238,11 @@ def _above(ends: list[End], open_: Mapping[str, OpenTransaction], fresh: set[Pos
     return [*_awaited(ends[: max(below, default=0)], open_, fresh), *ends[max(below, default=0) :]]
 
 
-def _is_passed(transaction: OpenTransaction, whole: Position | None) -> bool:
-    """Whether a transaction has a row at or below the watermark: all of it has been there. Rows without a
-    place of their own tell nothing.
+def _is_passed(transaction: OpenTransaction, reached: Position | None) -> bool:
+    """Whether all of a transaction's rows are at or below the last one of those that have ended: it has been
+    there. Rows without a place of their own tell nothing.
     """
-    return whole is not None and any(transaction.last[1:]) and transaction.last <= whole
+    return reached is not None and any(transaction.last[1:]) and transaction.last <= reached
 
 
 class _Closed:
@@ -365,11 +365,13 @@ def _opened(before: Transactions, told: TransactionEvents) -> tuple[dict[str, Op
     at.
     """
     closed, opened = _Closed(before), dict(before.open)
-    closed.add_all(id_ for id_, begin in told.begins.items() if before.whole and begin <= before.whole)
+    # what is held has ended as well, and all before it
+    reached = max((place for place in (before.whole, before.held) if place), default=None)
+    closed.add_all(id_ for id_, begin in told.begins.items() if reached and begin <= reached)
     for id_, (numbers, highest) in told.rows.items():
         known = opened.get(id_, OpenTransaction((), highest))
         opened[id_] = OpenTransaction(_joined(known.seen, numbers), max(known.last, highest))
-    closed.add_all(id_ for id_, one in opened.items() if _is_passed(one, before.whole))
+    closed.add_all(id_ for id_, one in opened.items() if _is_passed(one, reached))
     # those without rows too: their numbers are between the others
     closed.add_all(id_ for id_, count in told.ends if not count and id_ not in opened)
     return {id_: one for id_, one in opened.items() if id_ not in closed}, closed

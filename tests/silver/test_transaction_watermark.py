@@ -278,6 +278,19 @@ def test_a_transaction_that_is_sent_again_from_its_middle_on_holds_nothing() -> 
     assert (state.ends, state.open, state.whole) == ((), {}, position(2999, 1))
 
 
+def test_what_is_sent_again_of_transactions_that_are_held_holds_nothing() -> None:
+    told = many(3000, "file=b.000001,pos={}0")
+    told.begun.add((0, 1, 4, 0, 0, 0))
+    state = stored(advance(None, told, complete=False))
+    again = TransactionEvents()
+    again.end("file=b.000001,pos=70", 1, (0, 1, 70, 1, 0, 0))
+    again.row(("tx=file=b.000001,pos=90;5",), position(9, 5))
+    again.end("file=b.000001,pos=90", 5, (0, 1, 290_000_000, 1, 0, 0))
+
+    assert (state.whole, state.held) == (None, position(2999, 1))
+    assert advance(state, again, complete=False).ends == ()
+
+
 def test_a_row_without_a_place_does_not_tell_that_its_transaction_is_whole() -> None:
     state = advance(None, many(1))
     part = TransactionEvents(rows={"x": ({1}, (0, 0, 0, 0, 0, 0))}, ends=[("x", 2)])
