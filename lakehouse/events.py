@@ -13,6 +13,7 @@ Python (tuples) and Spark (structs) share:
 An image maps a column's name to its canonical value. A column that is absent was not sent, which is not null.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -179,3 +180,18 @@ def just_above(position: Position) -> Position:
 def key_order(image: Image, names: tuple[str, ...]) -> tuple[Any, ...]:
     """The key values of an image, in the order of `names`."""
     return tuple(image[name] for name in names)
+
+
+def dropped(statement: str | None) -> str:
+    """What a statement drops: TABLE, DATABASE or SCHEMA; nothing for any other one."""
+    words = (statement or "").upper().split(None, 2)
+    return words[1] if len(words) > 1 and words[0] == "DROP" else ""
+
+
+def is_of_some_tables(drops: Collection[str]) -> bool:
+    """Whether a snapshot whose statements drop this is one that a signal asked for while streaming
+    (`execute-snapshot`, type `blocking`): it holds the tables that the signal names, and of them what its
+    conditions let through, so its rows clear nothing. Its records drop those tables alone; a full snapshot's
+    drop their databases too.
+    """
+    return "TABLE" in drops and "DATABASE" not in drops and "SCHEMA" not in drops

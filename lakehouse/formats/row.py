@@ -110,19 +110,25 @@ class Redelivery(NamedTuple):
 
 
 class TransactionEnd(NamedTuple):
-    """How many row events a transaction had, in all and by `database.table`, as its END record counts."""
+    """How many row events a transaction had, in all and by `database.table`, as its END record counts; the
+    number of the file and the offset of its BEGIN, where its id tells them.
+    """
 
     id: str
     event_count: int
     counts: dict[str, int]
+    begin: tuple[int, int] | None = None
 
 
 class TransactionRow(NamedTuple):
-    """A row's number in its transaction, and its position; `id` is None where the record can't be read."""
+    """A row's number in its transaction, and its position; `id` is None where the record can't be read. A row
+    of a snapshot has no transaction: `flags` tell its place in the snapshot.
+    """
 
     id: str | None
     number: int
     position: Position
+    flags: tuple[str, ...] = ()
 
 
 class Transactions(NamedTuple):

@@ -207,9 +207,11 @@ class LostRows(msgspec.Struct, frozen=True):
 
 
 class Transactions(msgspec.Struct, frozen=True):
-    """How far a Debezium feed is complete (lakehouse/silver/transaction_watermark.py). `waiting` are the
-    snapshots whose last row has come, and maybe not all that was sent before it; `held` is the end of whole
-    transactions that do not count before one that is under way."""
+    """How far a Debezium feed is complete (lakehouse/silver/transaction_watermark.py). `closed` and `passed`
+    tell the transactions that are whole: ids, and by the part before their number ranges of those that end in
+    one. `waiting` are the snapshots whose last row has come, and maybe not all that was sent before it;
+    `held` is the end of whole transactions that do not count before one that is under way. `drops`: what
+    each snapshot's statements drop."""
 
     open: dict[str, OpenTransaction] = {}
     ends: tuple[tuple[str, int], ...] = ()
@@ -221,6 +223,8 @@ class Transactions(msgspec.Struct, frozen=True):
     begun: tuple[Position, ...] = ()
     waiting: tuple[Position, ...] | UnsetType = UNSET
     held: Position | UnsetType = UNSET
+    passed: dict[str, Ranges] | UnsetType = UNSET
+    drops: tuple[tuple[Position, tuple[str, ...]], ...] | UnsetType = UNSET
 
 
 class TableSnapshot(msgspec.Struct, frozen=True, order=True):

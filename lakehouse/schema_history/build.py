@@ -16,7 +16,7 @@ from lakehouse.ddl.edits import CreateTable
 from lakehouse.ddl.parse.statements import read
 from lakehouse.ddl.policy import Rules
 from lakehouse.errors import DdlError
-from lakehouse.events import SETTLED, TABLE_SNAPSHOT, Position
+from lakehouse.events import SETTLED, TABLE_SNAPSHOT, Position, dropped, is_of_some_tables
 from lakehouse.lineage import History, Lineage, Name, Step
 from lakehouse.schema_history.name_matching import Spelling
 from lakehouse.schema_history.rulings import (
@@ -58,7 +58,7 @@ def build(
         contexts = [context for context in every if context.record.kind not in (TABLE_SNAPSHOT, SETTLED)]
         if position not in whole:
             problems += _apply_at_once(contexts)
-        elif _is_of_some_tables(contexts):
+        elif is_of_some_tables({dropped(context.record.ddl) for context in contexts}):
             problems += _apply_snapshot_of_some(contexts)
         else:
             _apply_snapshot(lives, position, [context.record for context in contexts])
@@ -151,19 +151,6 @@ def _apply_inferred(lives: Lives, record: Record) -> None:
 
 
 # Snapshots
-
-
-def _is_of_some_tables(contexts: Iterable[Context]) -> bool:
-    """Whether a snapshot is one that a signal asked for while streaming (`execute-snapshot`, type
-    `blocking`): it holds the tables that the signal names, and of them what its conditions let through, so
-    its rows clear nothing. Its records drop those tables alone; a full snapshot's drop their databases too.
-    """
-    dropped = {
-        words[1]
-        for context in contexts
-        if len(words := (context.record.ddl or "").upper().split(None, 2)) > 1 and words[0] == "DROP"
-    }
-    return "TABLE" in dropped and not dropped & {"DATABASE", "SCHEMA"}
 
 
 def _apply_snapshot(lives: Lives, position: Position, records: Iterable[Record]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from lakehouse.events import SNAPSHOT_TOPIC, TABLE_SNAPSHOT, Position
-from lakehouse.ops.progress import Shortfall, TableSnapshot, run_place
+from lakehouse.ops.progress import Shortfall, TableSnapshot
 from lakehouse.silver.binlog_servers import Stretch
 from lakehouse.silver.event_rows import OtherRow
 from lakehouse.silver.transaction_watermark import TransactionEvents
@@ -47,15 +47,6 @@ class Summary:
     whole: set[TableSnapshot] = field(default_factory=set)
     short: list[Shortfall] = field(default_factory=list)
     inserted: dict[tuple[str, str], int] | None = None
-
-
-def resolved_of(summary: Summary) -> dict[str, int]:
-    """The highest resolved_ts of each partition, by its name among the runs of keyless rows."""
-    return {
-        run_place(topic, incarnation, partition): resolved_ts
-        for (topic, partition), (_, resolved_ts, incarnation) in summary.marks.items()
-        if resolved_ts is not None
-    }
 
 
 def summarise(

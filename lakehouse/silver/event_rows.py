@@ -4,8 +4,10 @@
 
 A change is a tuple in the order of CHANGE_COLUMNS (lakehouse/spark/silver/columns.py), anything else an
 OtherRow. Of the others, `kind` is schema_change, watermark, dead_letter; transaction: the END of one (`key`
-its id, `physical_table` its number of rows); transaction_row: a row of one that became no change
-(`physical_table` its number; no `key` where the record can't be read so far); below: a change at or below its
+its id, `physical_table` its number of rows, `position` that of its BEGIN, or the last of the epoch where its
+id does not tell it); transaction_row: a row of one that became no change
+(`physical_table` its number; no `key` where the record can't be read so far); snapshot_row: a flag, in `key`,
+of a row of a snapshot that became no change; below: a change at or below its
 table's retention floor; resume: where the next batch has to begin a partition, to have the parts that wait.
 """
 
@@ -25,13 +27,14 @@ from lakehouse.events import (
     Stored,
     Watermark,
 )
-from lakehouse.formats.row import Transactions
+from lakehouse.formats.row import TransactionEnd, Transactions
 from lakehouse.formats.wire_json import nests_too_deep
 from lakehouse.silver.identity import image_hash, split_keyless
 from lakehouse.values.mysql_json import MAX_DEPTH
 
 ChangeRow = tuple[Any, ...]
 TYPE_TEXTS = 10_000
+_NOWHERE = (2**63 - 1, 0)
 
 
 class OtherRow(NamedTuple):
@@ -266,20 +269,28 @@ def _too_deep(message: Message, event: RowChange | SchemaChange) -> OtherRow:
     )
 
 
+def begin_position(message: Message, end: TransactionEnd) -> Position:
+    """Where a transaction began, or the last place of its epoch where its id does not tell it."""
+    return (message.epoch, *(end.begin or _NOWHERE), 1, 0, 0)
+
+
 def transaction_rows(
     transactions: Transactions, message: Message, events: Collection[Stored]
 ) -> list[OtherRow]:
     """What a record that gave no change says of its transaction: an END that it is one, any other that it is
-    a row of it, which the END counts.
+    a row of it, which the END counts, or of a snapshot, and where in that.
     """
     if not events:
         end = transactions.end(message)
         if end is None:
             return []
-        values: dict[str, Any] = {"key": end.id, "physical_table": end.event_count}
+        begin = begin_position(message, end)
+        values: dict[str, Any] = {"key": end.id, "physical_table": end.event_count, "position": begin}
         return [other_row(message, 0, kind="transaction", **values)]
     row = transactions.row(message)
     if row is None:
         return []
+    if row.flags:
+        return [other_row(message, 0, kind="snapshot_row", key=f, position=row.position) for f in row.flags]
     values = {"key": row.id, "physical_table": row.number, "position": row.position}
     return [other_row(message, 0, kind="transaction_row", **values)]

@@ -10,7 +10,7 @@ merges.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -71,14 +71,12 @@ class RunCounter:
         self.runs[_RESOLVED] = OpenRun(resolved_ts, True, {})
 
 
-def resolved_runs(runs: OpenRuns, resolved: Mapping[str, int]) -> OpenRuns:
-    """The runs after a batch that has no rows of tables without a key; `resolved` is the highest resolved_ts
-    of each partition in it.
+def resolved_runs(runs: OpenRuns, resolved: Iterable[tuple[str, int]]) -> OpenRuns:
+    """The runs after a batch that has no rows of tables without a key, but these resolved events: the
+    partition and resolved_ts of each, in the order in which they arrived.
     """
-    after = dict(runs)
-    for place, resolved_ts in resolved.items():
-        if place in runs:
-            counter = RunCounter(runs[place])
-            counter.resolved(resolved_ts)
-            after[place] = counter.runs
-    return after
+    counters = {place: RunCounter(known) for place, known in runs.items()}
+    for place, resolved_ts in resolved:
+        if place in counters:
+            counters[place].resolved(resolved_ts)
+    return {place: counter.runs for place, counter in counters.items()}

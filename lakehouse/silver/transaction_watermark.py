@@ -6,22 +6,29 @@
 
 A transaction is whole once all its numbers have been seen, however often; END records come in the binlog's
 order, so everything up to the last row of the first whole ones is there. A snapshot is whole with its last
-row. A DDL has no transaction: its position counts once nothing is open, and from the next batch on, when rows
-before it that were still on their way have come. Both speak of rows in other partitions, of which a batch may
-have taken a part only: they count with a batch that leaves nothing unread. A transaction of which rows are
-missing, or that was never ended, holds what follows until a snapshot is whole above it. A row that became a
-dead letter is seen as any other, for most tell of which transaction they are. Each of those that don't (their
-table isn't known either, so no table is complete) stands for one missing row of an END that has waited for a
-batch, until that row comes after all. State is JSON.
+row. A DDL has no transaction: its position counts once nothing is open, and from the next batch or look into
+the topics on, when rows before it that were still on their way have come. Both speak of rows in other
+partitions, of which a batch may have taken a part only: they count with a batch that leaves nothing unread. A
+transaction of which rows are missing, or that was never ended, holds what follows until a snapshot is whole
+above it, or a transaction of a later epoch has ended, of which no table is exact before a snapshot of its
+own. A row that became a dead letter is seen as any other, for most tell of which transaction they are. Each
+of those that don't (their table isn't known either, so no table is complete) stands for one missing row of an
+END that has waited for a batch, until that row comes after all.
+
+A connector that died sends again what it sent since it last saved its place, from the middle of a transaction
+on, or its END alone. So an END waits for nothing where its transaction is known to be whole: by its id, by
+the place of its BEGIN or by that of a row. Ids begin again with an epoch. State is JSON.
 """
 
+from bisect import bisect
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
-from lakehouse.events import MIN_POSITION, Position
+from lakehouse.events import MIN_POSITION, Position, dropped, is_of_some_tables
 from lakehouse.ops.progress import LostRows, OpenTransaction, Ranges, Transactions
 
 _REMEMBERED = 1000
@@ -32,23 +39,26 @@ End = tuple[str, int]
 
 @dataclass(slots=True)
 class TransactionEvents:
-    """What one batch tells: row numbers and the highest position by transaction, ENDs in order, begun and
-    whole snapshots, DDLs; `lost` records that can't be read so far as to say whether they are rows, and of
-    which transaction.
+    """What one batch tells: row numbers and the highest position by transaction, ENDs in order, where their
+    transactions began, begun and whole snapshots, what these drop, DDLs; `lost` records that can't be read so
+    far as to say whether they are rows, and of which transaction.
     """
 
     rows: dict[str, tuple[set[int], Position]] = field(default_factory=dict)
     ends: list[tuple[str, int]] = field(default_factory=list)
+    begins: dict[str, Position] = field(default_factory=dict)
     snapshots: set[Position] = field(default_factory=set)
     begun: set[Position] = field(default_factory=set)
     ddls: set[Position] = field(default_factory=set)
+    drops: dict[Position, set[str]] = field(default_factory=dict)
     lost: int = 0
 
     def row(self, flags: Iterable[str], position: Position) -> None:
         """One change, with the flags that its decoder gave it."""
         for flag in flags:
             if flag.startswith("tx="):
-                id_, _, number = flag[3:].rpartition(";")
+                told, _, number = flag[3:].rpartition(";")
+                id_ = id_in_epoch(told, position[0])
                 numbers, highest = self.rows.get(id_, (set(), position))
                 numbers.add(int(number))
                 self.rows[id_] = (numbers, max(highest, position))
@@ -60,6 +70,17 @@ class TransactionEvents:
             ):  # several threads mark no first row of all
                 self.begun.add(snapshot_position(position))
 
+    def end(self, id_: str, count: int, begin: Position) -> None:
+        """The END of a transaction of so many rows; where it began, or the last place of its epoch."""
+        id_ = id_in_epoch(id_, begin[0])
+        self.ends.append((id_, count))
+        self.begins[id_] = begin
+
+    def snapshot_statement(self, position: Position, statement: str | None) -> None:
+        """A statement of a snapshot: what it drops tells whether it is one of all tables."""
+        if what := dropped(statement):
+            self.drops.setdefault(position, set()).add(what)
+
     def row_without_change(self, id_: str | None, number: int, position: Position) -> None:
         """A dead letter, or a row that silver leaves out: an END counts it. None where it can't be told of
         which transaction.
@@ -70,6 +91,16 @@ class TransactionEvents:
             self.row((f"tx={id_};{number}",), position)
 
 
+def id_in_epoch(id_: str, epoch: int) -> str:
+    """A transaction's id among those of all epochs: another server may give it again."""
+    return f"{epoch}/{id_}" if epoch else id_
+
+
+def _epoch(id_: str) -> int:
+    epoch, slash, _ = id_.partition("/")
+    return int(epoch) if slash and epoch.isdecimal() else 0
+
+
 def snapshot_position(position: Position) -> Position:
     """The place of a snapshot, from that of one of its rows."""
     return (*position[:4], 0, 0)
@@ -77,13 +108,24 @@ def snapshot_position(position: Position) -> Position:
 
 def aborted(state: Transactions | None) -> list[Position]:
     """The places of full snapshots that were broken off: another one began or ended later, and their last row
-    never came.
+    never came. One of some tables does not stand for what others had.
     """
     if state is None:
         return []
     whole, begun = {*state.snapshots, *(state.waiting or ())}, set(state.begun)
-    last = max(whole | begun, default=MIN_POSITION)
+    last = max((whole | begun) - _of_some(dict(state.drops or ())), default=MIN_POSITION)
     return sorted(position for position in begun - whole if position < last)
+
+
+def _joined_drops(
+    before: Mapping[Position, Collection[str]], told: Mapping[Position, set[str]]
+) -> dict[Position, set[str]]:
+    return {place: {*before.get(place, ()), *told.get(place, ())} for place in before.keys() | told.keys()}
+
+
+def _of_some(drops: Mapping[Position, Collection[str]]) -> set[Position]:
+    """The places of snapshots of some tables alone."""
+    return {position for position, words in drops.items() if is_of_some_tables(words)}
 
 
 def advance(
@@ -100,38 +142,64 @@ def advance(
     `complete` says that with the batch all is read that has landed; `settled` that nothing is on its way: the
     input is a recording; `again` that the records have been in a batch before.
     """
-    before = state or Transactions()
-    closed = dict.fromkeys(before.closed)
-    open_ = _opened(before.open, {id_: seen for id_, seen in told.rows.items() if id_ not in closed})
+    before = _with_epochs(state or Transactions())
+    open_, closed = _opened(before, told)
     begun = {*before.begun, *told.begun}
     ended = {*(before.waiting or ()), *told.snapshots} - set(before.snapshots)
     fresh = ended if complete else set[Position]()
-    awaited = _awaited(before.ends, open_, fresh)
-    ends = deque([*awaited, *((id_, count) for id_, count in told.ends if count)])
-    lost = _lost(LostRows() if fresh else before.lost, TransactionEvents() if again else told)
+    drops = _joined_drops(dict(before.drops or ()), told.drops)
+    full = fresh - _of_some(drops)
+    awaited = _awaited(before.ends, open_, full)
+    ends = deque([*awaited, *_above([end for end in told.ends if end[1]], open_, full)])
+    lost = _lost(LostRows() if full else before.lost, TransactionEvents() if again else told)
     late = len(ends) if settled else len(awaited) if complete else 0
     places, lost = _ended(ends, late, open_, closed, lost=lost)
     snapshots = sorted({*before.snapshots, *fresh})
-    unread_from = None if complete else _under_way(begun, ended, snapshots)
-    held, whole = _held(before, places, unread_from)
-    whole += [(*position[:4], _LAST_ROW, 1) for position in snapshots]
-    snapshot = max(snapshots, default=MIN_POSITION)
-    if not ends and all(transaction.last < snapshot for transaction in open_.values()):
-        whole += [*(before.ddls if complete else ()), *(told.ddls if settled else ())]
+    held, whole = _held(before, places, None if complete else _under_way(begun, ended, snapshots))
+    ddls = [*(before.ddls if complete else ()), *(told.ddls if settled else ())]
+    whole += _counted(snapshots, ddls, _of_some(drops), [*open_.values()] if not ends else None)
     highest = max(whole, default=None)
-    pending = sorted({*before.ddls, *told.ddls})
     return Transactions(
         open=open_,
-        ends=tuple(ends),
-        closed=tuple(closed)[-_REMEMBERED:],
+        ends=tuple(end for end in ends if end[0] not in closed),
+        closed=closed.ids,
+        passed=closed.ranges,
+        drops=tuple(sorted((place, tuple(sorted(words))) for place, words in drops.items())) or UNSET,
         whole=highest,
         snapshots=tuple(snapshots),
-        ddls=tuple(position for position in pending if highest is None or position > highest),
+        ddls=tuple(sorted(ddl for ddl in {*before.ddls, *told.ddls} if highest is None or ddl > highest)),
         lost=lost,
         begun=tuple(sorted(begun)),
         held=max(held, default=UNSET),
         waiting=tuple(sorted(ended - fresh)) or UNSET,
     )
+
+
+def _counted(
+    snapshots: list[Position],
+    ddls: list[Position],
+    of_some: set[Position],
+    opened: Collection[OpenTransaction] | None,
+) -> list[Position]:
+    """How far whole snapshots and DDLs reach. DDLs, and snapshots of some tables, do where no END waits and
+    no transaction is open (`opened`; None where one waits), but for those that a snapshot of all tables has.
+    """
+    full = [place for place in snapshots if place not in of_some]
+    last = max(full, default=MIN_POSITION)
+    if opened is None or any(one.last >= last for one in opened):
+        ddls, snapshots = [], full
+    return [*ddls, *((*place[:4], _LAST_ROW, 1) for place in snapshots)]
+
+
+def waits(state: Transactions | None, *, looked: bool) -> bool:
+    """Whether a batch that leaves nothing unread makes something count, be it of no record; `looked`: topics
+    have been looked into since the last batch, so that nothing before its records is on its way.
+    """
+    if state is None:
+        return False
+    if state.waiting or state.held:
+        return True
+    return looked and advance(state, TransactionEvents()).whole != state.whole
 
 
 def _under_way(begun: set[Position], ended: set[Position], whole: Iterable[Position]) -> Position | None:
@@ -161,6 +229,87 @@ def _awaited(ends: Iterable[End], open_: Mapping[str, OpenTransaction], fresh: s
     return [end for end in ends if not fresh or (end[0] in open_ and open_[end[0]].last > max(fresh))]
 
 
+def _above(ends: list[End], open_: Mapping[str, OpenTransaction], fresh: set[Position]) -> list[End]:
+    """The ENDs of a batch but for those that a snapshot has, which is whole from this batch on. ENDs come in
+    the binlog's order: it has what ended before a transaction with rows below it.
+    """
+    last = max(fresh, default=MIN_POSITION)
+    below = [number for number, (id_, _) in enumerate(ends, 1) if id_ in open_ and open_[id_].last < last]
+    return [*_awaited(ends[: max(below, default=0)], open_, fresh), *ends[max(below, default=0) :]]
+
+
+def _is_passed(transaction: OpenTransaction, reached: Position | None) -> bool:
+    """Whether all of a transaction's rows are at or below the last one of those that have ended: it has been
+    there. Rows without a place of their own tell nothing.
+    """
+    return reached is not None and any(transaction.last[1:]) and transaction.last <= reached
+
+
+class _Closed:
+    """The ids of transactions that are whole: ranges of those that end in a number, which of GTIDs take
+    little place, and the latest of the others. Where there are too many, the first ones are forgotten.
+    """
+
+    def __init__(self, state: Transactions) -> None:
+        self._ids: dict[str, None] = {}
+        self._ranges: dict[str, Ranges] = dict(state.passed or {})
+        self._new: dict[str, set[int]] = {}
+        self.add_all(state.closed)
+
+    def add_all(self, ids: Iterable[str]) -> None:
+        for id_ in ids:
+            prefix, number = _parted(id_)
+            if number is None:
+                self._ids[id_] = None
+            else:
+                self._new.setdefault(prefix, set()).add(number)
+
+    def __contains__(self, id_: str) -> bool:
+        prefix, number = _parted(id_)
+        if number is None:
+            return id_ in self._ids
+        ranges = self._ranges.get(prefix, ())
+        at = bisect(ranges, (number, _LAST_ROW)) - 1
+        return number in self._new.get(prefix, ()) or (at >= 0 and number <= ranges[at][1])
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(self._ids)[-_REMEMBERED:]
+
+    @property
+    def ranges(self) -> dict[str, Ranges]:
+        ranges = {prefix: known for prefix, known in self._ranges.items() if prefix not in self._new}
+        for prefix, numbers in self._new.items():
+            ranges[prefix] = _joined(self._ranges.get(prefix, ()), numbers)
+        left = sum(map(len, ranges.values())) - _REMEMBERED
+        found = {}
+        for prefix, known in ranges.items():
+            if left < len(known):
+                found[prefix] = known[max(0, left) :]
+            left -= len(known)
+        return found
+
+
+def _parted(id_: str) -> tuple[str, int | None]:
+    """An id as what is before the number that it ends in, without zeros at its front, and the number."""
+    digits = id_[len(id_.rstrip("0123456789")) :][-18:]
+    number = digits.lstrip("0") or digits[-1:]
+    return id_.removesuffix(number), int(number) if number else None
+
+
+def _with_epochs(state: Transactions) -> Transactions:
+    """A state with its ids as `id_in_epoch` has them, which those of an older lakehouse are not."""
+    epoch = state.whole[0] if state.whole else 0
+    if not epoch or state.passed is not UNSET:
+        return state
+    return replace(
+        state,
+        open={id_in_epoch(id_, epoch): one for id_, one in state.open.items()},
+        ends=tuple((id_in_epoch(id_, epoch), count) for id_, count in state.ends),
+        closed=tuple(id_in_epoch(id_, epoch) for id_ in state.closed),
+    )
+
+
 def _lost(before: LostRows, events: TransactionEvents) -> LostRows:
     """How many records are `unknown`, and what had been `seen` of the transactions that some were taken to be
     of: where rows of one come after all, they were of others.
@@ -177,7 +326,7 @@ def _ended(
     ends: deque[End],
     late: int,
     open_: dict[str, OpenTransaction],
-    closed: dict[str, None],
+    closed: "_Closed",
     lost: LostRows,
 ) -> tuple[list[Position], LostRows]:
     """Take out the ENDs, first come first, that are whole: the last places of their transactions, and the
@@ -187,30 +336,45 @@ def _ended(
     lost.
     """
     places, unknown, taken = [], lost.unknown, dict(lost.seen)
+    newest = max((_epoch(id_) for id_, _ in ends), default=0)
     while ends:
         id_, count = ends[0]
         seen = open_[id_].seen if id_ in open_ else ()
         missing = 0 if id_ in closed else count - _size(seen, count)
         if missing and (late <= 0 or missing > unknown):
-            break
+            if _epoch(id_) == newest:
+                break
+            kept = [end for end in ends if _epoch(end[0]) == newest]
+            late -= len(ends) - len(kept)
+            ends.clear()
+            ends.extend(kept)
+            continue
         if missing:
             unknown -= missing
             taken[id_] = seen
-        late, closed[id_] = late - 1, None
+        late -= 1
+        closed.add_all([id_])
         ends.popleft()
         if id_ in open_:
             places.append(open_.pop(id_).last)
     return places, LostRows(unknown, taken)
 
 
-def _opened(
-    before: Mapping[str, OpenTransaction], rows: Mapping[str, tuple[set[int], Position]]
-) -> dict[str, OpenTransaction]:
-    opened = dict(before)
-    for id_, (numbers, highest) in rows.items():
+def _opened(before: Transactions, told: TransactionEvents) -> tuple[dict[str, OpenTransaction], "_Closed"]:
+    """The transactions that are open with a batch's rows, and those that are whole before its ENDs are looked
+    at.
+    """
+    closed, opened = _Closed(before), dict(before.open)
+    # what is held has ended as well, and all before it
+    reached = max((place for place in (before.whole, before.held) if place), default=None)
+    closed.add_all(id_ for id_, begin in told.begins.items() if reached and begin <= reached)
+    for id_, (numbers, highest) in told.rows.items():
         known = opened.get(id_, OpenTransaction((), highest))
         opened[id_] = OpenTransaction(_joined(known.seen, numbers), max(known.last, highest))
-    return opened
+    closed.add_all(id_ for id_, one in opened.items() if _is_passed(one, reached))
+    # those without rows too: their numbers are between the others
+    closed.add_all(id_ for id_, count in told.ends if not count and id_ not in opened)
+    return {id_: one for id_, one in opened.items() if id_ not in closed}, closed
 
 
 def _joined(seen: Ranges, numbers: set[int]) -> Ranges:

@@ -49,6 +49,8 @@ NEWER = {
     "SentState.since",
     "Transactions.waiting",
     "Transactions.held",
+    "Transactions.passed",
+    "Transactions.drops",
     *(f"TableSpread.{name}" for name in gold.TableSpread.__struct_fields__),
     *(f"Spreads.{name}" for name in gold.Spreads.__struct_fields__),
     *(f"Summary.{name}" for name in runs.Summary.__struct_fields__),

@@ -250,6 +250,21 @@ def test_an_aborted_snapshot_of_several_threads_is_void_too() -> None:
     assert feed.tables()["d.a"] == [{"id": 1, "v": 10}, {"id": 2, "v": 20}, {"id": 5, "v": 50}]
 
 
+def test_a_snapshot_that_a_signal_asked_for_makes_no_earlier_one_void() -> None:
+    """The last row of the first one is in a topic that is not subscribed."""
+    feed = Feed().drop("TABLE", 100, "a").drop("TABLE", 100, "b").drop("DATABASE", 100)
+    feed.table("a", 100).table("b", 100).row("a", "r", 100, 1, 10, "first").row("b", "r", 100, 1, 1, "true")
+    feed.drop("TABLE", 150, "a").table("a", 150).row("a", "r", 150, 2, 20, "first")
+    begun = feed.tables()
+    complete = feed.row("a", "r", 150, 3, 30, "last").tables()
+
+    assert begun == {"d.a": [{"id": 1, "v": 10}, {"id": 2, "v": 20}], "d.b": [{"id": 1, "v": 1}]}
+    assert complete == {
+        "d.a": [{"id": 1, "v": 10}, {"id": 2, "v": 20}, {"id": 3, "v": 30}],
+        "d.b": [{"id": 1, "v": 1}],
+    }
+
+
 def test_the_statement_of_a_table_tells_its_columns_where_its_record_has_none() -> None:
     feed = first_snapshot().drop("TABLE", 900, "a").drop("DATABASE", 900)
     feed.created("a", 900, "`id` INT PRIMARY KEY, `v` DECIMAL(5,2)")

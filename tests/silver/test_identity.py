@@ -6,10 +6,9 @@ import pytest
 
 from lakehouse.events import RowChange
 from lakehouse.ops.progress import run_place
-from lakehouse.silver.batch_summary import resolved_of, summarise
-from lakehouse.silver.event_rows import OtherRow
 from lakehouse.silver.identity import RunCounter, image_hash, resolved_runs, split_keyless
-from lakehouse.spark.silver.columns import CHANGE_COLUMNS
+from lakehouse.spark.silver.columns import OTHER_COLUMNS
+from lakehouse.spark.silver.driver_batch import resolved_events
 
 TABLE, OTHER = "d\0t\0", "d\0u\0"
 
@@ -116,16 +115,23 @@ def test_a_resolved_event_below_the_last_one_ends_all_runs() -> None:
     assert numbers(RunCounter(counter.runs), 7) == [0], "the changefeed has begun again"
 
 
-@pytest.mark.parametrize(("resolved_ts", "number"), [(6, 1), (7, 0), (9, 0)])
+@pytest.mark.parametrize(
+    ("resolved", "number"),
+    [([6], 1), ([7], 0), ([9], 0), ([3, 6], 1), ([6, 3], 0), ([6, 3, 6], 0)],
+    ids=lambda told: str(told),
+)
 def test_a_batch_without_rows_of_keyless_tables_ends_the_runs_that_its_resolved_events_end(
-    resolved_ts: int, number: int
+    resolved: list[int], number: int
 ) -> None:
     place, counter = run_place("x", "", 0), RunCounter()
     assert numbers(counter, 7) == [0]
-    mark = OtherRow("watermark", position=(0, resolved_ts, 2, 0, 0, 0), resolved_ts=resolved_ts, topic="x")
-    between = summarise({name: [] for name in CHANGE_COLUMNS}, [mark], 1, 0)
+    records = [
+        {**dict.fromkeys(OTHER_COLUMNS), "kind": "watermark", "topic": "x", "incarnation": "", "partition": 0}
+        | {"offset": offset, "index": 0, "resolved_ts": resolved_ts}
+        for offset, resolved_ts in enumerate(resolved)
+    ]
 
-    runs = resolved_runs({place: counter.runs}, resolved_of(between))
+    runs = resolved_runs({place: counter.runs}, resolved_events(reversed(records)))
 
     assert numbers(RunCounter(runs[place]), 7) == [number]
     assert numbers(counter, 7) == [1], "what a batch ends does not change the state that it began from"

@@ -44,6 +44,7 @@ from lakehouse.schema_history.build import build
 from lakehouse.schema_history.ordering_problems import SentStatement as Statement
 from lakehouse.schema_history.ordering_problems import Spread, report_disorder, report_repeats
 from lakehouse.schema_history.schema_records import Record, Shape, shape_of_rows
+from lakehouse.silver.event_rows import begin_position
 from lakehouse.silver.identity import RunCounter, image_hash, split_keyless
 from lakehouse.silver.redelivery import Aligner, rule_of, sent
 from lakehouse.silver.transaction_watermark import TransactionEvents, aborted, advance
@@ -88,6 +89,8 @@ class Memory:
         for message, event in events_of(self._noted(messages, told), self.format, self.options):
             if isinstance(event, SchemaChange) and event.kind == "ddl":
                 told.ddls.add(event.position)
+            elif isinstance(event, SchemaChange) and event.kind == "snapshot":
+                told.snapshot_statement(event.position, event.ddl)
             elif isinstance(event, RowChange):
                 told.row(event.flags, event.position)
             if (
@@ -96,7 +99,9 @@ class Memory:
                 and not isinstance(event, RowChange)
                 and (row := transaction_row(message)) is not None
             ):
-                told.row_without_change(*row)
+                told.row(row.flags, row.position)
+                if not row.flags:
+                    told.row_without_change(*row[:3])
             self._event((message.topic, message.partition), event)
         self.transactions = advance(self.transactions, told, settled=True)
         return self
@@ -127,7 +132,7 @@ class Memory:
             place = (message.topic, message.partition)
             self.marks.setdefault(place, MIN_POSITION)
             if self.format == "debezium" and (end := transaction_end(message)) is not None:
-                told.ends.append((end.id, end.event_count))
+                told.end(end.id, end.event_count, begin_position(message, end))
             yield message
 
     def _event(self, place: tuple[str, int], event: Any) -> None:

@@ -16,7 +16,6 @@ and Protobuf converters.
 """
 
 import binascii
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -38,6 +37,7 @@ from lakehouse.formats.debezium.records import (
     Payload,
     RowRecord,
     Source,
+    begin_of,
     operation,
     read_record,
     snapshot_flags,
@@ -49,7 +49,6 @@ from lakehouse.formats.row_images import Half, halves, image_flags
 
 _PARTITION_BITS = 16
 COMPRESSION = "binlog_transaction_compression"
-_BEGIN = re.compile(r"file=(.*),pos=(\d{1,19})", re.A)
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 _OLD_KEY_DELETE = "__debezium.newkey"
 # What stands for a BLOB or TEXT that binlog_row_image=NOBLOB left out (unavailable.value.placeholder), as
@@ -238,9 +237,9 @@ def _is_compressed(transaction: str, source: Source, options: Mapping[str, str])
     rows where they are. MariaDB, whose ids are its GTIDs, does not compress them. Of MySQL's GTIDs nothing
     tells it but the source's settings (lakehouse/silver/transaction_order.py finds where they are wrong).
     """
-    begin = _BEGIN.fullmatch(transaction)
+    begin = begin_of(transaction)
     if begin is not None:
-        return (begin[1], int(begin[2])) == (source.file, source.pos)
+        return begin == (source.file, source.pos)
     return options.get(COMPRESSION) == "true" and rules_of_gtid(transaction) != "mariadb"
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image, Message
+from lakehouse.formats.binlog import file_number
 from lakehouse.formats.debezium.envelope import NULL, Frame, TableChange
 from lakehouse.formats.row import TransactionEnd
 from lakehouse.formats.wire_json import number_or_text, read_json
@@ -93,6 +94,7 @@ _FRAMED_MEMBERS = msgspec.json.Decoder(Frame[dict[str, Any]], float_hook=number_
 # what users write to signal.kafka.topic
 _SNAPSHOT_SIGNALS = ("execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot")
 _SIGNALS = frozenset({*_SNAPSHOT_SIGNALS, "log", "schema-changes", "set-binlog-position"})
+_BEGIN = re.compile(r"file=(.*),pos=(\d{1,18})", re.A)
 _is_framed = re.compile(rb'\s*\{\s*"(?:schema|payload)"\s*:\s*(?:\{|null)').match
 
 
@@ -138,7 +140,21 @@ def transaction_end(message: Message) -> TransactionEnd | None:
     if payload is None or payload.op is not None or payload.status != "END" or payload.id is None:
         return None
     counts = {each.data_collection: each.event_count for each in payload.data_collections or ()}
-    return TransactionEnd(payload.id, payload.event_count or 0, counts)
+    return TransactionEnd(payload.id, payload.event_count or 0, counts, _begin_place(payload.id))
+
+
+def _begin_place(transaction: str) -> tuple[int, int] | None:
+    begin = begin_of(transaction)
+    try:
+        return (file_number(begin[0]), begin[1]) if begin else None
+    except DecodeError:
+        return None  # a file whose rows are dead letters
+
+
+def begin_of(transaction: str) -> tuple[str, int] | None:
+    """The file and the offset of a transaction's BEGIN, where its id tells them: without GTIDs."""
+    told = _BEGIN.fullmatch(transaction)
+    return (told[1], int(told[2])) if told else None
 
 
 def operation(code: str, source: Source) -> str:

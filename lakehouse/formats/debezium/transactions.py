@@ -1,4 +1,5 @@
-"""The transaction of a record that could not be decoded as a change: a transaction's END counts its row, too.
+"""The transaction, or the snapshot, of a record that could not be decoded as a change: a transaction's END
+counts its row, too, and it may be a snapshot's last one.
 
     envelope    {"source": {"file", "pos"}, "transaction": {"id", "total_order"}}
     unwrapped   "__source_file", "__source_pos", "__transaction_id", "__transaction_total_order", in the row
@@ -15,7 +16,14 @@ from lakehouse.errors import DecodeError
 from lakehouse.events import Message, Position
 from lakehouse.formats.binlog import file_number
 from lakehouse.formats.debezium.envelope import header_members
-from lakehouse.formats.debezium.records import STREAMED, transaction_end
+from lakehouse.formats.debezium.records import (
+    SNAPSHOT,
+    STREAMED,
+    Source,
+    operation,
+    snapshot_flags,
+    transaction_end,
+)
 from lakehouse.formats.row import TransactionRow, Transactions
 from lakehouse.formats.wire_json import read_json
 
@@ -32,6 +40,7 @@ class _Transaction(msgspec.Struct):
 class _Source(msgspec.Struct):
     file: str = ""
     pos: _Int64 = 0
+    snapshot: Any = None
 
 
 _MEMBERS = msgspec.json.Decoder(_Members)
@@ -39,8 +48,8 @@ _ANY = msgspec.json.Decoder()
 
 
 def transaction_row(message: Message) -> TransactionRow | None:
-    """The record's row number in its transaction; None for records without one, such as a snapshot's row or a
-    schema change.
+    """The record's row number in its transaction, or the flags of a snapshot's row; None for any other
+    record, such as a schema change.
     """
     try:
         members = _members(message)
@@ -48,9 +57,22 @@ def transaction_row(message: Message) -> TransactionRow | None:
     except DecodeError:
         return TransactionRow(None, 0, (message.epoch, 0, 0, 0, 0, 0))
     if transaction is None or transaction.id is None:
-        return None
+        return _snapshot_row(message.epoch, members)
     number = transaction.total_order or 0
     return TransactionRow(transaction.id, number, _position(message.epoch, members, number))
+
+
+def _snapshot_row(epoch: int, members: _Members) -> TransactionRow | None:
+    """A row of a snapshot; None for one that does not tell its place, and for any other record."""
+    try:
+        source = _part(members, "source", "__source_", _Source) or _Source()
+        op = read_json(_ANY, members.get("op", members.get("__op", msgspec.Raw(b"null"))), "op")
+        told = Source(snapshot=source.snapshot)
+        flags = snapshot_flags(told, operation(str(op), told))
+        place = (epoch, file_number(source.file), source.pos, SNAPSHOT, 0, 1)
+    except DecodeError:
+        return None
+    return TransactionRow("", 0, place, flags) if flags else None
 
 
 def _members(message: Message) -> _Members:

@@ -98,9 +98,8 @@ def land_topics(context: RunContext, kafka: KafkaInput, stopped: Stopped, *, fir
                 _note_unlanded(context, kafka, reading, ends)
         after = listed(kafka)
         for found in deleted(reading, after):
-            ends[found.place[0], found.place[2]] = max(
-                found.end, ends.get((found.place[0], found.place[2]), 0)
-            )
+            place = found.place[0], found.place[2]
+            ends[place] = max(found.end, ends.get(place, 0))
             note_lost(context, found)
         news.append(advanced(reading, ends, batch).record())
     # taken again after the end offsets were fixed: a partition that is new holds the watermark. What has
@@ -317,7 +316,7 @@ def _goes_on(report: Mapping[str, Any]) -> bool:
 
 
 def _ends(report: Mapping[str, Any]) -> dict[Partition, int]:
-    """Where a batch ended, by partition; over Connect reports have the JSON of offsets as text."""
+    """Where a batch ended, by partition; over Connect a report has offsets as JSON text."""
     told = [source["endOffset"] for source in report["sources"]]
     found = [json.loads(end) if isinstance(end, str) else end for end in told if end]
     return {

@@ -119,7 +119,9 @@ def go_round(source_round: Round, layers: tuple[str, ...], stop: Stop) -> None:
         if "bronze" in layers:
             with source_round.record.timed("bronze"):
                 source_round.record.landed += _land_or_wait(source_round, stop)
-        derive(source_round.context, source_round.source, layers, source_round.record, stop=stop)
+        looked = "bronze" in layers and not source_round.trouble
+        record, context = source_round.record, source_round.context
+        derive(context, source_round.source, layers, record, stop=stop, looked=looked)
         source_round.record = source_round.record.flush(log)
     log.tidy(began)
     source_round.passes += 1

@@ -102,7 +102,7 @@ def run_once(
             if "bronze" in layers:
                 with record.timed("bronze"):
                     record.landed += land_all(context, source, stop)
-            published = derive(context, source, layers, record, stop=stop)
+            published = derive(context, source, layers, record, stop=stop, looked="bronze" in layers)
             refuse_rejected(log)
         log.tidy(began)
     if stop():
@@ -111,15 +111,21 @@ def run_once(
 
 
 def derive(
-    context: RunContext, source: Source, layers: tuple[str, ...], record: RunRecord, *, stop: Stop
+    context: RunContext,
+    source: Source,
+    layers: tuple[str, ...],
+    record: RunRecord,
+    *,
+    stop: Stop,
+    looked: bool = False,
 ) -> Manifest | None:
-    """Run silver and gold, of those layers, once; counts are added to the record. Returns the manifest that
-    gold published.
+    """Run silver and gold, of those layers, once; counts are added to the record. `looked`: bronze has just
+    landed what there was. Returns the manifest that gold published.
     """
     published = None
     if "silver" in layers and not stop():
         with record.timed("silver"):
-            batches = run_silver(context, source.silver, stop)
+            batches = run_silver(context, source.silver, stop, looked=looked)
             record.batches += batches
             if batches and not stop():
                 decode_late_files(context, source.silver)

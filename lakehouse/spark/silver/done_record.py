@@ -26,7 +26,7 @@ from lakehouse.ops.records.operators import Floor
 from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.binlog_servers import updated_servers
-from lakehouse.silver.transaction_watermark import TransactionEvents, advance
+from lakehouse.silver.transaction_watermark import TransactionEvents, advance, id_in_epoch
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.silver.tables import read_silver
 
@@ -47,13 +47,11 @@ def transactions_told(changes: DataFrame, others: DataFrame) -> TransactionEvent
     ends = (
         others.where(F.col("kind") == "transaction")
         .orderBy("topic", "partition", "offset")
-        .select("key", "physical_table")
+        .select("key", "physical_table", "position")
     )
-    told.ends = [(row.key, row.physical_table) for row in ends.collect()]
+    for row in ends.collect():
+        told.end(row.key, row.physical_table, tuple(row.position))
     flagged = changes.select("position", F.explode("flags").alias("flag"))
-    marked = flagged.where("flag in ('snapshot=first', 'snapshot=first_in_data_collection', 'snapshot=last')")
-    for row in marked.distinct().collect():
-        told.row([row.flag], tuple(row.position))
     parts = [F.regexp_extract("flag", "^tx=(.*);([0-9]+)$", group) for group in (1, 2)]
     numbered = flagged.where("flag like 'tx=%'").select(
         "position", parts[0].alias("id"), parts[1].cast("bigint").alias("n")
@@ -61,22 +59,36 @@ def transactions_told(changes: DataFrame, others: DataFrame) -> TransactionEvent
     without_change = others.where("kind = 'transaction_row'").selectExpr(
         "position", "key as id", "physical_table as n"
     )
-    seen = numbered.unionByName(without_change).groupBy("id")
+    seen = numbered.unionByName(without_change).groupBy("id", "position.epoch")
     grouped = seen.agg(
         F.collect_set("n").alias("numbers"), F.max("position").alias("position"), F.count("*").alias("rows")
     )
     for row in grouped.toLocalIterator():
         if row.id is None:
-            told.lost = row.rows
+            told.lost += row.rows
         else:
-            told.rows[row.id] = (set(row.numbers), tuple(row.position))
+            told.rows[id_in_epoch(row.id, row.epoch)] = (set(row.numbers), tuple(row.position))
     ddls = (
         others.where((F.col("kind") == "schema_change") & (F.col("schema_kind") == "ddl"))
         .select("position")
         .distinct()
     )
     told.ddls = {tuple(row.position) for row in ddls.collect()}
+    _add_snapshots(told, flagged, others)
     return told
+
+
+def _add_snapshots(told: TransactionEvents, flagged: DataFrame, others: DataFrame) -> None:
+    """Add what a batch tells of snapshots: the flags of their rows, and their statements."""
+    of_letters = others.where("kind = 'snapshot_row'").selectExpr("position", "key as flag")
+    marked = flagged.unionByName(of_letters).where(
+        "flag in ('snapshot=first', 'snapshot=first_in_data_collection', 'snapshot=last')"
+    )
+    for row in marked.distinct().collect():
+        told.row([row.flag], tuple(row.position))
+    statements = others.where("kind = 'schema_change' and schema_kind = 'snapshot' and ddl is not null")
+    for row in statements.select("position", "ddl").distinct().collect():
+        told.snapshot_statement(tuple(row.position), row.ddl)
 
 
 def done_record(

@@ -6,6 +6,7 @@ call the same pure functions and write the same rows; a test holds them equal.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from lakehouse.events import Position
 from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns, Shortfall, run_place
 from lakehouse.ops.records.silver import Done, Planned
-from lakehouse.silver.batch_summary import Summary, resolved_of
+from lakehouse.silver.batch_summary import Summary
 from lakehouse.silver.identity import RunCounter, resolved_runs
 from lakehouse.silver.position_spans import spans_of
 from lakehouse.silver.transaction_watermark import TransactionEvents
@@ -55,13 +56,17 @@ def transactions_told_rows(events: list[Event]) -> TransactionEvents:
     told = TransactionEvents()
     for event in sorted(events, key=lambda event: (event["topic"], event["partition"], event["offset"])):
         if event["kind"] == "transaction":
-            told.ends.append((_text(event["key"]) or "", event["physical_table"]))
+            told.end(_text(event["key"]) or "", event["physical_table"], event["position"])
         elif event["kind"] == "transaction_row":
             told.row_without_change(_text(event["key"]), event["physical_table"], event["position"])
+        elif event["kind"] == "snapshot_row":
+            told.row([_text(event["key"]) or ""], event["position"])
         elif event["kind"] == "change":
             told.row(event["flags"] or (), event["position"])
         elif event["kind"] == "schema_change" and event["schema_kind"] == "ddl":
             told.ddls.add(event["position"])
+        elif event["kind"] == "schema_change" and event["schema_kind"] == "snapshot":
+            told.snapshot_statement(event["position"], event["ddl"])
     return told
 
 
@@ -93,6 +98,13 @@ def number_rows(events: list[Event], runs: OpenRuns) -> OpenRuns:
             n = counter.number(table, event["commit_ts"], f"{event['position'][2]}:{event['half']}")
             event["row_id"] = f"{event['half']}:{n}"
     return {**runs, **{place: counter.runs for place, counter in counters.items()}}
+
+
+def resolved_events(events: Iterable[Event]) -> list[tuple[str, int]]:
+    """The partition and resolved_ts of each resolved event, in arrival order."""
+    marks = [one for one in events if one["kind"] == "watermark" and one["resolved_ts"] is not None]
+    marks.sort(key=lambda one: (*(one[name] for name in PLACE), one["offset"], one["index"]))
+    return [(run_place(*(one[name] for name in PLACE)), one["resolved_ts"]) for one in marks]
 
 
 def identity_of(event: Event, order: str) -> tuple[Any, ...]:
@@ -189,7 +201,7 @@ def run_local_batch(
     if FORMATS[feed.format].transactions is not None:
         summary.told, summary.settled = transactions_told_rows(events), feed.settled
     runs = done.runs if done else {}
-    runs = number_rows(events, runs) if summary.keyless else resolved_runs(runs, resolved_of(summary))
+    runs = number_rows(events, runs) if summary.keyless else resolved_runs(runs, resolved_events(events))
     changes = [event for event in events if event["kind"] == "change"]
     top = highest_known(feed.order, plan, done.top if done else None)
     known = stored_images(log, feed, changes, top, batch=plan.batch) if overlaps(summary, top) else {}

@@ -28,6 +28,7 @@ from lakehouse.reporting.text.values import counted, pace
 from lakehouse.silver import backfill
 from lakehouse.silver.read_as import differences
 from lakehouse.silver.redelivery import rule_of
+from lakehouse.silver.transaction_watermark import waits
 from lakehouse.sources.kafka_offsets import has_more, reading_of, undone
 from lakehouse.spark import limits
 from lakehouse.spark.bronze.claim_checks import has_attachments, with_attachments
@@ -58,16 +59,22 @@ def run_silver(
     feed: SilverSettings,
     stopped: Callable[[], bool] = lambda: False,
     landed: OpsLog | None = None,
+    *,
+    looked: bool = False,
 ) -> int:
     """Work off everything that bronze holds, or until `stopped`; returns how many batches were written.
-    `landed`: the log that says what bronze holds, where it is another one.
+    `landed`: the log that says what bronze holds, where it is another one. `looked`: bronze has looked for
+    more since the last batch.
     """
-    done = 0
+    done, landed = 0, landed or context.log
     with context.log.gathering():  # a batch is done in the commit that plans the next one
-        while not stopped() and (plan := next_plan(context.log, feed)) is not None:
+        while (
+            not stopped()
+            and (plan := next_plan(context.log, feed, landed, looked=looked and not done)) is not None
+        ):
             begun = time.monotonic()
             counts = run_batch(context.log, feed, plan)
-            left = left_to_do(context.log, landed or context.log)
+            left = left_to_do(context.log, landed)
             _tell(context, plan, counts, left=left, seconds=time.monotonic() - begun)
             done += 1
     return done
@@ -97,19 +104,22 @@ def left_to_do(log: OpsLog, landed: OpsLog) -> int:
     return undone(reading_of(landed.last(Read)), following)
 
 
-def next_plan(log: OpsLog, feed: SilverSettings) -> Planned | None:
+def next_plan(
+    log: OpsLog, feed: SilverSettings, landed: OpsLog | None = None, *, looked: bool = False
+) -> Planned | None:
     """The batch that was planned and not done, else a new one over the next bounded ranges, else None.
-    LakehouseError where silver was decoded under other options of the decoder.
+    `landed` and `looked` as in `run_silver`. LakehouseError where silver was decoded under other options of
+    the decoder.
     """
     last, done = log.last(Planned), log.last(Done)
     refuse_other_reading(log, feed)
     if last is not None and (done is None or done.batch < last.batch):
         return last
-    late, landed = landed_late(log, done), reading_of(log.last(Read))
+    late, reading = landed_late(log, done), reading_of((landed or log).last(Read))
     following = Following(late, is_small(log, feed, late)) if late else following_records(log, feed, done)
     ranges = following.ranges
-    whole = following.is_all and (landed is None or not has_more(next_offsets(ranges, done), landed))
-    if not ranges and not (whole and waits(done)):
+    whole = following.is_all and (reading is None or not has_more(next_offsets(ranges, done), reading))
+    if not ranges and not (whole and done is not None and waits(done.transactions, looked=looked)):
         return None
     plan = Planned(
         batch=(done.batch if done else 0) + 1,
@@ -125,12 +135,6 @@ def next_plan(log: OpsLog, feed: SilverSettings) -> Planned | None:
     )
     log.add(plan)
     return plan
-
-
-def waits(done: Done | None) -> bool:
-    """Whether something counts as soon as a batch leaves nothing unread, be it of no record."""
-    transactions = None if done is None else done.transactions
-    return transactions is not None and bool(transactions.waiting or transactions.held)
 
 
 def following_records(log: OpsLog, feed: SilverSettings, done: Done | None) -> "Following":

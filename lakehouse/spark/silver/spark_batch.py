@@ -12,14 +12,15 @@ from lakehouse.events import Position
 from lakehouse.formats import FORMATS
 from lakehouse.ops.progress import OpenRuns
 from lakehouse.ops.records.silver import Done, Planned
-from lakehouse.silver.batch_summary import Summary, from_bytes, merged, resolved_of
+from lakehouse.silver.batch_summary import Summary, from_bytes, merged
 from lakehouse.silver.identity import resolved_runs
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.session import capabilities, keeping, many_rows
+from lakehouse.spark.silver.columns import PLACE
 from lakehouse.spark.silver.decode import decode
 from lakehouse.spark.silver.dedupe import Distinct, distinct_changes, highest_known, is_distinct
 from lakehouse.spark.silver.done_record import transactions_told
-from lakehouse.spark.silver.driver_batch import append_rows, new_schema_rows, risen
+from lakehouse.spark.silver.driver_batch import append_rows, new_schema_rows, resolved_events, risen
 from lakehouse.spark.silver.keyless_rows import number_halves
 from lakehouse.spark.silver.packed import changes_frame, others_frame
 from lakehouse.spark.silver.tables import SilverSettings, silver_schema
@@ -50,8 +51,11 @@ def run_spark_batch(
         runs, top = (done.runs, highest_known(feed.order, plan, done.top)) if done else ({}, None)
         if summary.keyless:
             changes, runs = number_halves(changes, others, runs)
-        else:
-            runs = resolved_runs(runs, resolved_of(summary))
+        elif runs and summary.counts["watermarks"]:
+            marks = others.where("kind = 'watermark'").select(
+                "kind", *PLACE, "offset", "index", "resolved_ts"
+            )
+            runs = resolved_runs(runs, resolved_events(marks.toArrow().to_pylist()))
         hashes = (row.hashes for row in books)
         result = without_duplicates(log, feed, changes, hashes, summary=summary, batch=plan.batch, top=top)
         summary.inserted = dict(result.tables)

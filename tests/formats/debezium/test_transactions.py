@@ -93,6 +93,32 @@ def test_dead_records_of_no_transaction_are_no_rows_of_one() -> None:
     assert (silver.transactions.lost.unknown, silver.transactions.open) == (0, {})
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["an envelope", "an unwrapped row"])
+def test_a_snapshot_whose_first_and_last_rows_are_dead_is_whole_all_the_same(whole: bool) -> None:
+    def dead(table: str, marker: str) -> dict[str, Any]:
+        if whole:
+            return row("r", None, None, table=table, pos=10, snapshot=marker)
+        place = {"__source_file": "b.000012", "__source_pos": 10, "__source_db": "d"}
+        return {"id": 1, "__op": "r", "__source_snapshot": marker, **place}
+
+    told = [
+        record("p.a", 0, dead("a", "first")),
+        record("p.b", 0, row("r", None, {"id": 1}, table="b", pos=10, snapshot="true")),
+        record("p.b", 1, dead("b", "last")),
+    ]
+
+    silver = Memory("debezium", tidb=False).add(told)
+
+    assert len(silver.dead) == 2 and silver.transactions is not None
+    place = (0, 12, 10, 0, 0, 0)
+    assert (silver.transactions.begun, silver.transactions.snapshots) == ((place,), (place,))
+    settings = {"format": "debezium", "options": {}, "order": "binlog", "epochs": ()}
+    taken = decode_all(told, settings)
+    others = [dict(zip(OTHER_COLUMNS, values, strict=True)) for values in taken.others]
+    events = [{**other, "topic": "p", "partition": 0, "offset": 0} for other in others]
+    assert transactions_told_rows(events).snapshots == {place}
+
+
 def test_silver_tells_of_each_row_that_no_change_was_made_of() -> None:
     floors = {("d", "a"): (0, 12, 15, 0, 0, 0)}
     settings = {"format": "debezium", "options": {}, "order": "binlog", "epochs": (), "floors": floors}

@@ -16,6 +16,7 @@ from lakehouse.ops.records.silver import Done, Planned
 from lakehouse.spark import limits
 from lakehouse.spark.bronze.recordings import land_messages
 from lakehouse.spark.lake import Lake
+from lakehouse.spark.operations.rebuild import generation
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.ops.run_context import RunContext
 from lakehouse.spark.silver.run import run_silver
@@ -98,3 +99,15 @@ def test_what_waits_for_the_end_of_a_pass_needs_no_new_record(context: RunContex
     assert last is not None
     assert (last.batch, last.ranges) == (waits.batch + 1, ())
     assert batches(context, 9).batch == last.batch
+
+
+def test_a_generation_that_is_built_beside_waits_for_the_end_of_the_pass_too(context: RunContext) -> None:
+    context.log.add(read(0, 0))
+    land_messages(context, [*LARGE[:3], LAST])
+    _, scratch = generation(context.spark, context.lake, "feed", 2)
+
+    run_silver(RunContext(scratch, quiet), FEED, landed=context.log)
+
+    done = scratch.last(Done)
+    assert done is not None and done.transactions is not None
+    assert (done.marks, done.transactions.snapshots) == ((), ())
