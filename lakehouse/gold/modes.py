@@ -188,11 +188,13 @@ class Mode:
             rows = self._soft_rows(last_known(history.entries).values())
         return self._result(rows, history)
 
-    def tells_apart(self, known: Iterable[Row]) -> bool:
+    def tells_apart(self, known: Sequence[Row]) -> bool:
         """Whether gold's rows of some keys (of a log the last one each) say which row of a key goes on, and
-        are found by their own keys. Not where rows lived side by side that had the same values before a
-        statement made these their key.
+        are found by their own keys. Not where gold's type can't hold a key, nor where rows lived side by side
+        that had the same values before a statement made these their key.
         """
+        if any(row_key(row, self.row_ids) is None for row in known):
+            return False
         if self.word == "append":
             return not rekeyings(self.lineage, self.target) or all(map(_is_live, known))
         if self.word != "history":
@@ -286,13 +288,21 @@ class Mode:
         keys = None if edits.cleared else frozenset(row_key(edit.row, self.ids) for edit in edits.edits)
         return Touched(keys and keys - {None}, edits.unknown, edits.problems)
 
-    def differences(self, known: Iterable[Row], rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-        """What turns the known rows into the others: rows to put, and rows to take away."""
+    def differences(
+        self, known: Iterable[Row], rows: Iterable[Row], *, exact: bool = True
+    ) -> tuple[list[Row], list[Row]]:
+        """What turns the known rows into the others: rows to put, and rows to take away. Not `exact`: some
+        values of the known rows are in companions, and NULL here, so that every row is put.
+        """
         had = {row_key(row, self.row_ids): plain(row) for row in known}
         has = {row_key(row, self.row_ids): row for row in rows}
-        return [row for key, row in has.items() if had.get(key) != plain(row)], [
+        return [row for key, row in has.items() if not exact or had.get(key) != plain(row)], [
             row for key, row in had.items() if key not in has
         ]
+
+    def log_above(self, rows: Iterable[Row], before: Position) -> list[Row]:
+        """Those of a log's rows that are above a position."""
+        return [row for row in rows if row[POSITION] > before]
 
     def of_keys(self, rows: Iterable[Row], keys: Iterable[Any]) -> list[Row]:
         """Those of the rows that have one of the keys."""

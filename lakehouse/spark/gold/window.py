@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
@@ -197,9 +198,6 @@ def _advanced(
     known, exact = merge.known_rows(published, mode, table.columns, keys)
     if not mode.tells_apart(known):
         return None
-    if mode.word == "append":
-        log = mode.advance(changes, known, since)
-        return Outcome(log.rows, [], found.plus(found_in(log))._replace(applied=0))
     verdict, is_all = NO_VERDICT, False
     if late or not exact:
         told = key_changes(table, keys)
@@ -210,8 +208,10 @@ def _advanced(
     else:
         again = mode.advance(changes, known, since)
         rows = again.rows
-    found = found.plus(found_in(again, verdict)._replace(all_changes=is_all))
-    return Outcome(*mode.differences(known, rows), found._replace(applied=0))
+    found = found.plus(found_in(again, verdict)._replace(all_changes=is_all))._replace(applied=0)
+    if mode.word == "append":
+        return Outcome(mode.log_above(rows, before), [], found)
+    return Outcome(*mode.differences(known, rows, exact=exact), found)
 
 
 def merge_window(
@@ -252,7 +252,9 @@ def _merge_by_commits(
         return refold(table, exists=True)
     found = NOTHING_FOUND
     for part in commits(changes, table.mode.clock.by_commit, limits.GOLD_TABLE_CHANGES):
-        outcome = outcome_of(table, part, before, version) if part else None
+        # what is folded again from silver ends where the part does
+        until = replace(table, at=part[-1].position) if part else table
+        outcome = outcome_of(until, part, before, version) if part else None
         if outcome is None:
             return refold(table, exists=True)
         found = found.plus(outcome.found)
