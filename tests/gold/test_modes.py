@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from lakehouse.events import Position
 from lakehouse.fold.row_edits import Change, row_key
-from lakehouse.fold.row_history import plain
 from lakehouse.fold.steps import target_step
 from lakehouse.fold.upcast import Row
 from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
