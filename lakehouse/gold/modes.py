@@ -25,7 +25,7 @@ from lakehouse.fold.steps import rekeyings, target_step
 from lakehouse.fold.tracks import Entry, Shown
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.fold.versions import Keeper, Last, Version, last_known, versions
-from lakehouse.gold.columns import lacking_cells, needed_cells
+from lakehouse.gold.columns import kept_columns, lacking_cells, needed_cells
 from lakehouse.gold.masks import Mask, mask_of
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.own_columns import (
@@ -126,7 +126,7 @@ class Mode:
     @cached_property
     def shown(self) -> Shown:
         """What of a row is compared: what gold shows of it."""
-        return shown_by(self.lineage.steps[self.target].schema, self.options)
+        return shown_by(self.lineage.steps[self.target].schema, self.options, virtual=self.virtual)
 
     @cached_property
     def needed(self) -> dict[int, str]:
@@ -165,10 +165,10 @@ class Mode:
         """Whether gold's own rows are enough to go on from: they are found by a key that gold has
         as it is.
         """
-        schema = self.lineage.steps[self.target].schema
-        names = [column.name for key in self.ids if (column := schema.by_id(key)) is not None]
-        options = [self.options.column(name) for name in names]
-        return bool(names) and not any(option.exclude or option.mask or option.hash for option in options)
+        kept = kept_columns(self.lineage.steps[self.target].schema, virtual=self.virtual)
+        said = {column.id: self.options.column(column.name) for column in kept}
+        as_it_is = {key for key, one in said.items() if not (one.exclude or one.mask or one.hash)}
+        return bool(self.ids) and as_it_is.issuperset(self.ids)
 
     def rows(self, changes: Iterable[Change]) -> ModeRows:
         """All rows of the table, from all of its changes."""
@@ -363,10 +363,12 @@ def _is_live(row: Row) -> bool:
     return not row[DELETED] if DELETED in row else row[OP] != "delete"
 
 
-def shown_by(schema: TableSchema, options: GoldOptions) -> Shown:
+def shown_by(schema: TableSchema, options: GoldOptions, *, virtual: bool) -> Shown:
     """The function that gives the part of a row that is compared: gold's columns."""
-    chosen = {column.id: (options.column(column.name), column.type) for column in schema.columns}
+    kept = kept_columns(schema, virtual=virtual)
+    chosen = {column.id: (options.column(column.name), column.type) for column in kept}
     hidden = {column_id for column_id, (option, _) in chosen.items() if option.exclude}
+    hidden |= set(schema.keeps.hidden)
     masks: dict[int, Mask] = {}
     for column_id, (option, column_type) in chosen.items():
         if word := "sha256" if option.hash else option.mask:

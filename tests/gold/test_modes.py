@@ -3,12 +3,15 @@ same.
 """
 
 import random
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lakehouse.ddl.policy import Rules
 from lakehouse.events import Position
 from lakehouse.fold.row_edits import Change, row_key
 from lakehouse.fold.steps import target_step
@@ -185,18 +188,25 @@ def merged(table: Mode, held: list[Row], puts: list[Row], deletes: list[Row]) ->
     return [*(new.get(key, row) for key, row in keyed if key not in gone), *inserted]
 
 
-def assert_windows_give_the_table(feed: TiCDC, options: GoldOptions, *, in_one_second: bool = False) -> None:
-    """Each change in a window of its own gives what all changes give; `in_one_second` of a binlog's clock."""
-    [(lineage, changes)] = lineages(feed.memory)
+def assert_windows_give_the_table(
+    feed: TiCDC, options: GoldOptions, *, in_one_second: bool = False, on_ddl: Mapping[str, str] | None = None
+) -> Counter[int]:
+    """Each change in a window of its own gives what all changes give; `in_one_second` of a binlog's clock.
+    Returns how many rows there were after how many windows.
+    """
+    [(lineage, changes)] = lineages(feed.memory.ruled(Rules({("d", "t"): on_ddl or {}})))
     clock = Clock() if in_one_second else TSO
     changes = [change._replace(commit_ts=1000) if in_one_second else change for change in changes]
     gold: list[Row] = []
+    counts = Counter[int]()
     before: Position = changes[0].position
     for change in sorted(changes, key=lambda change: change.position):
         table = mode(feed.memory, lineage, change.position, options, clock)
-        gold = advanced(table, gold, before, changes, [change]) if gold else table.rows(changes).rows
+        goes_on = gold and table.target == target_step(lineage, before)
+        gold = advanced(table, gold, before, changes, [change]) if goes_on else table.rows(changes).rows
         assert listed(table, gold) == listed(table, table.rows(changes).rows), change.op
-        before = change.position
+        before, counts[len(gold)] = change.position, counts[len(gold)] + 1
+    return counts
 
 
 TYPES = {"id": "int", "d": "date", "v": "varchar"}
@@ -230,3 +240,31 @@ def test_rows_whose_keys_gold_can_not_hold_are_told_apart(word: str, in_one_seco
     feed.row(5, "DELETE", {"id": 2, "d": PARTIAL, "v": "a"}, types=TYPES, key=key)
 
     assert_windows_give_the_table(feed, MODES[word], in_one_second=in_one_second)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "kind", "said", "names"),
+    [
+        ("ADD COLUMN c INT", "add_column", {}, ("a", "c")),
+        ("RENAME COLUMN a TO c", "rename_column", {"a": ColumnOptions(exclude=True)}, ("b", "c")),
+        ("RENAME COLUMN a TO c", "rename_column", {"a": ColumnOptions(hash="sha256")}, ("b", "c")),
+        ("DROP COLUMN a", "drop_column", {"a": ColumnOptions(exclude=True)}, ("b", "b")),
+    ],
+)
+def test_what_an_ignored_ddl_keeps_from_gold_makes_no_version(
+    ddl: str, kind: str, said: dict[str, ColumnOptions], names: tuple[str, str]
+) -> None:
+    """A YAML means a column by the name that gold keeps."""
+    types = {name: "int" for name in ("id", "a", "b")}
+    feed = TiCDC().ddl(1, "CREATE TABLE `t` (`id` INT PRIMARY KEY, `a` INT, `b` INT)")
+    feed.row(2, "INSERT", {"id": 1, "a": 1, "b": 1}, types=types)
+    feed.ddl(3, f"ALTER TABLE `t` {ddl}")
+    row, types = {"id": 1, **dict.fromkeys(names, 1)}, dict.fromkeys(["id", *names], "int")
+    changed = {"c": 2} if "c" in names and "hash" not in str(said) else {}
+    for tick in (4, 5):
+        feed.row(tick, "UPDATE", {**row, **changed}, row if tick == 4 else {**row, **changed}, types=types)
+
+    counts = assert_windows_give_the_table(
+        feed, GoldOptions(mode="history", columns=said), on_ddl={kind: "ignore"}
+    )
+    assert counts == {1: 3}
