@@ -255,7 +255,7 @@ def test_what_an_ignored_ddl_keeps_from_gold_makes_no_version(
     ddl: str, kind: str, said: dict[str, ColumnOptions], names: tuple[str, str]
 ) -> None:
     """A YAML means a column by the name that gold keeps."""
-    types = {name: "int" for name in ("id", "a", "b")}
+    types = dict.fromkeys(("id", "a", "b"), "int")
     feed = TiCDC().ddl(1, "CREATE TABLE `t` (`id` INT PRIMARY KEY, `a` INT, `b` INT)")
     feed.row(2, "INSERT", {"id": 1, "a": 1, "b": 1}, types=types)
     feed.ddl(3, f"ALTER TABLE `t` {ddl}")
