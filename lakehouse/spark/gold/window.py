@@ -17,7 +17,7 @@ from lakehouse.gold.columns import lacking_cells
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import named_changes, of_lineage
 from lakehouse.spark.change_log.key_changes import Reading, move_others, of_keys
-from lakehouse.spark.fold.modes import commits, valued
+from lakehouse.spark.fold.modes import commits, timed, valued
 from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, Written, has_misfits
@@ -203,7 +203,8 @@ def _advanced(
         told = key_changes(table, keys)
         if told is None:
             return None
-        again, verdict, is_all = mode.rows(told.changes), told.verdict, told.is_all
+        folding = mode if told.is_all else timed(table.own_changes, mode)
+        again, verdict, is_all = folding.rows(told.changes), told.verdict, told.is_all
         rows = mode.of_keys(again.rows, keys)
     else:
         again = mode.advance(changes, known, since)
