@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.ddl_effects import Clear
+from lakehouse.events import Position
 from lakehouse.fold.row_ddl import untimed, with_times
 from lakehouse.fold.row_edits import Change, ChangeReader
 from lakehouse.fold.upcast import Upstream
@@ -66,7 +67,7 @@ def assert_parts_are_the_whole(
 
 def timed(mode: Mode, changes: list[Change]) -> Mode:
     """As lakehouse.spark.fold.modes.timed, which asks Spark for the last change before each place."""
-    last = {}
+    last: dict[Position, tuple[Position, int]] = {}
     for place in untimed(mode.lineage, mode.at):
         before = [
             (c.position, c.commit_ts) for c in changes if c.position < place and c.commit_ts is not None
