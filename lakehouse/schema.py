@@ -115,6 +115,13 @@ class Column:
     expression: str | None = None
     comment: str | None = None
 
+    @property
+    def is_never_null(self) -> bool:
+        """Whether a NULL in a message stands for another value, which a producer may spell as its word for
+        NULL.
+        """
+        return self.not_null and self.type.family in ("text", "binary", "json")
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionRule:

@@ -281,7 +281,9 @@ def _apply(folded: Folded, key: Key, edit: RowEdit, watch: Watch) -> bool:
             rows[key] = row  # which begins as its old image: nothing of the row is lacking
             return False
         rows[key] = {**earlier, **row}
-        return edit.before is not None and {**earlier, **edit.before} != earlier
+        if edit.before is None:
+            return watch.inserts and edit.op == "insert"
+        return {**earlier, **edit.before} != earlier
     if key in folded.deleted:
         _put(folded, key, row)
         return True
@@ -295,7 +297,7 @@ def is_odd(earlier: Row | None, edit: RowEdit, watch: Watch, *, was_there: bool)
     """The same for an edit that meets the row `earlier`; None: there is none, though perhaps it was there."""
     if earlier is None:
         return (was_there or watch.begun) and (edit.kind == DELETE or edit.op == "update")
-    if edit.kind == PUT:
+    if edit.kind == PUT or (edit.kind != DELETE and edit.before is None):
         return watch.inserts and edit.op == "insert"
     image = edit.row if edit.kind == DELETE else edit.before
     return image is not None and image != earlier and {**earlier, **image} != earlier

@@ -1,7 +1,7 @@
 """The effect of a DDL on the rows of a history: decided, then done to the tracks."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from lakehouse.ddl_effects import Clear
 from lakehouse.events import Position
@@ -45,6 +45,29 @@ def ddl_plan(lineage: Lineage, index: int, upstream: Upstream, time: int | None)
         columns=frozenset(column.id for column in step.schema.columns),
         ids=key_ids(lineage, index),
     )
+
+
+def untimed(lineage: Lineage, at: Position) -> list[Position]:
+    """Where statements and snapshots up to `at` that do something to rows have no time of their own: theirs
+    is that of the table's last commit before them.
+    """
+    places = (step.position for step in lineage.steps[1:] if step.effects)
+    return [place for place in places if place <= at and place not in lineage.times]
+
+
+def with_times(lineage: Lineage, last: Mapping[Position, tuple[Position, int]]) -> Lineage:
+    """The lineage with a time for each of those: so rows of some keys are folded as all rows are. `last`: by
+    their places, the place and time of the table's last change before that has a time.
+    """
+    times = dict(lineage.times)
+    carried: tuple[Position, int] | None = None
+    for step in lineage.steps[1:]:
+        before = [one for one in (carried, last.get(step.position)) if one is not None]
+        if step.effects and step.position not in times and before:
+            times[step.position] = max(before)[1]
+        if step.position in times:
+            carried = step.position, times[step.position]
+    return replace(lineage, times=times)
 
 
 def apply_ddl(tracks: Tracks, unmatched: Unmatched, plan: DdlPlan, shown: Shown) -> Done:

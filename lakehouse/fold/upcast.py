@@ -56,10 +56,6 @@ class Upstream(NamedTuple):
         return (f" {self.server}{self.version}" if said else "") + zone + compacted
 
 
-# families of types whose values may be spelled as a producer's word for NULL
-_SPELLED = ("text", "binary", "json")
-
-
 class Carrier:
     """Carries images of one step of a lineage, in one encoding, to a target step. Compiled once, applied per
     row.
@@ -77,9 +73,7 @@ class Carrier:
         self._schema = lineage.steps[source].schema
         self._gone: Row = dict.fromkeys(column.id for column in self._schema.keeps.dropped)
         self._sent = frozenset(c.id for c in self._schema.columns if c.generated != "virtual")
-        self._never_null = frozenset(
-            c.id for c in self._schema.columns if c.not_null and c.type.family in _SPELLED
-        )
+        self._never_null = frozenset(c.id for c in self._schema.columns if c.is_never_null)
         self._encoding = encoding
         self._columns: dict[str, tuple[int, Callable[[Any], Any] | None] | None] = {}
         self._moves = compile_moves(lineage, source, target, upstream)

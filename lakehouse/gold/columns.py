@@ -40,15 +40,8 @@ def gold_columns(
     them, and those that the YAML excludes; in the shape that ignored DDLs left, dropped columns that gold
     keeps last; under the names that the YAML gives.
     """
-    keeps = schema.keeps
-    shown = [
-        column
-        for column in schema.columns
-        if (virtual or column.generated != "virtual") and column.id not in keeps.hidden
-    ]
-    if keeps != GoldKeeps():
-        shown = _kept(shown, keeps)
-    columns = [(column, options.column(column.name)) for column in shown]
+    kept = kept_columns(schema, virtual=virtual)
+    columns = [(column, options.column(column.name)) for column in kept]
     columns = [(column, option) for column, option in columns if not option.exclude]
     names = gold_names([(column.name, option.rename) for column, option in columns])
     companions = companion_names(names)
@@ -58,17 +51,27 @@ def gold_columns(
     ]
 
 
+def kept_columns(schema: TableSchema, *, virtual: bool) -> list[Column]:
+    """The columns that gold has where no YAML leaves them out, under the names that a YAML means: those of
+    `gold_columns`.
+    """
+    shown = [
+        column
+        for column in schema.columns
+        if (virtual or column.generated != "virtual") and column.id not in schema.keeps.hidden
+    ]
+    return shown if schema.keeps == GoldKeeps() else _kept(shown, schema.keeps)
+
+
 def needed_cells(schema: TableSchema, options: GoldOptions, *, virtual: bool) -> dict[int, str]:
     """The columns, with their names, of which every row has to have a cell, so that gold is what the source
     is: those that gold shows, but VIRTUAL ones where no message carries them.
     """
-    hidden = schema.keeps.hidden
+    dropped = {column.id for column in schema.keeps.dropped}
     return {
         column.id: column.name
-        for column in schema.columns
-        if (virtual or column.generated != "virtual")
-        and column.id not in hidden
-        and not options.column(column.name).exclude
+        for column in kept_columns(schema, virtual=virtual)
+        if column.id not in dropped and not options.column(column.name).exclude
     }
 
 

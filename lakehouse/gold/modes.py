@@ -25,7 +25,7 @@ from lakehouse.fold.steps import rekeyings, target_step
 from lakehouse.fold.tracks import Entry, Shown
 from lakehouse.fold.upcast import Row, Upstream
 from lakehouse.fold.versions import Keeper, Last, Version, last_known, versions
-from lakehouse.gold.columns import lacking_cells, needed_cells
+from lakehouse.gold.columns import kept_columns, lacking_cells, needed_cells
 from lakehouse.gold.masks import Mask, mask_of
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.own_columns import (
@@ -126,7 +126,7 @@ class Mode:
     @cached_property
     def shown(self) -> Shown:
         """What of a row is compared: what gold shows of it."""
-        return shown_by(self.lineage.steps[self.target].schema, self.options)
+        return shown_by(self.lineage.steps[self.target].schema, self.options, virtual=self.virtual)
 
     @cached_property
     def needed(self) -> dict[int, str]:
@@ -165,10 +165,10 @@ class Mode:
         """Whether gold's own rows are enough to go on from: they are found by a key that gold has
         as it is.
         """
-        schema = self.lineage.steps[self.target].schema
-        names = [column.name for key in self.ids if (column := schema.by_id(key)) is not None]
-        options = [self.options.column(name) for name in names]
-        return bool(names) and not any(option.exclude or option.mask or option.hash for option in options)
+        kept = kept_columns(self.lineage.steps[self.target].schema, virtual=self.virtual)
+        said = {column.id: self.options.column(column.name) for column in kept}
+        as_it_is = {key for key, one in said.items() if not (one.exclude or one.mask or one.hash)}
+        return bool(self.ids) and as_it_is.issuperset(self.ids)
 
     def rows(self, changes: Iterable[Change]) -> ModeRows:
         """All rows of the table, from all of its changes."""
@@ -188,11 +188,13 @@ class Mode:
             rows = self._soft_rows(last_known(history.entries).values())
         return self._result(rows, history)
 
-    def tells_apart(self, known: Iterable[Row]) -> bool:
+    def tells_apart(self, known: Sequence[Row]) -> bool:
         """Whether gold's rows of some keys (of a log the last one each) say which row of a key goes on, and
-        are found by their own keys. Not where rows lived side by side that had the same values before a
-        statement made these their key.
+        are found by their own keys. Not where gold's type can't hold a key, nor where rows lived side by side
+        that had the same values before a statement made these their key.
         """
+        if any(row_key(row, self.row_ids) is None for row in known):
+            return False
         if self.word == "append":
             return not rekeyings(self.lineage, self.target) or all(map(_is_live, known))
         if self.word != "history":
@@ -286,13 +288,21 @@ class Mode:
         keys = None if edits.cleared else frozenset(row_key(edit.row, self.ids) for edit in edits.edits)
         return Touched(keys and keys - {None}, edits.unknown, edits.problems)
 
-    def differences(self, known: Iterable[Row], rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-        """What turns the known rows into the others: rows to put, and rows to take away."""
+    def differences(
+        self, known: Iterable[Row], rows: Iterable[Row], *, exact: bool = True
+    ) -> tuple[list[Row], list[Row]]:
+        """What turns the known rows into the others: rows to put, and rows to take away. Not `exact`: some
+        values of the known rows are in companions, and NULL here, so that every row is put.
+        """
         had = {row_key(row, self.row_ids): plain(row) for row in known}
         has = {row_key(row, self.row_ids): row for row in rows}
-        return [row for key, row in has.items() if had.get(key) != plain(row)], [
+        return [row for key, row in has.items() if not exact or had.get(key) != plain(row)], [
             row for key, row in had.items() if key not in has
         ]
+
+    def log_above(self, rows: Iterable[Row], before: Position) -> list[Row]:
+        """Those of a log's rows that are above a position."""
+        return [row for row in rows if row[POSITION] > before]
 
     def of_keys(self, rows: Iterable[Row], keys: Iterable[Any]) -> list[Row]:
         """Those of the rows that have one of the keys."""
@@ -353,10 +363,12 @@ def _is_live(row: Row) -> bool:
     return not row[DELETED] if DELETED in row else row[OP] != "delete"
 
 
-def shown_by(schema: TableSchema, options: GoldOptions) -> Shown:
+def shown_by(schema: TableSchema, options: GoldOptions, *, virtual: bool) -> Shown:
     """The function that gives the part of a row that is compared: gold's columns."""
-    chosen = {column.id: (options.column(column.name), column.type) for column in schema.columns}
+    kept = kept_columns(schema, virtual=virtual)
+    chosen = {column.id: (options.column(column.name), column.type) for column in kept}
     hidden = {column_id for column_id, (option, _) in chosen.items() if option.exclude}
+    hidden |= set(schema.keeps.hidden)
     masks: dict[int, Mask] = {}
     for column_id, (option, column_type) in chosen.items():
         if word := "sha256" if option.hash else option.mask:

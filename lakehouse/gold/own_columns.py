@@ -73,8 +73,10 @@ def own_column(column_id: int, taken: set[str]) -> GoldColumn:
 
 
 def remade(column: Column, spark: str, companion: str, mask: str | None) -> GoldColumn:
-    """A gold column from what is plain data, so that workers can make it."""
-    if column.id > 0:
+    """A gold column from what is plain data, so that workers can make it. A column that a shard has not has
+    the id 0.
+    """
+    if column.id >= 0:
         return gold_column(column, spark, companion, mask)
     return replace(own_column(column.id, set()), column=column)
 

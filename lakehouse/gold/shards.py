@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from lakehouse.fold.upcast import source_text
 from lakehouse.gold.columns import GoldColumn, gold_column
 from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.lineage import Lineage, Name
@@ -59,30 +58,25 @@ def aligned(shards: Mapping[str, list[GoldColumn]]) -> tuple[dict[str, list[Gold
     spellings: dict[str, GoldColumn] = {}
     for columns in shards.values():
         for column in columns:
-            spellings.setdefault(column.name.casefold(), column)
+            spellings.setdefault(column.name.lower(), column)
     order = sorted(spellings.values(), key=lambda column: column.column.id < 0)
-    held = {
-        shard: {column.name.casefold(): column for column in columns} for shard, columns in shards.items()
-    }
+    held = {shard: {column.name.lower(): column for column in columns} for shard, columns in shards.items()}
     notes: list[str] = []
-    types = {column.name.casefold(): _one_type(column.name, held, notes) for column in order}
+    types = {column.name.lower(): _one_type(column.name, held, notes) for column in order}
     for column in order:
-        missing = [shard for shard, columns in held.items() if column.name.casefold() not in columns]
+        missing = [shard for shard, columns in held.items() if column.name.lower() not in columns]
         if missing:
             notes.append(f"{', '.join(missing)}: no column {column.name}, which other shards have")
     return {
         shard: [
-            _aligned(column, columns.get(column.name.casefold()), types[column.name.casefold()])
-            for column in order
+            _aligned(column, columns.get(column.name.lower()), types[column.name.lower()]) for column in order
         ]
         for shard, columns in held.items()
     }, notes
 
 
 def _one_type(name: str, held: Mapping[str, Mapping[str, GoldColumn]], notes: list[str]) -> str:
-    types = {
-        shard: columns[name.casefold()].spark for shard, columns in held.items() if name.casefold() in columns
-    }
+    types = {shard: columns[name.lower()].spark for shard, columns in held.items() if name.lower() in columns}
     different = sorted(set(types.values()))
     if len(different) == 1:
         return different[0]
@@ -102,6 +96,5 @@ def _aligned(wanted: GoldColumn, own: GoldColumn | None, spark: str) -> GoldColu
     renamed = replace(column, column=replace(column.column, name=wanted.name), companion=wanted.companion)
     if spark == column.spark or column.column.id < 0:
         return renamed
-    if spark in INTEGERS:
-        return gold_column(renamed.column, spark, wanted.companion)
-    return replace(renamed, spark=spark, to_python=source_text, to_canonical=lambda value: value)
+    typed = gold_column(renamed.column, spark, wanted.companion, renamed.mask)
+    return typed if spark in INTEGERS else replace(typed, to_canonical=lambda value: value)

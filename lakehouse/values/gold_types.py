@@ -22,6 +22,8 @@ from decimal import Decimal, DecimalException
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from lakehouse.schema import ColumnType
 from lakehouse.values.normal_form import duration_text, normal_form, single, vector_text
 
@@ -37,6 +39,7 @@ _UNSIGNED = {
     "int": "BIGINT",
     "bigint": "DECIMAL(20,0)",
 }
+_NUMBERS = ("integer", "bit", "float", "double", "year")
 _PLAIN = {
     "float": "FLOAT",
     "double": "DOUBLE",
@@ -105,6 +108,8 @@ def to_python(column_type: ColumnType, spark: str) -> Rule:
         return _integer(_RANGES[spark])
     if family == "enum":
         return _label
+    if spark == "STRING" and family in _NUMBERS:
+        return _number_text
     return _any_text if family == "unknown" else _WRITERS[spark]
 
 
@@ -174,6 +179,11 @@ def _string(value: Any) -> str:
         except UnicodeEncodeError:
             raise ValueError("text with half a surrogate pair") from None
     return value
+
+
+def _number_text(value: Any) -> str:
+    """A number as text, where the column is text for other tables' sake; what is no number as it is."""
+    return _string(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _label(value: Any) -> str:

@@ -11,7 +11,7 @@ from lakehouse.ddl.policy import Rules
 from lakehouse.events import Position
 from lakehouse.fold.continuity import ANOTHER_ROW, INSERTED_TWICE, NOT_THERE, Breaks, Continuity
 from lakehouse.fold.current_rows import _pieces, breaks_among, fold
-from lakehouse.fold.row_edits import REJECTED, Change, ChangeReader, row_key
+from lakehouse.fold.row_edits import PARTIAL_AFTER, REJECTED, Change, ChangeReader, row_key
 from lakehouse.fold.row_history import row_history
 from lakehouse.fold.steps import target_step
 from lakehouse.fold.upcast import Upstream
@@ -116,6 +116,20 @@ def test_an_update_without_its_old_image_says_nothing_of_the_row_before() -> Non
 
     assert what(change) is None
     assert what(change, update(at(0, 3), "c", "d")) == ANOTHER_ROW
+
+
+def test_an_insert_of_a_part_of_a_row_says_that_the_row_was_not_there() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))").insert(2, id=1, v="a")
+    memory = feed.insert(3, id=1).memory
+    [(lineage, [first, second])] = lineages(memory)
+    changes = [first, second._replace(flags=(PARTIAL_AFTER,))]
+    upstream = memory.upstream._replace(continuity=Continuity(rows=True, inserts=True))
+
+    folded = fold(lineage, changes, memory.reach, upstream)
+    history = row_history(lineage, changes, memory.reach, upstream, by_commit=False)
+
+    assert folded.breaks.first is not None and folded.breaks.first.what == INSERTED_TWICE
+    assert history.breaks == folded.breaks
 
 
 def test_changes_of_one_commit_are_not_held_against_each_other() -> None:

@@ -3,24 +3,27 @@ same.
 """
 
 import random
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lakehouse.ddl.policy import Rules
 from lakehouse.events import Position
 from lakehouse.fold.row_edits import Change, row_key
-from lakehouse.fold.row_history import plain
 from lakehouse.fold.steps import target_step
 from lakehouse.fold.upcast import Row
-from lakehouse.gold.columns import gold_columns, type_rows
+from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
 from lakehouse.gold.modes import Clock, Mode
 from lakehouse.gold.options import ColumnOptions, GoldOptions
-from lakehouse.gold.own_columns import canonical_rows, own_columns
+from lakehouse.gold.own_columns import POSITION, canonical_rows, own_columns
 from lakehouse.lineage import Lineage
 from tests.fold.test_versions import lineages, place, told
 from tests.support.engine import Memory
+from tests.support.feeds import TiCDC
 from tests.support.source_model import History
 
 QUICK = settings(max_examples=30)
@@ -41,16 +44,27 @@ def mode(silver: Memory, lineage: Lineage, at: Position, options: GoldOptions, c
     return Mode(lineage, at, silver.upstream, clock, options)
 
 
+def columns_of(table: Mode) -> list[GoldColumn]:
+    schema = table.lineage.steps[table.target].schema
+    columns = gold_columns(schema, {}, virtual=False, options=table.options)
+    return columns + own_columns(table.options, [column.name for column in columns])
+
+
 def through_gold(table: Mode, rows: list[Row]) -> tuple[list[Row], bool]:
-    """The rows as gold gives them back, and whether some value of them is in a companion."""
-    columns = gold_columns(table.lineage.steps[table.target].schema, {}, virtual=False, options=table.options)
-    columns += own_columns(table.options, [column.name for column in columns])
+    """The rows as gold gives them back, and whether no value of them is in a companion."""
+    columns = columns_of(table)
     typed = type_rows(rows, columns)
-    return canonical_rows(columns, typed.columns, typed.count), bool(typed.raw)
+    return canonical_rows(columns, typed.columns, typed.count), not typed.raw
 
 
 def listed(table: Mode, rows: list[Row]) -> list[str]:
-    return sorted(repr(sorted(plain(table.shown(row)).items())) for row in through_gold(table, rows)[0])
+    """The rows as gold has them, companions among them."""
+    typed = type_rows(rows, columns_of(table))
+    cells = {**typed.columns, **typed.raw}
+    return sorted(
+        repr([(name, values[index]) for name, values in sorted(cells.items()) if values[index] is not None])
+        for index in range(typed.count)
+    )
 
 
 @pytest.mark.parametrize("word", MODES)
@@ -74,7 +88,7 @@ def test_window_by_window_gives_what_all_changes_at_once_give(
                 gold = table.rows(changes).rows
             else:
                 fresh = [change for change in changes if before.at < change.position <= table.at]
-                gold = advanced(table, gold, fresh)
+                gold = advanced(table, gold, before.at, changes, fresh)
             before = table
             assert listed(table, gold) == listed(table, table.rows(changes).rows), (lineage.id, at)
 
@@ -131,26 +145,37 @@ def windowed(
         or (late and table.word == "append")
     ):
         return table.rows(here).rows
-    if not late:
-        return advanced(table, gold, fresh)
+    return advanced(table, gold, before, here, fresh, late=late)
+
+
+def advanced(
+    table: Mode,
+    gold: list[Row],
+    before: Position,
+    here: list[Change],
+    fresh: list[Change],
+    *,
+    late: bool = False,
+) -> list[Row]:
+    """Gold after a window, merged as Spark does it: its rows are found by their keys, without the values that
+    are in companions.
+    """
     keys = table.touched(fresh).keys
     if keys is None:
         return table.rows(here).rows
-    held, _ = through_gold(table, gold)
-    known = [row for row in held if row_key(row, table.ids) in keys]
-    return merged(table, held, *table.differences(known, table.of_keys(table.rows(here).rows, keys)))
-
-
-def advanced(table: Mode, gold: list[Row], fresh: list[Change]) -> list[Row]:
-    """Gold after a window, merged as Spark does it."""
-    keys = table.touched(fresh).keys
-    assert keys is not None
-    held, _ = through_gold(table, gold)
-    known = [row for row in held if row_key(row, table.ids) in keys]
+    mine = [row for row in gold if row_key(row, table.ids) in keys]
     if table.word == "append":
-        last = {row_key(row, table.ids): row for row in sorted(known, key=lambda row: row[-11])}
-        return [*held, *table.advance(fresh, list(last.values())).rows]
-    return merged(table, held, *table.differences(known, table.advance(fresh, known).rows))
+        last = {row_key(row, table.ids): row for row in sorted(mine, key=lambda row: row[POSITION])}
+        mine = list(last.values())
+    known, exact = through_gold(table, mine)
+    if not table.tells_apart(known):
+        return table.rows(here).rows
+    rows = table.advance(fresh, known).rows
+    if late or not exact:
+        rows = table.of_keys(table.rows(here).rows, keys)
+    if table.word == "append":
+        return [*gold, *table.log_above(rows, before)]
+    return merged(table, gold, *table.differences(known, rows, exact=exact))
 
 
 def merged(table: Mode, held: list[Row], puts: list[Row], deletes: list[Row]) -> list[Row]:
@@ -161,3 +186,85 @@ def merged(table: Mode, held: list[Row], puts: list[Row], deletes: list[Row]) ->
     there = {key for key, _ in keyed}
     inserted = [row for key, row in new.items() if key not in there]
     return [*(new.get(key, row) for key, row in keyed if key not in gone), *inserted]
+
+
+def assert_windows_give_the_table(
+    feed: TiCDC, options: GoldOptions, *, in_one_second: bool = False, on_ddl: Mapping[str, str] | None = None
+) -> Counter[int]:
+    """Each change in a window of its own gives what all changes give; `in_one_second` of a binlog's clock.
+    Returns how many rows there were after how many windows.
+    """
+    [(lineage, changes)] = lineages(feed.memory.ruled(Rules({("d", "t"): on_ddl or {}})))
+    clock = Clock() if in_one_second else TSO
+    changes = [change._replace(commit_ts=1000) if in_one_second else change for change in changes]
+    gold: list[Row] = []
+    counts = Counter[int]()
+    before: Position = changes[0].position
+    for change in sorted(changes, key=lambda change: change.position):
+        table = mode(feed.memory, lineage, change.position, options, clock)
+        goes_on = gold and table.target == target_step(lineage, before)
+        gold = advanced(table, gold, before, changes, [change]) if goes_on else table.rows(changes).rows
+        assert listed(table, gold) == listed(table, table.rows(changes).rows), change.op
+        before, counts[len(gold)] = change.position, counts[len(gold)] + 1
+    return counts
+
+
+TYPES = {"id": "int", "d": "date", "v": "varchar"}
+ZERO, PARTIAL = "0000-00-00", "2024-00-00"
+
+
+def dated(key: str) -> TiCDC:
+    """A table of dates that gold can't hold."""
+    return TiCDC().ddl(1, f"CREATE TABLE `t` (`id` INT, `d` DATE, `v` VARCHAR(9), PRIMARY KEY (`{key}`))")
+
+
+@pytest.mark.parametrize("word", ["history", "append", "soft"])
+@pytest.mark.parametrize("in_one_second", [False, True])
+def test_a_value_that_gold_can_not_hold_is_not_null_in_later_windows(word: str, in_one_second: bool) -> None:
+    feed = dated("id").row(2, "INSERT", {"id": 1, "d": ZERO, "v": "a"}, types=TYPES)
+    feed.row(3, "UPDATE", {"id": 1, "d": ZERO, "v": "b"}, {"v": "a"}, types=TYPES)
+    feed.row(4, "UPDATE", {"id": 1, "d": None, "v": "b"}, {"d": ZERO}, types=TYPES)
+    feed.row(5, "UPDATE", {"id": 1, "d": ZERO, "v": "b"}, {"d": None}, types=TYPES)
+    feed.row(6, "DELETE", {"id": 1, "d": ZERO, "v": "b"}, types=TYPES)
+
+    assert_windows_give_the_table(feed, MODES[word], in_one_second=in_one_second)
+
+
+@pytest.mark.parametrize("word", ["history", "append", "soft"])
+@pytest.mark.parametrize("in_one_second", [False, True])
+def test_rows_whose_keys_gold_can_not_hold_are_told_apart(word: str, in_one_second: bool) -> None:
+    feed, key = dated("d"), ("d",)
+    feed.row(2, "INSERT", {"id": 1, "d": ZERO, "v": "a"}, types=TYPES, key=key)
+    feed.row(3, "INSERT", {"id": 2, "d": PARTIAL, "v": "a"}, types=TYPES, key=key)
+    feed.row(4, "UPDATE", {"id": 1, "d": ZERO, "v": "b"}, {"v": "a"}, types=TYPES, key=key)
+    feed.row(5, "DELETE", {"id": 2, "d": PARTIAL, "v": "a"}, types=TYPES, key=key)
+
+    assert_windows_give_the_table(feed, MODES[word], in_one_second=in_one_second)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "kind", "said", "names"),
+    [
+        ("ADD COLUMN c INT", "add_column", {}, ("a", "c")),
+        ("RENAME COLUMN a TO c", "rename_column", {"a": ColumnOptions(exclude=True)}, ("b", "c")),
+        ("RENAME COLUMN a TO c", "rename_column", {"a": ColumnOptions(hash="sha256")}, ("b", "c")),
+        ("DROP COLUMN a", "drop_column", {"a": ColumnOptions(exclude=True)}, ("b", "b")),
+    ],
+)
+def test_what_an_ignored_ddl_keeps_from_gold_makes_no_version(
+    ddl: str, kind: str, said: dict[str, ColumnOptions], names: tuple[str, str]
+) -> None:
+    """A YAML means a column by the name that gold keeps."""
+    types = dict.fromkeys(("id", "a", "b"), "int")
+    feed = TiCDC().ddl(1, "CREATE TABLE `t` (`id` INT PRIMARY KEY, `a` INT, `b` INT)")
+    feed.row(2, "INSERT", {"id": 1, "a": 1, "b": 1}, types=types)
+    feed.ddl(3, f"ALTER TABLE `t` {ddl}")
+    row, types = {"id": 1, **dict.fromkeys(names, 1)}, dict.fromkeys(["id", *names], "int")
+    changed = {"c": 2} if "c" in names and "hash" not in str(said) else {}
+    for tick in (4, 5):
+        feed.row(tick, "UPDATE", {**row, **changed}, row if tick == 4 else {**row, **changed}, types=types)
+
+    counts = assert_windows_give_the_table(
+        feed, GoldOptions(mode="history", columns=said), on_ddl={kind: "ignore"}
+    )
+    assert counts == {1: 3}

@@ -2,10 +2,12 @@
 yet (T75, T119).
 """
 
-from lakehouse.gold.columns import GoldColumn, gold_columns, type_rows
+import pytest
+
+from lakehouse.gold.columns import GoldColumn, gold_column, gold_columns, type_rows
 from lakehouse.gold.modes import Clock, Mode
-from lakehouse.gold.options import GoldOptions
-from lakehouse.gold.own_columns import SHARD, own_columns
+from lakehouse.gold.options import ColumnOptions, GoldOptions
+from lakehouse.gold.own_columns import SHARD, own_columns, remade
 from lakehouse.gold.shards import aligned, options_for, split_shards
 from tests.support.feeds import TiCDC
 
@@ -22,12 +24,12 @@ def shards(*creates: str) -> TiCDC:
     return feed
 
 
-def shapes(feed: TiCDC) -> dict[str, list[GoldColumn]]:
+def shapes(feed: TiCDC, options: GoldOptions = MERGED) -> dict[str, list[GoldColumn]]:
     memory = feed.memory
     found = {}
     for name, lineage in sorted(memory.history().live(memory.reach).items()):
-        columns = gold_columns(lineage.steps[-1].schema, {}, virtual=False, options=MERGED)
-        found[name[1]] = columns + own_columns(MERGED, [column.name for column in columns])
+        columns = gold_columns(lineage.steps[-1].schema, {}, virtual=False, options=options)
+        found[name[1]] = columns + own_columns(options, [column.name for column in columns])
     return found
 
 
@@ -90,3 +92,37 @@ def test_rows_of_every_shard_are_typed_alike_and_say_whose_they_are() -> None:
         {"id": [1], "b": ["5"], "c": [None], "_shard": ["d.o_0"]},
         {"id": [1], "b": ["x"], "c": [6], "_shard": ["d.o_1"]},
     ]
+
+
+@pytest.mark.parametrize("other", ["BIGINT", "VARCHAR(9)"])
+def test_a_masked_column_stays_masked_where_shards_have_it_in_different_types(other: str) -> None:
+    options = GoldOptions(merged="shop.orders", columns={"b": ColumnOptions(mask="nullify")})
+    columns, notes = aligned(shapes(shards(", `b` INT", f", `b` {other}"), options))
+
+    assert len(notes) == 1
+    for told in columns.values():
+        assert type_rows([{1: 1, 2: 5}], told).columns["b"] == [None]
+
+
+def test_two_columns_of_a_shard_that_gold_tells_apart_stay_two() -> None:
+    columns, _ = aligned(shapes(shards(", `strasse` INT, `straße` INT")))
+
+    assert [column.name for column in columns["o_0"]] == ["id", "strasse", "straße", "_shard"]
+
+
+def test_workers_type_the_rows_of_a_shard_as_the_driver_does() -> None:
+    """They make their columns of plain data."""
+    feed = shards(
+        ", `a` INT, `b` DOUBLE, `c` BIT(3), `d` DATE, `e` YEAR",
+        ", `a` VARCHAR(9), `b` FLOAT, `c` INT, `d` DATETIME, `e` DATE, `f` INT",
+    )
+    row = {1: 1, 2: 5, 3: 0.1, 4: 3, 5: "0000-00-00", 6: 1999}
+    columns = aligned(shapes(feed))[0]["o_0"]
+    made = [remade(column.column, column.spark, column.companion, column.mask) for column in columns]
+    plain = [gold_column(column.column, column.spark, column.companion, column.mask) for column in columns]
+
+    expected = {"a": ["5"], "b": ["0.1"], "c": [3], "d": ["0000-00-00"], "e": ["1999"], "f": [None]}
+
+    for told in (columns, made, plain):
+        typed = type_rows([row], told)
+        assert typed.columns == {"id": [1], **expected, "_shard": [None]} and not typed.raw

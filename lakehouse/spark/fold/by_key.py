@@ -5,8 +5,9 @@ silver has of them, each group in position order.
 
 Most changes of a row fit the one before them word by word: an update or delete has the row's last image as
 its old one, an insert meets none. Of those only the last image is read by the table's rules. From the first
-change on that is otherwise (another schema step, a flag, another old image, an undeclared column) a group's
-changes go through the functions that fold any change (ChangeReader, net_group), from the row as it is then.
+change on that is otherwise (another schema step, a flag, another old image, an undeclared column, a NULL in
+text that is NOT NULL) a group's changes go through the functions that fold any change (ChangeReader,
+net_group), from the row as it is then.
 
 That all changes of a row are in one group is checked: the key of each image has to be silver's. Where it is
 another (an update moves its row, messages do not have the key, or its values have several texts on the wire),
@@ -143,6 +144,7 @@ class KeyFold:
         self._is_known = lru_cache(4096)(
             lambda shape: not self._undeclared(end, shape) and set(self._key_names) <= set(shape)
         )
+        self._never_null = lru_cache(4096)(self._never_null_names)
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
         """The outcome of each group. OtherKey where a row's changes may be in several."""
@@ -184,6 +186,8 @@ class KeyFold:
                 return None
         elif shape != tuple(earlier) or self._key_text(image) != self._key_text(earlier):
             # one image lacks what the other has, or has another key
+            return None
+        if after is not None and None in image.values() and self._lacks_text(shape, image):
             return None
         return State(following, last, image, written)
 
@@ -251,6 +255,15 @@ class KeyFold:
             for name in () if image is None else self._undeclared(step, tuple(image)):
                 place = self.unknown.get(name, change.position)
                 self.unknown[name] = min(place, change.position)
+
+    def _lacks_text(self, shape: tuple[str, ...], image: dict[str, Any]) -> bool:
+        """Whether an image has a NULL that stands for another value, which its reader notes."""
+        return any(image[name] is None for name in self._never_null(shape))
+
+    def _never_null_names(self, shape: tuple[str, ...]) -> tuple[str, ...]:
+        schema = self._piece.lineage.steps[self._piece.end].schema
+        found = ((name, schema.column(name)) for name in shape)
+        return tuple(name for name, column in found if column is not None and column.is_never_null)
 
     def _undeclared_names(self, step: int, shape: tuple[str, ...]) -> tuple[str, ...]:
         schema = self._piece.lineage.steps[step].schema

@@ -12,11 +12,13 @@ from zlib import crc32
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from lakehouse.ddl_effects import Clear, RemoveRows
 from lakehouse.events import Position
+from lakehouse.fold.row_ddl import untimed, with_times
 from lakehouse.fold.row_edits import DELETE, Change, ChangeReader, image_text, row_key
 from lakehouse.fold.steps import rekeyings
 from lakehouse.fold.upcast import Row
@@ -24,7 +26,13 @@ from lakehouse.gold.columns import GoldColumn, type_rows
 from lakehouse.gold.modes import Mode
 from lakehouse.gold.own_columns import PARTS, remade
 from lakehouse.lineage import Lineage
-from lakehouse.spark.change_log.changes import FOLD_COLUMNS, between, collect_changes, parse_change
+from lakehouse.spark.change_log.changes import (
+    FOLD_COLUMNS,
+    between,
+    collect_changes,
+    parse_change,
+    position_literal,
+)
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.fold.notes import SHORT
 from lakehouse.spark.fold.typed_rows import OP, LargeFold, looked_over
@@ -61,8 +69,35 @@ def mode_large(changes: DataFrame, mode: Mode, columns: list[GoldColumn], rows: 
     """All rows of the table, from about `rows` changes. In one part, where a change may be about a row of any
     part.
     """
-    found = _in_parts(changes, mode, columns, parts_of(mode, rows))
+    parts = parts_of(mode, rows)
+    mode = mode if parts == 1 else timed(changes, mode)
+    found = _in_parts(changes, mode, columns, parts)
     return _in_parts(changes, mode, columns, 1) if SHORT in found.problems else found
+
+
+def timed(changes: DataFrame, mode: Mode) -> Mode:
+    """The mode, to fold some keys alone: statements that have no time get that of the last of the table's
+    changes before them, which need not be of these keys.
+    """
+    places = untimed(mode.lineage, mode.at)
+    if not places:
+        return mode
+    has_time = F.col("commit_ts").isNotNull()
+    last = [
+        F.max_by(
+            F.struct("position", "commit_ts"),
+            F.when(has_time & (F.col("position") < position_literal(place)), F.col("position")),
+        ).alias(f"before_{number}")
+        for number, place in enumerate(places)
+    ]
+    row = changes.agg(*last).first()
+    assert row is not None
+    found = {
+        place: (tuple(one["position"]), one["commit_ts"])
+        for place, one in zip(places, row, strict=True)
+        if one is not None
+    }
+    return replace(mode, lineage=with_times(mode.lineage, found))
 
 
 def _in_parts(changes: DataFrame, mode: Mode, columns: list[GoldColumn], parts: int) -> LargeFold:

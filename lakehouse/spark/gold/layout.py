@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from lakehouse.gold.columns import RAW, GoldColumn
+from lakehouse.gold.columns import RAW, GoldColumn, kept_columns
 from lakehouse.gold.ddl_in_place import InPlace
 from lakehouse.gold.options import PLAIN, GoldOptions, from_plain
 from lakehouse.ops.records.gold import TableEntry
@@ -206,17 +206,23 @@ def misfit(
 
 def unknown_columns(options: GoldOptions, schema: TableSchema) -> list[str]:
     """Columns that the YAML speaks of and the table has not."""
+    kept = {column.name.lower() for column in kept_columns(schema, virtual=True)}
     return [
         name
         for name, said in options.columns.items()
-        if said.computed is None and schema.column(name) is None
+        if said.computed is None and schema.column(name) is None and name.lower() not in kept
     ]
 
 
 def _hidden_key(options: GoldOptions, schema: TableSchema, ids: tuple[int, ...]) -> str | None:
     if options.mode == "append":
         return None
-    for column in (schema.by_id(key) for key in ids):
+    kept = {column.id: column for column in kept_columns(schema, virtual=True)}
+    for key in ids:
+        if key in schema.keeps.hidden:
+            name = next(column.name for column in schema.columns if column.id == key)
+            return f"on_ddl: add_column: ignore hides {name}, a column of the key, which tells rows apart"
+        column = kept.get(key)
         said = options.column(column.name) if column is not None else None
         if column is not None and said is not None and (said.exclude or said.mask):
             word = "exclude" if said.exclude else f"mask: {said.mask}"

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
@@ -16,7 +17,7 @@ from lakehouse.gold.columns import lacking_cells
 from lakehouse.spark import limits
 from lakehouse.spark.change_log.changes import named_changes, of_lineage
 from lakehouse.spark.change_log.key_changes import Reading, move_others, of_keys
-from lakehouse.spark.fold.modes import commits, valued
+from lakehouse.spark.fold.modes import commits, timed, valued
 from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold import merge
 from lakehouse.spark.gold.results import NOTHING_FOUND, Found, Outcome, Written, has_misfits
@@ -197,21 +198,21 @@ def _advanced(
     known, exact = merge.known_rows(published, mode, table.columns, keys)
     if not mode.tells_apart(known):
         return None
-    if mode.word == "append":
-        log = mode.advance(changes, known, since)
-        return Outcome(log.rows, [], found.plus(found_in(log))._replace(applied=0))
     verdict, is_all = NO_VERDICT, False
     if late or not exact:
         told = key_changes(table, keys)
         if told is None:
             return None
-        again, verdict, is_all = mode.rows(told.changes), told.verdict, told.is_all
+        folding = mode if told.is_all else timed(table.own_changes, mode)
+        again, verdict, is_all = folding.rows(told.changes), told.verdict, told.is_all
         rows = mode.of_keys(again.rows, keys)
     else:
         again = mode.advance(changes, known, since)
         rows = again.rows
-    found = found.plus(found_in(again, verdict)._replace(all_changes=is_all))
-    return Outcome(*mode.differences(known, rows), found._replace(applied=0))
+    found = found.plus(found_in(again, verdict)._replace(all_changes=is_all))._replace(applied=0)
+    if mode.word == "append":
+        return Outcome(mode.log_above(rows, before), [], found)
+    return Outcome(*mode.differences(known, rows, exact=exact), found)
 
 
 def merge_window(
@@ -252,7 +253,9 @@ def _merge_by_commits(
         return refold(table, exists=True)
     found = NOTHING_FOUND
     for part in commits(changes, table.mode.clock.by_commit, limits.GOLD_TABLE_CHANGES):
-        outcome = outcome_of(table, part, before, version) if part else None
+        # what is folded again from silver ends where the part does
+        until = replace(table, at=part[-1].position) if part else table
+        outcome = outcome_of(until, part, before, version) if part else None
         if outcome is None:
             return refold(table, exists=True)
         found = found.plus(outcome.found)

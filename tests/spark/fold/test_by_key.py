@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from lakehouse.fold.continuity import NOT_THERE, Continuity
 from lakehouse.fold.current_rows import fold, settle
-from lakehouse.fold.row_edits import NO_KEY, OLD_KEY_UNKNOWN, PARTIAL_AFTER, REJECTED, Change, row_key
+from lakehouse.fold.row_edits import (
+    NO_KEY,
+    NULL_FOR_TEXT,
+    OLD_KEY_UNKNOWN,
+    PARTIAL_AFTER,
+    REJECTED,
+    Change,
+    row_key,
+)
 from lakehouse.fold.steps import cuts, rekeyings, target_step
 from lakehouse.fold.upcast import Upstream
 from lakehouse.gold.columns import gold_columns
@@ -264,6 +272,15 @@ def test_changes_that_fit_are_not_looked_at_one_by_one(monkeypatch: pytest.Monke
     rows = list(KeyFold(piece, frozenset({1, 2})).rows(grouped(lineage, keyed, 0)))
 
     assert [(kind, row[2]) for kind, row in rows] == [("put", "c"), ("put", "d")]
+
+
+def test_a_null_for_text_that_is_not_null_is_found_in_every_image() -> None:
+    feed = TiCDC().ddl(1, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) NOT NULL, w TEXT)")
+    feed.insert(2, id=1, v="a", w=None)
+    last = both(feed.insert(3, id=2, v=None, w=None))
+    feed.row(4, "UPDATE", {"id": 2, "v": "b", "w": None}, {"v": None})
+
+    assert last.notes.problems == both(feed).notes.problems == {NULL_FOR_TEXT.format("v")}
 
 
 def test_what_an_earlier_image_of_a_row_has_is_not_passed_over() -> None:

@@ -4,17 +4,23 @@ but no session.
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse.ddl_effects import Clear
+from lakehouse.events import Position
+from lakehouse.fold.row_ddl import untimed, with_times
 from lakehouse.fold.row_edits import Change, ChangeReader
-from lakehouse.gold.modes import Mode
+from lakehouse.fold.upcast import Upstream
+from lakehouse.gold.modes import Clock, Mode
 from lakehouse.gold.options import GoldOptions
 from lakehouse.gold.own_columns import PARTS
-from lakehouse.lineage import Lineage
+from lakehouse.lineage import Interval, Lineage, Step
+from lakehouse.schema import Column, make_schema, parse_type
 from lakehouse.spark.fold.modes import BUCKET, Dealer, change_of, parts_of, valued
 from tests.fold.test_versions import lineages, told
 from tests.gold.test_modes import MODES, TSO, listed
@@ -56,6 +62,56 @@ def assert_parts_are_the_whole(
 ) -> None:
     mode = Mode(lineage, silver.reach, silver.upstream, TSO, options)
     in_parts = [row for part in dealt(mode, changes, 5) for row in mode.rows(part).rows]
+    assert listed(mode, in_parts) == listed(mode, mode.rows(changes).rows)
+
+
+def timed(mode: Mode, changes: list[Change]) -> Mode:
+    """As lakehouse.spark.fold.modes.timed, which asks Spark for the last change before each place."""
+    last: dict[Position, tuple[Position, int]] = {}
+    for place in untimed(mode.lineage, mode.at):
+        before = [
+            (c.position, c.commit_ts) for c in changes if c.position < place and c.commit_ts is not None
+        ]
+        last |= {place: max(before)} if before else {}
+    return replace(mode, lineage=with_times(mode.lineage, last))
+
+
+@pytest.mark.parametrize("word", MODES)
+@settings(max_examples=15)
+@given(seed=seeds, count=st.integers(0, 20), chance=seeds)
+def test_a_statement_without_a_time_has_that_of_the_last_commit_whatever_the_part(
+    word: str, seed: int, count: int, chance: int
+) -> None:
+    memory, rand = told(History(seed, count), random.Random(chance).randrange(1000)), random.Random(chance)
+
+    for lineage, whole in lineages(memory):
+        times = {place: time for place, time in lineage.times.items() if rand.randrange(3)}
+        changes = [one if rand.randrange(4) else one._replace(commit_ts=None) for one in whole]
+        clock = Clock(by_commit=False, tso=True)
+        mode = Mode(replace(lineage, times=times), memory.reach, memory.upstream, clock, MODES[word])
+        in_order = timed(mode, changes)
+        assert listed(mode, in_order.rows(changes).rows) == listed(mode, mode.rows(changes).rows)
+
+
+@pytest.mark.parametrize("word", MODES)
+def test_the_rows_of_a_snapshot_without_a_time_are_in_parts_what_they_are_together(word: str) -> None:
+    """A dump of a table in the middle of its binlog: one row has changed, one is gone, one is new."""
+    columns = [Column(0, name, parse_type("int")) for name in ("id", "a")]
+    start, place, schema = (0, 1, 0, 0, 0, 0), (0, 1, 500, 0, 0, 0), make_schema(columns, ("id",))
+    steps = [Step(start, schema, (), "CREATE TABLE t"), Step(place, schema, (Clear(),))]
+    lineage = Lineage("d.t@1", steps, [Interval(("d", "t"), start, None)], times={start: 1})
+    changes = [
+        Change((0, 1, 10 * i, 1, 0, 1), "insert", None, {"id": i, "a": i}, "canonical", (), 1000 * i)
+        for i in range(1, 6)
+    ]
+    changes += [
+        Change((*place[:5], 1), "snapshot", None, {"id": i, "a": 3}, "canonical", ("snapshot",))
+        for i in (1, 2, 3, 9)
+    ]
+    mode = Mode(lineage, (0, 1, 900, 0, 0, 0), Upstream(), Clock(), MODES[word])
+
+    in_parts = [row for part in dealt(mode, changes, 3) for row in timed(mode, changes).rows(part).rows]
+
     assert listed(mode, in_parts) == listed(mode, mode.rows(changes).rows)
 
 
