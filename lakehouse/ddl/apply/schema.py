@@ -255,10 +255,8 @@ class _Columns:
         """CONVERT TO CHARACTER SET reaches every text column, those that the statement itself defines too."""
         if self.convert is None or column.type.family not in ("text", "enum", "set"):
             return column
-        return replace(
-            column,
-            type=widened(column.type, with_charset(replace(column.type, charset=None), self.convert.charset)),
-        )
+        converted = with_charset(replace(column.type, charset=None), self.convert.charset)
+        return replace(column, type=by_length(widened(column.type, converted)))
 
     def successors(self) -> dict[int, int]:
         """Which column keys have in place of each old one: itself, or a new one of its name if it comes
