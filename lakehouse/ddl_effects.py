@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from lakehouse.schema import ColumnType, PartitionRule
 
+VERSIONED = "WITH SYSTEM VERSIONING: a DELETE is logged as an UPDATE, and history as INSERTs"
+
 
 @dataclass(frozen=True, slots=True)
 class Fill:

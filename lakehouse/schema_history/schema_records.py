@@ -116,6 +116,7 @@ def with_ids_of(before: TableSchema, told: TableSchema) -> TableSchema:
         partition=None if rule is None else replace(rule, columns=renumbered(rule.columns)),
         indexes=tuple(replace(index, columns=renumbered(index.columns)) for index in told.indexes),
         next_id=next_id,
+        versioned=before.versioned or told.versioned,
     )
 
 

@@ -8,7 +8,17 @@ incomplete from there on.
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.generated_columns import forgotten, spaceless
 from lakehouse.ddl.definitions import ColumnDef
-from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, ImpliedFill, RemoveRows, Retype, Unknowable
+from lakehouse.ddl_effects import (
+    VERSIONED,
+    Clear,
+    Drop,
+    Effect,
+    Fill,
+    ImpliedFill,
+    RemoveRows,
+    Retype,
+    Unknowable,
+)
 from lakehouse.schema import Column, ColumnType, PartitionRule, name_key
 from lakehouse.values.defaults import default_reason
 from lakehouse.values.partition_membership import decidable
@@ -110,6 +120,8 @@ def partition_effects(edit: e.Edit, rule: PartitionRule | None, types: dict[int,
             return (Unknowable(f"EXCHANGE PARTITION {partition}: no message tells the rows that came"),)
         case e.ReplaceRows(clause):
             return (Unknowable(f"{clause}: rows were exchanged below the logs"),)
+        case e.SystemVersioning(True):
+            return (Unknowable(VERSIONED),)
         case e.DropDuplicates():
             return (Unknowable("ALTER IGNORE: no message tells the rows that it removed"),)
         case _:

@@ -57,6 +57,7 @@ def create(statement: e.CreateTable) -> TableSchema:
         next_id=len(columns) + 1,
         charset=statement.charset,
         indexes=tuple(keys.indexes),
+        versioned=statement.versioned,
     )
 
 
@@ -84,6 +85,9 @@ def alter_by_edit(
         next_id=work.next_id,
         charset=work.charset,
         indexes=tuple(keys.indexes),
+        versioned=next(
+            (edit.on for edit in reversed(live) if isinstance(edit, e.SystemVersioning)), schema.versioned
+        ),
     )
     work.columns = list(following.columns)
     steps = [(edit, work.effects(edit)) for edit in live]

@@ -22,6 +22,7 @@ from lakehouse.ddl.edits import (
     RenameIndex,
     RenameTo,
     Repartition,
+    SystemVersioning,
     TableCharset,
 )
 from lakehouse.ddl.parse.column_types import read_charset
@@ -110,7 +111,7 @@ def _add(cursor: Cursor) -> list[Edit]:
     if cursor.take("PARTITION"):
         return [add_partition(cursor)]
     if cursor.take("SYSTEM", "VERSIONING"):
-        return [NoEffect("ADD SYSTEM VERSIONING")]
+        return [SystemVersioning(True)]
     if cursor.take("STATS_EXTENDED"):
         return [_statistics(cursor)]
     return _add_columns(cursor)
@@ -174,7 +175,7 @@ def _drop(cursor: Cursor) -> Edit:
         cursor.column("a constraint's name")
         return NoEffect("DROP CONSTRAINT")
     if cursor.take("SYSTEM", "VERSIONING"):
-        return NoEffect("DROP SYSTEM VERSIONING")
+        return SystemVersioning(False)
     if cursor.take("PERIOD", "FOR") or cursor.take("PERIOD", "IF", "EXISTS", "FOR"):
         cursor.name("a period's name")
         return NoEffect("DROP PERIOD")

@@ -87,6 +87,8 @@ def create_table(cursor: Cursor, or_replace: bool) -> CreateTable | CreateTableL
         return CreateTableLike(database, table, like, condition, or_replace=or_replace)
     found = TableElements() if _at_query(cursor) else _elements(cursor)
     charset, partition = _tail(cursor)
+    words = [token.upper for token in cursor.tokens[: cursor.at]]
+    versioned = ("WITH", "SYSTEM", "VERSIONING") in zip(words, words[1:], words[2:], strict=False)
     query = _query(cursor)
     if not found.columns and not query:
         raise DdlError("CREATE TABLE: expected columns, LIKE or a query, got none")
@@ -101,6 +103,7 @@ def create_table(cursor: Cursor, or_replace: bool) -> CreateTable | CreateTableL
         if_not_exists=condition,
         or_replace=or_replace,
         as_select=query,
+        versioned=versioned,
     )
 
 
