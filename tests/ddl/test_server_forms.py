@@ -77,6 +77,10 @@ def test_a_clause_that_touches_no_row_has_no_effect(clause: str) -> None:
     assert (following.columns, following.handle_key, effects) == (before.columns, (), ())
 
 
+def test_a_word_that_only_some_servers_reserve_is_a_name() -> None:
+    assert read("DROP TABLE option") == [e.DropTable(((None, "option"),))]
+
+
 def test_a_time_literal_is_a_partitions_bound() -> None:
     schema = table("(a TIME) PARTITION BY RANGE COLUMNS (a) (PARTITION p0 VALUES LESS THAN (TIME'01:00:00'))")
 
