@@ -307,8 +307,8 @@ class _Columns:
             case e.AddColumn(definition):
                 column = self._new(self.made[id(edit)].id)
                 if is_implied(definition, column):
-                    first = next(one for one in self.columns if one.type.base == "timestamp")
-                    return (implied(column, is_first=first.id == column.id),)
+                    stamps = (one.id for one in self.columns if one.type.base == "timestamp")
+                    return (implied(column, is_first=next(stamps, None) == column.id),)
                 return added(column, definition.auto_increment)
             case e.DropColumn():
                 return dropped(self.made[id(edit)])
