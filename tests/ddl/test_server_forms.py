@@ -54,6 +54,47 @@ def test_a_create_table_says_what_its_plain_form_says(written: str, plain: str) 
 
 
 @pytest.mark.parametrize(
+    ("restored", "written"),
+    [
+        (
+            "ALTER TABLE `t` ADD COLUMN /*T! IF NOT EXISTS  */`a` INT",
+            "ALTER TABLE t ADD COLUMN IF NOT EXISTS a INT",
+        ),
+        (
+            "ALTER TABLE `t` ADD UNIQUE INDEX/*T!  IF NOT EXISTS */ `i`(`a`)",
+            "ALTER TABLE t ADD UNIQUE INDEX IF NOT EXISTS i (a)",
+        ),
+        (
+            "CREATE UNIQUE INDEX /*T! IF NOT EXISTS */ `i` ON `t` (`a`)",
+            "CREATE UNIQUE INDEX IF NOT EXISTS i ON t (a)",
+        ),
+        (
+            "ALTER TABLE `t` ADD PARTITION/*T!  IF NOT EXISTS */ (PARTITION `p` VALUES LESS THAN (1))",
+            "ALTER TABLE t ADD PARTITION IF NOT EXISTS (PARTITION p VALUES LESS THAN (1))",
+        ),
+        (
+            "ALTER TABLE `t` ADD INDEX `i`(`a`) /*T![pre_split] PRE_SPLIT_REGIONS = (BY (1, 2),(3, 4)) */",
+            "ALTER TABLE t ADD INDEX i (a)",
+        ),
+    ],
+)
+def test_a_comment_of_ticdc_says_what_its_words_say(restored: str, written: str) -> None:
+    assert read(restored) == read(written)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "/*T![placement] ALTER PLACEMENT POLICY `p` FOLLOWERS = 4 */",
+        "/*T![placement] DROP PLACEMENT POLICY IF EXISTS `p` */",
+        "/*T![resource_group] ALTER RESOURCE GROUP `g` RU_PER_SEC = 5 */",
+    ],
+)
+def test_a_comment_of_ticdc_that_is_a_whole_statement_is_about_no_table(sql: str) -> None:
+    assert all(isinstance(statement, e.NoEffect) for statement in read(sql))
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "CREATE DEFINER = u@10.1.2.3 VIEW v AS SELECT 1",
