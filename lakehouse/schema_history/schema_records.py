@@ -89,7 +89,7 @@ def kept_ids(before: TableSchema, told: TableSchema) -> TableSchema:
     if [(column.name, column.type) for column in before.columns] == [
         (column.name, column.type) for column in told.columns
     ]:
-        return before
+        return replace(before, versioned=before.versioned or told.versioned)
     return with_ids_of(before, told)
 
 
