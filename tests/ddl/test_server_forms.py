@@ -118,6 +118,16 @@ def test_a_clause_that_touches_no_row_has_no_effect(clause: str) -> None:
     assert (following.columns, following.handle_key, effects) == (before.columns, (), ())
 
 
+def test_a_column_that_the_statement_has_dropped_is_not_there_for_a_condition() -> None:
+    """As MariaDB has it; without the condition no server takes it."""
+    (twice,) = read("ALTER TABLE t DROP COLUMN a, DROP COLUMN IF EXISTS A")
+    assert isinstance(twice, e.AlterTable)
+
+    following, _ = alter(table("(a INT, b INT)"), twice.edits)
+
+    assert [column.name for column in following.columns] == ["b"]
+
+
 def test_a_word_that_only_some_servers_reserve_is_a_name() -> None:
     assert read("DROP TABLE option") == [e.DropTable(((None, "option"),))]
 

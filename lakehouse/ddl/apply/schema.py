@@ -144,9 +144,10 @@ def _with_rekey(
 
 
 def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[e.Edit]:
-    """Conditions look at the table before the statement, and at columns that the statement itself adds
-    before.
+    """Conditions look at the table before the statement, and at columns that the statement itself adds or
+    drops before.
     """
+    dropped: set[str] = set()
     names = {name_key(column.name) for column in schema.columns}
     live: list[e.Edit] = []
     for edit in edits:
@@ -156,11 +157,10 @@ def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list
                 names.add(name_key(column.name))
             case e.ModifyColumn(column, _, if_exists):
                 holds = not (if_exists and schema.column(column.name) is None)
-            case (
-                e.DropColumn(name, if_exists)
-                | e.RenameColumn(name, _, if_exists)
-                | e.AlterDefault(name, _, if_exists)
-            ):
+            case e.DropColumn(name, if_exists):
+                holds = not if_exists or (schema.column(name) is not None and name_key(name) not in dropped)
+                dropped.add(name_key(name))
+            case e.RenameColumn(name, _, if_exists) | e.AlterDefault(name, _, if_exists):
                 holds = not (if_exists and schema.column(name) is None)
             case e.ChangeColumn(name, _, _, if_exists):
                 holds = not (if_exists and schema.column(name) is None)
