@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from lakehouse.schema import ColumnType, PartitionRule
 
+VERSIONED = "WITH SYSTEM VERSIONING: a DELETE is logged as an UPDATE, and history as INSERTs"
+
 
 @dataclass(frozen=True, slots=True)
 class Fill:
@@ -20,8 +22,9 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class ImpliedFill:
-    """A new TIMESTAMP column without NULL and DEFAULT: what existing rows read depends on the server's
-    explicit_defaults_for_timestamp. `first`: no TIMESTAMP column stands before it.
+    """A new column of which the server decides what existing rows read: a TIMESTAMP without NULL and DEFAULT,
+    by explicit_defaults_for_timestamp (`first`: no TIMESTAMP column stands before it), or a TEXT or BLOB with
+    DEFAULT '', which MariaDB keeps, and MySQL and TiDB drop where they are lax.
     """
 
     column_id: int
@@ -29,6 +32,55 @@ class ImpliedFill:
     type: ColumnType
     not_null: bool
     first: bool
+
+    def unknown(self, server: str, version: tuple[int, ...]) -> str | None:
+        """Why the value is not known on a server, None where it is."""
+        if self.type.family != "timestamp":
+            return _BY_SERVER if _keeps_empty(self.type.base, server, version) is None else None
+        explicit = _is_explicit(server, version)
+        if explicit or (not self.first and (self.not_null or explicit is False)):
+            return None
+        return _BY_VERSION if explicit is None else _STATEMENT_TIME
+
+    def fill(self, server: str, version: tuple[int, ...]) -> Fill:
+        """The fill on a server of which the value is known."""
+        if self.type.family != "timestamp":
+            default = "''" if _keeps_empty(self.type.base, server, version) else None
+            return Fill(self.column_id, default, self.type)
+        not_null = self.not_null or not _is_explicit(server, version)
+        return Fill(self.column_id, None, self.type, not_null)
+
+
+_EXPLICIT_SINCE = {"mysql": (8,), "mariadb": (10, 10)}
+_BY_VERSION = (
+    "a TIMESTAMP without NULL and DEFAULT, whose existing rows get NULL or the statement's time: the version "
+    "of the server says which"
+)
+_STATEMENT_TIME = "the time of the statement fills existing rows"
+_BY_SERVER = (
+    "a TEXT or BLOB with DEFAULT '', which existing rows get in MariaDB, and MySQL drops: the server is not "
+    "said with its version"
+)
+
+
+def _is_explicit(server: str, version: tuple[int, ...]) -> bool | None:
+    """Whether explicit_defaults_for_timestamp is on, as it is by default in the server's version; None where
+    that is not known.
+    """
+    if server == "tidb":
+        return True
+    return version >= _EXPLICIT_SINCE[server] if version else None
+
+
+def _keeps_empty(base: str, server: str, version: tuple[int, ...]) -> bool | None:
+    """Whether a lax server keeps the DEFAULT '' of a type; None where that is not known: "mysql" without a
+    version may be nobody's word.
+    """
+    if server == "tidb":
+        return base not in ("text", "longtext", "blob", "longblob")
+    if server == "mariadb":
+        return not version or version >= (10, 2)
+    return False if version else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple
 
-from lakehouse.ddl_effects import Clear, Effect, Unknowable
+from lakehouse.ddl_effects import VERSIONED, Clear, Effect, Unknowable
 from lakehouse.events import MIN_POSITION, Position
 from lakehouse.schema import TableSchema
 
@@ -128,7 +129,8 @@ class Lineage:
         self, position: Position, more: Sequence[tuple[Position, str]] = ()
     ) -> tuple[Position, str] | None:
         """The position since which the table is known to be incomplete at `position`, and the reason; `more`
-        is what its changes are known to lack. Clearing the table ends it.
+        is what its changes are known to lack. Clearing the table ends it, but not what is wrong with the
+        changes of a table that keeps its history.
         """
         cleared = self.cleared_at(position)
         known = [entry for entry in (*self.incomplete, *more) if entry[0] <= position]
@@ -139,10 +141,17 @@ class Lineage:
             for effect in step.effects
             if isinstance(effect, Unknowable)
         ]
+        after = [step.position for step in self.steps[1:]]
+        versioned = [
+            (max(step.position, cleared), VERSIONED)
+            for step, end in zip_longest(self.steps, after)
+            if step.schema.versioned and step.position <= position and (end is None or end > cleared)
+        ]
         early = [
             (begun, READ_WHILE) for begun, settled in self.unsettled.items() if begun <= position < settled
         ]
-        return min((entry for entry in known + unknowable + early if entry[0] >= cleared), default=None)
+        found = known + unknowable + versioned + early
+        return min((entry for entry in found if entry[0] >= cleared), default=None)
 
 
 @dataclass(slots=True)

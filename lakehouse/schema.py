@@ -165,6 +165,8 @@ class TableSchema:
 
     `inferred` says that no CREATE was seen: types are those that messages carried. `charset` is the default
     of text columns to come, `indexes` those that are known by name: DDL needs both to give the next schema.
+    `versioned`: the table keeps its history among its rows (MariaDB's system versioning), so changes are
+    logged as others than they are: a DELETE as an UPDATE, an UPDATE with an INSERT of the old row.
     """
 
     columns: tuple[Column, ...]
@@ -176,6 +178,7 @@ class TableSchema:
     charset: str | None = None
     indexes: tuple[Index, ...] = ()
     keeps: GoldKeeps = GoldKeeps()
+    versioned: bool = False
 
     def column(self, name: str) -> Column | None:
         """The column of that name; MySQL's column names do not tell upper from lower case."""

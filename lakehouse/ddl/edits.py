@@ -236,6 +236,13 @@ class DropDuplicates(Clause):
 
 
 @dataclass(frozen=True, slots=True)
+class SystemVersioning(Clause):
+    """MariaDB's ADD or DROP SYSTEM VERSIONING: the table keeps its history among its rows, or no more."""
+
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NoEffect(Clause):
     """A clause or statement without effect on tables, columns, keys or rows; `what` names it."""
 
@@ -266,6 +273,7 @@ Edit = (
     | TableCharset
     | ReplaceRows
     | DropDuplicates
+    | SystemVersioning
     | NoEffect
 )
 
@@ -276,7 +284,7 @@ Edit = (
 @dataclass(frozen=True, slots=True)
 class CreateTable:
     """`as_select`: rows and maybe columns come from a query, so `columns` may not be all. `charset` is the
-    table's default.
+    table's default. `versioned`: WITH SYSTEM VERSIONING, of the table or a column.
     """
 
     database: str | None
@@ -289,6 +297,7 @@ class CreateTable:
     if_not_exists: bool = False
     or_replace: bool = False
     as_select: bool = False
+    versioned: bool = False
 
     @property
     def unique_keys(self) -> tuple[tuple[str, ...], ...]:

@@ -147,19 +147,33 @@ def _edit(table: Table, edit: e.Edit, effects: Effects) -> Outcome:
         return {**outcome, **_said("ignored", *(f"on_ddl says ignore for {kind}" for kind in ignored))}
     words = [_word(table, effect) for effect in effects]
     why = [effect.reason for effect in effects if isinstance(effect, Unknowable)]
-    implied = any(isinstance(effect, ImpliedFill) for effect in effects) and table.server != "tidb"
-    why += ["the server's explicit_defaults_for_timestamp decides what a new TIMESTAMP holds"] * implied
+    why += [
+        _open(effect) for effect in effects if isinstance(effect, ImpliedFill) and _is_open(table, effect)
+    ]
     why += ["the source computes the column anew" for effect in effects if isinstance(effect, Forget)]
     shaped = kinds or isinstance(edit, e.ModifyColumn | e.ChangeColumn)
     return {**outcome, **_said(max([*words, "in_place" if shaped else "nothing"], key=WORDS.index), *why)}
+
+
+def _is_open(table: Table, effect: ImpliedFill) -> bool:
+    """Whether the server's name alone leaves open what existing rows get."""
+    return table.server == "mysql" or (table.server == "mariadb" and effect.type.family == "timestamp")
+
+
+def _open(effect: ImpliedFill) -> str:
+    if effect.type.family == "timestamp":
+        return "the server's explicit_defaults_for_timestamp decides what a new TIMESTAMP holds"
+    return "MariaDB keeps the DEFAULT '' of a TEXT or BLOB, and MySQL drops it"
 
 
 def _word(table: Table, effect: Effect) -> str:
     match effect:
         case Unknowable() | Forget():
             return "unknowable"
-        case ImpliedFill():
-            return "unknowable" if table.server != "tidb" else "fill" if effect.not_null else "in_place"
+        case ImpliedFill() if _is_open(table, effect):
+            return "unknowable"
+        case ImpliedFill(not_null=not_null):
+            return "fill" if not_null or table.server == "mariadb" else "in_place"
         case Fill(_, default, _, not_null):
             return "fill" if not_null or default not in (None, "NULL") else "in_place"
         case Retype(_, old, new):

@@ -174,36 +174,10 @@ def _fill(effect: Fill, upstream: Upstream) -> Move:
     return move
 
 
-_EXPLICIT_SINCE = {"mysql": (8,), "mariadb": (10, 10)}
-_BY_VERSION = (
-    "a TIMESTAMP without NULL and DEFAULT, whose existing rows get NULL or the statement's time: the version "
-    "of the server says which"
-)
-_STATEMENT_TIME = "the time of the statement fills existing rows"
-
-
-def is_explicit(upstream: Upstream) -> bool | None:
-    """Whether explicit_defaults_for_timestamp is on, as it is by default in the server's version; None where
-    that is not known.
-    """
-    if upstream.server == "tidb":
-        return True
-    return upstream.version >= _EXPLICIT_SINCE[upstream.server] if upstream.version else None
-
-
-def _unknown_of_implied(effect: ImpliedFill, upstream: Upstream) -> str | None:
-    """Why the value of existing rows is not known, None where it is."""
-    explicit = is_explicit(upstream)
-    if explicit or (not effect.first and (effect.not_null or explicit is False)):
-        return None
-    return _BY_VERSION if explicit is None else _STATEMENT_TIME
-
-
 def _implied_fill(effect: ImpliedFill, upstream: Upstream) -> Move:
-    why = _unknown_of_implied(effect, upstream)
+    why = effect.unknown(upstream.server, upstream.version)
     if why is None:
-        not_null = effect.not_null or not is_explicit(upstream)
-        return _fill(Fill(effect.column_id, None, effect.type, not_null), upstream)
+        return _fill(effect.fill(upstream.server, upstream.version), upstream)
     lost = frozenset({f"{_lost_of(effect)}{why}"})
 
     def move(row: Row) -> Row:
@@ -263,7 +237,7 @@ def may_lose(lineage: Lineage, index: int, upstream: Upstream) -> bool:
 
 def _may_lose(effect: Effect, upstream: Upstream) -> bool:
     if isinstance(effect, ImpliedFill):
-        return _unknown_of_implied(effect, upstream) is not None
+        return effect.unknown(upstream.server, upstream.version) is not None
     if isinstance(effect, Retype):
         return may_be_unknowable(effect.old, effect.new, server=upstream.server)
     return isinstance(effect, RemoveRows)

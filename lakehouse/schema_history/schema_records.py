@@ -89,7 +89,7 @@ def kept_ids(before: TableSchema, told: TableSchema) -> TableSchema:
     if [(column.name, column.type) for column in before.columns] == [
         (column.name, column.type) for column in told.columns
     ]:
-        return before
+        return replace(before, versioned=before.versioned or told.versioned)
     return with_ids_of(before, told)
 
 
@@ -116,6 +116,7 @@ def with_ids_of(before: TableSchema, told: TableSchema) -> TableSchema:
         partition=None if rule is None else replace(rule, columns=renumbered(rule.columns)),
         indexes=tuple(replace(index, columns=renumbered(index.columns)) for index in told.indexes),
         next_id=next_id,
+        versioned=before.versioned or told.versioned,
     )
 
 

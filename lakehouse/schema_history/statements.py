@@ -93,10 +93,12 @@ def statements_of(sql: str) -> tuple[E.Statement, ...]:
 
 def with_created_schema(record: Record) -> Record:
     """A snapshot's record with the schema of its CREATE TABLE, or the labels of its ENUMs and SETs, where its
-    message has none: Debezium's MySQL connector sends no columns before 1.5, and no labels before 2.0.
+    message has none: Debezium's MySQL connector sends no columns before 1.5, and no labels before 2.0. No
+    message has whether a table keeps its history.
     """
     types = [parse_type(column["type"]) for column in record.columns or ()]
-    if record.kind != "snapshot" or not record.table or (types and not any(map(_is_bare, types))):
+    lacks = not types or any(map(_is_bare, types)) or "versioning" in (record.ddl or "").lower()
+    if record.kind != "snapshot" or not record.table or not lacks:
         return record
     try:
         statements = statements_of(record.ddl or "")
@@ -118,7 +120,7 @@ def _with_labels(told: TableSchema, created: TableSchema) -> TableSchema:
         replace(column, type=other.type) if other is not None and _is_bare(column.type) else column
         for column, other in same
     ]
-    return replace(told, columns=tuple(columns))
+    return replace(told, columns=tuple(columns), versioned=created.versioned)
 
 
 def renames_of(context: Context) -> list[tuple[Name, Name]]:

@@ -196,13 +196,14 @@ def _number(text: str) -> Cell:
 
 
 def _bytes_literal(data: bytes, charset: str | None, column_type: ColumnType) -> _Literal:
-    """Bytes are a number where the column holds numbers, text of their charset where it holds text
-    or labels.
+    """Bytes are a number where the column holds numbers, an address's own where it holds one, text of their
+    charset where it holds text or labels.
     """
     if column_type.family in ("integer", "bit", "decimal", "float", "double", "year"):
         return _Literal(int.from_bytes(data, "big"), True)
     codec = charset_codec(charset or column_type.charset)
-    if column_type.family == "binary" or codec is None or (charset or "").lower() == "binary":
+    is_bytes = column_type.family == "binary" or column_type.base in ADDRESS_SIZES
+    if is_bytes or codec is None or (charset or "").lower() == "binary":
         return _Literal(data, False)
     try:
         return _Literal(data.decode(codec), False)

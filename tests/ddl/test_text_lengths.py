@@ -40,6 +40,13 @@ def base_of(sql: str, *clauses: str) -> str:
         ("BLOB(255)", "tinyblob"),
         ("BLOB(70000)", "mediumblob"),
         ("BLOB(20000000)", "longblob"),
+        # a lax server makes text of what is too long for a VARCHAR; a strict one refuses it
+        ("VARCHAR(16383)", "varchar"),
+        ("VARCHAR(16384)", "mediumtext"),
+        ("VARCHAR(65530) CHARACTER SET utf8mb3", "mediumtext"),
+        ("VARCHAR(65535) CHARACTER SET latin1", "varchar"),
+        ("VARBINARY(65535)", "varbinary"),
+        ("VARBINARY(65536)", "mediumblob"),
     ],
 )
 def test_text_of_a_length_is_the_smallest_type_that_holds_it(sql: str, base: str) -> None:
@@ -67,6 +74,8 @@ def test_a_decimal_of_no_digits_has_ten() -> None:
         ("TEXT CHARACTER SET utf8mb4", "latin1", "text"),
         ("TEXT CHARACTER SET latin1", "binary", "blob"),
         ("TEXT", "utf8mb4", "text"),
+        ("VARCHAR(20000) CHARACTER SET latin1", "utf8mb4", "mediumtext"),
+        ("VARCHAR(20000)", "utf8mb3", "varchar"),
     ],
 )
 def test_convert_to_a_charset_widens_text_that_might_not_fit(old: str, charset: str, new: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from lakehouse.ddl_effects import VERSIONED
 from lakehouse.events import Message
 from tests.support.engine import Memory
 
@@ -286,3 +287,21 @@ def test_the_statement_of_a_table_tells_the_labels_that_its_record_lacks() -> No
     feed.messages[-1] = msgspec.structs.replace(feed.messages[-1], value=row)
 
     assert feed.tables() == {"d.a": [{"id": 1, "v": 7, "e": "y,z"}]}
+
+
+def test_the_statement_of_a_table_tells_that_it_keeps_its_history() -> None:
+    """An UPDATE that stands for a DELETE can't be told from another one."""
+    feed = Feed().drop("DATABASE", 100).table("a", 100)
+    ddl = b"CREATE TABLE a (id INT PRIMARY KEY, v INT) WITH SYSTEM VERSIONING"
+    feed.messages[-1] = msgspec.structs.replace(
+        feed.messages[-1], value=(feed.messages[-1].value or b"").replace(b"CREATE TABLE a", ddl)
+    )
+    feed.row("a", "r", 100, 1, 7, "last")
+    silver = Memory("debezium", tidb=False).add(feed.messages)
+    (lineage,) = silver.history().live(silver.reach).values()
+
+    found = lineage.incomplete_at(silver.reach)
+
+    assert silver.tables(silver.reach) == {"d.a": [{"id": 1, "v": 7}]}
+    assert found is not None
+    assert found[1] == VERSIONED

@@ -4,6 +4,9 @@ that brings a table of which the feed has told nothing (T66, T67, T68).
 
 from typing import Any
 
+import pytest
+
+from lakehouse.ddl_effects import VERSIONED
 from lakehouse.schema_history.table_lives import UNSEEN
 from tests.support.feeds import Canal, TiCDC
 
@@ -102,3 +105,18 @@ def test_a_key_that_is_said_of_a_table_identifies_its_rows() -> None:
 
     assert keyless == {"d.t": [X, {"id": 1, "a": "y"}]}
     assert memory.tables(memory.reach) == {"d.t": [{"id": 1, "a": "y"}]}
+
+
+@pytest.mark.parametrize("sql", ["ALTER TABLE t COMMENT ''", "TRUNCATE TABLE t"])
+def test_a_table_that_keeps_its_history_is_incomplete_emptied_too(sql: str) -> None:
+    feed = TiCDC().ddl(1, f"{CREATE} WITH SYSTEM VERSIONING").insert(2, **X).ddl(3, sql).insert(4, id=2)
+
+    assert feed.incomplete() == VERSIONED
+
+
+def test_a_table_is_complete_that_is_emptied_once_it_keeps_no_history() -> None:
+    feed = created().ddl(3, "ALTER TABLE t ADD SYSTEM VERSIONING").insert(4, id=2, a="y")
+    feed.ddl(5, "ALTER TABLE t DROP SYSTEM VERSIONING")
+
+    assert feed.incomplete() == VERSIONED
+    assert feed.ddl(6, "TRUNCATE TABLE t").insert(7, **X).incomplete() is None

@@ -58,6 +58,10 @@ def test_an_expression_is_unknowable_and_says_so(text: str, column: str) -> None
     [
         ("varchar(9)", "_UTF8MB4'none'", "none"),
         ("varchar(9)", "_utf8mb4 'a' COLLATE utf8mb4_bin", "a"),
+        ("inet4", "0x00000000", "0.0.0.0"),
+        ("inet4", "x'7F000001'", "127.0.0.1"),
+        ("inet6", "0x00000000000000000000000000000001", "::1"),
+        ("uuid", "0x" + "61" * 16, "61616161-6161-6161-6161-616161616161"),
         ("varchar(9)", "('abc')", "abc"),
         ("varchar(9)", "('a)')", "a)"),
         ("varchar(9)", "_latin1 x'E9'", "é"),

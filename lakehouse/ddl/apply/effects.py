@@ -5,15 +5,29 @@ statement alone does not decide is Unknowable beside the effect that goes as far
 incomplete from there on.
 """
 
+import re
+
 from lakehouse.ddl import edits as e
 from lakehouse.ddl.apply.generated_columns import forgotten, spaceless
 from lakehouse.ddl.definitions import ColumnDef
-from lakehouse.ddl_effects import Clear, Drop, Effect, Fill, ImpliedFill, RemoveRows, Retype, Unknowable
-from lakehouse.schema import Column, ColumnType, PartitionRule, name_key
+from lakehouse.ddl_effects import (
+    VERSIONED,
+    Clear,
+    Drop,
+    Effect,
+    Fill,
+    ImpliedFill,
+    RemoveRows,
+    Retype,
+    Unknowable,
+)
+from lakehouse.schema import BINARIES, TEXTS, Column, ColumnType, PartitionRule, name_key
 from lakehouse.values.defaults import default_reason
 from lakehouse.values.partition_membership import decidable
 
 Effects = tuple[Effect, ...]
+_WITHOUT_DEFAULT = (*TEXTS[2:], *BINARIES[2:])
+_EMPTY = re.compile(r"(?:_\w+\s*)?(?:''|\"\")", re.ASCII)
 _ORDERED_BY_VALUE = ("integer", "date", "datetime", "year", "binary")
 
 
@@ -29,13 +43,18 @@ def added(column: Column, auto_increment: bool) -> Effects:
 
 
 def is_implied(definition: ColumnDef, column: Column) -> bool:
-    """Whether a server without explicit_defaults_for_timestamp takes the definition for another one."""
-    written = definition.null or column.default is not None or column.generated is not None
-    return column.type.base == "timestamp" and not written
+    """Whether some servers take the definition for another one: a TIMESTAMP those without
+    explicit_defaults_for_timestamp, a TEXT or BLOB with DEFAULT '' all that are lax but MariaDB.
+    """
+    if column.generated is not None:
+        return False
+    if column.type.base in _WITHOUT_DEFAULT:
+        return not column.not_null and _EMPTY.fullmatch(column.default or "") is not None
+    return column.type.base == "timestamp" and not (definition.null or column.default is not None)
 
 
 def implied(column: Column, *, is_first: bool) -> ImpliedFill:
-    """ADD COLUMN of a TIMESTAMP that says neither NULL nor a DEFAULT."""
+    """ADD COLUMN of what `is_implied` is about."""
     return ImpliedFill(column.id, column.name, column.type, column.not_null, first=is_first)
 
 
@@ -110,6 +129,8 @@ def partition_effects(edit: e.Edit, rule: PartitionRule | None, types: dict[int,
             return (Unknowable(f"EXCHANGE PARTITION {partition}: no message tells the rows that came"),)
         case e.ReplaceRows(clause):
             return (Unknowable(f"{clause}: rows were exchanged below the logs"),)
+        case e.SystemVersioning(True):
+            return (Unknowable(VERSIONED),)
         case e.DropDuplicates():
             return (Unknowable("ALTER IGNORE: no message tells the rows that it removed"),)
         case _:

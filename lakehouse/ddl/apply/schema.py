@@ -57,6 +57,7 @@ def create(statement: e.CreateTable) -> TableSchema:
         next_id=len(columns) + 1,
         charset=statement.charset,
         indexes=tuple(keys.indexes),
+        versioned=statement.versioned,
     )
 
 
@@ -84,6 +85,9 @@ def alter_by_edit(
         next_id=work.next_id,
         charset=work.charset,
         indexes=tuple(keys.indexes),
+        versioned=next(
+            (edit.on for edit in reversed(live) if isinstance(edit, e.SystemVersioning)), schema.versioned
+        ),
     )
     work.columns = list(following.columns)
     steps = [(edit, work.effects(edit)) for edit in live]
@@ -140,9 +144,10 @@ def _with_rekey(
 
 
 def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list[e.Edit]:
-    """Conditions look at the table before the statement, and at columns that the statement itself adds
-    before.
+    """Conditions look at the table before the statement, and at columns that the statement itself adds or
+    drops before.
     """
+    dropped: set[str] = set()
     names = {name_key(column.name) for column in schema.columns}
     live: list[e.Edit] = []
     for edit in edits:
@@ -152,11 +157,10 @@ def _whose_condition_holds(schema: TableSchema, edits: Iterable[e.Edit]) -> list
                 names.add(name_key(column.name))
             case e.ModifyColumn(column, _, if_exists):
                 holds = not (if_exists and schema.column(column.name) is None)
-            case (
-                e.DropColumn(name, if_exists)
-                | e.RenameColumn(name, _, if_exists)
-                | e.AlterDefault(name, _, if_exists)
-            ):
+            case e.DropColumn(name, if_exists):
+                holds = not if_exists or (schema.column(name) is not None and name_key(name) not in dropped)
+                dropped.add(name_key(name))
+            case e.RenameColumn(name, _, if_exists) | e.AlterDefault(name, _, if_exists):
                 holds = not (if_exists and schema.column(name) is None)
             case e.ChangeColumn(name, _, _, if_exists):
                 holds = not (if_exists and schema.column(name) is None)
@@ -255,10 +259,8 @@ class _Columns:
         """CONVERT TO CHARACTER SET reaches every text column, those that the statement itself defines too."""
         if self.convert is None or column.type.family not in ("text", "enum", "set"):
             return column
-        return replace(
-            column,
-            type=widened(column.type, with_charset(replace(column.type, charset=None), self.convert.charset)),
-        )
+        converted = with_charset(replace(column.type, charset=None), self.convert.charset)
+        return replace(column, type=by_length(widened(column.type, converted)))
 
     def successors(self) -> dict[int, int]:
         """Which column keys have in place of each old one: itself, or a new one of its name if it comes
@@ -305,8 +307,8 @@ class _Columns:
             case e.AddColumn(definition):
                 column = self._new(self.made[id(edit)].id)
                 if is_implied(definition, column):
-                    first = next(one for one in self.columns if one.type.base == "timestamp")
-                    return (implied(column, is_first=first.id == column.id),)
+                    stamps = (one.id for one in self.columns if one.type.base == "timestamp")
+                    return (implied(column, is_first=next(stamps, None) == column.id),)
                 return added(column, definition.auto_increment)
             case e.DropColumn():
                 return dropped(self.made[id(edit)])

@@ -17,17 +17,32 @@ _BYTES = {
     **dict.fromkeys(("gbk", "gb2312", "big5", "sjis", "cp932", "euckr", "ucs2"), 2),
     **dict.fromkeys(("utf8", "utf8mb3", "ujis", "eucjpms"), 3),
 }
+_LIMITED = {"varchar": "text", "varbinary": "blob"}
+_MOST = 65_535
 _SIZES = (*TEXTS[2:], *BINARIES[2:])
 
 
 def by_length(column_type: ColumnType) -> ColumnType:
-    """The type that a server makes of TEXT(n) or BLOB(n), and of DECIMAL(0), which is DECIMAL(10)."""
+    """The type that a server makes of TEXT(n) or BLOB(n), of a VARCHAR or VARBINARY of more than 65,535 bytes
+    (where it is lax), and of DECIMAL(0), which is DECIMAL(10).
+    """
     if column_type.base == "decimal" and not column_type.length and not column_type.scale:
         return replace(column_type, length=10, scale=0)
+    if column_type.base in _LIMITED:
+        return _limited(column_type)
     if column_type.base not in ("text", "blob") or not column_type.length:
         return column_type
     needed = column_type.length * (_bytes(column_type.charset) if column_type.base == "text" else 1)
     return replace(column_type, base=_holding(needed, column_type.base), length=None)
+
+
+def _limited(column_type: ColumnType) -> ColumnType:
+    length, is_text = column_type.length or 0, column_type.base == "varchar"
+    most = _bytes(column_type.charset) if is_text else 1
+    least = most if column_type.charset else 1  # where no charset is known, it may be any
+    if length * least <= _MOST:
+        return column_type
+    return replace(column_type, base=_holding(length * most, _LIMITED[column_type.base]), length=None)
 
 
 def widened(old: ColumnType, new: ColumnType) -> ColumnType:

@@ -22,12 +22,13 @@ from lakehouse.ddl.edits import (
     RenameIndex,
     RenameTo,
     Repartition,
+    SystemVersioning,
     TableCharset,
 )
 from lakehouse.ddl.parse.column_types import read_charset
 from lakehouse.ddl.parse.columns import definition, place, read_default
 from lakehouse.ddl.parse.create import read_elements
-from lakehouse.ddl.parse.keys import PrimaryKey, at_constraint, constraint
+from lakehouse.ddl.parse.keys import Period, PrimaryKey, at_constraint, constraint
 from lakehouse.ddl.parse.partition_clauses import (
     add_partition,
     coalesce_partition,
@@ -110,7 +111,7 @@ def _add(cursor: Cursor) -> list[Edit]:
     if cursor.take("PARTITION"):
         return [add_partition(cursor)]
     if cursor.take("SYSTEM", "VERSIONING"):
-        return [NoEffect("ADD SYSTEM VERSIONING")]
+        return [SystemVersioning(True)]
     if cursor.take("STATS_EXTENDED"):
         return [_statistics(cursor)]
     return _add_columns(cursor)
@@ -128,9 +129,9 @@ def _add_columns(cursor: Cursor) -> list[Edit]:
     return edits + [_key_edit(index, False) for index in found.indexes if index not in columns]
 
 
-def _key_edit(key: PrimaryKey | IndexDef | None, condition: bool) -> Edit:
+def _key_edit(key: PrimaryKey | IndexDef | Period | None, condition: bool) -> Edit:
     match key:
-        case None:
+        case None | Period():
             return NoEffect("ADD CONSTRAINT")
         case IndexDef(name, columns, True):
             return AddUniqueKey(columns, name, condition)
@@ -174,7 +175,7 @@ def _drop(cursor: Cursor) -> Edit:
         cursor.column("a constraint's name")
         return NoEffect("DROP CONSTRAINT")
     if cursor.take("SYSTEM", "VERSIONING"):
-        return NoEffect("DROP SYSTEM VERSIONING")
+        return SystemVersioning(False)
     if cursor.take("PERIOD", "FOR") or cursor.take("PERIOD", "IF", "EXISTS", "FOR"):
         cursor.name("a period's name")
         return NoEffect("DROP PERIOD")
@@ -322,6 +323,14 @@ def _word(cursor: Cursor) -> Edit:
     return NoEffect(cursor.tokens[cursor.at - 1].upper)
 
 
+def _secondary(cursor: Cursor) -> Edit:
+    """SECONDARY_LOAD and SECONDARY_UNLOAD [PARTITION (p0, p1)]."""
+    edit = _word(cursor)
+    if cursor.take("PARTITION"):
+        cursor.group()
+    return edit
+
+
 def _upgrade(cursor: Cursor) -> Edit:
     cursor.need("PARTITIONING")
     return NoEffect("UPGRADE PARTITIONING")
@@ -358,8 +367,8 @@ _CLAUSES: dict[str, Callable[[Cursor], Edit | list[Edit] | None]] = {
     "FORCE": _force,
     "CACHE": _word,
     "NOCACHE": _word,
-    "SECONDARY_LOAD": _word,
-    "SECONDARY_UNLOAD": _word,
+    "SECONDARY_LOAD": _secondary,
+    "SECONDARY_UNLOAD": _secondary,
     "UPGRADE": _upgrade,
     "COMPACT": _compact,
     "READ": _read,

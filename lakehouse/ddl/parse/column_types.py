@@ -45,6 +45,7 @@ def read_type(cursor: Cursor) -> ColumnType:
 
 def _base(cursor: Cursor) -> str:
     """The type word after synonyms; "bool" and "serial" stay, since they say more than a type."""
+    cursor.take("MARIADB_SCHEMA", ".")  # MariaDB's own type of a name that means another in some sql_mode
     word = cursor.upper
     cursor.at += 1
     if word == "LONG":

@@ -6,6 +6,7 @@ from typing import Any
 from lakehouse.ddl.definitions import ColumnDef
 from lakehouse.ddl.parse.column_types import charset_name, read_charset, read_type, with_charset
 from lakehouse.ddl.parse.keys import read_check, read_references
+from lakehouse.ddl.parse.table_options import OPTIONS
 from lakehouse.ddl.parse.tokens import Cursor
 
 Members = dict[str, Any]
@@ -19,10 +20,25 @@ def definition(cursor: Cursor) -> ColumnDef:
     members: Members = {"type": read_type(cursor), **({"charset": "utf8mb3"} if national else {})}
     if serial:
         members |= {"not_null": True, "unique": True, "auto_increment": True}
-    while (attribute := _ATTRIBUTES.get(cursor.upper)) is not None:
-        cursor.at += 1
-        attribute(cursor, members)
+    while _attribute(cursor, members):
+        pass
     return ColumnDef(name, **members)
+
+
+def _attribute(cursor: Cursor, members: Members) -> bool:
+    """Move over one attribute, if one is at the cursor. Engines of MariaDB have attributes of their own, and
+    take none without `=`.
+    """
+    attribute = _ATTRIBUTES.get(cursor.upper)
+    is_own = cursor.kind in ("word", "name") and cursor.upper not in OPTIONS
+    following = cursor.tokens[cursor.at + 1 : cursor.at + 2]
+    if attribute is None and is_own and following and following[0].upper == "=":
+        attribute = _one_value
+    if attribute is None:
+        return False
+    cursor.at += 1
+    attribute(cursor, members)
+    return True
 
 
 def place(cursor: Cursor) -> str | None:
@@ -203,6 +219,9 @@ def _references(cursor: Cursor, members: Members) -> None:
 
 
 def _with(cursor: Cursor, members: Members) -> None:
+    if cursor.take("COMPRESSION_DICTIONARY"):  # of Percona Server
+        cursor.name("a dictionary's name")
+        return
     cursor.need("SYSTEM")
     cursor.need("VERSIONING")
 
@@ -249,6 +268,10 @@ _ATTRIBUTES: dict[str, Callable[[Cursor, Members], None]] = {
     "WITH": _with,
     "WITHOUT": _with,
     "COMPRESSED": _compressed,
+    "BINARY": _nothing,  # these are of the type, and stand behind MariaDB's COMPRESSED
+    "ASCII": _charset,
+    "UNICODE": _charset,
+    "BYTE": _charset,
     "INVISIBLE": _nothing,
     "VISIBLE": _nothing,
     "SRID": _one_value,

@@ -1,9 +1,12 @@
 """CREATE TABLE: its definitions, options and partitions, and whether a query fills it."""
 
+from dataclasses import replace
+from itertools import chain
+
 from lakehouse.ddl.definitions import ColumnDef, IndexDef, Partitioning
 from lakehouse.ddl.edits import CreateTable, CreateTableLike
 from lakehouse.ddl.parse.columns import definition
-from lakehouse.ddl.parse.keys import PrimaryKey, at_constraint, constraint
+from lakehouse.ddl.parse.keys import Period, PrimaryKey, at_constraint, constraint
 from lakehouse.ddl.parse.partition_clauses import read_partitioning, split_regions
 from lakehouse.ddl.parse.table_options import read_option, read_table_charset
 from lakehouse.ddl.parse.tokens import Cursor
@@ -17,12 +20,13 @@ class TableElements:
     declared.
     """
 
-    __slots__ = ("columns", "indexes", "primary_key")
+    __slots__ = ("columns", "indexes", "periods", "primary_key")
 
     def __init__(self) -> None:
         self.columns: list[ColumnDef] = []
         self.primary_key: tuple[str, ...] = ()
         self.indexes: list[IndexDef] = []
+        self.periods: list[Period] = []
 
     def add_column(self, column: ColumnDef) -> None:
         self.columns.append(column)
@@ -31,11 +35,23 @@ class TableElements:
         if column.unique:
             self.indexes.append(IndexDef(None, (column.name,), True))
 
-    def add(self, element: PrimaryKey | IndexDef | None) -> None:
+    def add(self, element: PrimaryKey | IndexDef | Period | None) -> None:
         if isinstance(element, IndexDef):
             self.indexes.append(element)
+        elif isinstance(element, Period):
+            self.periods.append(element)
         elif element is not None:
             self._add_primary_key(element)
+
+    def apply_periods(self) -> None:
+        """Give periods their effect: their columns are NOT NULL, and are those of a key WITHOUT OVERLAPS."""
+        for name, ends in self.periods:
+            self.columns = [
+                replace(column, not_null=column.not_null or (column.name in ends and not column.generated))
+                for column in self.columns
+            ]
+            parts = [ends if part == name else (part,) for part in self.primary_key]
+            self.primary_key = tuple(chain.from_iterable(parts))
 
     def _add_primary_key(self, names: tuple[str, ...]) -> None:
         if self.primary_key:
@@ -55,6 +71,7 @@ def read_elements(cursor: Cursor) -> TableElements:
         if not cursor.take(","):
             break
     cursor.need(")")
+    found.apply_periods()
     return found
 
 
@@ -70,6 +87,8 @@ def create_table(cursor: Cursor, or_replace: bool) -> CreateTable | CreateTableL
         return CreateTableLike(database, table, like, condition, or_replace=or_replace)
     found = TableElements() if _at_query(cursor) else _elements(cursor)
     charset, partition = _tail(cursor)
+    words = [token.upper for token in cursor.tokens[: cursor.at]]
+    versioned = ("WITH", "SYSTEM", "VERSIONING") in zip(words, words[1:], words[2:], strict=False)
     query = _query(cursor)
     if not found.columns and not query:
         raise DdlError("CREATE TABLE: expected columns, LIKE or a query, got none")
@@ -84,6 +103,7 @@ def create_table(cursor: Cursor, or_replace: bool) -> CreateTable | CreateTableL
         if_not_exists=condition,
         or_replace=or_replace,
         as_select=query,
+        versioned=versioned,
     )
 
 

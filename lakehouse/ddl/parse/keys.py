@@ -1,9 +1,18 @@
 """Keys, checks and foreign keys, in CREATE TABLE, after ADD in ALTER TABLE, and in CREATE INDEX."""
 
+from typing import NamedTuple
+
 from lakehouse.ddl.definitions import IndexDef
 from lakehouse.ddl.parse.tokens import Cursor
 
 PrimaryKey = tuple[str, ...]
+
+
+class Period(NamedTuple):
+    """PERIOD FOR name (start, end). Its columns are NOT NULL, whatever their definitions say."""
+
+    name: str
+    columns: tuple[str, str]
 
 
 def at_constraint(cursor: Cursor) -> bool:
@@ -28,13 +37,14 @@ _TWO_WORDS = (
     ("PERIOD", "IF"),
     ("VECTOR", "INDEX"),
     ("VECTOR", "KEY"),
+    ("VECTOR", "("),
     ("COLUMNAR", "INDEX"),
     ("HYBRID", "INDEX"),
 )
 
 
-def constraint(cursor: Cursor) -> tuple[PrimaryKey | IndexDef | None, bool]:
-    """A key as names or as an index, None for a check, foreign key or period; and whether it said IF NOT
+def constraint(cursor: Cursor) -> tuple[PrimaryKey | IndexDef | Period | None, bool]:
+    """A key as names or as an index, a period, None for a check or foreign key; and whether it said IF NOT
     EXISTS.
     """
     name = None
@@ -52,8 +62,7 @@ def constraint(cursor: Cursor) -> tuple[PrimaryKey | IndexDef | None, bool]:
         read_check(cursor)
         return None, condition
     if word == "PERIOD":
-        _period(cursor)
-        return None, condition
+        return _period(cursor), condition
     if word == "FOREIGN":
         return _foreign(cursor, condition)
     if name is not None and word not in ("PRIMARY", "UNIQUE"):
@@ -74,7 +83,10 @@ def _index(
         name = cursor.name("an index name or its columns")
     index_type(cursor)
     names, plain = key_parts(cursor)
+    has_period = cursor.tokens[cursor.at - 2].upper == "OVERLAPS"
     plain = index_options(cursor) and plain
+    if word == "PRIMARY" and has_period:
+        return names, condition
     if word != "PRIMARY":
         return IndexDef(name, names, word == "UNIQUE" and plain), condition
     if not plain:
@@ -188,11 +200,16 @@ def _index_word(cursor: Cursor) -> bool:
     return cursor.take("NOT", "IGNORED") or bool(cursor.take_one(*_INDEX_WORDS))
 
 
-def _period(cursor: Cursor) -> None:
+def _period(cursor: Cursor) -> Period:
     cursor.take("IF", "NOT", "EXISTS")
     cursor.need("FOR")
-    cursor.name("a period's name")
-    cursor.group()
+    name = cursor.name("a period's name")
+    cursor.need("(")
+    start = cursor.name("a column name")
+    cursor.need(",")
+    end = cursor.name("a column name")
+    cursor.need(")")
+    return Period(name, (start, end))
 
 
 def _foreign(cursor: Cursor, condition: bool) -> tuple[None, bool]:

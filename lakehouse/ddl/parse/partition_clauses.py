@@ -43,9 +43,7 @@ def read_partitioning(cursor: Cursor) -> Partitioning:
 def _columns(cursor: Cursor, method: str) -> tuple[str, ...]:
     """The plain columns of a RANGE or LIST rule; none for anything else."""
     cursor.take_one("COLUMNS", "FIELDS")
-    if cursor.take("ALGORITHM"):
-        cursor.need("=")
-        cursor.number("1 or 2")
+    _key_algorithm(cursor)
     if method == "system_time":
         return ()
     if cursor.take("(", ")"):
@@ -56,6 +54,9 @@ def _columns(cursor: Cursor, method: str) -> tuple[str, ...]:
         plain = cursor.kind in ("name", "word")
         names.append(cursor.token.text if cursor.token else "")
         cursor.at += 1
+        while cursor.take("."):
+            names[-1] = cursor.token.text if cursor.token else ""
+            cursor.at += 1
         if not cursor.take(","):
             break
     if plain and cursor.take(")"):
@@ -77,6 +78,7 @@ def _tail(cursor: Cursor) -> Partitions:
         elif cursor.take("INTERVAL"):
             _interval(cursor)
         elif cursor.take("LIMIT"):
+            cursor.take("+")
             cursor.number("a number of rows")
         elif cursor.take("FIRST", "PARTITION") or cursor.take("LAST", "PARTITION"):
             cursor.need("LESS")
@@ -93,10 +95,17 @@ def _tail(cursor: Cursor) -> Partitions:
 def _subpartition(cursor: Cursor) -> None:
     cursor.take("LINEAR")
     cursor.need_one("HASH", "KEY")
+    _key_algorithm(cursor)
+    cursor.group()
+
+
+def _key_algorithm(cursor: Cursor) -> None:
+    """ALGORITHM = 1 or 2, in MariaDB from 12.3 on also CRC32C, XXH32 …"""
     if cursor.take("ALGORITHM"):
         cursor.need("=")
-        cursor.number("1 or 2")
-    cursor.group()
+        if cursor.kind not in ("number", "word"):
+            cursor.fail("an algorithm")
+        cursor.at += 1
 
 
 def _interval(cursor: Cursor) -> None:
@@ -108,16 +117,17 @@ def _interval(cursor: Cursor) -> None:
     cursor.at += 1
     cursor.name("a unit of time")
     if cursor.take("STARTS"):
+        cursor.take_one("TIMESTAMP", "DATE")
         cursor.at += 1
     cursor.take("AUTO")
 
 
 def definitions(cursor: Cursor) -> Partitions:
-    """`(PARTITION p0 VALUES LESS THAN (10) ENGINE = InnoDB, …)`."""
+    """`(PARTITION p0 VALUES LESS THAN (10) ENGINE = InnoDB, …)`. MariaDB needs no PARTITION there."""
     found = []
     cursor.need("(")
     while True:
-        cursor.need("PARTITION")
+        cursor.take("PARTITION")
         found.append((cursor.name("a partition's name"), _bounds(cursor)))
         _definition_options(cursor)
         if not cursor.take(","):
@@ -170,7 +180,7 @@ def _literal(cursor: Cursor, nested: bool) -> bool:
         return cursor.kind == "number" and bool(cursor.number("a number") + 1)
     if cursor.take_one("NULL", "DEFAULT"):
         return True
-    if cursor.take_one("DATE", "TIMESTAMP") and cursor.kind != "string":
+    if cursor.take_one("DATE", "TIME", "TIMESTAMP") and cursor.kind != "string":
         return False
     if cursor.kind == "word" and cursor.upper.startswith("_"):
         cursor.at += 1

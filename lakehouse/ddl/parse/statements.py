@@ -56,6 +56,7 @@ _OBJECTS = (
     "LIBRARY",
     "MASKING",
     "CATALOG",
+    "COMPRESSION_DICTIONARY",
     "PREPARE",
     "SYSTEM",
     "STATS",
@@ -238,8 +239,16 @@ def _user(cursor: Cursor) -> None:
     cursor.at += 1
     cursor.take("(", ")")
     if cursor.take("@"):
-        if cursor.kind not in ("name", "word", "string"):
-            cursor.fail("a host")
+        _host(cursor)
+
+
+def _host(cursor: Cursor) -> None:
+    """A host in quotes, or bare (`u@10.0.0.1`): up to the next blank."""
+    if cursor.kind not in ("name", "word", "string", "number"):
+        cursor.fail("a host")
+    is_bare = cursor.kind in ("word", "number")
+    cursor.at += 1
+    while is_bare and cursor.token and cursor.token.start == cursor.tokens[cursor.at - 1].end:
         cursor.at += 1
 
 

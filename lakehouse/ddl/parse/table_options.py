@@ -8,7 +8,7 @@ from lakehouse.ddl.parse.column_types import charset_name, read_charset
 from lakehouse.ddl.parse.tokens import Cursor
 
 _NAME_LIST = (
-    "ENGINE TYPE AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM TABLE_CHECKSUM PAGE_CHECKSUM COMMENT COMPRESSION "
+    "TTL ENGINE TYPE AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM TABLE_CHECKSUM PAGE_CHECKSUM COMMENT COMPRESSION "
     "CONNECTION DELAY_KEY_WRITE"
     " ENCRYPTION ENCRYPTED ENCRYPTION_KEY_ID INSERT_METHOD ITEF_QUOTES KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS "
     "PACK_KEYS PAGE_COMPRESSED"
@@ -21,7 +21,7 @@ _NAME_LIST = (
     " AUTO_RANDOM_BASE TTL_ENABLE TTL_JOB_INTERVAL ATTRIBUTES AFFINITY FORCE_AUTO_INCREMENT "
     "FORCE_AUTO_RANDOM_BASE CLUSTERING"
 )
-_NAMES = frozenset(_NAME_LIST.split())
+OPTIONS = frozenset(_NAME_LIST.split())
 _WITH_VALUE = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("PLACEMENT", "POLICY"))
 _ALONE = (
     ("START", "TRANSACTION"),
@@ -62,7 +62,7 @@ def read_option(cursor: Cursor) -> bool:
         return _union(cursor)
     if cursor.take("TTL"):
         return _ttl(cursor)
-    if cursor.upper in _NAMES:
+    if cursor.upper in OPTIONS:
         cursor.at += 1
         return _value(cursor)
     following = cursor.tokens[cursor.at + 1 : cursor.at + 2]
@@ -115,6 +115,8 @@ def _ttl(cursor: Cursor) -> bool:
     cursor.name("a column name")
     cursor.need("+")
     cursor.need("INTERVAL")
+    if cursor.upper.startswith("_"):  # TiCDC's restored text has the charset before each string
+        cursor.at += 1
     if cursor.kind not in ("number", "string"):
         cursor.fail("a number")
     cursor.at += 1

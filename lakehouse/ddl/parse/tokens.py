@@ -31,7 +31,7 @@ _RESERVED_LIST = (
     "INNER INSERT INT INTEGER"
     " INTERVAL INTO IS JOIN KEY KEYS KILL LEFT LIKE LIMIT LINES LOAD LONG LONGBLOB LONGTEXT MEDIUMBLOB "
     "MEDIUMINT MEDIUMTEXT MOD NOT NULL"
-    " NUMERIC ON OPTION OR ORDER OUTER PRIMARY PROCEDURE RANGE READ REAL REFERENCES REGEXP RENAME REPLACE "
+    " NUMERIC ON OR ORDER OUTER PRIMARY PROCEDURE RANGE READ REAL REFERENCES REGEXP RENAME REPLACE "
     "RESTRICT REVOKE RIGHT RLIKE"
     " SELECT SET SHOW SMALLINT SQL TABLE TERMINATED THEN TINYBLOB TINYINT TINYTEXT TO TRIGGER TRUE UNION "
     "UNIQUE UNLOCK UNSIGNED UPDATE"
@@ -62,7 +62,10 @@ _STRING = re.compile(r"[nN]?(?:'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\")",
 _LITERAL = re.compile(r"[xXbB]'[0-9A-Fa-f]*'|0[xX][0-9A-Fa-f]+|0[bB][01]+")
 _POINT = re.compile(r"\d{1,20}\.\d*", re.A)
 _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
-_NO_CLAUSE = re.compile(r"'[^']*'|`[^`]*`|\([^()]*\)|(?i:=|\bSET|\bPOLICY)\s*(?i:DEFAULT)\b")
+_NO_CLAUSE = re.compile(
+    r"'[^']*'|`[^`]*`|\([^()]*\)|(?i:(?:=|\bSET|\bPOLICY)\s*DEFAULT\b|\bIF\s+(?:NOT\s+)?EXISTS\b"
+    r"|\A\s*(?:ALTER|DROP)\s+(?:PLACEMENT\s+POLICY|RESOURCE\s+GROUP)\b)"
+)
 _CLAUSE = re.compile(
     r"(?i),|\b(?:ADD|ALTER|DROP|MODIFY|CHANGE|RENAME|TRUNCATE|COLUMN|SELECT|LIKE|AS|DEFAULT|NOT|NULL"
     r"|PRIMARY|UNIQUE|KEY|INDEX)\b"
@@ -128,7 +131,7 @@ def _gap(sql: str, start: int, end: int, ansi_quotes: bool, offset: int) -> Iter
 
 def _comment(inner: str, ansi_quotes: bool, offset: int) -> Iterator[Token]:
     found = _FEATURED.match(inner)
-    if found and _CLAUSE.search(_NO_CLAUSE.sub("", inner[found.end() :])):
+    if found and _has_clause(inner[found.end() :]):
         raise DdlError(
             f"character {offset - 1}: expected options in a TiDB comment, got a clause that edits the table"
         )
@@ -137,6 +140,13 @@ def _comment(inner: str, ansi_quotes: bool, offset: int) -> Iterator[Token]:
     found = found or _EXECUTED.match(inner)
     if found and int(found.groupdict().get("version") or 0) < _NEVER:
         yield from tokenize(inner[found.end() :], ansi_quotes, offset + found.end())
+
+
+def _has_clause(text: str) -> bool:
+    """Whether there is more in a TiDB comment than options, a condition or a statement about no table."""
+    while (shorter := _NO_CLAUSE.sub("", text)) != text:  # brackets in brackets
+        text = shorter
+    return _CLAUSE.search(text) is not None
 
 
 def _token(text: str, ansi_quotes: bool, start: int) -> Token:

@@ -14,7 +14,7 @@ Entry = Mapping[str, Any]
 # What a statement did to rows, by the name of its effect (lakehouse/ddl_effects.py).
 EFFECTS = {
     "Fill": "fills a new column",
-    "ImpliedFill": "fills a new TIMESTAMP as the server's version does",
+    "ImpliedFill": "fills a new column as the server does",
     "Drop": "removes a column",
     "Forget": "a column's values are not known from here on",
     "Retype": "converts a column's values",
