@@ -53,9 +53,12 @@ class Rows(NamedTuple):
 
 
 class TableEnds(NamedTuple):
-    """All rows of the table that began last have been given."""
+    """All rows of the table that began last have been given. `left_out`: it may have some, the dump does not
+    have them.
+    """
 
     rows: int
+    left_out: bool = False
 
 
 DumpEvent = TableBegins | Rows | TableEnds

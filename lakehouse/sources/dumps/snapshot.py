@@ -88,7 +88,7 @@ def _records(dump: Dump, place: RecordPlace, found: Found) -> Iterator[RowsRecor
 
 def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
     """The events of the tables that a feed can have, counted in `found`. LakehouseError where a table comes
-    twice, or nothing tells the zone of its TIMESTAMPs.
+    twice or without its rows, or nothing tells the zone of its TIMESTAMPs.
     """
     names: set[Name] = set()
     passing, schema = False, TableSchema(())
@@ -107,8 +107,18 @@ def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
             table.rows += len(event.rows)
             _refuse_lossy_charset(event, table.name, schema)
             event = _zoned(event, table.name, schema, dump)
+        elif isinstance(event, TableEnds) and event.left_out and not passing:
+            _refuse_left_out(found.tables[-1].name)
         if not passing:
             yield event
+
+
+def _refuse_left_out(name: Name) -> None:
+    raise LakehouseError(
+        f"{'.'.join(name)}: expected its rows, got its CREATE TABLE alone: it would count as empty; dump "
+        "again with its rows (without --no-data and --ignore-table-data), or without the table "
+        "(--ignore-table; a MERGE table has no rows of its own)"
+    )
 
 
 def _zoned(rows: Rows, name: Name, schema: TableSchema, dump: Dump) -> Rows:
