@@ -9,6 +9,8 @@ from lakehouse.sources.dumps.tuples import Row
 
 # below it a number is an offset in a binlog file, at or above it a TSO (of 1970's first hours)
 LEAST_TSO = 1 << 40
+# engines whose rows are of the moment of the transaction that reads them
+TRANSACTIONAL = frozenset({"innodb", "rocksdb", "tidb"})
 
 
 class Tso(NamedTuple):

@@ -1,5 +1,6 @@
 """A dump as a snapshot of a source: its position in the source's order, its tables as records of bronze."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -13,10 +14,19 @@ from lakehouse.formats.snapshot.records import RowsRecord, TableRecord
 from lakehouse.lineage import Name
 from lakehouse.schema import TableSchema
 from lakehouse.sources.dumps.read import Dump
-from lakehouse.sources.dumps.records import DumpEvent, Place, Rows, TableBegins, TableEnds, Tso
+from lakehouse.sources.dumps.records import (
+    TRANSACTIONAL,
+    DumpEvent,
+    Place,
+    Rows,
+    TableBegins,
+    TableEnds,
+    Tso,
+)
 
 # servers' own databases, which no feed carries
 _SYSTEM = frozenset({"information_schema", "metrics_schema", "mysql", "performance_schema", "sys"})
+_ENGINE = re.compile(r"^\)[^\n]*?\bENGINE\s*=\s*(\w+)", re.M | re.I)
 # Unicode's basic plane alone, and the charsets that have more
 _BASIC = frozenset({"utf8", "utf8mb3"})
 _BEYOND_BASIC = frozenset({"gb18030", "utf16", "utf16le", "utf32", "utf8mb4"})
@@ -99,7 +109,7 @@ def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
                 raise LakehouseError(f"{'.'.join(event.name)}: expected its rows in one place, got it twice")
             names.add(event.name)
             if not passing:
-                found.tables.append(TableFound(event.name, notes=_lossy(schema)))
+                found.tables.append(TableFound(event.name, notes=_lossy(schema) + _unlocked(event.create)))
         elif isinstance(event, Rows) and not passing:
             table = found.tables[-1]
             if not table.rows:
@@ -155,6 +165,16 @@ def _lossy(schema: TableSchema) -> tuple[str, ...]:
     """What servers print of some types is less than what they hold."""
     names = [column.name for column in schema.columns if column.type.family == "float"]
     return (f"FLOAT has six digits in a dump: {', '.join(names)}",) if names else ()
+
+
+def _unlocked(create: str) -> tuple[str, ...]:
+    """An engine without transactions shows what is written while it is dumped, unless nobody can write."""
+    engine = _ENGINE.search(create)
+    if engine is None or engine[1].lower() in TRANSACTIONAL:
+        return ()
+    return (
+        f"{engine[1]} has no transactions: a dump that let others write has rows of later than its place",
+    )
 
 
 def _left_out(schema: TableSchema, columns: tuple[str, ...]) -> tuple[str, ...]:

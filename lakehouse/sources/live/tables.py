@@ -13,12 +13,11 @@ from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import DdlError, LakehouseError
 from lakehouse.lineage import Name
 from lakehouse.schema import Column, TableSchema
+from lakehouse.sources.dumps.records import TRANSACTIONAL
 from lakehouse.sources.server_sql import NO_PAD, Asks, literal, printed, table_name, text, word
 from lakehouse.values.charsets import charset_codec
 
 SYSTEM = ("information_schema", "metrics_schema", "mysql", "performance_schema", "sys")
-# engines whose rows are of the moment of the transaction that reads them
-TRANSACTIONAL = frozenset({"innodb", "rocksdb", "tidb"})
 # families whose values can be compared with a literal of the server's own text, in the order of the key
 _NUMBERS = frozenset({"integer", "year", "decimal", "bit"})
 _TIMES = frozenset({"date", "datetime", "timestamp", "time"})

@@ -441,7 +441,10 @@ def test_a_feed_in_order_of_arrival_has_no_place_for_a_dump() -> None:
 def test_servers_own_databases_are_passed_over_and_losses_are_told(tmp_path: Path) -> None:
     text = (
         MYSQLDUMP + "CREATE TABLE `g` (`a` int, `f` float, `c` int GENERATED ALWAYS AS (`a` + 1) STORED);\n"
-        "INSERT INTO `g` (`a`, `f`) VALUES (1,1.5);\nUSE `mysql`;\n" + CREATE + COMPLETED
+        "INSERT INTO `g` (`a`, `f`) VALUES (1,1.5);\n"
+        "CREATE TABLE `m` (\n  `a` int COMMENT ') ENGINE=InnoDB'\n) ENGINE=MyISAM;\n"
+        "INSERT INTO `m` VALUES (1);\n"
+        "USE `mysql`;\n" + CREATE + COMPLETED
     )
     dump, found = find_dump(LocalDump(folder(tmp_path, d_dot_sql=text) / "d.sql")), Found()
 
@@ -452,6 +455,11 @@ def test_servers_own_databases_are_passed_over_and_losses_are_told(tmp_path: Pat
             ("shop", "g"),
             1,
             ("FLOAT has six digits in a dump: f", "columns that the dump's rows lack: c"),
-        )
+        ),
+        (
+            ("shop", "m"),
+            1,
+            ("MyISAM has no transactions: a dump that let others write has rows of later than its place",),
+        ),
     ]
-    assert len(events) == 3
+    assert len(events) == 6
