@@ -7,6 +7,10 @@ from lakehouse.lineage import Name
 from lakehouse.sources.database import Cells
 from lakehouse.sources.dumps.records import BinlogPlace
 
+# In the names of MariaDB's NO PAD collations. A CHAR of one is sorted with the spaces that fill it up, and
+# compared without them: 'a' comes behind 'a<tab>', and is less.
+NO_PAD = "_nopad_"
+
 
 class Asks(Protocol):
     """A connection that answers statements with the server's own text (lakehouse/sources/database.py)."""

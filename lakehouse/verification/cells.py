@@ -40,12 +40,15 @@ _TEMPORAL = ("date", "datetime", "timestamp", "time")
 
 
 class ServerColumn(NamedTuple):
-    """A column as the server's information_schema describes it; `virtual`: it is computed when it is read."""
+    """A column as the server's information_schema describes it; `virtual`: it is computed when it is read;
+    `no_pad`: of one of MariaDB's NO PAD collations.
+    """
 
     name: str
     type: str
     virtual: bool = False
     in_key: bool = False
+    no_pad: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from lakehouse.events import Position
 from lakehouse.formats.binlog import file_number
 from lakehouse.lineage import Name
 from lakehouse.schema import parse_type
-from lakehouse.sources.server_sql import Asks, end_of_binlog, literal, table_name, text, word
+from lakehouse.sources.server_sql import NO_PAD, Asks, end_of_binlog, literal, table_name, text, word
 from lakehouse.verification.cells import ServerColumn
 
 ALL = "1 = 1"
@@ -47,14 +47,18 @@ def columns_of(server: Asks, name: Name) -> list[ServerColumn]:
     """A table's columns in their order; none where there is no such table."""
     database, table = map(literal, name)
     rows = server.ask(
-        "SELECT column_name, column_type, extra, column_key FROM information_schema.columns "
+        "SELECT column_name, column_type, extra, column_key, collation_name FROM information_schema.columns "
         f"WHERE table_schema = {database} AND table_name = {table} ORDER BY ordinal_position"
     )
     return [
         ServerColumn(
-            text(column), text(type_), virtual="VIRTUAL" in text(extra).upper(), in_key=text(key) == "PRI"
+            text(column),
+            text(type_),
+            virtual="VIRTUAL" in text(extra).upper(),
+            in_key=text(key) == "PRI",
+            no_pad=NO_PAD in text(collation).lower(),
         )
-        for column, type_, extra, key in rows
+        for column, type_, extra, key, collation in rows
     ]
 
 
@@ -88,8 +92,9 @@ def _range_column(server: Asks, name: Name, columns: list[ServerColumn]) -> Serv
     )
     named = {text(row[0]).lower() for row in rows}
     found = next((column for column in columns if column.name.lower() in named), None)
-    fits = found is not None and parse_type(found.type).family in (*_NUMBERS, *_ORDERED)
-    return found if fits else None
+    if found is None or (found.no_pad and parse_type(found.type).base == "char"):
+        return None
+    return found if parse_type(found.type).family in (*_NUMBERS, *_ORDERED) else None
 
 
 def _value(cell: bytes | None, family: str) -> str | None:

@@ -17,8 +17,8 @@ from lakehouse.sources.file_systems import FileInfo, LocalFiles
 _SUFFIX = re.compile(
     r"(?P<stem>.+?)\.(?P<kind>sql|csv|dat)(?:\.(?P<packed>gz|zst|zstd|snappy|lz4|xz|bz2))?", re.S
 )
-# bytes to decompress at once
-PACKED = 1 << 17
+# packed bytes that are decompressed at once: of rows that are all alike, Zstandard makes 30,000 times as many
+PACKED = 1 << 12
 _TOO_PACKED = ("snappy", "lz4", "xz", "bz2")
 
 
@@ -108,7 +108,8 @@ def classify(path: str) -> SqlFile | None:
     for suffix, role in (("-schema-create", "database"), ("-schema", "schema")):
         if stem.endswith(suffix):
             return SqlFile(path, role, stem.removesuffix(suffix), found["kind"])
-    if re.search(r"-schema-(?:view|triggers|post|sequence)$|^-?checkpoint", stem):
+    # what has a dot is of a table, which may be one of a database `checkpoint`
+    if re.search(r"-schema-(?:view|triggers|post|sequence)$|^-?checkpoint[^.]*$", stem):
         return SqlFile(path, "other", re.sub(r"-schema-[a-z]+$", "", stem), found["kind"])
     return SqlFile(path, "data", stem, found["kind"])
 

@@ -6,9 +6,11 @@
     mysqldump                       -- CHANGE MASTER TO MASTER_LOG_FILE='…', MASTER_LOG_POS=…;
 
 A section of a replica (SHOW SLAVE STATUS, [replication]) tells its primary's position and does not count.
+From mydumper 0.15 on it also tells how many rows of each table were dumped: [`database`.`table`] and rows.
 """
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from lakehouse.errors import LakehouseError
@@ -24,6 +26,7 @@ _FILE = re.compile(
 _POSITION = re.compile(
     r"^#?\s*(?:Position|(?:SOURCE|MASTER)_LOG_POS)\s*=\s*[\"']?(\d+)[\"']?\s*$", re.M | re.I
 )
+_ROWS = re.compile(r"^\[([`\"])(.+)\1\.\1(.+)\1\]\n(?:(?!\[)[^\n]*\n)*?rows = (\d+)$", re.M)
 _FINISHED = re.compile(r"^#?\s*Finished dump at:", re.M)
 _CHANGE_MASTER = re.compile(
     r"CHANGE (?:MASTER|REPLICATION SOURCE) TO\s+(?:MASTER|SOURCE)_LOG_FILE\s*=\s*'([^']+)'\s*,\s*"
@@ -35,10 +38,13 @@ _BINLOG_NAME = re.compile(r".*\.\d{1,18}")
 
 
 class Metadata(NamedTuple):
-    """What a metadata file says. `place` is None where the server had no binlog."""
+    """What a metadata file says. `place` is None where the server had no binlog; `rows`: how many rows of a
+    table were dumped, by the stem of its files, where that is told.
+    """
 
     place: Place | None
     finished: bool
+    rows: Mapping[str, int]
 
 
 def read_metadata(text: str) -> Metadata:
@@ -55,7 +61,8 @@ def read_metadata(text: str) -> Metadata:
             "--consistency lock or snapshot (Dumpling), without --no-locks (mydumper)"
         )
     place = next((place_of(*one) for one in found), None)
-    return Metadata(place, _FINISHED.search(text) is not None)
+    rows = {f"{database}.{table}": int(count) for _, database, table, count in _ROWS.findall(text)}
+    return Metadata(place, _FINISHED.search(text) is not None, rows)
 
 
 def place_of(file: str, position: int) -> Place:

@@ -9,8 +9,8 @@ for one row beside a megabyte, whatever the size of a file.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from urllib.parse import unquote
 
@@ -51,13 +51,15 @@ _OF_DUMPLING = re.compile(r"\.\d{9,}$")
 @dataclass(frozen=True, slots=True)
 class Dump:
     """A dump that has been found. `place` is None where it does not tell its position; `path` is the one file
-    of mysqldump, None for a folder; `zone` that of TIMESTAMP where its files do not tell it.
+    of mysqldump, None for a folder; `zone` that of TIMESTAMP where its files do not tell it; `rows` how many
+    rows a folder's tables have, by the stem of their files, as far as that is told.
     """
 
     files: Metered
     place: Place | None
     path: str | None
     zone: str | None = None
+    rows: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -70,7 +72,7 @@ class Dump:
             with window_of(self.files, self.path) as window:
                 yield from _OneFile(window).events()
         else:
-            yield from _of_folder(self.files)
+            yield from _of_folder(self.files, self.rows)
 
 
 def find_dump(given: DumpFiles) -> Dump:
@@ -83,7 +85,7 @@ def find_dump(given: DumpFiles) -> Dump:
             raise LakehouseError(
                 f"{files.name}/{METADATA}: expected `Finished dump at`, got none: the dump was cut short"
             )
-        return Dump(files, metadata.place, None)
+        return Dump(files, metadata.place, None, rows=metadata.rows)
     found = [path for path in paths if (file := classify(path)) is not None and file.kind == "sql"]
     if len(found) != 1:
         cut = ", and metadata.partial: the dump was cut short" if f"{METADATA}.partial" in paths else ""
@@ -104,7 +106,8 @@ class _OneFile:
     def __init__(self, window: Window) -> None:
         self.window, self.session = window, Session()
         self.table: TableBegins | None = None
-        self.rows = 0
+        # `has_data`: the dump says that here are the table's rows, though they may be none
+        self.rows, self.has_data = 0, False
 
     def place(self) -> Place | None:
         """The position that stands before the first table."""
@@ -126,7 +129,7 @@ class _OneFile:
             else:
                 self._note(found)
         yield from self._ended()
-        if self.session.known and not self.session.complete:
+        if self.session.is_cut_short:
             raise LakehouseError(
                 f"{self.window.name}: expected `-- Dump completed` at its end, got none: the dump was cut "
                 "short; dump again"
@@ -134,6 +137,12 @@ class _OneFile:
 
     def _note(self, found: Comment | Statement | Insert) -> None:
         if isinstance(found, Comment):
+            self.has_data |= found.text.startswith("Dumping data for table")
+            if self.session.known and found.text.startswith("WHERE:"):
+                raise LakehouseError(
+                    f"{self.window.name}: byte {found.offset}: expected all rows of a table, got a dump with "
+                    "--where: what it lacks would count as deleted; dump again without"
+                )
             self.session = after_comment(self.session, found.text)
         elif isinstance(found, Statement):
             where = f"{self.window.name}: byte {found.offset}"
@@ -141,8 +150,8 @@ class _OneFile:
 
     def _ended(self) -> Iterator[DumpEvent]:
         if self.table is not None:
-            yield TableEnds(self.rows)
-        self.table, self.rows = None, 0
+            yield TableEnds(self.rows, left_out=self.session.known and not self.rows and not self.has_data)
+        self.table, self.rows, self.has_data = None, 0, False
 
     def _rows(self, insert: Insert) -> Iterator[DumpEvent]:
         if self.table is None or self.table.name[1] != insert.table:
@@ -168,8 +177,13 @@ class _Folder:
     data: dict[str, list[SqlFile]]
 
 
-def _of_folder(files: DumpFiles) -> Iterator[DumpEvent]:
+def _of_folder(files: DumpFiles, told: Mapping[str, int]) -> Iterator[DumpEvent]:
     folder = _folder(files)
+    if folder.schemas and not folder.data:
+        raise LakehouseError(
+            f"{files.name}: expected files with rows, got schemas alone: all tables would count as empty; "
+            "dump again without --no-data"
+        )
     for stem, file in sorted(folder.schemas.items()):
         table = _table_of_folder(files, file, folder.databases)
         if table is None:
@@ -180,11 +194,17 @@ def _of_folder(files: DumpFiles) -> Iterator[DumpEvent]:
             for rows in _rows_of_file(files, data, table):
                 count += len(rows.rows)
                 yield rows
+        if told.get(stem, count) != count:
+            raise LakehouseError(
+                f"{files.name}: expected {told[stem]} rows of {stem}, as metadata says, got {count}: a file "
+                "is missing, or left from another dump; copy it again, or dump again"
+            )
         yield TableEnds(count)
 
 
 def _folder(files: DumpFiles) -> _Folder:
     found = [file for info in files.paths() if (file := classify(info.path)) is not None]
+    _refuse_twice(found)
     others = {file.stem for file in found if file.role == "other" and not file.path.endswith("triggers.sql")}
     schemas = {file.stem: file for file in found if file.role == "schema"}
     stems, data = frozenset(schemas), dict[str, list[SqlFile]]()
@@ -199,6 +219,17 @@ def _folder(files: DumpFiles) -> _Folder:
     databases = {file.stem: _database_of(files, file) for file in found if file.role == "database"}
     views = {stem for stem in others if stem in schemas and stem not in data and _is_view(found, stem)}
     return _Folder({stem: file for stem, file in schemas.items() if stem not in views}, databases, data)
+
+
+def _refuse_twice(found: list[SqlFile]) -> None:
+    """LakehouseError where a file lies there packed and unpacked: its rows would count twice."""
+    paths: dict[tuple[str, str], str] = {}
+    for file in (file for file in found if file.role in ("schema", "data") and file.kind != "dat"):
+        other = paths.setdefault((file.role, file.stem), file.path)
+        if other != file.path:
+            raise LakehouseError(
+                f"{file.path}: expected each file of the dump once, got {other} too; remove one of them"
+            )
 
 
 def _is_view(found: list[SqlFile], stem: str) -> bool:
@@ -217,6 +248,8 @@ def _table_of_folder(files: DumpFiles, file: SqlFile, databases: dict[str, str])
                 table = _table_of(found, file.path, "")
                 name = "" if table is None else table.name[1]
                 return table and table._replace(name=(_database_named(file, name, databases), name))
+            if isinstance(found, Insert):
+                window.fail("a schema, as the file is named", got="rows: of a table whose name ends so?")
     return None
 
 

@@ -9,6 +9,8 @@ from lakehouse.sources.dumps.tuples import Row
 
 # below it a number is an offset in a binlog file, at or above it a TSO (of 1970's first hours)
 LEAST_TSO = 1 << 40
+# engines whose rows are of the moment of the transaction that reads them
+TRANSACTIONAL = frozenset({"innodb", "rocksdb", "tidb"})
 
 
 class Tso(NamedTuple):
@@ -53,9 +55,12 @@ class Rows(NamedTuple):
 
 
 class TableEnds(NamedTuple):
-    """All rows of the table that began last have been given."""
+    """All rows of the table that began last have been given. `left_out`: it may have some, the dump does not
+    have them.
+    """
 
     rows: int
+    left_out: bool = False
 
 
 DumpEvent = TableBegins | Rows | TableEnds

@@ -15,6 +15,9 @@ _SQL_MODE = re.compile(rb"\bSQL_MODE\s*=\s*'([^']*)'", re.I)
 # a trigger is created in a mode of its own, between the two; rows come in the dump's
 _MODE_SAVED = re.compile(rb"@SAVED_SQL_MODE\s*=\s*@@SQL_MODE\b", re.I)
 _MODE_BACK = re.compile(rb"\bSQL_MODE\s*=\s*@SAVED_SQL_MODE\b", re.I)
+# what mysqldump begins and ends with, but for --compact
+_OPENED = re.compile(rb"@OLD_SQL_MODE\s*=\s*@@SQL_MODE\b", re.I)
+_CLOSED = re.compile(rb"\bSQL_MODE\s*=\s*@OLD_SQL_MODE\b", re.I)
 _USE = re.compile(rb"USE\s+(`(?:[^`]|``)+`|[\w$]+)", re.I)
 _EXECUTED = re.compile(rb"/\*M?!\d*\s*(.*?)\s*\*/", re.S)
 _HEADER = re.compile(r"Host: .*?\s{2,}Database: (.+)")
@@ -26,7 +29,8 @@ _MULTIBYTE = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
 @dataclass(frozen=True, slots=True)
 class Session:
     """The state of a file. `charset` is the client's, "binary" for bytes as they are stored; `place` and
-    `complete` are mysqldump's, whose header makes it `known`. `is_aside`: the mode is a trigger's for now.
+    `complete` are mysqldump's, whose header makes it `known`. `is_open`: its session's settings have not been
+    set back. `is_aside`: the mode is a trigger's for now.
     """
 
     charset: str = "utf8mb4"
@@ -36,7 +40,13 @@ class Session:
     place: Place | None = None
     known: bool = False
     complete: bool = False
+    is_open: bool = False
     is_aside: bool = False
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether mysqldump's file ends before its end, as far as its options let it tell."""
+        return self.is_open or (self.known and not self.complete)
 
 
 def after_comment(session: Session, text: str) -> Session:
@@ -61,6 +71,8 @@ def after_statement(session: Session, text: bytes, where: str) -> Session:
         return replace(session, charset=_charset(found[1].decode().lower(), where))
     if text[:3].upper() == b"SET":
         zone, mode = _ZONE.search(text), _SQL_MODE.search(text)
+        if _OPENED.search(text) or _CLOSED.search(text):
+            session = replace(session, is_open=_OPENED.search(text) is not None)
         if zone is not None:
             session = replace(session, zone=zone[1].decode(errors="replace"))
         if _MODE_SAVED.search(text) or _MODE_BACK.search(text):

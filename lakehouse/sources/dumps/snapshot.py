@@ -1,5 +1,6 @@
 """A dump as a snapshot of a source: its position in the source's order, its tables as records of bronze."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -13,10 +14,19 @@ from lakehouse.formats.snapshot.records import RowsRecord, TableRecord
 from lakehouse.lineage import Name
 from lakehouse.schema import TableSchema
 from lakehouse.sources.dumps.read import Dump
-from lakehouse.sources.dumps.records import DumpEvent, Place, Rows, TableBegins, TableEnds, Tso
+from lakehouse.sources.dumps.records import (
+    TRANSACTIONAL,
+    DumpEvent,
+    Place,
+    Rows,
+    TableBegins,
+    TableEnds,
+    Tso,
+)
 
 # servers' own databases, which no feed carries
 _SYSTEM = frozenset({"information_schema", "metrics_schema", "mysql", "performance_schema", "sys"})
+_ENGINE = re.compile(r"^\)[^\n]*?\bENGINE\s*=\s*(\w+)", re.M | re.I)
 # Unicode's basic plane alone, and the charsets that have more
 _BASIC = frozenset({"utf8", "utf8mb3"})
 _BEYOND_BASIC = frozenset({"gb18030", "utf16", "utf16le", "utf32", "utf8mb4"})
@@ -88,7 +98,7 @@ def _records(dump: Dump, place: RecordPlace, found: Found) -> Iterator[RowsRecor
 
 def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
     """The events of the tables that a feed can have, counted in `found`. LakehouseError where a table comes
-    twice, or nothing tells the zone of its TIMESTAMPs.
+    twice or without its rows, or nothing tells the zone of its TIMESTAMPs.
     """
     names: set[Name] = set()
     passing, schema = False, TableSchema(())
@@ -99,7 +109,7 @@ def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
                 raise LakehouseError(f"{'.'.join(event.name)}: expected its rows in one place, got it twice")
             names.add(event.name)
             if not passing:
-                found.tables.append(TableFound(event.name, notes=_lossy(schema)))
+                found.tables.append(TableFound(event.name, notes=_lossy(schema) + _unlocked(event.create)))
         elif isinstance(event, Rows) and not passing:
             table = found.tables[-1]
             if not table.rows:
@@ -107,8 +117,18 @@ def checked(dump: Dump, found: Found) -> Iterator[DumpEvent]:
             table.rows += len(event.rows)
             _refuse_lossy_charset(event, table.name, schema)
             event = _zoned(event, table.name, schema, dump)
+        elif isinstance(event, TableEnds) and event.left_out and not passing:
+            _refuse_left_out(found.tables[-1].name)
         if not passing:
             yield event
+
+
+def _refuse_left_out(name: Name) -> None:
+    raise LakehouseError(
+        f"{'.'.join(name)}: expected its rows, got its CREATE TABLE alone: it would count as empty; dump "
+        "again with its rows (without --no-data and --ignore-table-data), or without the table "
+        "(--ignore-table; a MERGE table has no rows of its own)"
+    )
 
 
 def _zoned(rows: Rows, name: Name, schema: TableSchema, dump: Dump) -> Rows:
@@ -145,6 +165,16 @@ def _lossy(schema: TableSchema) -> tuple[str, ...]:
     """What servers print of some types is less than what they hold."""
     names = [column.name for column in schema.columns if column.type.family == "float"]
     return (f"FLOAT has six digits in a dump: {', '.join(names)}",) if names else ()
+
+
+def _unlocked(create: str) -> tuple[str, ...]:
+    """An engine without transactions shows what is written while it is dumped, unless nobody can write."""
+    engine = _ENGINE.search(create)
+    if engine is None or engine[1].lower() in TRANSACTIONAL:
+        return ()
+    return (
+        f"{engine[1]} has no transactions: a dump that let others write has rows of later than its place",
+    )
 
 
 def _left_out(schema: TableSchema, columns: tuple[str, ...]) -> tuple[str, ...]:

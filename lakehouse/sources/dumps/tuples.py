@@ -5,8 +5,9 @@
     '…', "…", _binary '…', N'…'     what the quotes mean: backslash escapes (not in NO_BACKSLASH_ESCAPES) and
                                     doubled quotes undone
     0xC3A9, x'C3A9', b'101'         the bytes; of bits, the least whole number of bytes
+    CONVERT('…' USING utf8mb4)      what the quotes mean: so mydumper writes MySQL's JSON
 
-A charset introducer does not change bytes, so it is passed over. Expressions are refused.
+A charset introducer does not change bytes, so it is passed over. Other expressions are refused.
 """
 
 import functools
@@ -33,7 +34,7 @@ _INTRODUCER = rb"(?:_[0-9A-Za-z]++\s*+|[nN](?='))?+"
 _OPENING, _BETWEEN = re.compile(rb"\s*+\("), re.compile(rb"\s*+([,;])")
 _BLANK = re.compile(rb"\s*+\Z")
 # the groups of a cell's pattern, of which one has matched
-_NULL, _NUMBER, _SINGLE, _, _HEX, _BITS = range(1, 7)
+_NULL, _NUMBER, _SINGLE, _, _HEX, _BITS, _SINGLE_CONVERTED, _ = range(1, 9)
 
 
 def _quoted(quote: bytes, escapes: bool) -> bytes:
@@ -50,11 +51,14 @@ def _patterns(escapes: bool) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     cell = (
         rb"\s*+(?:(NULL)|([+-]?[0-9][0-9.eE+-]*+|[+-]?\.[0-9][0-9eE+-]*+)(?![xX0-9A-Za-z])|"
         + _INTRODUCER
-        + rb"(?:'(%b)'|\"(%b)\"|(?:0[xX]|[xX]')([0-9A-Fa-f]*+)'?+|(?:0b|[bB]')([01]*+)'?+))\s*+[,)]"
-        % (single, double)
+        + rb"(?:'(%b)'|\"(%b)\"|(?:0[xX]|[xX]')([0-9A-Fa-f]*+)'?+|(?:0b|[bB]')([01]*+)'?+)"
+        rb"|(?i:CONVERT)\(\s*+(?:'(%b)'|\"(%b)\")\s*+(?i:USING\s++utf8mb4)\s*+\))\s*+[,)]"
+        % (single, double, single, double)
     )
     open_ = (
-        rb"\s*+" + _INTRODUCER + rb"(?:'(?:%b)(?:\\|'\s*+)?+|\"(?:%b)(?:\\|\"\s*+)?+|"
+        rb"\s*+(?:(?i:CONVERT)\(\s*+)?+"
+        + _INTRODUCER
+        + rb"(?:'(?:%b)(?:\\|'[\s\w]*+\)?+\s*+)?+|\"(?:%b)(?:\\|\"[\s\w]*+\)?+\s*+)?+|"
         rb"[xXbB]'[0-9A-Fa-f]*+'?+\s*+|[\w.+-]*+\s*+)\Z" % (single, double)
     )
     return re.compile(cell, re.S), re.compile(open_, re.S)
@@ -89,7 +93,7 @@ def _value(found: re.Match[bytes], escapes: bool) -> Cell:
         return bytes.fromhex(("0" if len(data) % 2 else "") + data.decode())
     if kind == _BITS:
         return int(data or b"0", 2).to_bytes((len(data) + 7) // 8, "big")
-    return unescaped(data, b"'" if kind == _SINGLE else b'"', escapes=escapes)
+    return unescaped(data, b"'" if kind in (_SINGLE, _SINGLE_CONVERTED) else b'"', escapes=escapes)
 
 
 def unescaped(data: bytes, quote: bytes, *, escapes: bool) -> bytes:

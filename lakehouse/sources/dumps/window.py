@@ -1,6 +1,7 @@
 """A window on a stream of bytes, for readers that match patterns at its front."""
 
 import re
+import zlib
 from typing import NoReturn, Protocol
 
 from lakehouse.errors import LakehouseError
@@ -37,7 +38,7 @@ class Window:
             return False
         try:
             data = self.stream.read(max(READ, len(self.buffer) - self.at))
-        except (OSError, EOFError, ValueError) as error:
+        except (OSError, EOFError, ValueError, zlib.error) as error:
             raise LakehouseError(
                 f"{self.name}: byte {self.offset}: expected a whole compressed file, got one that is cut "
                 f"short or damaged ({type(error).__name__}); copy it again, or dump again"

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from lakehouse.errors import EnvironmentError_, LakehouseError
 from lakehouse.sources.dumps.records import Place, Tso
+from lakehouse.sources.live.prepared import GIVES_UP_AFTER, wait_for_prepared, xa_state
 from lakehouse.sources.server_sql import Asks as Answers
 from lakehouse.sources.server_sql import at_tso, binlog_place, end_of_binlog, is_tidb, text, version_of
 
@@ -23,8 +24,6 @@ from lakehouse.sources.server_sql import at_tso, binlog_place, end_of_binlog, is
 COMMITS_WITHIN = 3.0
 # seconds for which a connection stays open that nothing is asked on
 STAYS_OPEN = 7 * 86_400
-# seconds after which one that is not says that something is wrong
-GIVES_UP_AFTER = 60.0
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _GTID = re.compile(rf"({_UUID}(?::[A-Za-z_]\w*)?)?:(\d+)#", re.A)
 # a sort compares values to their ends: by a key that has a prefix alone, rows are sorted to be read in order
@@ -63,15 +62,28 @@ class MariaDbServer:
     name = "MariaDB"
     session: tuple[str, ...] = ("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", _WHOLE_SORT)
 
+    def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._sleep = sleep
+
     @contextmanager
     def moment(self, database: Asks, *, first: bool) -> Iterator[Moment]:
+        before = xa_state(database) if first else None
+        if before is not None and before.was_used:
+            self._sleep(COMMITS_WITHIN)  # until an XA PREPARE that had begun is in its state
         database.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         try:
-            told = {text(name).lower(): text(value) for name, value in database.ask(_SNAPSHOT_PLACE)}
-            file, offset = told.get("binlog_snapshot_file", ""), told.get("binlog_snapshot_position", "")
-            yield Moment(binlog_place(file, offset), exact=True)
+            if before is None or (not before.prepared and xa_state(database) == before):
+                told = {text(name).lower(): text(value) for name, value in database.ask(_SNAPSHOT_PLACE)}
+                file, offset = told.get("binlog_snapshot_file", ""), told.get("binlog_snapshot_position", "")
+                yield Moment(binlog_place(file, offset), exact=True)
+                return
         finally:
             _rolled_back(database)
+        # its rows would lack those of XA transactions that are prepared: they are of later, as at MySQL
+        place = end_of_binlog(database)
+        self._sleep(COMMITS_WITHIN)
+        wait_for_prepared(database, self._sleep)
+        yield Moment(place, exact=False)
 
 
 class TiDbServer:
@@ -107,6 +119,7 @@ class MySqlServer:
         place = end_of_binlog(database)
         if first:
             self._settle(database)
+            wait_for_prepared(database, self._sleep)
         yield Moment(place, exact=False)
 
     def _settle(self, database: Asks) -> None:

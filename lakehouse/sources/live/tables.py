@@ -13,12 +13,11 @@ from lakehouse.ddl.parse.statements import read
 from lakehouse.errors import DdlError, LakehouseError
 from lakehouse.lineage import Name
 from lakehouse.schema import Column, TableSchema
-from lakehouse.sources.server_sql import Asks, literal, printed, table_name, text, word
+from lakehouse.sources.dumps.records import TRANSACTIONAL
+from lakehouse.sources.server_sql import NO_PAD, Asks, literal, printed, table_name, text, word
 from lakehouse.values.charsets import charset_codec
 
 SYSTEM = ("information_schema", "metrics_schema", "mysql", "performance_schema", "sys")
-# engines whose rows are of the moment of the transaction that reads them
-TRANSACTIONAL = frozenset({"innodb", "rocksdb", "tidb"})
 # families whose values can be compared with a literal of the server's own text, in the order of the key
 _NUMBERS = frozenset({"integer", "year", "decimal", "bit"})
 _TIMES = frozenset({"date", "datetime", "timestamp", "time"})
@@ -152,7 +151,7 @@ def described(database: Asks, table: Listed, *, charsets: bool) -> LiveTable:
         create=create_text,
         state=_COUNTER.sub("", create_text) + text(made[0][0] if made else None),
         schema=schema,
-        key=_chunk_key(schema),
+        key=_chunk_key(schema, has_no_pad=NO_PAD in create_text.lower()),
         charset=None if own else "utf8mb4",
     )
 
@@ -160,15 +159,17 @@ def described(database: Asks, table: Listed, *, charsets: bool) -> LiveTable:
 _TEXTS = frozenset({"text", "enum", "set", "json"})
 
 
-def _chunk_key(schema: TableSchema) -> tuple[Column, ...]:
+def _chunk_key(schema: TableSchema, *, has_no_pad: bool) -> tuple[Column, ...]:
     """The columns of the key in its order; none where one of them has an order that no literal of its text
     has (ENUM, FLOAT and others), or is a TEXT or BLOB, by which each chunk would have to be sorted.
+    `has_no_pad`: a column may be of one of MariaDB's NO PAD collations.
     """
     columns = {column.id: column for column in schema.columns}
     key = tuple(columns[number] for number in schema.handle_key)
     fits = all(
         one.type.family in _NUMBERS | _TIMES | {"text", "binary"}
         and not one.type.base.endswith(("text", "blob"))
+        and not (has_no_pad and one.type.base == "char")
         for one in key
     )
     return key if fits else ()

@@ -3,7 +3,7 @@ bronze, from where silver and gold take them.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -98,6 +98,11 @@ def snapshot_tables(source: Source, asked: Asked, progress: Progress) -> dict[st
         with connected() as database:
             tables = _tables(log, source, database, asked)
             _refuse_gap(log, _now(source, server, database), progress)
+        for name in not_listed(tables, _wanted(log, source, asked)):
+            progress(
+                f"warning: {name}: left out, the server lists no such table: may the account SELECT from it? "
+                "Views and MariaDB's system versioned tables are not read"
+            )
         run = _Run(source, asked, _last_run(log), context)
         return run.read(tables, server, connected)
 
@@ -155,6 +160,18 @@ def _tables(log: OpsLog, source: Source, database: Database, asked: Asked) -> li
             "it carries, --tables 'shop.*'"
         )
     return [table for table in every if table.name[0] in told]
+
+
+def _wanted(log: OpsLog, source: Source, asked: Asked) -> frozenset[Name]:
+    """The tables that the server should have; none where the caller looks whether it has."""
+    if asked.names or asked.tables:
+        return frozenset()
+    return frozenset(_incomplete(log)) if asked.incomplete else source.gold.tables or frozenset()
+
+
+def not_listed(tables: Iterable[Listed], wanted: frozenset[Name]) -> list[str]:
+    """The names of wanted tables that are not among those of the server."""
+    return [".".join(name) for name in sorted(wanted - {table.name for table in tables})]
 
 
 def _databases(log: OpsLog) -> set[str]:

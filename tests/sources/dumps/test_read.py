@@ -10,7 +10,7 @@ import zstandard
 from lakehouse.errors import LakehouseError
 from lakehouse.events import RowChange
 from lakehouse.formats import FORMATS, decode_message
-from lakehouse.sources.dumps.files import LocalDump
+from lakehouse.sources.dumps.files import LocalDump, window_of
 from lakehouse.sources.dumps.metadata import given_place, read_metadata
 from lakehouse.sources.dumps.read import find_dump
 from lakehouse.sources.dumps.records import BinlogPlace, Rows, TableBegins, TableEnds, Tso
@@ -261,6 +261,117 @@ def test_a_file_of_mysqldump_that_is_cut_short_is_refused(tmp_path: Path) -> Non
     assert "expected `-- Dump completed` at its end, got none" in refused(path)
 
 
+def test_a_file_of_mysqldump_without_comments_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    """A lost connection ends the statement that is being written, and the file."""
+    head = "/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO' */;\nUSE `d`;\n"
+    rows = "INSERT INTO `t` VALUES (1,NULL,NULL);\n"
+    whole = folder(tmp_path, d_dot_sql=head + CREATE + rows + "/*!40101 SET SQL_MODE=@OLD_SQL_MODE */;\n")
+    assert tables(whole / "d.sql") == {("d", "t"): [[b"1", None, None]]}
+
+    cut = folder(tmp_path, d_dot_sql=head + CREATE + rows) / "d.sql"
+
+    assert "the dump was cut short" in refused(cut)
+
+
+def test_a_table_whose_rows_were_left_out_is_not_taken_as_empty(tmp_path: Path) -> None:
+    """As with --no-data and --ignore-table-data; of general_log nobody dumps the rows."""
+    empty = "-- Dumping data for table `t`\n"
+    log = "USE `mysql`;\nCREATE TABLE `general_log` (`a` int);\n"
+    whole = folder(tmp_path, d_dot_sql=MYSQLDUMP + CREATE + empty + log + COMPLETED) / "d.sql"
+    assert len(list(checked(find_dump(LocalDump(whole)), Found()))) == 2
+
+    path = folder(tmp_path, d_dot_sql=MYSQLDUMP + CREATE.replace("`t`", "`u`") + CREATE + empty + COMPLETED)
+
+    with pytest.raises(LakehouseError, match=r"shop\.u: expected its rows, got its CREATE TABLE alone"):
+        list(checked(find_dump(LocalDump(path / "d.sql")), Found()))
+
+
+def test_a_folder_of_schemas_alone_is_refused(tmp_path: Path) -> None:
+    path = folder(tmp_path, metadata=DUMPLING, shop_dot_t__schema_dot_sql=CREATE)
+
+    assert "expected files with rows, got schemas alone" in refused(path)
+
+
+def test_a_part_of_the_rows_is_refused(tmp_path: Path) -> None:
+    rows = "-- Dumping data for table `t`\n--\n-- WHERE:  id > 1\n\nINSERT INTO `t` VALUES (2,NULL,NULL);\n"
+    path = folder(tmp_path, d_dot_sql=MYSQLDUMP + CREATE + rows + COMPLETED) / "d.sql"
+
+    assert "expected all rows of a table, got a dump with --where" in refused(path)
+
+
+@pytest.mark.parametrize(("rows", "told"), [(3, None), (2, "expected 2 rows of"), (4, "expected 4 rows of")])
+def test_the_rows_that_mydumper_counted_have_to_be_there(tmp_path: Path, rows: int, told: str | None) -> None:
+    path = dumpling(tmp_path / "dump")
+    metadata = (
+        "# Started dump at: x\n[config]\nquote-character = BACKTICK\n\n[source]\nFile = b.7\nPosition = 9\n\n"
+        "[`shop`.`odd%2Ename`]\nreal_table_name=odd.name\nrows = 2\n\n[`shop`.`none`]\nrows = 9\n\n"
+        f"[`shop`.`t`]\nreal_table_name=t\nrows = {rows}\n# Finished dump at: x\n"
+    )
+    (path / "metadata").write_text(metadata)
+
+    if told is None:
+        assert len(tables(path)) == 2
+    else:
+        assert told in refused(path)
+
+
+def test_a_file_that_lies_there_packed_and_unpacked_does_not_count_twice(tmp_path: Path) -> None:
+    path = dumpling(tmp_path / "dump")
+    text = (path / "shop.t.000000000.sql").read_bytes()
+    (path / "shop.t.000000000.sql.gz").write_bytes(gzip.compress(text))
+
+    assert "expected each file of the dump once, got shop.t.000000000.sql too" in refused(path)
+
+
+def test_the_rows_of_a_database_that_is_called_checkpoint_are_read(tmp_path: Path) -> None:
+    path = dumpling(tmp_path / "dump")
+    for file in path.glob("shop*"):
+        text = file.read_bytes().replace(b"`shop`", b"`checkpoints`")
+        (path / file.name.replace("shop", "checkpoints")).write_bytes(text)
+        file.unlink()
+    (path / "checkpoint").write_text("{}")
+
+    assert len(tables(path)["checkpoints", "t"]) == 3
+
+
+def test_the_rows_of_a_table_whose_name_ends_in_schema_are_not_passed_over(tmp_path: Path) -> None:
+    """mydumper 0.10 names its one file of rows as another table's schema."""
+    path = dumpling(tmp_path / "dump")
+    create = CREATE.replace("`t`", "`u-schema`")
+    (path / "shop.u-schema-schema.sql").write_text(create)
+    (path / "shop.u-schema.sql").write_text(HEAD + "INSERT INTO `u-schema` VALUES (1,NULL,NULL);\n")
+
+    assert "shop.u-schema.sql: byte" in (told := refused(path))
+    assert "expected a schema, as the file is named, got rows" in told
+
+
+def test_what_is_damaged_inside_of_gzip_is_refused(tmp_path: Path) -> None:
+    data = bytearray(gzip.compress((MYSQLDUMP + CREATE + COMPLETED).encode()))
+    data[10] = 0xFF
+    path = folder(tmp_path, d_dot_sql_dot_gz=bytes(data)) / "d.sql.gz"
+
+    assert "expected a whole compressed file, got one that is cut short or damaged" in refused(path)
+
+
+def test_a_file_of_equal_rows_is_not_unpacked_at_once(tmp_path: Path) -> None:
+    data = zstandard.compress(b"(1)," * (1 << 26))
+    path = folder(tmp_path, d_dot_sql_dot_zst=data)
+
+    with window_of(LocalDump(path), "d.sql.zst") as window:
+        assert window.more()
+        assert len(window.buffer) < 1 << 28
+
+
+def test_a_quoted_end_of_comment_in_a_view_ends_no_statement(tmp_path: Path) -> None:
+    view = "/*!50001 CREATE VIEW `v` AS select '*/' AS `x`,1 AS `it's` */;\n"
+    other = (CREATE + "INSERT INTO `u` VALUES (2,NULL,NULL);\n").replace("`t`", "`u`")
+    rows = "INSERT INTO `t` VALUES (1,NULL,NULL);\n"
+    text = MYSQLDUMP + CREATE + rows + view + "USE `b`;\n" + other + COMPLETED
+    path = folder(tmp_path, d_dot_sql=text) / "d.sql"
+
+    assert tables(path) == {("shop", "t"): [[b"1", None, None]], ("b", "u"): [[b"2", None, None]]}
+
+
 def test_a_charset_in_which_a_backslash_may_be_half_a_character_is_refused(tmp_path: Path) -> None:
     path = folder(tmp_path, d_dot_sql="SET NAMES gbk;\nUSE `d`;\n" + CREATE) / "d.sql"
 
@@ -330,7 +441,10 @@ def test_a_feed_in_order_of_arrival_has_no_place_for_a_dump() -> None:
 def test_servers_own_databases_are_passed_over_and_losses_are_told(tmp_path: Path) -> None:
     text = (
         MYSQLDUMP + "CREATE TABLE `g` (`a` int, `f` float, `c` int GENERATED ALWAYS AS (`a` + 1) STORED);\n"
-        "INSERT INTO `g` (`a`, `f`) VALUES (1,1.5);\nUSE `mysql`;\n" + CREATE + COMPLETED
+        "INSERT INTO `g` (`a`, `f`) VALUES (1,1.5);\n"
+        "CREATE TABLE `m` (\n  `a` int COMMENT ') ENGINE=InnoDB'\n) ENGINE=MyISAM;\n"
+        "INSERT INTO `m` VALUES (1);\n"
+        "USE `mysql`;\n" + CREATE + COMPLETED
     )
     dump, found = find_dump(LocalDump(folder(tmp_path, d_dot_sql=text) / "d.sql")), Found()
 
@@ -341,6 +455,11 @@ def test_servers_own_databases_are_passed_over_and_losses_are_told(tmp_path: Pat
             ("shop", "g"),
             1,
             ("FLOAT has six digits in a dump: f", "columns that the dump's rows lack: c"),
-        )
+        ),
+        (
+            ("shop", "m"),
+            1,
+            ("MyISAM has no transactions: a dump that let others write has rows of later than its place",),
+        ),
     ]
-    assert len(events) == 3
+    assert len(events) == 6

@@ -89,6 +89,8 @@ def test_without_backslash_escapes_only_quotes_are_doubled(table: list[Row], siz
         (b"'\"\"'", b'""'),
         (b"\"it's ''\"", b"it's ''"),
         (b"'\\a'", b"a"),
+        (b"CONVERT('{\"a\": \\'\\\\n\\'}' USING UTF8MB4)", b"{\"a\": '\\n'}"),
+        (b'CONVERT("a)" USING utf8mb4)', b"a)"),
     ],
 )
 def test_literals(literal: bytes, cell: bytes) -> None:

@@ -16,6 +16,7 @@ from lakehouse.sources.database import SESSION, Database, DatabaseSettings, conn
 from lakehouse.sources.dumps.records import BinlogPlace
 from lakehouse.sources.dumps.snapshot import place_in
 from lakehouse.sources.live.parallel import Pace, Progress, Workers
+from lakehouse.sources.live.prepared import xa_state
 from lakehouse.sources.live.read import Begun, Reading, mark_of, table_messages
 from lakehouse.sources.live.servers import MariaDbServer, Moment, MySqlServer, Server, server_of
 from lakehouse.sources.live.tables import Listed, chosen, listed
@@ -301,7 +302,9 @@ def test_mysql_s_place_counts_once_what_was_in_its_binlog_is_visible(owned: tupl
     assert waited == [0.05]
     # the place comes first, then the transactions that are not committed yet
     asked = ["SHOW GLOBAL VARIABLES LIKE 'gtid\\_mode'", "SELECT @@GLOBAL.gtid_owned"]
-    assert mysql.asked == ["SHOW BINARY LOG STATUS", "SHOW MASTER STATUS", *asked * 3]
+    assert mysql.asked[:-2] == ["SHOW BINARY LOG STATUS", "SHOW MASTER STATUS", *asked * 3]
+    assert mysql.asked[-2].startswith("SHOW GLOBAL STATUS")
+    assert mysql.asked[-1] == "XA RECOVER"
 
 
 def test_a_table_that_mysql_changed_since_the_last_place_begins_at_one_of_its_own(server: MariaDb) -> None:
@@ -356,6 +359,71 @@ def test_a_server_without_a_binlog_is_told_what_it_lacks() -> None:
         MySqlServer().moment(Scripted({}), first=False),
     ):
         pass
+
+
+# XA transactions: at last, for a server that has had one is asked more
+
+
+@pytest.mark.parametrize("kind", (MariaDbServer, Unknowing))
+@pytest.mark.parametrize("committed", (True, False))
+def test_the_rows_of_a_transaction_that_is_prepared_are_waited_for(
+    server: MariaDb, kind: type[MariaDbServer | MySqlServer], committed: bool
+) -> None:
+    """They are in the binlog below the place, and XA COMMIT logs none."""
+    end = f"XA {'COMMIT' if committed else 'ROLLBACK'} 'x'"
+    with connect(settings_of(server)) as writer:
+        writer.execute("CREATE OR REPLACE TABLE shop.prepared (id int PRIMARY KEY)")
+        writer.execute("INSERT INTO shop.prepared VALUES (1)")
+        for statement in ("XA START 'x'", "INSERT INTO shop.prepared VALUES (2)", "XA END 'x'"):
+            writer.execute(statement)
+        writer.execute("XA PREPARE 'x'")
+
+        def sleep(seconds: float) -> None:
+            if seconds < 1 and writer.ask("XA RECOVER"):
+                writer.execute(end)
+
+        rows, told = records(read(server, kind(sleep), ("prepared",)))
+
+    assert isinstance(rows, RowsRecord)
+    assert isinstance(told, TableRecord)
+    assert rows.rows == ([[b"1"], [b"2"]] if committed else [[b"1"]])
+    assert told.until is not None
+    assert told.place.offset < told.until.offset
+
+
+def test_a_moment_after_such_transactions_have_ended_is_exact_again(server: MariaDb) -> None:
+    waited: list[float] = []
+    with (
+        connect(settings_of(server)) as database,
+        MariaDbServer(waited.append).moment(database, first=True) as one,
+    ):
+        assert one.exact
+    assert waited == [3.0]
+
+
+@pytest.mark.parametrize("kind", (MariaDbServer, Unknowing))
+def test_a_transaction_that_stays_prepared_is_told(
+    server: MariaDb, kind: type[MariaDbServer | MySqlServer]
+) -> None:
+    with connect(settings_of(server)) as writer:
+        writer.execute("CREATE OR REPLACE TABLE shop.prepared (id int PRIMARY KEY)")
+        for statement in ("XA START 'y'", "INSERT INTO shop.prepared VALUES (2)", "XA END 'y'"):
+            writer.execute(statement)
+        writer.execute("XA PREPARE 'y'")
+        try:
+            with pytest.raises(EnvironmentError_, match="got some that stay prepared"):
+                read(server, kind(lambda seconds: None), ("prepared",))
+        finally:
+            writer.execute("XA ROLLBACK 'y'")
+
+
+def test_an_account_that_is_not_told_of_them_is_refused_where_there_have_been_some() -> None:
+    unused = Scripted({"XA RECOVER": EnvironmentError_("no"), "SHOW GLOBAL": [(b"Com_xa_prepare", b"0")]})
+    used = Scripted({"XA RECOVER": EnvironmentError_("no"), "SHOW GLOBAL": [(b"Com_xa_prepare", b"1")]})
+
+    assert not xa_state(unused).was_used
+    with pytest.raises(EnvironmentError_, match=r"GRANT XA_RECOVER_ADMIN\): no"):
+        xa_state(used)
 
 
 def wait_for(busy: BusyServer, transactions: int) -> None:

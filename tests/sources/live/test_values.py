@@ -37,6 +37,10 @@ CREATE TABLE prefix (v varchar(3000) CHARACTER SET latin1 NOT NULL, UNIQUE (v(20
 INSERT INTO prefix SELECT CONCAT(REPEAT('a', 1500), MD5(seq)) FROM seq_1_to_250;
 CREATE TABLE prefix_of_text (v text CHARACTER SET latin1 NOT NULL, UNIQUE (v(2000)));
 INSERT INTO prefix_of_text SELECT v FROM prefix;
+CREATE TABLE nopad (k char(9) COLLATE utf8mb4_nopad_bin,
+  v varchar(9) COLLATE utf8mb4_nopad_bin, PRIMARY KEY (k, v));
+INSERT INTO nopad VALUES ('a', 'a'), ('a\t', 'a'), ('a\t', 'a\t'), ('a', 'a '),
+  ('', ''), ('\t', '\t'), ('\t', '');
 INSERT INTO ci VALUES ('B'), ('a'), ('C'), ('b!'), ('ß'), ('É'), ('😀'), ('');
 """
 

@@ -29,7 +29,7 @@ from lakehouse.spark.operations.rebuild import rebuild_silver
 from lakehouse.spark.ops.log import OpsLog
 from lakehouse.spark.pipeline import snapshot_tables as command
 from lakehouse.spark.pipeline.run import runs
-from lakehouse.spark.pipeline.snapshot_tables import Asked, list_tables, snapshot_tables
+from lakehouse.spark.pipeline.snapshot_tables import Asked, list_tables, not_listed, snapshot_tables
 from lakehouse.spark.source import Source, source_of
 from tests.servers.mariadb import MariaDb, start_mariadb
 from tests.support.busy_server import BusyServer, in_order
@@ -275,3 +275,11 @@ def test_progress_tells_the_rate_and_how_long_the_rest_takes() -> None:
     # a server says only about how many rows there are
     reached.rows = 20_000
     assert command.progress_line(reached, tables, 20) == "20,000 rows, 1 of 2 tables, 1,000 a second"
+
+
+def test_a_table_that_the_server_does_not_list_is_named() -> None:
+    tables = [Listed(("shop", "item"), "InnoDB", 1, size=1)]
+    wanted = frozenset({("shop", "item"), ("shop", "versioned"), ("crm", "item")})
+
+    assert not_listed(tables, wanted) == ["crm.item", "shop.versioned"]
+    assert not_listed(tables, frozenset()) == []
