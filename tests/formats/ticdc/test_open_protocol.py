@@ -17,8 +17,9 @@ from lakehouse.formats import decode_message
 from lakehouse.formats.open_frames import framed, frames
 from lakehouse.formats.ticdc.open_protocol import decode
 from lakehouse.formats.ticdc.open_values import go_unquote
+from tests.support.encode_open import go_quote
 from tests.support.engine import Memory
-from tests.support.wires import TS, dumps, go_quote
+from tests.support.wires import TS, dumps
 
 ID = {"t": 3, "h": True, "f": 11, "v": 1}
 
