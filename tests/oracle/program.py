@@ -28,7 +28,8 @@ STRICT = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 @dataclass
 class Program:
     """`seed` decides commit times and how the feed tells rows; `database` is the first of two: the other ends
-    with _2. `raw` leaves updates of keys in one piece. `server` is whose rules hold, as a source's option has it.
+    with _2. `raw` leaves updates of keys in one piece. `server`: whose rules hold, as a source's option
+    has it.
     """
 
     seed: int
