@@ -1,7 +1,8 @@
 """A program with its history, as a file: what the server did is kept, so that the case is judged without a
 server.
 
-{"story", "seed", "strict", "raw", "server", "database", "steps", "shapes": [table…], "events": [{… "shape": n}],
+{"story",
+ "seed", "strict", "raw", "server", "database", "steps", "shapes": [table…], "events": [{… "shape": n}],
  "states": [[commit_ts, [[database, table, n, rows, unknown, maybe, computed]…]]…]}
 """
 

@@ -128,7 +128,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--server",
         default="mariadb",
-        help="mariadb or mysql: one of our own is started; or mysql://USER@HOST:PORT, a MariaDB or MySQL that runs",
+        help="mariadb or mysql: one of our own is started; or mysql://USER@HOST:PORT, one that runs",
     )
     parser.add_argument("--log", type=Path, default=LOG, help="one line per program, or lake")
     parser.add_argument(

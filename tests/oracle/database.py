@@ -1,4 +1,4 @@
-"""What a MariaDB or MySQL says of its tables: shapes out of information_schema, rows as cells ({"type", "value",
+"""What a server says of its tables: shapes out of information_schema, rows as cells ({"type", "value",
 "num"?}: the server's text).
 """
 
