@@ -1,7 +1,8 @@
 """A program with its history, as a file: what the server did is kept, so that the case is judged without a
 server.
 
-{"story", "seed", "strict", "raw", "database", "steps", "shapes": [table…], "events": [{… "shape": n}],
+{"story",
+ "seed", "strict", "raw", "server", "database", "steps", "shapes": [table…], "events": [{… "shape": n}],
  "states": [[commit_ts, [[database, table, n, rows, unknown, maybe, computed]…]]…]}
 """
 
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.oracle.database import Column, Table
+from tests.oracle.dialects import MARIADB
 from tests.oracle.program import Program
 from tests.oracle.runner import Event, Runner, State
 
@@ -56,6 +58,7 @@ def save_case(runner: "Runner | Case", path: Path, story: str) -> None:
         "seed": program.seed,
         "strict": program.strict,
         "raw": program.raw,
+        "server": program.server,
         "database": program.database,
     }
     parts = {
@@ -87,7 +90,16 @@ def load_case(path: Path) -> Case:
         for ts, tables in told["states"]
     ]
     return Case(
-        Program(told["seed"], told["strict"], told["steps"], told["database"], told["raw"]), events, states
+        Program(
+            told["seed"],
+            told["strict"],
+            told["steps"],
+            told["database"],
+            raw=told["raw"],
+            server=told.get("server", MARIADB.rules),
+        ),
+        events,
+        states,
     )
 
 

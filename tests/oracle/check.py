@@ -22,6 +22,7 @@ from lakehouse.lineage import Lineage
 from lakehouse.schema import parse_type
 from tests.oracle.cases import Case
 from tests.oracle.database import Column, Name, Table
+from tests.oracle.dialects import MARIADB
 from tests.oracle.in_place import check_in_place
 from tests.oracle.program import ZONE
 from tests.oracle.runner import Event, Runner, State
@@ -33,8 +34,14 @@ from tests.support.engine import Memory
 Line = dict[str, Any]
 
 
-# the server that the oracle asks; TiCDC's feeds, whose own rules are TiDB's, carry its history too
-OPTIONS = {"time_zone": ZONE, "server": "mariadb 11.4"}
+def options_of(runner: "Runner | Case") -> dict[str, str]:
+    """A source's: the server that the oracle asks. TiCDC's feeds, whose own rules are TiDB's, carry its
+    history too.
+    """
+    return {"time_zone": ZONE, "server": runner.program.server}
+
+
+OPTIONS = {"time_zone": ZONE, "server": MARIADB.rules}
 
 
 @dataclass
@@ -69,12 +76,13 @@ def told(judged: Judged) -> Iterator[None]:
 def _judge(runner: "Runner | Case", judged: Judged, again: int) -> None:
     chance = random.Random(f"{runner.seed} feed {again}")
     messages, row_ids = delivered(runner.events, chance, keyless=has_keyless(runner), raw=runner.raw)
-    whole = Memory("ticdc-open", OPTIONS, row_ids=row_ids).add(messages)
+    options = options_of(runner)
+    whole = Memory("ticdc-open", options, row_ids=row_ids).add(messages)
     if runner.events:
         same("the watermark", whole.watermark, place(runner.states[-1][0]))
     for ts, state in runner.states:
         compare(whole, place(ts), state, judged)
-    silver = Memory("ticdc-open", OPTIONS, row_ids=row_ids)
+    silver = Memory("ticdc-open", options, row_ids=row_ids)
     on_the_way(
         silver,
         ([message] for message in messages),
@@ -237,4 +245,4 @@ def _few(lines: Counter[str]) -> str:
     return " | ".join(sorted(lines.elements())[:3])
 
 
-__all__ = ["OPTIONS", "Judged", "compare", "delivered", "judge", "parse_type"]
+__all__ = ["OPTIONS", "Judged", "compare", "delivered", "judge", "options_of", "parse_type"]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests.oracle.cases import save_case
 from tests.oracle.database import Database
@@ -20,6 +21,7 @@ from tests.oracle.generate import generate
 from tests.oracle.runner import Runner
 from tests.oracle.shrink import rerun, shrink
 from tests.servers.mariadb import start_mariadb
+from tests.servers.mysql import start_mysql
 
 COUNTED = ("steps", "statements", "refused", "ddl", "events", "watermarks", "tables")
 Line = dict[str, Any]
@@ -39,8 +41,8 @@ def main() -> int:
         for seed in range(options.seed, options.seed + options.programs)
         if seed not in {line["seed"] for line in done}
     ]
-    with _server(options.port) as port:
-        for line in run(Database(port), seeds, options.cases, options.formats):
+    with _database(options.server) as database:
+        for line in run(database, seeds, options.cases, options.formats):
             done.append(line)
             with options.log.open("a", encoding="utf-8") as log:
                 log.write(json.dumps(line) + "\n")
@@ -66,8 +68,8 @@ def _lakes(options: argparse.Namespace) -> int:
     def progress(text: str) -> None:
         print(f"{time.monotonic() - begun:6.0f} s  {text}", flush=True)
 
-    with _server(options.port) as port:
-        for line in lakes(Database(port), asked, done, options.cases, progress):
+    with _database(options.server) as database:
+        for line in lakes(database, asked, done, options.cases, progress):
             done.append(line)
             with log.open("a", encoding="utf-8") as out:
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -85,14 +87,20 @@ def summary_of_lakes(done: list[Line]) -> str:
     return f"{len(done)} lakes: {sums} compared, {kills} kills, {seconds:,.0f} s; {verdict}"
 
 
+_STARTED = {"mariadb": start_mariadb, "mysql": start_mysql}
+
+
 @contextmanager
-def _server(port: int | None) -> Iterator[int]:
-    """The port of a server: the one that runs already, else one of our own."""
-    if port is not None:
-        yield port
+def _database(server: str) -> Iterator[Database]:
+    """A server of our own, by its word, else the one that runs at the address."""
+    if (start := _STARTED.get(server)) is not None:
+        with tempfile.TemporaryDirectory() as folder, start(Path(folder)) as started:
+            yield Database(started.port)
         return
-    with tempfile.TemporaryDirectory() as folder, start_mariadb(Path(folder)) as server:
-        yield server.port
+    url = urlsplit(server)
+    yield Database(
+        url.port or 3306, url.hostname or "127.0.0.1", url.username or "root", password=url.password or ""
+    )
 
 
 def _options() -> argparse.Namespace:
@@ -118,9 +126,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first one; the others follow in a row")
     parser.add_argument("--resume", action="store_true", help="leave out the seeds that the log has")
     parser.add_argument(
-        "--port",
-        type=int,
-        help="a MariaDB on 127.0.0.1 to use, as root without a password; without it one is started",
+        "--server",
+        default="mariadb",
+        help="mariadb or mysql: one of our own is started; or mysql://USER@HOST:PORT, one that runs",
     )
     parser.add_argument("--log", type=Path, default=LOG, help="one line per program, or lake")
     parser.add_argument(

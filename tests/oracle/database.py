@@ -1,4 +1,4 @@
-"""What a MariaDB says of its tables: shapes out of information_schema, rows as cells ({"type", "value",
+"""What a server says of its tables: shapes out of information_schema, rows as cells ({"type", "value",
 "num"?}: the server's text).
 """
 
@@ -12,6 +12,7 @@ import pymysql
 from lakehouse import schema
 from lakehouse.schema import Index, TableSchema, parse_type
 from lakehouse.values.normal_form import single
+from tests.oracle.dialects import dialect_of
 from tests.oracle.program import OFFSET, STRICT
 
 Name = tuple[str, str]
@@ -83,13 +84,14 @@ class Table:
 
 
 class Database:
-    """One connection. Two databases are emptied for each program."""
+    """One connection to a MariaDB or MySQL. Two databases are emptied for each program."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, host: str = "127.0.0.1", user: str = "root", *, password: str = "") -> None:
         self.connection: Any = pymysql.connect(
-            host="127.0.0.1", port=port, user="root", charset="utf8mb4", autocommit=True, conv={}
+            host=host, port=port, user=user, password=password, charset="utf8mb4", autocommit=True, conv={}
         )
         self.cursor = self.connection.cursor()
+        self.dialect = dialect_of(str(self.ask("SELECT VERSION()")[0][0]))
 
     def begin(self, database: str, strict: bool) -> None:
         self.names = (database, f"{database}_2")
@@ -100,9 +102,12 @@ class Database:
         mode = STRICT if strict else ""
         # in place, a lax MariaDB turns NULL into the column's former default where a copy gives the type's
         # zero
-        algorithm = "DEFAULT" if strict else "COPY"
+        if self.dialect.is_mariadb:
+            copies = f"alter_algorithm='{'DEFAULT' if strict else 'COPY'}'"
+        else:
+            copies = f"old_alter_table={int(not strict)}"
         self.cursor.execute(
-            f"SET alter_algorithm='{algorithm}', sql_mode='{mode}', time_zone='{OFFSET}', "
+            f"SET {copies}, sql_mode='{mode}', time_zone='{OFFSET}', "
             "foreign_key_checks=0, timestamp=1700000000"
         )
 
@@ -143,6 +148,8 @@ class Database:
 
     def _documents(self, mine: str) -> set[tuple[str, str, str]]:
         """JSON columns: to MariaDB they are text with a check."""
+        if not self.dialect.is_mariadb:
+            return set()
         found = self.ask(
             "SELECT constraint_schema, table_name, check_clause FROM information_schema.check_constraints "
             f"WHERE constraint_schema IN ({mine})"
@@ -180,7 +187,7 @@ def _expressions(column: Column) -> list[str]:
         case "bit":
             return [f"{name}+0"]
         case "float":
-            return [f"CAST({name} AS DOUBLE)"]
+            return [f"{name}+0e0"]  # a double has all digits that tell floats apart
         case "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob":
             return [f"HEX({name})"]
         case "enum" | "set":

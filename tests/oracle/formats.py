@@ -19,7 +19,7 @@ from typing import Any
 from lakehouse.events import Message, Position
 from lakehouse.sources.storage_tree import read_tree
 from tests.oracle.cases import Case
-from tests.oracle.check import OPTIONS, Judged, compare, judge, on_the_way, place, same, told
+from tests.oracle.check import Judged, compare, judge, on_the_way, options_of, place, same, told
 from tests.oracle.database import Table
 from tests.oracle.losses import lost
 from tests.oracle.program import ZONE
@@ -47,7 +47,8 @@ def judge_in(runner: "Runner | Case", format_: str, again: int = 0) -> Judged:
     with told(judged):
         events, states, judged.cut = carried(runner, format_)
         if events:
-            _judge(random.Random(f"{runner.seed} {format_} {again}"), format_, events, states, judged)
+            chance, options = random.Random(f"{runner.seed} {format_} {again}"), options_of(runner)
+            _judge(format_, events, states, judged, chance=chance, options=options)
     return judged
 
 
@@ -80,7 +81,15 @@ def logged(events: list[Event]) -> Iterator[Event]:
                 yield {**event, **sides}
 
 
-def _judge(chance: random.Random, format_: str, events: list[Event], states: States, judged: Judged) -> None:
+def _judge(
+    format_: str,
+    events: list[Event],
+    states: States,
+    judged: Judged,
+    *,
+    chance: random.Random,
+    options: dict[str, str],
+) -> None:
     """The whole feed at every commit, and where it tells a watermark for each message, what has come at each
     watermark.
     """
@@ -88,15 +97,15 @@ def _judge(chance: random.Random, format_: str, events: list[Event], states: Sta
     if format_ in BINLOG:
         log = list(told_apart(binlog(events, chance)))
         messages, at = feed(format_, log, chance, ZONE), places(format_, log)
-        silver = Memory(format_, OPTIONS, tidb=False).add(messages)
-        live = Memory(format_, OPTIONS, tidb=False) if format_ == "debezium" else None
+        silver = Memory(format_, options, tidb=False).add(messages)
+        live = Memory(format_, options, tidb=False) if format_ == "debezium" else None
     else:
         messages, at = [], {ts: place(ts) for ts, _ in states}
         if format_ in STORAGE:
-            silver = stored(events, states, {**OPTIONS, **STORAGE[format_]})
+            silver = stored(events, states, {**options, **STORAGE[format_]})
         else:
             messages = delivered(format_, events, states, chance)
-            silver, live = Memory(format_, OPTIONS).add(messages), Memory(format_, OPTIONS)
+            silver, live = Memory(format_, options).add(messages), Memory(format_, options)
         same("the watermark", silver.watermark, place(events[-1]["commit_ts"]))
     for ts, state in states:
         if ts in at:

@@ -18,9 +18,8 @@ Steps = Iterator[Step]
 def generate(database: Database, seed: int, *, name: str = "d") -> Runner:
     """The program of a seed, run; its `program` holds the steps that had an effect."""
     chance = random.Random(f"{seed} program")
-    runner = Runner(
-        database, Program(seed, strict=chance.random() < 0.5, database=name, raw=chance.random() < 0.25)
-    )
+    strict, raw = chance.random() < 0.5, chance.random() < 0.25
+    runner = Runner(database, Program(seed, strict, database=name, raw=raw, server=database.dialect.rules))
     maker = Maker(chance, runner)
     for _ in range(chance.choice((8, 15, 25, 40))):
         for step in maker.next():
@@ -35,7 +34,7 @@ class Maker:
         keyless = chance.random() < 0.6
         self.writer, self.shaper = (
             Writer(chance, strict=strict),
-            Shaper(chance, strict=strict, keyless=keyless),
+            Shaper(chance, strict=strict, keyless=keyless, dialect=runner.database.dialect),
         )
         self.partitioner = Partitioner(chance)
 

@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.oracle.dialects import MARIADB
+
 Step = dict[str, Any]
 ZONE, OFFSET = "Etc/GMT-8", "+08:00"
 STRICT = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
@@ -26,7 +28,8 @@ STRICT = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 @dataclass
 class Program:
     """`seed` decides commit times and how the feed tells rows; `database` is the first of two: the other ends
-    with _2. `raw` leaves updates of keys in one piece.
+    with _2. `raw` leaves updates of keys in one piece. `server`: whose rules hold, as a source's option
+    has it.
     """
 
     seed: int
@@ -34,6 +37,7 @@ class Program:
     steps: list[Step] = field(default_factory=list)
     database: str = "d"
     raw: bool = False
+    server: str = MARIADB.rules
 
     def save(self, path: Path) -> None:
         head = {name: value for name, value in asdict(self).items() if name != "steps"}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.oracle.database import Column, Name, Table, quoted, word
+from tests.oracle.dialects import MARIADB, Dialect
 from tests.oracle.program import Step
 from tests.oracle.values import any_type, literals, text
 
@@ -31,8 +32,10 @@ Clause = tuple[str, dict[str, Any]]
 
 
 class Shaper:
-    def __init__(self, chance: random.Random, *, strict: bool, keyless: bool) -> None:
-        self.chance, self.strict, self.keyless = chance, strict, keyless
+    def __init__(
+        self, chance: random.Random, *, strict: bool, keyless: bool, dialect: Dialect = MARIADB
+    ) -> None:
+        self.chance, self.strict, self.keyless, self.dialect = chance, strict, keyless, dialect
 
     # --- tables that come and go
 
@@ -66,23 +69,27 @@ class Shaper:
         count = self.chance.choice((0, 1, 1, 2)) if self.keyless else self.chance.choice((1, 1, 1, 2))
         keys, parts = names[:count], []
         for name in names:
-            kind = any_type(self.chance, key=name in keys)
+            kind = self.any_type(key=name in keys)
             rest = " NOT NULL" if name in keys else self.attributes(kind)
             parts.append(f"{word(name)} {kind}{rest}")
         self.chance.shuffle(parts)
-        if self.chance.random() < 0.1 and len(names) > count:
+        if self.dialect.generated and self.chance.random() < 0.1 and len(names) > count:
             parts.append(
                 f"`g` varchar(60) AS (concat({word(names[-1])}, '!')) "
                 f"{self.chance.choice(('VIRTUAL', 'STORED'))}"
             )
         return parts, keys
 
+    def any_type(self, *, key: bool = False) -> str:
+        return any_type(self.chance, key=key, documents=self.dialect.documents)
+
     def attributes(self, kind: str) -> str:
         """NOT NULL, a DEFAULT, a COMMENT of a plain column."""
         if kind.startswith("timestamp"):
             return " NULL" + self.chance.choice(COMMENTS[:4])
         not_null = self.chance.random() < 0.2
-        default = f" DEFAULT {self.default(kind)}" if self.chance.random() < 0.35 and kind != "json" else ""
+        able = kind != "json" and (self.dialect.expressions or not _is_long(kind))
+        default = f" DEFAULT {self.default(kind)}" if able and self.chance.random() < 0.35 else ""
         return (
             (" NOT NULL" if not_null else self.chance.choice(("", " NULL")))
             + default
@@ -91,7 +98,7 @@ class Shaper:
 
     def default(self, kind: str) -> str:
         value = self.chance.choice(literals(kind, strict=True))
-        if re.search(r"text|blob", kind):
+        if _is_long(kind):
             return f"({value})"
         if value.startswith("'") and value.isascii() and "\\" not in value and self.chance.random() < 0.5:
             return f"_UTF8MB4{value}"
@@ -222,15 +229,18 @@ class Shaper:
             return ""
         return " FIRST" if kind < 0.75 else f" AFTER {word(self.chance.choice(others))}"
 
+    def condition(self, words: str) -> str:
+        return words if self.dialect.conditions and self.chance.random() < 0.1 else ""
+
     def add(self, table: Table) -> Clause | None:
         name = (
             self.free_column(table) if self.chance.random() < 0.95 else self.chance.choice(table.columns).name
         )
         if name is None:
             return None
-        kind = any_type(self.chance)
+        kind = self.any_type()
         attributes = self.attributes(kind)
-        condition = "IF NOT EXISTS " if self.chance.random() < 0.1 else ""
+        condition = self.condition("IF NOT EXISTS ")
         maybe = kind.startswith("timestamp") and "DEFAULT" in attributes
         return (
             (
@@ -245,21 +255,22 @@ class Shaper:
         name = self.free_column(table)
         if name is None or self.chance.random() < 0.5:
             return None
-        if self.chance.random() < 0.3:
+        if self.dialect.generated and self.chance.random() < 0.3:
             kind = self.chance.choice(("VIRTUAL", "STORED"))
             column = self.chance.choice(table.columns)
             unknown = [name] if kind == "STORED" else []
             return f"ADD COLUMN {word(name)} varchar(90) AS (concat({word(column.name)}, '?')) {kind}", {
                 "unknown": unknown
             }
-        type_, default = self.chance.choice(UNKNOWN_DEFAULTS)
+        computed = [pair for pair in UNKNOWN_DEFAULTS if self.dialect.expressions or pair[1][0] != "("]
+        type_, default = self.chance.choice(computed)
         return f"ADD COLUMN {word(name)} {type_} NULL DEFAULT {default}", {"unknown": [name]}
 
     def plain(self, table: Table) -> list[Column]:
         return [column for column in table.columns if not column.generated]
 
     def drop_column(self, table: Table) -> Clause | None:
-        condition = "IF EXISTS " if self.chance.random() < 0.1 else ""
+        condition = self.condition("IF EXISTS ")
         return (
             (
                 f"DROP {self.chance.choice(('COLUMN ', ''))}"
@@ -270,20 +281,28 @@ class Shaper:
 
     def rename_column(self, table: Table) -> Clause | None:
         new = self.free_column(table)
-        old = self.chance.choice(table.columns).name
-        return (f"RENAME COLUMN {word(old)} TO {word(new)}", {"columns": {old: new}}) if new else None
+        old = self.chance.choice(table.columns)
+        return (self.renamed(old, new), {"columns": {old.name: new}}) if new else None
+
+    def renamed(self, column: Column, new: str) -> str:
+        """RENAME COLUMN, or CHANGE with the column's own type where the server has no other."""
+        if self.dialect.renames:
+            return f"RENAME COLUMN {word(column.name)} TO {word(new)}"
+        charset = f" CHARACTER SET {column.charset}" if column.charset else ""
+        null = " NOT NULL" if column.not_null else " NULL"
+        return f"CHANGE {word(column.name)} {word(new)} {column.type}{charset}{null}"
 
     def recase(self, table: Table) -> Clause | None:
-        old = self.chance.choice(table.columns).name
-        new = old.swapcase()
-        return (f"RENAME COLUMN {word(old)} TO {word(new)}", {"columns": {old: new}}) if new != old else None
+        old = self.chance.choice(table.columns)
+        new = old.name.swapcase()
+        return (self.renamed(old, new), {"columns": {old.name: new}}) if new != old.name else None
 
     def exchange(self, table: Table) -> Clause | None:
         if len(table.columns) < 2:
             return None
-        one, other = self.chance.sample([column.name for column in table.columns], 2)
-        sql = f"RENAME COLUMN {word(one)} TO {word(other)}, RENAME COLUMN {word(other)} TO {word(one)}"
-        return sql, {"columns": {one: other, other: one}}
+        one, other = self.chance.sample(table.columns, 2)
+        sql = f"{self.renamed(one, other.name)}, {self.renamed(other, one.name)}"
+        return sql, {"columns": {one.name: other.name, other.name: one.name}}
 
     def retyped(self, column: Column, kind: str) -> dict[str, Any]:
         """What a change of type leaves open: the day of a TIME's date, the zone of a TIMESTAMP."""
@@ -298,7 +317,7 @@ class Shaper:
             return None
         column = self.chance.choice(able)
         key = column.name in table.primary or any(column.name in names for _, names, _ in table.indexes)
-        kind = any_type(self.chance, key=key)
+        kind = self.any_type(key=key)
         if _is_unruled(column, kind):
             return None
         rest = " NOT NULL" if column.name in table.primary else self.attributes(kind)
@@ -313,7 +332,7 @@ class Shaper:
         if not able or new is None:
             return None
         column = self.chance.choice(able)
-        kind = any_type(self.chance, key=column.name in table.handle())
+        kind = self.any_type(key=column.name in table.handle())
         if _is_unruled(column, kind):
             return None
         told = self.retyped(column, kind)
@@ -390,7 +409,11 @@ class Shaper:
         return column.not_null or column.base != "timestamp"
 
     def set_default(self, table: Table) -> Clause | None:
-        able = [column for column in self.plain(table) if column.base != "json"]
+        able = [
+            column
+            for column in self.plain(table)
+            if column.base != "json" and (self.dialect.expressions or not _is_long(column.base))
+        ]
         if not able:
             return None
         column = self.chance.choice(able)
@@ -444,7 +467,7 @@ class Shaper:
         name = self.chance.choice(table.indexes)[0]
         return (
             f"DROP INDEX {word(name)}"
-            if self.chance.random() < 0.7
+            if self.chance.random() < 0.7 or not self.dialect.renames
             else f"RENAME INDEX {word(name)} TO {word(name + '_r')}"
         ), {}
 
@@ -471,6 +494,11 @@ class Shaper:
                 "ROW_FORMAT=DYNAMIC",
             )
         ), {}
+
+
+def _is_long(kind: str) -> bool:
+    """Whether a column of the type has no DEFAULT but an expression."""
+    return re.search(r"text|blob", kind) is not None
 
 
 def _is_unruled(column: Column, kind: str) -> bool:

@@ -163,10 +163,12 @@ def enum_type(chance: random.Random, word: str = "enum") -> str:
     return f"{word}({','.join(text(member) for member in members)})"
 
 
-def any_type(chance: random.Random, *, key: bool = False) -> str:
+def any_type(chance: random.Random, *, key: bool = False, documents: bool = True) -> str:
+    """A column's type; `documents`: whether the server has JSON."""
     if not key and chance.random() < 0.08:
         return enum_type(chance, chance.choice(("enum", "set")))
-    return chance.choice(KEYS if key else TYPES)
+    types = KEYS if key else TYPES
+    return chance.choice(types if documents else [kind for kind in types if kind != "json"])
 
 
 def literals(type_text: str, *, strict: bool) -> list[str]:

@@ -68,7 +68,7 @@ def start_mariadb(folder: Path, *options: str) -> Iterator[MariaDb]:
     _install(home, folder)
     server = _start(home, folder, free_port(), options)
     try:
-        _wait(server, time.monotonic() + 300)
+        wait_for(server, time.monotonic() + 300)
         yield server
     finally:
         server.stop()
@@ -125,7 +125,7 @@ def _install(home: Path, folder: Path) -> None:
         f"--datadir={folder / 'data'}",
         "--auth-root-authentication-method=normal",
         "--skip-test-db",
-        *_as_root(),
+        *as_root(),
     ]
     done = subprocess.run(command, env=_environment(home), capture_output=True, text=True, errors="replace")
     if done.returncode != 0:
@@ -149,16 +149,16 @@ def _start(home: Path, folder: Path, port: int, options: tuple[str, ...]) -> Mar
         f"--tmpdir={temporary}",
         *_OPTIONS,
         *options,
-        *_as_root(),
+        *as_root(),
     ]
-    with (folder / "mariadb.log").open("wb") as log:
+    with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
             command,
             env=_environment(home),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            preexec_fn=_tie_to_parent,
+            preexec_fn=tie_to_parent,
         )
     return MariaDb(folder, port, process)
 
@@ -170,26 +170,28 @@ def _socket(folder: Path, port: int) -> Path:
     )
 
 
-def _as_root() -> tuple[str, ...]:
+def as_root() -> tuple[str, ...]:
     return ("--user=root",) if os.geteuid() == 0 else ()
 
 
-def _tie_to_parent() -> None:
+def tie_to_parent() -> None:
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)
 
 
-def _wait(server: MariaDb, deadline: float) -> None:
+def wait_for(server: MariaDb, deadline: float) -> None:
     while time.monotonic() < deadline:
         if server.process.poll() is not None:
-            text = (server.folder / "mariadb.log").read_text(errors="replace")
-            raise EnvironmentError_(f"{server.folder}: expected a MariaDB to start, got: {_last_words(text)}")
+            text = (server.folder / "server.log").read_text(errors="replace")
+            raise EnvironmentError_(
+                f"{server.folder}: expected the server to start, got: {_last_words(text)}"
+            )
         with socket.socket() as probe:
             probe.settimeout(1)
             if probe.connect_ex((HOST, server.port)) == 0:
                 return
         time.sleep(0.05)
     raise EnvironmentError_(
-        f"{server.folder}: expected a MariaDB on {HOST}:{server.port} in time, got no answer"
+        f"{server.folder}: expected the server on {HOST}:{server.port} in time, got no answer"
     )
 
 
