@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from msgspec import structs
+
 from lakehouse.gold.columns import GoldColumn, gold_column
-from lakehouse.gold.options import PLAIN, GoldOptions
+from lakehouse.gold.options import PLAIN, ColumnOptions, GoldOptions
 from lakehouse.lineage import Lineage, Name
 
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
@@ -32,10 +34,34 @@ def options_for(name: Name, said: Mapping[Name, GoldOptions]) -> GoldOptions | N
     )
 
 
-def options_of(lineage: Lineage, said: Mapping[Name, GoldOptions]) -> GoldOptions:
-    """The options of a table, by the newest of its names that has a YAML."""
+def said_of(lineage: Lineage, said: Mapping[Name, GoldOptions]) -> GoldOptions:
+    """What the YAML of a table says: of the newest of its names that has one."""
     candidates = (options_for(interval.name, said) for interval in reversed(lineage.intervals))
     return next((options for options in candidates if options is not None), PLAIN)
+
+
+def options_of(lineage: Lineage, said: Mapping[Name, GoldOptions]) -> GoldOptions:
+    """The options of a table: what its YAML says, but that what hides a column hides it under
+    every name that it ever had, but for names of which the YAML says something else: a RENAME at the source
+    shows nothing.
+    """
+    options = said_of(lineage, said)
+    hiding = {
+        name.lower(): ColumnOptions(exclude=one.exclude, mask=one.mask, hash=one.hash)
+        for name, one in options.columns.items()
+        if one.exclude or one.mask or one.hash
+    }
+    if not hiding:
+        return options
+    columns = [column for step in lineage.steps for column in step.schema.columns]
+    hidden = {column.id: hiding[column.name.lower()] for column in columns if column.name.lower() in hiding}
+    named = {name.lower() for name in options.columns}
+    others = {
+        column.name: hidden[column.id]
+        for column in columns
+        if column.id in hidden and column.name.lower() not in named
+    }
+    return structs.replace(options, columns={**options.columns, **others}) if others else options
 
 
 def split_shards(
@@ -47,7 +73,9 @@ def split_shards(
     for lineage in lineages:
         options = options_of(lineage, said)
         if options.merged:
-            together.setdefault(options.merged, ([], options))[0].append(lineage)
+            others, shared = together.get(options.merged, ([], options))
+            shared = structs.replace(shared, columns={**shared.columns, **options.columns})
+            together[options.merged] = ([*others, lineage], shared)
         else:
             alone.append(lineage)
     return alone, list(together.values())

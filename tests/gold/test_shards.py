@@ -8,7 +8,7 @@ from lakehouse.gold.columns import GoldColumn, gold_column, gold_columns, type_r
 from lakehouse.gold.modes import Clock, Mode
 from lakehouse.gold.options import ColumnOptions, GoldOptions
 from lakehouse.gold.own_columns import SHARD, own_columns, remade
-from lakehouse.gold.shards import aligned, options_for, split_shards
+from lakehouse.gold.shards import aligned, options_for, options_of, said_of, split_shards
 from tests.support.feeds import TiCDC
 
 MERGED = GoldOptions(merged="shop.orders")
@@ -126,3 +126,40 @@ def test_workers_type_the_rows_of_a_shard_as_the_driver_does() -> None:
     for told in (columns, made, plain):
         typed = type_rows([row], told)
         assert typed.columns == {"id": [1], **expected, "_shard": [None]} and not typed.raw
+
+
+def renamed() -> TiCDC:
+    """Two shards with a card number each, one of which has renamed it."""
+    feed = shards(", `card` VARCHAR(19), `n` INT", ", `card` VARCHAR(19), `n` INT")
+    feed.ddl(3, "ALTER TABLE `o_1` RENAME COLUMN `card` TO `number`", table="o_1")
+    return feed
+
+
+@pytest.mark.parametrize(
+    "hides", [ColumnOptions(mask="nullify"), ColumnOptions(hash="sha256"), ColumnOptions(exclude=True)]
+)
+def test_what_hides_a_column_hides_it_under_the_names_that_renames_give_it(hides: ColumnOptions) -> None:
+    same, other = renamed().memory.history().lineages
+    said = {("d", "o_*"): GoldOptions(columns={"Card": hides})}
+
+    assert options_of(other, said).column("number") == hides
+    assert said_of(other, said).column("number") == ColumnOptions()
+    assert options_of(same, said) is said["d", "o_*"]
+
+
+def test_a_yaml_that_says_something_of_the_new_name_says_all_of_it() -> None:
+    _, other = renamed().memory.history().lineages
+    columns = {"card": ColumnOptions(mask="nullify", rename="c"), "number": ColumnOptions(rename="shown")}
+    said = {("d", "o_1"): GoldOptions(columns=columns)}
+
+    assert options_of(other, said).column("number") == ColumnOptions(rename="shown")
+
+
+def test_a_column_that_one_shard_has_renamed_stays_hidden_in_the_merged_table() -> None:
+    hides = ColumnOptions(mask="nullify")
+    said = {("d", "o_*"): GoldOptions(merged="shop.orders", columns={"card": hides})}
+
+    _, [(lineages, options)] = split_shards(renamed().memory.history().lineages, said)
+
+    assert len(lineages) == 2
+    assert (options.column("card"), options.column("number")) == (hides, hides)

@@ -17,6 +17,7 @@ import msgspec
 from lakehouse.errors import LakehouseError
 from lakehouse.events import Position, just_below
 from lakehouse.fold.row_edits import Change
+from lakehouse.gold.shards import said_of
 from lakehouse.lineage import Lineage
 from lakehouse.ops.records.gold import Intent
 from lakehouse.reporting.steps import Steps
@@ -217,7 +218,7 @@ def apply_table(run: GoldRun, plan: TablePlan, new: NewChanges, read: Read = NOT
         written = write_table(run, plan, table, new, read=read)
     if written.found.unknown:
         return apply_table(run, held_for_rows(run, plan, written), new, read if plan.whole else NOTHING_READ)
-    unknown = unknown_columns(plan.options, table.schema)
+    unknown = unknown_columns(said_of(plan.lineage, run.settings.options), table.schema)
     notes = [f"columns.{name}: the table has no such column" for name in unknown]
     return TableResult(table_entry(run, plan, written, notes), written.what, found=written.found)
 
