@@ -12,7 +12,7 @@ import pymysql
 from lakehouse import schema
 from lakehouse.schema import Index, TableSchema, parse_type
 from lakehouse.values.normal_form import single
-from tests.oracle.dialects import dialect_of
+from tests.oracle.dialects import MARIADB, dialect_of
 from tests.oracle.program import OFFSET, STRICT
 
 Name = tuple[str, str]
@@ -91,7 +91,10 @@ class Database:
             host=host, port=port, user=user, password=password, charset="utf8mb4", autocommit=True, conv={}
         )
         self.cursor = self.connection.cursor()
-        self.dialect = dialect_of(str(self.ask("SELECT VERSION()")[0][0]))
+        told = str(self.ask("SELECT VERSION()")[0][0])
+        # a MariaDB that tests let pass for a TiDB says another version
+        passes = "mariadb" not in told.lower() and bool(self.ask("SHOW VARIABLES LIKE 'alter_algorithm'"))
+        self.dialect = MARIADB if passes else dialect_of(told)
 
     def begin(self, database: str, strict: bool) -> None:
         self.names = (database, f"{database}_2")

@@ -33,7 +33,7 @@ TABLES = (
     ITEM + "INSERT INTO `item` VALUES (1,'one',1),(2,'two',NULL),(3,'three',3);\n"
     "CREATE TABLE `bag` (`a` int, `ts` timestamp NULL);\n"
     "INSERT INTO `bag` VALUES (1,'2024-01-01 08:00:00'),(1,'2024-01-01 08:00:00');\n"
-    "CREATE TABLE `empty` (`a` int);\n"
+    "CREATE TABLE `empty` (`a` int);\n-- Dumping data for table `empty`\n"
 )
 ITEMS = [
     {"id": 1, "v": "one", "w": 1},
