@@ -34,5 +34,6 @@ def test_a_job_that_runs_is_seen(spark: Any) -> None:
         time.sleep(0.1)
     job.join()
 
-    assert {"2 of 6 tasks", "4 of 6 tasks"} & found
+    # how many of them have ended when it is asked is up to the machine
+    assert {f"{done} of 6 tasks" for done in range(1, 6)} & found
     assert asked() == ""
