@@ -361,32 +361,14 @@ def write_page(report: Path, part: str, command: str, lines: list[str]) -> None:
         f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python "
         f"{platform.python_version()}"
     )
-    told = f"{time.strftime('%Y-%m-%d')}; {machine}; load average {os.getloadavg()[2]:.1f}."
+    when = f"{time.strftime('%Y-%m-%d')}; {machine}; load average {os.getloadavg()[2]:.1f}."
     sections = read_sections(report)
-    sections[part] = "\n".join([f"    {command}", "", told, *lines, ""])
-    text = HEAD + "".join(f"\n## {TITLES[part]}\n\n{sections[part]}" for part in TITLES if part in sections)
-    report.write_text(text, encoding="utf-8")
+    sections[part] = "\n".join([f"    {command}", "", when, *lines, ""])
+    head = report.read_text(encoding="utf-8").partition("\n## ")[0] if report.exists() else "# What grows\n"
+    told = (f"\n## {TITLES[part]}\n\n{sections[part]}" for part in TITLES if part in sections)
+    report.write_text(head + "".join(told), encoding="utf-8")
 
 
-HEAD = """# What grows
-
-CPU of the whole process tree (Python, JVM, Python workers; not the broker), narrow rows of five columns,
-Open Protocol,
-16 row events a message.
-
-A table of more than 400,000 changes is written in the order of its key, 200,000 rows a file, and a MERGE
-says from which key to which
-its batch goes: Delta opens the files of these keys alone, and rewrites those that have one of them. A batch
-of recent keys costs what
-the batch costs. A scattered one rewrites every file, and leaves a few large ones in no order: after it a
-batch of recent keys is as dear,
-until the table is folded again (a DDL, `lakehouse rebuild`). Deletion vectors are off.
-
-Tables of up to 50,000 changes are read from silver together, in lots of up to 200,000 changes, and so are
-the changes of a large batch
-that many tables share: a lot is one look through silver. Table by table, 200 tables had looked through two
-million changes each.
-"""
 TITLES = {
     "rows": "With the rows of a table",
     "tables": "With the number of tables",

@@ -267,6 +267,13 @@ class Gold(Model):
             "all rows once more."
         ),
     )
+    deletion_vectors: bool = Field(
+        default=True,
+        description=(
+            "A MERGE into a table of more than 400,000 rows marks the rows that it replaces instead of "
+            "writing their files anew. false: for readers that know no deletion vectors."
+        ),
+    )
     primary_key: bool = Field(
         default=False,
         description=(

@@ -45,6 +45,7 @@ class GoldOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     merged: str = ""
     on_ddl: dict[str, str] = {}
     change_data_feed: bool = False
+    deletion_vectors: bool = True
     primary_key: bool = False
     on_drop: str = "replace"
 
@@ -81,7 +82,9 @@ class GoldOptions(msgspec.Struct, frozen=True, omit_defaults=True):
         """Nothing where nothing is said, else what tells these options from others: another digest is another
         table.
         """
-        folded_under = msgspec.structs.replace(self, target=None, key=(), on_ddl={}, on_drop="replace")
+        folded_under = msgspec.structs.replace(
+            self, target=None, key=(), on_ddl={}, on_drop="replace", deletion_vectors=True
+        )
         return (
             ""
             if folded_under == PLAIN

@@ -22,6 +22,7 @@ from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.session import capabilities
 
 CHANGES = "delta.enableChangeDataFeed"
+VECTORS = "delta.enableDeletionVectors"
 # what holds every value of the keys that it is used for: a zero date would be NULL
 NEVER_NULL = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL(20,0)", "STRING", "BINARY")
 
@@ -49,13 +50,16 @@ def cluster(spark: SparkSession, lake: Lake, table: str, columns: tuple[str, ...
         spark.sql(f"ALTER TABLE {lake.ref('gold', table)} CLUSTER BY {words}")
 
 
-def record_changes(spark: SparkSession, lake: Lake, table: str, wanted: bool) -> None:
-    """Delta's change data feed, on from its first version with rows to read on, or off."""
+def switch(spark: SparkSession, lake: Lake, table: str, name: str, wanted: bool) -> None:
+    """Make a property of the table true or false. CHANGES: from its first version with rows to read on.
+    VECTORS: rows that are marked already stay so until OPTIMIZE writes their files anew.
+    """
     row = spark.sql(f"DESCRIBE DETAIL {lake.ref('gold', table)}").select("properties").first()
     held = dict(row[0] or {}) if row is not None else {}
-    if (held.get(CHANGES) == "true") != wanted:
+    if (held.get(name) == "true") != wanted:
+        lake.before_write()
         spark.sql(
-            f"ALTER TABLE {lake.ref('gold', table)} SET TBLPROPERTIES ('{CHANGES}' = '{str(wanted).lower()}')"
+            f"ALTER TABLE {lake.ref('gold', table)} SET TBLPROPERTIES ('{name}' = '{str(wanted).lower()}')"
         )
 
 
@@ -88,7 +92,7 @@ def take_back(
     if before.cluster_by and not options.cluster_by:
         cluster(spark, lake, table, ())
     if before.change_data_feed and not options.change_data_feed:
-        record_changes(spark, lake, table, False)
+        switch(spark, lake, table, CHANGES, False)
     if before.primary_key and not options.primary_key:
         hide_key(spark, lake, table)
 

@@ -17,7 +17,7 @@ from lakehouse.gold.options import PLAIN, GoldOptions
 from lakehouse.gold.own_columns import PARTS, POSITION, canonical_rows
 from lakehouse.spark.column_types import data_type
 from lakehouse.spark.fold.typed_rows import OP
-from lakehouse.spark.gold.layout import cluster, record_changes, with_computed
+from lakehouse.spark.gold.layout import CHANGES, VECTORS, cluster, switch, with_computed
 from lakehouse.spark.lake import Lake, literal, quote
 from lakehouse.spark.table_versions import NEWEST, commits_above, version_of
 
@@ -25,12 +25,12 @@ from lakehouse.spark.table_versions import NEWEST, commits_above, version_of
 PROPERTIES = {
     "delta.columnMapping.mode": "name",
     "delta.enableTypeWidening": "true",
-    "delta.enableDeletionVectors": "false",
+    VECTORS: "false",
     "delta.feature.timestampNtz": "supported",
 }
 # longer than any name of a column at MySQL (64 characters), so that no source column has it
 # A table of more rows than this is written in the order of its key, and a MERGE says which keys it is about:
-# Delta then opens and rewrites the files of these keys alone (docs/growth.md).
+# Delta then opens the files of these keys alone, and marks the rows that it replaces there (docs/growth.md).
 ORDERED_ROWS, ROWS_PER_FILE = 400_000, 200_000
 # whose text is one value and no other
 _BOUNDED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP_NTZ", "STRING")
@@ -111,7 +111,7 @@ def replace_frame(
     if options.cluster_by:
         cluster(spark, lake, table, options.cluster_by)
     if options.change_data_feed:
-        record_changes(spark, lake, table, True)
+        switch(spark, lake, table, CHANGES, True)
     commit = commits_above(spark, lake, ("gold", table), NEWEST, few=1)[0]
     return Merged(commit.version, written=commit.written)
 
@@ -138,7 +138,10 @@ def merge_frame(
     view = f"lakehouse_{uuid.uuid4().hex}"
     source.createOrReplaceTempView(view)
     try:
-        bounds = key_bounds(source, keys) if rows > ORDERED_ROWS else []
+        bounds = []
+        if rows > ORDERED_ROWS:
+            bounds = key_bounds(source, keys)
+            switch(spark, lake, table, VECTORS, options.deletion_vectors)
         lake.before_write()
         counts = spark.sql(
             merge_sql(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse.gold.columns import GoldColumn, gold_columns
+from lakehouse.gold.options import GoldOptions
 from lakehouse.spark.fold.typed_rows import OP
 from lakehouse.spark.gold import merge as write_gold
 from lakehouse.spark.gold.merge import key_bounds, merge_frame, replace_frame
@@ -28,11 +29,13 @@ def metrics(spark: Any, lake: Lake) -> dict[str, int]:
     return {name: int(value) for name, value in row["operationMetrics"].items() if value.isdigit()}
 
 
-def test_a_merge_rewrites_the_files_of_its_keys_alone(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("vectors", [True, False])
+def test_a_merge_marks_rows_or_rewrites_files_of_its_keys_alone(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vectors: bool
 ) -> None:
     monkeypatch.setattr(write_gold, "ORDERED_ROWS", 100)
     monkeypatch.setattr(write_gold, "ROWS_PER_FILE", 1_000)
+    options = GoldOptions(deletion_vectors=vectors)
     lake, keys = (
         Lake(str(tmp_path)),
         key_of("CREATE TABLE t (id BIGINT, part VARCHAR(9), v INT, PRIMARY KEY (id, part))", "id part"),
@@ -45,10 +48,13 @@ def test_a_merge_rewrites_the_files_of_its_keys_alone(
         batch = spark.range(low, low + count).selectExpr(
             "id", "concat('p', pmod(id, 3)) part", "1 v", f"'put' {OP}"
         )
-        merge_frame(spark, lake, "t", batch, keys=keys, rows=ROWS)
-        assert metrics(spark, lake)["numTargetFilesRemoved"] == files
+        put = merge_frame(spark, lake, "t", batch, keys=keys, options=options, rows=ROWS)
+        told = metrics(spark, lake)
+        marked = told["numTargetDeletionVectorsAdded"] + told["numTargetDeletionVectorsUpdated"]
+        assert (marked, told["numTargetFilesRemoved"]) == ((files, 0) if vectors else (0, files))
+        assert put.written == count
     gone = spark.range(2_500, 2_503).selectExpr("id", "concat('p', id % 3) part", "1 v", f"'delete' {OP}")
-    merge_frame(spark, lake, "t", gone, keys=keys, rows=ROWS)
+    merge_frame(spark, lake, "t", gone, keys=keys, options=options, rows=ROWS)
 
     expected = dict.fromkeys(range(ROWS), 0) | dict.fromkeys(
         (*range(ROWS - 50, ROWS + 50), *range(2_503, 2_510), *range(-5, 0)), 1
