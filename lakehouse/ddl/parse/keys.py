@@ -29,18 +29,15 @@ def at_constraint(cursor: Cursor) -> bool:
         "CHECK",
     ):
         return True
-    return any(cursor.ahead(word, *more) for word, *more in _TWO_WORDS)
+    return any(cursor.ahead(cursor.upper, behind) for behind in _TWO_WORDS.get(cursor.upper, ()))
 
 
-_TWO_WORDS = (
-    ("PERIOD", "FOR"),
-    ("PERIOD", "IF"),
-    ("VECTOR", "INDEX"),
-    ("VECTOR", "KEY"),
-    ("VECTOR", "("),
-    ("COLUMNAR", "INDEX"),
-    ("HYBRID", "INDEX"),
-)
+_TWO_WORDS = {
+    "PERIOD": ("FOR", "IF"),
+    "VECTOR": ("INDEX", "KEY", "("),
+    "COLUMNAR": ("INDEX",),
+    "HYBRID": ("INDEX",),
+}
 
 
 def constraint(cursor: Cursor) -> tuple[PrimaryKey | IndexDef | Period | None, bool]:

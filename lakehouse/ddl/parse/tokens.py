@@ -57,11 +57,18 @@ _FEATURES = frozenset(
 )
 _NEVER = 200_000  # no server is of this version: MariaDB's dumps say `/*!999999\- enable the sandbox mode */`
 _WORD = re.compile(r"[0-9A-Za-z_$\x80-\U0010ffff]+")
-_QUOTED = re.compile(r"`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"")
-_STRING = re.compile(r"[nN]?(?:'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\")", re.S)
-_LITERAL = re.compile(r"[xXbB]'[0-9A-Fa-f]*'|0[xX][0-9A-Fa-f]+|0[bB][01]+")
+# the first that a whole token fits
+_TOKEN = re.compile(
+    r"(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
+    r"|(?P<literal>[xXbB]'[0-9A-Fa-f]*'|0[xX][0-9A-Fa-f]+|0[bB][01]+)"
+    rf"|(?P<word>{_WORD.pattern})"
+    r"|(?P<name>`(?:[^`]|``)+`)"
+    r"|(?P<string>[nN]?(?:'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"))"
+    r"|(?P<symbol>(?![`'\"])[ -~]{1,3})",
+    re.S,
+)
+_ANSI_NAME = re.compile(r"\"(?:[^\"]|\"\")+\"")
 _POINT = re.compile(r"\d{1,20}\.\d*", re.A)
-_NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 _NO_CLAUSE = re.compile(
     r"'[^']*'|`[^`]*`|\([^()]*\)|(?i:(?:=|\bSET|\bPOLICY)\s*DEFAULT\b|\bIF\s+(?:NOT\s+)?EXISTS\b"
     r"|\A\s*(?:ALTER|DROP)\s+(?:PLACEMENT\s+POLICY|RESOURCE\s+GROUP)\b)"
@@ -109,7 +116,8 @@ def tokenize(sql: str, ansi_quotes: bool = False, offset: int = 0) -> list[Token
     result: list[Token] = []
     last = 0
     for start, end in [*spans, (len(sql), len(sql))]:
-        result += _gap(sql, last, start, ansi_quotes, offset=offset)
+        if last < start:
+            result += _gap(sql, last, start, ansi_quotes, offset=offset)
         if start < end:
             result.append(_token(sql[start:end], ansi_quotes, offset + start))
         last = end
@@ -150,26 +158,21 @@ def _has_clause(text: str) -> bool:
 
 
 def _token(text: str, ansi_quotes: bool, start: int) -> Token:
-    end = start + len(text)
-    if _NUMBER.fullmatch(text):
-        return Token("number", text, "", start, end=end)
-    if _LITERAL.fullmatch(text):
-        return Token("literal", text, "", start, end=end)
-    if _WORD.fullmatch(text):
-        return Token("word", text, text.upper(), start, end=end)
-    if _QUOTED.fullmatch(text) and (ansi_quotes or text[0] == "`"):
+    end, found = start + len(text), _TOKEN.fullmatch(text)
+    kind = found.lastgroup if found else None
+    if ansi_quotes and _ANSI_NAME.fullmatch(text):
+        kind = "name"
+    if kind is None:
+        raise DdlError(
+            f"character {start + 1}: expected a word, name, string, number or sign, got none of them"
+        )
+    if kind == "word":
+        return Token(kind, text, text.upper(), start, end=end)
+    if kind == "symbol":
+        return Token(kind, text, text, start, end=end)
+    if kind == "name":
         return Token("name", text[1:-1].replace(text[0] * 2, text[0]), "", start, end=end)
-    if _STRING.fullmatch(text):
-        return Token("string", string_value(text), "", start, end=end)
-    if (
-        len(text) <= 3
-        and text.isascii()
-        and text.isprintable()
-        and not text.isalnum()
-        and text[0] not in "`'\""
-    ):
-        return Token("symbol", text, text, start, end=end)
-    raise DdlError(f"character {start + 1}: expected a word, name, string, number or sign, got none of them")
+    return Token(kind, string_value(text) if kind == "string" else text, "", start, end=end)
 
 
 def string_value(text: str) -> str:
@@ -206,10 +209,14 @@ class Cursor:
 
     def ahead(self, *words: str) -> bool:
         """Whether these words or signs are at the cursor."""
-        found = self.tokens[self.at : self.at + len(words)]
-        return len(found) == len(words) and all(
-            token.upper == word for token, word in zip(found, words, strict=True)
-        )
+        tokens, at = self.tokens, self.at
+        if at + len(words) > len(tokens):
+            return False
+        for word in words:
+            if tokens[at].upper != word:
+                return False
+            at += 1
+        return True
 
     def take(self, *words: str) -> bool:
         if self.ahead(*words):
