@@ -383,7 +383,8 @@ def read_sections(report: Path) -> dict[str, str]:
     text = report.read_text(encoding="utf-8") if report.exists() else ""
     parts = re.split(r"^## (.+)\n\n", text, flags=re.M)[1:]
     names = {title: part for part, title in TITLES.items()}
-    return {names[title]: body for title, body in zip(parts[::2], parts[1::2], strict=True) if title in names}
+    told = zip(parts[::2], parts[1::2], strict=True)
+    return {names[title]: body.rstrip("\n") + "\n" for title, body in told if title in names}
 
 
 def command(given: argparse.Namespace) -> str:
