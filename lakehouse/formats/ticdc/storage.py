@@ -15,6 +15,7 @@ Headers, which all schema files together give (storage_layout.Schemas):
     name         JSON [database, table]: how the table's rows spell it, where path and content do otherwise
     schema       of a data file: its schema file's bytes
     virtual      of a data file: a JSON list of VIRTUAL columns
+    orders       of a CSV file: the orders that its columns have had, where rows may be older than its folder
     unsplit      of a data file: its producer may send an UPDATE that changes the key in one piece
     dispatchers  of a data file: how many write into its folder
 
@@ -142,7 +143,7 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
         yield from _json_rows(place, message, data, options)
         return
     try:
-        yield from csv_rows(place, schema, joined.get("virtual"), data, options=options)
+        yield from csv_rows(place, joined, data, options=options)
     except DecodeError as error:
         yield DeadLetter(error.code, str(error), 0, database=place.database, table=place.table)
 
