@@ -128,20 +128,15 @@ def _events(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[E
 
 
 def _row(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[Event]:
-    if value == b"{}":  # in 6.5 and 7.1 a delete of a row without a key, of which only the key is sent
+    if value == b"{}":  # in 6.5 and 7.1 a row without a key of which only the key is sent: a delete, or any
+        _refuse_unresolved(key)
         return [_delete(key, {}, epoch, reading)]
     row, intact = _read_row(value)
     if row.d is not None:
         return [_delete(key, row.d, epoch, reading)]
     if not row.u:
         raise DecodeError("shape", "row: expected columns in u or d, got none")
-    if key.ohk or key.ccl:
-        why = (
-            "its claim-check file is missing or unreadable"
-            if key.ccl
-            else "the feed sends handle-key-only messages"
-        )
-        raise DecodeError("unresolved", f"row: expected all columns, got the handle key only: {why}")
+    _refuse_unresolved(key)
     plan = plan_of(row.u, reading)
     after = read_image(row.u, plan)
     if row.p is None:
@@ -150,6 +145,16 @@ def _row(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[Even
         return [_change(key, op, None, after, plan=plan, rank=UPSERT, epoch=epoch)]
     before, flags = _old_image(row.p, row.u, after, plan, intact=intact)
     return _update(key, before, after, plan, epoch=epoch, flags=flags)
+
+
+def _refuse_unresolved(key: _Key) -> None:
+    if key.ohk or key.ccl:
+        why = (
+            "its claim-check file is missing or unreadable"
+            if key.ccl
+            else "the feed sends handle-key-only messages"
+        )
+        raise DecodeError("unresolved", f"row: expected all columns, got the handle key only: {why}")
 
 
 def _read_row(value: bytes) -> tuple[_Row, bool]:

@@ -254,6 +254,14 @@ def test_a_row_sent_as_its_key_alone_is_unresolved_unless_it_is_deleted() -> Non
     assert (deleted.op, deleted.key, deleted.flags) == ("delete", (1,), ("partial_before",))
 
 
+@pytest.mark.parametrize("told", [{"ohk": True}, {"ohk": False, "ccl": "s3://b/a.json"}])
+def test_a_row_sent_as_its_key_alone_that_has_none_is_unresolved(told: dict[str, Any]) -> None:
+    """rowChangeToMsg of 6.5.12 and 7.1.6: an insert or update of a table without a key is as empty as a
+    delete.
+    """
+    assert letter(b"{}", **told).code == "unresolved"
+
+
 def test_a_delete_without_any_column_names_no_row_and_says_so() -> None:
     for value in (b'{"d":{}}', b"{}"):  # rowChangeToMsg of 6.5 and 7.1 leaves `d` out where it is empty
         found = row(value)
