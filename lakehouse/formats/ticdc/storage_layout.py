@@ -282,9 +282,9 @@ def join_schemas(files: Iterable[tuple[SchemaFile, bytes]]) -> Schemas:
 
 
 def _orders(files: Iterable[tuple[SchemaFile, Version]]) -> dict[Place, Orders]:
-    """Per schema file, the versions of equal checksum up to it with the orders of their columns, where they
-    are several. Before the first one, which no file tells, it is the same, or none where its statement may
-    have moved columns.
+    """Per schema file, from which version on its columns have had which order, among those of equal checksum
+    up to it; where there are several. Before the first one, which no file tells, it is the same, or none
+    where its statement may have moved columns.
     """
     told: dict[tuple[object, ...], Orders] = {}
     found = {}
@@ -293,10 +293,11 @@ def _orders(files: Iterable[tuple[SchemaFile, Version]]) -> dict[Place, Orders]:
         if file.checksum is None or not names:
             continue
         owner = (*file[1:4], file.checksum)
-        query = version.definition.query
-        first = (0, () if _MOVING.search(query) else names)
-        told[owner] = orders = (*told.get(owner, (first,)), (file.version, names))
-        if any(other != names for _, other in orders):
+        orders = told.get(owner, ((0, () if _MOVING.search(version.definition.query) else names),))
+        if orders[-1][1] != names:
+            orders = (*orders, (file.version, names))
+        told[owner] = orders
+        if len(orders) > 1:
             found[file[1:5]] = orders
     return found
 
