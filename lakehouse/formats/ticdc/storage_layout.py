@@ -16,6 +16,7 @@ raw: any character but a slash. Paths are relative to the sink's root. Pure func
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -212,6 +213,7 @@ def _schema_file(
 
 
 Headers = tuple[tuple[str, bytes | None], ...]
+Owner = tuple[str | None, str | None, int | None]
 Place = tuple[str | None, str | None, int | None, int]
 Orders = tuple[tuple[int, tuple[str, ...]], ...]
 _MOVING = re.compile(r"\b(?:FIRST|AFTER|CHANGE|RENAME\s+COLUMN)\b", re.I)
@@ -221,7 +223,8 @@ class Schemas(NamedTuple):
     """The schema files that have landed, by owner and version: their bytes, and what their history tells.
     `names` are those of the tables that rows spell otherwise than the file's path or content, by path.
     `orders` are versions and the orders of their columns, where those of equal checksum have several: a row
-    that is older than its folder may have any.
+    that is older than its folder may have any. `statements` are the versions that statements have made, by
+    table.
 
     A data file is described by the schema file of its folder's own version: a writer that finds none for its
     version, but one of equal checksum, writes into that one's folder, which may be a later one. Two files of
@@ -231,6 +234,7 @@ class Schemas(NamedTuple):
     known: dict[Place, tuple[SchemaFile, bytes, Facts]]
     names: dict[str, Name]
     orders: dict[Place, Orders]
+    statements: dict[Owner, list[int]]
 
     def headers(self, file: DataFile | SchemaFile, dispatchers: int = 1) -> Headers | None:
         """What a file's message carries beside its bytes; None: a data file's schema file has not come yet.
@@ -246,6 +250,9 @@ class Schemas(NamedTuple):
         joined: Headers = (("schema", data), *(self._name(schema_file) if file.layout == "table-id" else ()))
         if (orders := self.orders.get(file[1:5])) is not None and file.extension == "csv":
             joined += (("orders", msgspec.json.encode(orders)),)
+        if file.extension == "json" and (versions := self.statements.get(file[1:4])):
+            made = versions[: bisect_right(versions, file.version)]
+            joined += (("statements", msgspec.json.encode(made)),)
         if facts.virtual:
             joined += (("virtual", msgspec.json.encode(sorted(facts.virtual))),)
         if schema_file.checksum is None and not facts.clustered:
@@ -278,7 +285,12 @@ def join_schemas(files: Iterable[tuple[SchemaFile, bytes]]) -> Schemas:
             names[file.path] = facts.name
             # rows are beside no schema file of their own, where only the folder in lower case has one
             known.setdefault((*facts.name, None, file.version), (file, data, facts))
-    return Schemas(known, names, _orders((file, version) for file, _, version in readable))
+    statements: dict[Owner, list[int]] = {}
+    for file, _, version in readable:
+        if version.definition.query:
+            statements.setdefault(file[1:4], []).append(file.version)
+    orders = _orders((file, version) for file, _, version in readable)
+    return Schemas(known, names, orders, statements)
 
 
 def _orders(files: Iterable[tuple[SchemaFile, Version]]) -> dict[Place, Orders]:

@@ -45,7 +45,7 @@ from lakehouse.values.scalars import base64_text, number, timestamp_utc
 
 class Place(NamedTuple):
     """Where a file's rows stand: whose they are, and in which order. `unsplit`: an UPDATE that changed the
-    key may be one row, with the new image alone.
+    key may be one row, with the new image alone. `statements`: versions that statements have made.
     """
 
     database: str
@@ -54,6 +54,7 @@ class Place(NamedTuple):
     epoch: int
     by_commit_ts: bool
     unsplit: bool = False
+    statements: tuple[int, ...] = ()
 
     def position(self, commit_ts: int | None, rank: int, row: int, half: int) -> Position:
         if self.by_commit_ts:

@@ -1,10 +1,11 @@
-"""CSV rows that are sent again into the folder of a later schema, which lists the columns in another order.
+"""Rows that are sent again into the folder of a later schema.
 
-TiCDC's checksum of a schema does not depend on the order of its columns. After a restart, CheckOrWriteSchema
-of the classic architecture (6.5.3 to 8.5.7) finds no schema file of its version, and takes the newest one of
-equal checksum, though it is later than the rows.
+After a restart, CheckOrWriteSchema of the classic architecture (6.5.3 to 8.5.7) finds no schema file of its
+version, and takes the newest one of equal checksum, though it is later than the rows. The checksum depends
+neither on the order of columns nor on the statement, which may have emptied the table.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,78 @@ def test_a_statement_that_moves_no_column_leaves_the_order_as_it_was(tmp_path: P
         [],
         [{"id": 2, "b": 21, "a": 20}, {"id": 3, "b": 31, "a": 30}],
     )
+
+
+# without commit ts
+
+TRUNCATE = "TRUNCATE TABLE `k`.`t`"
+JSON = {"protocol": "canal-json"}
+
+
+def line(ms: int, id: int, op: str = "INSERT", **members: Any) -> bytes:
+    """A row of canal-json without the extension, committed in that millisecond."""
+    types = {"id": "int", "a": "int", "b": "int"}
+    row = {"id": str(id), "a": str(id * 10), "b": None}
+    body = {"id": 0, "database": "k", "table": "t", "pkNames": ["id"], "isDdl": False, "type": op, "es": ms}
+    return json.dumps({**body, "mysqlType": types, "old": None, "data": [row], **members}).encode() + b"\r\n"
+
+
+def at(ms: int) -> int:
+    """A TSO of that millisecond."""
+    return (ms << 18) + 5
+
+
+def emptied(*statements: tuple[int, str], **files: bytes) -> dict[str, bytes]:
+    """A table made at 400 ms, the statements, and files of rows by `folder_number`."""
+    names = {name: name.removeprefix("f").split("_") for name in files}
+    return {
+        **{
+            f"k/t/meta/schema_{at(ms)}_1.json": schema_file(at(ms), query, *CREATED)
+            for ms, query in ((400, CREATE), *statements)
+        },
+        **{
+            f"k/t/{at(int(folder))}/CDC00000{number}.json": files[name]
+            for name, (folder, number) in names.items()
+        },
+    }
+
+
+def ids(root: Path, files: dict[str, bytes]) -> list[int]:
+    write_tree(root, files)
+    silver = Memory("ticdc-storage", JSON, tidb=False).add(read_tree(root, JSON))
+    assert silver.dead == []
+    return sorted(row["id"] for row in silver.tables(silver.reach)["k.t"])
+
+
+def test_a_row_of_before_a_truncate_stays_away_though_it_comes_again_behind_it(tmp_path: Path) -> None:
+    files = emptied(
+        (600, TRUNCATE),
+        f400_1=line(500, 1) + line(510, 2),
+        f600_1=line(500, 1) + line(510, 2),
+        f600_2=line(700, 3),
+    )
+    assert ids(tmp_path, files) == [3]
+
+
+def test_rows_of_between_two_statements_stand_between_them(tmp_path: Path) -> None:
+    """A feed that begins again before both."""
+    files = emptied(
+        (600, TRUNCATE),
+        (800, "CREATE INDEX `i` ON `k`.`t` (`a`)"),
+        f400_1=line(500, 1),
+        f600_1=line(700, 3),
+        f800_1=line(500, 1) + line(520, 2),
+        f800_2=line(900, 4),
+    )
+    assert ids(tmp_path, files) == [3, 4]
+
+
+def test_rows_that_come_again_end_as_their_last_change_says(tmp_path: Path) -> None:
+    files = emptied(
+        (600, "CREATE INDEX `i` ON `k`.`t` (`a`)"),
+        f400_1=line(500, 1) + line(510, 1, "DELETE"),
+        f400_2=line(520, 2),
+        f600_1=line(500, 1) + line(510, 1, "DELETE") + line(520, 2),
+        f600_2=line(700, 2, "DELETE") + line(710, 3),
+    )
+    assert ids(tmp_path, files) == [3]
