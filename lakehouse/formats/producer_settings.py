@@ -51,7 +51,14 @@ EXTENSION: Settings = {
         "no commit time and no watermark is sent: order is arrival order only",
     )
 }
-
+STORAGE: Settings = EXTENSION | {
+    "enable-partition-separator": Setting(
+        None,
+        "false",
+        "the classic architecture, and the new one before 8.5.6, write files of several partitions over each "
+        "other",
+    )
+}
 OPEN_PROTOCOL: Settings = {
     "output-old-value": Setting(None, "false", "an update can't be told from an insert")
 }

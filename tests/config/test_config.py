@@ -694,6 +694,17 @@ def test_quoted_names_come_back(database: str, table: str) -> None:
             ),
         ),
         (
+            (
+                "format: ticdc-storage\nstorage: {path: a}\noptions: {enable-partition-separator: false}\n"
+                "time_zone: UTC\ntables: auto\n"
+            ),
+            (
+                "3:11: options.enable-partition-separator: the classic architecture, and the new one before "
+                "8.5.6, write files of several partitions over each other; change it at the producer, and "
+                "say so under `options:`"
+            ),
+        ),
+        (
             "format: ticdc-canal-json\nrecording: a\ntime_zone: UTC\ntables: auto\nconsistency: eventual\n",
             "1:1: options.enable-tidb-extension: is not said: where messages lack it, replays and "
             "changes over several partitions are not "

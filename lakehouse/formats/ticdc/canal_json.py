@@ -261,7 +261,7 @@ def _bytes_of_utf8(text: str) -> str | dict[str, str]:
 
 
 def _row(kind: str, data: _Row, old: _Row | None, table: _Table, number: int) -> list[Event]:
-    if kind == "DELETE":
+    if kind == "DELETE" and (data or not table.unresolved):
         before = image(data, table.reading.converters)
         return [_change("delete", before, None, table, number=number, flags=_delete_flags(before, table))]
     if table.unresolved:

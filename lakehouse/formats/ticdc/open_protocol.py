@@ -15,6 +15,7 @@ from `u`. ENUM and SET are index and mask, a TIME may lack its fraction: such ta
 "ticdc-open".
 """
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
@@ -98,12 +99,17 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
 # Envelope
 
 
+@functools.lru_cache(maxsize=64)
+def _unflagged(reading: Reading, which: str) -> Reading:
+    return reading._replace(unflagged=which)
+
+
 def _events(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[Event]:
     """The events of one key and value; the caller sets their `index`."""
     match key.t:
         case 1:
-            if key.ptn is not None and key.rid is None:
-                reading = reading._replace(is_unflagged=True)
+            if key.rid is None:
+                reading = _unflagged(reading, "zero" if key.ptn is None else "all")
             try:
                 return _row(key, value, epoch, reading)
             except UnicodeDecodeError:
@@ -128,20 +134,15 @@ def _events(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[E
 
 
 def _row(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[Event]:
-    if value == b"{}":  # in 6.5 and 7.1 a delete of a row without a key, of which only the key is sent
+    if value == b"{}":  # in 6.5 and 7.1 a row without a key of which only the key is sent: a delete, or any
+        _refuse_unresolved(key)
         return [_delete(key, {}, epoch, reading)]
     row, intact = _read_row(value)
     if row.d is not None:
         return [_delete(key, row.d, epoch, reading)]
     if not row.u:
         raise DecodeError("shape", "row: expected columns in u or d, got none")
-    if key.ohk or key.ccl:
-        why = (
-            "its claim-check file is missing or unreadable"
-            if key.ccl
-            else "the feed sends handle-key-only messages"
-        )
-        raise DecodeError("unresolved", f"row: expected all columns, got the handle key only: {why}")
+    _refuse_unresolved(key)
     plan = plan_of(row.u, reading)
     after = read_image(row.u, plan)
     if row.p is None:
@@ -150,6 +151,16 @@ def _row(key: _Key, value: bytes, epoch: int, reading: Reading) -> Sequence[Even
         return [_change(key, op, None, after, plan=plan, rank=UPSERT, epoch=epoch)]
     before, flags = _old_image(row.p, row.u, after, plan, intact=intact)
     return _update(key, before, after, plan, epoch=epoch, flags=flags)
+
+
+def _refuse_unresolved(key: _Key) -> None:
+    if key.ohk or key.ccl:
+        why = (
+            "its claim-check file is missing or unreadable"
+            if key.ccl
+            else "the feed sends handle-key-only messages"
+        )
+        raise DecodeError("unresolved", f"row: expected all columns, got the handle key only: {why}")
 
 
 def _read_row(value: bytes) -> tuple[_Row, bool]:

@@ -15,6 +15,8 @@ Headers, which all schema files together give (storage_layout.Schemas):
     name         JSON [database, table]: how the table's rows spell it, where path and content do otherwise
     schema       of a data file: its schema file's bytes
     virtual      of a data file: a JSON list of VIRTUAL columns
+    orders       of a CSV file: the orders that its columns have had, where rows may be older than its folder
+    statements   of a canal-json file: the versions that statements have made, up to its own
     unsplit      of a data file: its producer may send an UPDATE that changes the key in one piece
     dispatchers  of a data file: how many write into its folder
 
@@ -30,12 +32,22 @@ say, is one DeadLetter: all its rows would be wrong.
 
 import functools
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from lakehouse.errors import DecodeError
-from lakehouse.events import DDL, DeadLetter, Event, Message, RowChange, SchemaChange, Watermark
+from lakehouse.events import (
+    DDL,
+    DeadLetter,
+    Event,
+    Message,
+    Position,
+    RowChange,
+    SchemaChange,
+    Watermark,
+)
 from lakehouse.formats.invalid_text import decode_again
 from lakehouse.formats.ticdc.canal_json import decode as decode_line
 from lakehouse.formats.ticdc.storage_csv import Broken
@@ -51,6 +63,8 @@ from lakehouse.formats.ticdc.storage_layout import (
 )
 from lakehouse.formats.ticdc.storage_rows import Place, csv_rows
 from lakehouse.formats.ticdc.storage_schema import TableDefinition, column_record, is_hidden, read_definition
+
+_LOGICAL = 18  # the bits of a TSO below its milliseconds
 
 
 def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
@@ -131,6 +145,7 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
         message.epoch,
         by_commit_ts=has_commit_ts(options),
         unsplit="unsplit" in joined,
+        statements=tuple(msgspec.json.decode(joined.get("statements") or b"[]", type=list[int])),
     )
     if not place.by_commit_ts and int(joined.get("dispatchers") or b"1") > 1:
         text = (
@@ -142,7 +157,7 @@ def _data(file: DataFile, message: Message, data: bytes, options: Mapping[str, s
         yield from _json_rows(place, message, data, options)
         return
     try:
-        yield from csv_rows(place, schema, joined.get("virtual"), data, options=options)
+        yield from csv_rows(place, joined, data, options=options)
     except DecodeError as error:
         yield DeadLetter(error.code, str(error), 0, database=place.database, table=place.table)
 
@@ -187,8 +202,20 @@ def _put(event: Event, place: Place, row: int, half: int) -> None:
                 "commit-ts", "row: expected _tidb.commitTs, as enable-tidb-extension says, got none"
             )
         if not place.by_commit_ts:
-            event.position = place.position(None, 0, row, half)
+            event.position = _file_position(event, place, row, half)
         event.physical_table = place.file.physical_id
+
+
+def _file_position(event: RowChange, place: Place, row: int, half: int) -> Position:
+    """A row's place by files. One that is older than its folder was sent again: it stands right before the
+    first statement that is younger, which may have emptied the table.
+    """
+    position = place.position(None, 0, row, half)
+    latest = (event.commit_ts or 0) | (1 << _LOGICAL) - 1
+    if not place.statements or place.statements[-1] <= latest:
+        return position
+    younger = place.statements[bisect_right(place.statements, latest)]
+    return (position[0], younger - 1, *position[2:5], place.file.version)
 
 
 def _lines(data: bytes, terminator: bytes) -> Iterator[bytes | Broken]:

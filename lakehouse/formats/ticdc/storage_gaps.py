@@ -19,11 +19,10 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.formats.ticdc.storage_csv import META_PREFIX, Broken, read_settings, split
-from lakehouse.formats.ticdc.storage_layout import DataFile, classify, has_commit_ts
+from lakehouse.formats.ticdc.storage_layout import DataFile, Owner, classify, has_commit_ts
 
 Held = Mapping[str, Mapping[str | None, Mapping[int, str]]]
 """The paths of data files, by folder, writer and number."""
-Owner = tuple[str | None, str | None, int | None]
 
 
 class Gap(NamedTuple):

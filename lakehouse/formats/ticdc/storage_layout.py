@@ -16,6 +16,7 @@ raw: any character but a slash. Paths are relative to the sink's root. Pure func
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -212,19 +213,28 @@ def _schema_file(
 
 
 Headers = tuple[tuple[str, bytes | None], ...]
+Owner = tuple[str | None, str | None, int | None]
+Place = tuple[str | None, str | None, int | None, int]
+Orders = tuple[tuple[int, tuple[str, ...]], ...]
+_MOVING = re.compile(r"\b(?:FIRST|AFTER|CHANGE|RENAME\s+COLUMN)\b", re.I)
 
 
 class Schemas(NamedTuple):
     """The schema files that have landed, by owner and version: their bytes, and what their history tells.
     `names` are those of the tables that rows spell otherwise than the file's path or content, by path.
+    `orders` are versions and the orders of their columns, where those of equal checksum have several: a row
+    that is older than its folder may have any. `statements` are the versions that statements have made, by
+    table.
 
     A data file is described by the schema file of its folder's own version: a writer that finds none for its
-    version, but an older one of equal checksum, writes into that one's folder. Two files of one version
-    (before and after an upgrade that changed the checksum) list equal columns.
+    version, but one of equal checksum, writes into that one's folder, which may be a later one. Two files of
+    one version (before and after an upgrade that changed the checksum) list equal columns.
     """
 
-    known: dict[tuple[str | None, str | None, int | None, int], tuple[SchemaFile, bytes, Facts]]
+    known: dict[Place, tuple[SchemaFile, bytes, Facts]]
     names: dict[str, Name]
+    orders: dict[Place, Orders]
+    statements: dict[Owner, list[int]]
 
     def headers(self, file: DataFile | SchemaFile, dispatchers: int = 1) -> Headers | None:
         """What a file's message carries beside its bytes; None: a data file's schema file has not come yet.
@@ -238,6 +248,11 @@ class Schemas(NamedTuple):
             return None
         schema_file, data, facts = found
         joined: Headers = (("schema", data), *(self._name(schema_file) if file.layout == "table-id" else ()))
+        if (orders := self.orders.get(file[1:5])) is not None and file.extension == "csv":
+            joined += (("orders", msgspec.json.encode(orders)),)
+        if file.extension == "json" and (versions := self.statements.get(file[1:4])):
+            made = versions[: bisect_right(versions, file.version)]
+            joined += (("statements", msgspec.json.encode(made)),)
         if facts.virtual:
             joined += (("virtual", msgspec.json.encode(sorted(facts.virtual))),)
         if schema_file.checksum is None and not facts.clustered:
@@ -270,7 +285,46 @@ def join_schemas(files: Iterable[tuple[SchemaFile, bytes]]) -> Schemas:
             names[file.path] = facts.name
             # rows are beside no schema file of their own, where only the folder in lower case has one
             known.setdefault((*facts.name, None, file.version), (file, data, facts))
-    return Schemas(known, names)
+    statements: dict[Owner, list[int]] = {}
+    for file, _, version in readable:
+        if version.definition.query:
+            statements.setdefault(file[1:4], []).append(file.version)
+    orders = _orders((file, version) for file, _, version in readable)
+    return Schemas(known, names, orders, statements)
+
+
+def _orders(files: Iterable[tuple[SchemaFile, Version]]) -> dict[Place, Orders]:
+    """Per schema file, from which version on its columns have had which order, among those of equal checksum
+    up to it; where there are several. Before the first one, which no file tells, it is the same, or none
+    where its statement may have moved columns.
+    """
+    told: dict[tuple[object, ...], Orders] = {}
+    found = {}
+    for file, version in files:
+        names = tuple(column.column_name for column in version.definition.columns)
+        if file.checksum is None or not names:
+            continue
+        owner = (*file[1:4], file.checksum)
+        orders = told.get(owner, ((0, () if _MOVING.search(version.definition.query) else names),))
+        if orders[-1][1] != names:
+            orders = (*orders, (file.version, names))
+        told[owner] = orders
+        if len(orders) > 1:
+            found[file[1:5]] = orders
+    return found
+
+
+def sent_order(file: DataFile, first: int | None, orders: bytes) -> tuple[str, ...]:
+    """The order of a file's columns: its rows are of one schema, which is not the folder's where they are
+    older. `first` is the commit ts of the first one.
+    """
+    told = msgspec.json.decode(orders, type=list[tuple[int, tuple[str, ...]]])
+    before = file.version if first is None else max(first - 1, 0)
+    names = [names for version, names in told if version <= before][-1]
+    if not names:
+        text = "data file: expected a schema file of before its rows, older than its folder, got none"
+        raise DecodeError("columns", text)
+    return names
 
 
 class _Metadata(msgspec.Struct):

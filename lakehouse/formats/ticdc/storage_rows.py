@@ -36,7 +36,8 @@ from lakehouse.formats.ticdc.storage_csv import (
     rows,
     split,
 )
-from lakehouse.formats.ticdc.storage_layout import DataFile
+from lakehouse.formats.ticdc.storage_gaps import first_commit_ts
+from lakehouse.formats.ticdc.storage_layout import DataFile, sent_order
 from lakehouse.formats.ticdc.storage_schema import is_hidden, read_definition, type_text
 from lakehouse.schema import parse_type
 from lakehouse.values.scalars import base64_text, number, timestamp_utc
@@ -44,7 +45,7 @@ from lakehouse.values.scalars import base64_text, number, timestamp_utc
 
 class Place(NamedTuple):
     """Where a file's rows stand: whose they are, and in which order. `unsplit`: an UPDATE that changed the
-    key may be one row, with the new image alone.
+    key may be one row, with the new image alone. `statements`: versions that statements have made.
     """
 
     database: str
@@ -53,6 +54,7 @@ class Place(NamedTuple):
     epoch: int
     by_commit_ts: bool
     unsplit: bool = False
+    statements: tuple[int, ...] = ()
 
     def position(self, commit_ts: int | None, rank: int, row: int, half: int) -> Position:
         if self.by_commit_ts:
@@ -61,14 +63,16 @@ class Place(NamedTuple):
 
 
 def csv_rows(
-    place: Place, schema: bytes, virtual: bytes | None, data: bytes, options: Mapping[str, str]
+    place: Place, joined: Mapping[str, bytes | None], data: bytes, options: Mapping[str, str]
 ) -> Iterator[Event]:
-    """The changes of one CSV file, whose table `schema` describes; `virtual` is a JSON list of columns that
-    no row has.
+    """The changes of one CSV file; `joined` are its headers: `schema` describes its table, `virtual` is a
+    JSON list of columns that no row has, `orders` are those that the columns of older rows may have.
     """
-    start, plan = _fitted(
-        data, _plan(schema, virtual, place.database, place.table, settings=read_settings(options))
-    )
+    virtual, settings = joined.get("virtual"), read_settings(options)
+    plan = _plan(joined["schema"] or b"", virtual, place.database, place.table, settings=settings)
+    if (orders := joined.get("orders")) is not None:
+        plan = plan.only(sent_order(place.file, first_commit_ts(place.file, data, options), orders))
+    start, plan = _fitted(data, plan)
     kinds = tuple(META[name] for name in plan.meta) + plan.kinds
     yield from _changes(rows(data, start, plan.settings.dialect, kinds), _Reader(plan, place))
 

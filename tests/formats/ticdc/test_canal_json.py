@@ -156,6 +156,12 @@ def test_a_delete_without_any_column_names_no_row_and_says_so() -> None:
     assert (found.before, found.flags) == ({}, ("old_key_unknown", "partial_before"))
 
 
+def test_a_delete_without_any_column_whose_file_is_missing_waits_for_the_file() -> None:
+    extension = {"commitTs": TS, "claimCheckLocation": "s3://b/u.json"}
+
+    assert event(type="DELETE", pkNames=[], data=[{}], mysqlType=None, _tidb=extension).code == "unresolved"
+
+
 def test_an_update_without_an_old_image_has_none() -> None:
     found = event(type="UPDATE", old=None, _tidb={"commitTs": TS})
 

@@ -207,6 +207,31 @@ def test_a_column_that_was_added_to_a_partitioned_table_is_read_by_its_schema() 
     assert [row(one, ptn=81).after for one in before] == [row(one, ptn=81).after for one in after]
 
 
+def test_a_column_whose_flags_a_feed_beside_this_one_took_away_is_read_by_its_schema() -> None:
+    """Changefeeds of one process share columnFlagsCache: one that is behind a DDL fills it with flags that
+    lack the column, for the others too.
+    """
+    ddl = "CREATE TABLE t (id INT PRIMARY KEY, v VARBINARY(9), b BLOB, c CHAR(9) NOT NULL, t TEXT NOT NULL)"
+    stale = [(15, "\\\\x00", 0), (252, "YWJjZA==", 0), (254, "a\\b", 0), (252, "YQ==", 0)]
+    later = [(15, "abcd", 65), (252, "YWJjZA==", 65), (254, "abcd", 0), (252, "YQ==", 0)]
+
+    def told(number: int, cells: list[tuple[int, str, int]]) -> dict[str, Any]:
+        columns = zip("vbct", cells, strict=True)
+        return {
+            "u": {"id": {**ID, "v": number}}
+            | {name: {"t": code, "f": flag, "v": value} for name, (code, value, flag) in columns}
+        }
+
+    statement = message({"q": ddl, "t": 3}, t=2, ts=TS - 1)
+    silver = Memory("ticdc-open").add([statement, message(told(1, stale)), message(told(2, later))])
+
+    assert silver.dead == []
+    assert silver.tables(silver.reach)["d.t"] == [
+        {"id": 1, "v": "XHgwMA==", "b": "YWJjZA==", "c": "a\\b", "t": "a"},
+        {"id": 2, "v": "YWJjZA==", "b": "YWJjZA==", "c": "abcd", "t": "a"},
+    ]
+
+
 def test_columns_that_a_malformed_old_image_lost_are_not_made_up() -> None:
     """A column that became NULL is written without its name, and spills its members into `p`."""
     new = {
@@ -252,6 +277,14 @@ def test_a_row_sent_as_its_key_alone_is_unresolved_unless_it_is_deleted() -> Non
         == "row: expected all columns, got the handle key only: the feed sends handle-key-only messages"
     )
     assert (deleted.op, deleted.key, deleted.flags) == ("delete", (1,), ("partial_before",))
+
+
+@pytest.mark.parametrize("told", [{"ohk": True}, {"ohk": False, "ccl": "s3://b/a.json"}])
+def test_a_row_sent_as_its_key_alone_that_has_none_is_unresolved(told: dict[str, Any]) -> None:
+    """rowChangeToMsg of 6.5.12 and 7.1.6: an insert or update of a table without a key is as empty as a
+    delete.
+    """
+    assert letter(b"{}", **told).code == "unresolved"
 
 
 def test_a_delete_without_any_column_names_no_row_and_says_so() -> None:
