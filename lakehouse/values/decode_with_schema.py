@@ -31,10 +31,16 @@ from lakehouse.values.normal_form import (
     text_of,
     vector_text,
 )
-from lakehouse.values.scalars import ZONED, decimal_of_double, timestamp_utc
+from lakehouse.values.scalars import (
+    ZONED,
+    decimal_of_double,
+    timestamp_utc,
+    whole_milliseconds,
+    whole_nanoseconds,
+)
 from lakehouse.values.told_bytes import (
     integer_text,
-    read_other_text,
+    read_canal_text,
     read_told_binary,
     read_told_bits,
     read_told_json,
@@ -44,6 +50,9 @@ from lakehouse.values.told_bytes import (
 )
 
 Modes = Mapping[str, str]
+# a setting of Debezium's encoding: whether its connector is one before 2.6
+OLD_CONNECTOR = "connector.before"
+_OLD_NEGATIVE_TIME = re.compile(r"-\d{2,3}:\d\d:(?:03|\d\d\.(?:147483|147000|048576))", re.A)
 _LONG_NUMBER = re.compile(r"-?\d{1,65}\.(\d{1,130})", re.A)
 
 # what a number of any type of the server stays far below, and JSON and Python can write
@@ -246,9 +255,9 @@ def _read_datetime(column_type: ColumnType, modes: Modes) -> Rule:
         if type(value) is not int:
             return value
         try:
-            seconds, rest = divmod(value, ticks)
+            seconds, rest = divmod(whole_nanoseconds(value) if ticks == 1_000_000_000 else value, ticks)
             return (_EPOCH + timedelta(0, seconds, rest * 1_000_000 // ticks)).isoformat(" ", digits)
-        except OverflowError:
+        except (OverflowError, ValueError):
             return value
 
     return moment
@@ -269,15 +278,33 @@ def _read_timestamp(_: ColumnType, __: Modes) -> Rule:
 
 
 def _read_time(column_type: ColumnType, modes: Modes) -> Rule:
-    ticks = _ticks(column_type, modes, "adaptive")
+    ticks, digits = _ticks(column_type, modes, "adaptive"), column_type.length or 0
+    read = _doubtful_time if OLD_CONNECTOR in modes else duration_text
 
     def duration(value: Any) -> Any:
+        if type(value) is str:
+            return _doubtful_text(value) if OLD_CONNECTOR in modes else value.removesuffix("Z")
+        millis = value.get("milliseconds") if type(value) is dict else value if ticks == 1_000 else None
+        if type(millis) is int:
+            whole = whole_milliseconds(millis, digits)
+            return {"milliseconds": millis} if whole is None else read(whole * 1_000)
         if type(value) is not int:
-            return value.removesuffix("Z") if type(value) is str else value
+            return value
         micros = abs(value) * 1_000_000 // ticks
-        return duration_text(-micros if value < 0 else micros)
+        return read(-micros if value < 0 else micros)
 
     return duration
+
+
+def _doubtful_time(micros: int) -> Any:
+    return _doubtful_text(duration_text(micros))
+
+
+def _doubtful_text(text: str) -> Any:
+    """Connectors before 2.6 read -12:30:00 as -12:30:03 in the stream, -12:00:00 as -12:04:03, and a negative
+    TIME(n) without a fraction with 1.147483 seconds more, or 0.048576 where it has six decimals.
+    """
+    return {"text": text} if _OLD_NEGATIVE_TIME.fullmatch(text) else text.removesuffix("Z")
 
 
 def _read_binary(_: ColumnType, modes: Modes) -> Rule | None:
@@ -344,8 +371,8 @@ READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
         "text": _read_unflagged_text,
         "binary": _read_unflagged_binary,
     },
-    "canal": _TEXTS | {"text": read_other_text},
-    "canal-protobuf": _TEXTS | {"text": read_other_text},
+    "canal": _TEXTS | {"text": read_canal_text},
+    "canal-protobuf": _TEXTS | {"text": read_canal_text},
     "tencent-dts": _TEXTS
     | dict.fromkeys(("binary", "geometry", "unknown"), read_told_binary)
     | {

@@ -16,6 +16,7 @@ and Protobuf converters.
 """
 
 import binascii
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -50,6 +51,7 @@ from lakehouse.formats.row_images import Half, halves, image_flags
 _PARTITION_BITS = 16
 COMPRESSION = "binlog_transaction_compression"
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
+_MISREADS_TIMES = re.compile(r"1\.|2\.[0-5]\.", re.A)
 _OLD_KEY_DELETE = "__debezium.newkey"
 # What stands for a BLOB or TEXT that binlog_row_image=NOBLOB left out (unavailable.value.placeholder), as
 # text and in each binary mode.
@@ -165,12 +167,17 @@ def _canonical(
     """Both images with the values that the embedded schema determines, their encoding, and its column
     types.
     """
-    configured = modes(options)
+    configured = modes(options)._replace(is_old=_misreads_times(record))
     columns = embedded_columns(record.schema, record.image, configured) if record.schema else None
     if columns is None:
         return _structures(before), _structures(after), encoding(configured, False), None
     value_encoding = encoding(configured, True) if columns.leave_open(before, after) else "canonical"
     return columns.canonical(before), columns.canonical(after), value_encoding, columns.types
+
+
+def _misreads_times(record: RowRecord) -> bool:
+    """Whether the row's connector reads negative times of the binlog wrong where they have no seconds."""
+    return record.op != "r" and _MISREADS_TIMES.match(record.source.version or "") is not None
 
 
 def _structures(row: Image | None) -> Image | None:
