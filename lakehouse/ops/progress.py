@@ -266,7 +266,7 @@ class ServerPlace(NamedTuple):
 
 class BinlogPlace(msgspec.Struct, frozen=True):
     """What was streamed at a place: server ids, the last of them, and the highest (file number, offset), ()
-    before the first event."""
+    before the first event; `tops`: the highest of each id, which records of an older lakehouse lack."""
 
     topic: str
     incarnation: str
@@ -276,6 +276,7 @@ class BinlogPlace(msgspec.Struct, frozen=True):
     high: tuple[int, ...]
     ids: tuple[int, ...]
     was: int | None
+    tops: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     @property
     def place(self) -> ServerPlace:
