@@ -68,7 +68,7 @@ CANAL: Settings = {
     "canal.instance.filter.rows": Setting(None, "true", "no row is sent"),
     "canal.instance.connectionCharset": Setting(
         None,
-        "(?!(?i:utf-?8)$).+",
+        "gbk|gb2312|gb18030|big5|iso-8859-1|latin1",
         "text of columns in UTF-8 is other text",
     ),
     "canal.mq.partitionHash": Setting(

@@ -264,7 +264,7 @@ class ServerPlace(NamedTuple):
     shard: str
 
 
-class BinlogPlace(msgspec.Struct, frozen=True):
+class BinlogPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was streamed at a place: server ids, the last of them, and the highest (file number, offset), ()
     before the first event; `tops`: the highest of each id, which records of an older lakehouse lack."""
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from lakehouse.errors import DecodeError
 from lakehouse.events import Image
 from lakehouse.schema import INTEGER_BITS, parse_type
@@ -43,6 +45,7 @@ _HEX = re.compile(r"(?:[0-9A-Fa-f]{2})+", re.A)
 # date in a document of MySQL's ends
 _DOUBTFUL = (b"\xef\xbf\xbd", b"ufffd", b"uFFFD", b" 00:00:00.000000")
 _DATE_OR_DATETIME = re.compile(r'"\d{4}-\d\d-\d\d 00:00:00\.000000"', re.A)
+_CONTROLS = re.compile("[\0-\x1f]")
 _DIFFERENCES = ("JSON_REPLACE(", "JSON_INSERT(", "JSON_ARRAY_INSERT(", "JSON_REMOVE(")
 
 
@@ -208,7 +211,18 @@ def _document(text: str) -> str | dict[str, str]:
     binlog_row_value_options=PARTIAL_JSON it logs what an update changed in a document, and Canal
     prints that as a call of functions (`JSON_REPLACE(j, '$.a', 1)`): no column holds it.
     """
-    return {"difference": text} if text.startswith(_DIFFERENCES) else text or "null"
+    if text.startswith(_DIFFERENCES):
+        return {"difference": text}
+    return _with_escapes(text) if _CONTROLS.search(text) else text or "null"
+
+
+def _with_escapes(text: str) -> str:
+    """Before 1.1.5 Canal escapes no control characters in a document's strings, and prints none elsewhere."""
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
+    return text
 
 
 def _index_or_label(text: str) -> int | str:

@@ -59,12 +59,11 @@ def modes(options: Mapping[str, str]) -> Modes:
     """The modes that a source's options name, such as `decimal_handling_mode`."""
     if not options:
         return _DEFAULTS
-    return Modes(
-        *(
-            options.get(name.replace(".", "_"), default)
-            for name, default in zip(_NAMES, _DEFAULTS[:3], strict=True)
-        )
+    decimal, time, binary = (
+        options.get(name.replace(".", "_"), default)
+        for name, default in zip(_NAMES, _DEFAULTS[:3], strict=True)
     )
+    return Modes(decimal, time, binary)
 
 
 @cached

@@ -202,6 +202,8 @@ def test_a_key_whose_bytes_are_lost_is_a_dead_letter() -> None:
     ("told", "code", "value"),
     [
         pytest.param("", 12, "null", id="no bytes"),
+        pytest.param('{"a": "x\ny\0"}', 12, '{"a": "x\\u000ay\\u0000"}', id="escapes that 1.1.4 leaves out"),
+        pytest.param('{\n"a": 1}', 12, '{\n"a": 1}', id="another service's lines"),
         pytest.param(
             '{"d": "2024-05-05 00:00:00.000001"}', 12, '{"d": "2024-05-05 00:00:00.000001"}', id="moment"
         ),
