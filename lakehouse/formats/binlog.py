@@ -5,6 +5,9 @@ import re
 
 from lakehouse.errors import DecodeError
 
+# an XA transaction's rows are logged when it is prepared, those of one that did what no rollback undoes at
+# its end: a rollback behind them undoes what was sent
+ROLLED_BACK = "a transaction was rolled back after its rows had been sent, and nothing tells which they are"
 # a server id, and the base name of its binlog's files
 Server = tuple[int, str]
 _MARIADB_GTID = re.compile(r"\d+-\d+-\d+", re.A)

@@ -22,10 +22,9 @@ import msgspec
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.binlog import rules_of_gtid, undoes
+from lakehouse.formats.binlog import ROLLED_BACK, rules_of_gtid, undoes
 from lakehouse.formats.canal.values import (
     IMPLICIT_KEYS,
-    ROLLED_BACK,
     Reading,
     image,
     is_bytes,

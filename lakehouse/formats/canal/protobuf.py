@@ -28,10 +28,9 @@ from google.protobuf.message import DecodeError as ProtobufError
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.binlog import rules_of_gtid, server_of, undoes
+from lakehouse.formats.binlog import ROLLED_BACK, rules_of_gtid, server_of, undoes
 from lakehouse.formats.canal.values import (
     IMPLICIT_KEYS,
-    ROLLED_BACK,
     Reading,
     image,
     is_doubtful,

@@ -37,9 +37,6 @@ WireRow = Mapping[str, str | None]
 # the key that Alibaba's RDS and PolarDB-X give a table without one: no statement names it, yet its values are
 # in the binlog
 IMPLICIT_KEYS = frozenset({"__#alibaba_rds_row_id#__", "_drds_implicit_id_"})
-# an XA transaction's rows are logged when it is prepared, those of one that did what no rollback undoes at
-# its end: a rollback behind them undoes what was sent
-ROLLED_BACK = "a transaction was rolled back after its rows had been sent, and nothing tells which they are"
 _HEX = re.compile(r"(?:[0-9A-Fa-f]{2})+", re.A)
 # what Java puts in place of bytes that are none of a charset, as it is and as JSON may escape it; and how a
 # date in a document of MySQL's ends
@@ -85,13 +82,14 @@ def reading(
     spelled: tuple[str, ...] = (),
     *,
     coded: bool = True,
-    doubtful: bool = False,
+    doubtful: bool | None = None,
 ) -> Reading:
     """For columns and their `mysqlType` texts: what converts them, and whether some may hold an index,
     whether all are typed.
 
     `spelled` names the JSON and text columns whose UTF-8 bytes are spelled as characters. Not `coded`: the
-    message has no `sqlType`, so it is not Canal's own. `doubtful`: Canal may have changed text or documents.
+    message has no `sqlType`, so it is not Canal's own. `doubtful`: whether Canal may have changed text or
+    documents; None for TiCDC's messages.
     """
     types = {name: text for name, text in zip(names, texts, strict=True) if text is not None}
     found = [
@@ -104,11 +102,12 @@ def reading(
             (name, functools.partial(_characters_or_hex, read=convert) if is_bytes(types[name]) else convert)
             for name, convert in found
         ]
-    if doubtful:
+    if doubtful is not None:
         found += [
             (name, check)
             for name in types
-            if name not in spelled and (check := _CHECKS.get(_unprinted(types[name]))) is not None
+            if name not in spelled
+            for check in _checks(_unprinted(types[name]), doubtful=doubtful)
         ]
     indexed = any(parse_type(text).family in ("enum", "set") for text in types.values())
     found += [(name, document_of_latin1 if _is_json(types[name]) else utf8_of_latin1) for name in spelled]
@@ -207,22 +206,23 @@ def _bit(text: str) -> int:
 
 
 def _document(text: str) -> str | dict[str, str]:
-    """A document of no bytes, which ADD COLUMN … NOT NULL and INSERT IGNORE leave, is null to MySQL. With
-    binlog_row_value_options=PARTIAL_JSON it logs what an update changed in a document, and Canal
+    """With binlog_row_value_options=PARTIAL_JSON MySQL logs what an update changed in a document, and Canal
     prints that as a call of functions (`JSON_REPLACE(j, '$.a', 1)`): no column holds it.
     """
-    if text.startswith(_DIFFERENCES):
-        return {"difference": text}
-    return _with_escapes(text) if _CONTROLS.search(text) else text or "null"
+    return {"difference": text} if text.startswith(_DIFFERENCES) else text
 
 
-def _with_escapes(text: str) -> str:
-    """Before 1.1.5 Canal escapes no control characters in a document's strings, and prints none elsewhere."""
+def _printed_document(text: Any) -> Any:
+    """A document of no bytes, which ADD COLUMN … NOT NULL and INSERT IGNORE leave, is null to MySQL. Before
+    1.1.5 Canal escapes no control characters in strings, and prints none elsewhere.
+    """
+    if type(text) is not str or (text and not _CONTROLS.search(text)):
+        return text
     try:
-        msgspec.json.decode(text)
+        msgspec.json.decode(text or "null")
     except (msgspec.DecodeError, RecursionError):
         return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
-    return text
+    return text or "null"
 
 
 def _index_or_label(text: str) -> int | str:
@@ -264,4 +264,8 @@ def _told_dates(text: Any) -> Any:
     return {"text": text} if type(text) is str and _DATE_OR_DATETIME.search(text) else text
 
 
-_CHECKS: dict[str, Convert] = {"text": _whole_text, "json": _told_dates}
+def _checks(family: str, *, doubtful: bool) -> list[Convert]:
+    """What Canal's values of a type go through, besides their converter."""
+    if family == "json":
+        return [_printed_document, _told_dates] if doubtful else [_printed_document]
+    return [_whole_text] if doubtful and family == "text" else []

@@ -22,7 +22,7 @@ from typing import Any
 
 from lakehouse.errors import DecodeError
 from lakehouse.events import DeadLetter, Event, Image, Message, Position, RowChange, SchemaChange
-from lakehouse.formats.binlog import file_number, rules_of_gtid, server_of
+from lakehouse.formats.binlog import ROLLED_BACK, file_number, rules_of_gtid, server_of, undoes
 from lakehouse.formats.debezium.connect_schema import structured
 from lakehouse.formats.debezium.envelope import (
     NULL,
@@ -86,6 +86,8 @@ def decode(message: Message, options: Mapping[str, str]) -> Iterator[Event]:
         )
         yield from _row_event(record, options)
     elif payload.position == NULL:
+        if undoes(payload.ddl or ""):
+            raise DecodeError("rollback", ROLLED_BACK)
         yield _schema_change(message, payload, payload.source)
         yield from _bytes_as_text(payload, payload.source)
 

@@ -10,9 +10,8 @@ Rows of tables with transactions are undone, those of others stay, and nothing t
 from collections.abc import Sequence
 
 from lakehouse.events import DeadLetter
+from lakehouse.formats.binlog import ROLLED_BACK
 from lakehouse.formats.proto import subscribe_pb2 as pb
-
-_TEXT = "a transaction was rolled back after its rows had been sent, and nothing tells which"
 
 
 def rolled_back(before: Sequence[pb.Entry], index: int) -> list[DeadLetter]:
@@ -29,6 +28,6 @@ def rolled_back(before: Sequence[pb.Entry], index: int) -> list[DeadLetter]:
             names[entry.header.schemaName, entry.header.tableName] = None
     tables = sorted(names) if kind == pb.BEGIN else [("", "")]
     return [
-        DeadLetter("rollback", _TEXT, number, database=database or None, table=table or None)
+        DeadLetter("rollback", ROLLED_BACK, number, database=database or None, table=table or None)
         for number, (database, table) in enumerate(tables, index)
     ]

@@ -11,9 +11,10 @@ import pytest
 from lakehouse.discovery.inspect import inspect_messages
 from lakehouse.events import DeadLetter, Message, RowChange, SchemaChange
 from lakehouse.formats import decode_message
+from lakehouse.formats.binlog import ROLLED_BACK
 from lakehouse.formats.canal.flat_message import decode
 from lakehouse.formats.canal.protobuf import decode as decode_packet
-from lakehouse.formats.canal.values import ROLLED_BACK, document_of_latin1
+from lakehouse.formats.canal.values import document_of_latin1
 from lakehouse.formats.proto import canal_pb2 as wire
 from lakehouse.schema import parse_type
 from lakehouse.sources.recording import read_recording
