@@ -24,12 +24,14 @@ from typing import Any
 
 from lakehouse.schema import INTEGER_BITS, ColumnType
 from lakehouse.values.normal_form import (
+    PRINTED,
     Rule,
     bytes_of,
     duration_text,
     normal_form,
     text_of,
     vector_text,
+    whole_uuid,
 )
 from lakehouse.values.scalars import (
     ZONED,
@@ -50,8 +52,8 @@ from lakehouse.values.told_bytes import (
 )
 
 Modes = Mapping[str, str]
-# a setting of Debezium's encoding: whether its connector is one before 2.6
-OLD_CONNECTOR = "connector.before"
+# settings of Debezium's encoding: a connector before 2.6, and UUIDs of MariaDB's that may lack zero bytes
+OLD_CONNECTOR, CUT_UUIDS = "connector.before", "uuid.zeros"
 _OLD_NEGATIVE_TIME = re.compile(r"-\d{2,3}:\d\d:(?:03|\d\d\.(?:147483|147000|048576))", re.A)
 _LONG_NUMBER = re.compile(r"-?\d{1,65}\.(\d{1,130})", re.A)
 
@@ -279,25 +281,21 @@ def _read_timestamp(_: ColumnType, __: Modes) -> Rule:
 
 def _read_time(column_type: ColumnType, modes: Modes) -> Rule:
     ticks, digits = _ticks(column_type, modes, "adaptive"), column_type.length or 0
-    read = _doubtful_time if OLD_CONNECTOR in modes else duration_text
+    told = _doubtful_text if OLD_CONNECTOR in modes else _without_z
 
     def duration(value: Any) -> Any:
         if type(value) is str:
-            return _doubtful_text(value) if OLD_CONNECTOR in modes else value.removesuffix("Z")
+            return told(value)
         millis = value.get("milliseconds") if type(value) is dict else value if ticks == 1_000 else None
         if type(millis) is int:
             whole = whole_milliseconds(millis, digits)
-            return {"milliseconds": millis} if whole is None else read(whole * 1_000)
+            return {"milliseconds": millis} if whole is None else told(duration_text(whole * 1_000))
         if type(value) is not int:
             return value
         micros = abs(value) * 1_000_000 // ticks
-        return read(-micros if value < 0 else micros)
+        return told(duration_text(-micros if value < 0 else micros))
 
     return duration
-
-
-def _doubtful_time(micros: int) -> Any:
-    return _doubtful_text(duration_text(micros))
 
 
 def _doubtful_text(text: str) -> Any:
@@ -305,6 +303,21 @@ def _doubtful_text(text: str) -> Any:
     TIME(n) without a fraction with 1.147483 seconds more, or 0.048576 where it has six decimals.
     """
     return {"text": text} if _OLD_NEGATIVE_TIME.fullmatch(text) else text.removesuffix("Z")
+
+
+def _without_z(text: str) -> str:
+    return text.removesuffix("Z")
+
+
+def _read_uuid(column_type: ColumnType, modes: Modes) -> Rule | None:
+    if column_type.base != "uuid" or CUT_UUIDS not in modes:
+        return None
+
+    def uuid(value: Any) -> Any:
+        is_uuid = type(value) is str and PRINTED["uuid"].fullmatch(value)
+        return (whole_uuid(value) or {"text": value}) if is_uuid else value
+
+    return uuid
 
 
 def _read_binary(_: ColumnType, modes: Modes) -> Rule | None:
@@ -383,5 +396,5 @@ READERS: dict[str, Mapping[str, Callable[[ColumnType, Modes], Rule | None]]] = {
         "timestamp": _read_zoned,
     },
     "ticdc-debezium": _DEBEZIUM,
-    "debezium": _DEBEZIUM | {"decimal": _read_native_decimal},
+    "debezium": _DEBEZIUM | {"decimal": _read_native_decimal, "text": _read_uuid},
 }

@@ -386,6 +386,7 @@ _NAMED = {
     _TIME + "StructuredTimestamp": Column(structured, None, "datetime"),
     _TIME + "StructuredZonedTimestamp": Column(structured, None, "timestamp"),
     _DATA + "Json": Column(None, None, "json"),
+    _DATA + "Uuid": Column(None, None, "uuid"),
     _DATA + "VariableScaleDecimal": Column(structured),
     _DATA + "FloatVector": Column(structured, None, "vector"),
     _DATA + "DoubleVector": Column(structured, None, "vector"),

@@ -34,18 +34,19 @@ from lakehouse.formats.debezium.connect_schema import (
     unsigned,
 )
 from lakehouse.formats.debezium.envelope import is_metadata
-from lakehouse.values.decode_with_schema import OLD_CONNECTOR
+from lakehouse.values.decode_with_schema import CUT_UUIDS, OLD_CONNECTOR
 
 
 class Modes(NamedTuple):
     """The connector's settings that its messages do not tell without a schema. `is_old`: it is one before
-    2.6, which reads some negative times wrong.
+    2.6, which reads some negative times wrong. `cuts_uuids`: a UUID may lack zero bytes.
     """
 
     decimal: str
     time: str
     binary: str
     is_old: bool = False
+    cuts_uuids: bool = False
 
 
 _DEFAULTS = Modes("precise", "adaptive_time_microseconds", "bytes")
@@ -71,7 +72,7 @@ def encoding(chosen: Modes, has_schema: bool) -> str:
     """The name under which a row's open values are resolved. Where there was a schema, decimals and times are
     text by now.
     """
-    told = Modes("string", _DEFAULTS.time, chosen.binary, chosen.is_old) if has_schema else chosen
+    told = chosen._replace(decimal="string", time=_DEFAULTS.time) if has_schema else chosen
     told = told._replace(binary="bytes" if told.binary == "base64" else told.binary)
     differing = [
         f"{name}={mode}"
@@ -80,6 +81,8 @@ def encoding(chosen: Modes, has_schema: bool) -> str:
     ]
     if told.is_old:
         differing.append(f"{OLD_CONNECTOR}=2.6")
+    if told.cuts_uuids:
+        differing.append(f"{CUT_UUIDS}=lost")
     return "debezium/" + ",".join(differing) if differing else "debezium"
 
 
@@ -107,7 +110,13 @@ def _column(field: Field, chosen: Modes) -> Column:
         known = _whole_number(own or "", known)
     if chosen.is_old and known.type == "time":
         known = known._replace(open_if=functools.partial(_may_be_doubtful, test=known.open_if))
+    if chosen.cuts_uuids and known.type == "uuid":
+        known = known._replace(open_if=_begins_with_zeros)
     return known._replace(type=own or known.type)
+
+
+def _begins_with_zeros(value: Any) -> bool:
+    return type(value) is str and value.startswith("00")
 
 
 def _may_be_doubtful(value: Any, test: Test | None) -> bool:
